@@ -1,0 +1,47 @@
+"""Packaging of spacy_pel. Exact versions of a known good install are in constraints.txt."""
+
+import runpy
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+REGISTERED = runpy.run_path(str(HERE / "spacy_pel" / "registry.py"))["REGISTERED"]
+
+TEST = ["pytest>=8.0", "hypothesis>=6.100", "pytest-timeout>=2.3"]
+
+setup(
+    name="spacy-pel",
+    version="0.1.0",
+    description="Contextual, zero-shot entity linking for spaCy and scispaCy pipelines",
+    long_description=(HERE / "README.md").read_text(encoding="utf8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
+    package_data={"spacy_pel": ["py.typed"]},
+    python_requires=">=3.10,<3.14",
+    install_requires=[
+        "spacy>=3.8.2,<3.9",
+        "spacy-transformers>=1.3.8,<1.5",
+        "thinc>=8.3.2,<8.4",
+        "torch>=2.4",
+        "transformers>=4.41",
+        "tokenizers>=0.19",
+        "safetensors>=0.4.3",
+        "numpy>=1.26",
+        "srsly>=2.4.8,<3",
+        "typer>=0.12",
+        "wasabi>=1.1.2,<2",
+        "tqdm>=4.60",
+    ],
+    extras_require={
+        "cpu": ["faiss-cpu>=1.9"],
+        "gpu": ["faiss-gpu>=1.9"],
+        "test": TEST,
+        "project": ["weasel>=0.4.1"],
+    },
+    entry_points={
+        group: [f"{name} = {target}" for name, target in entries.items()]
+        for group, entries in REGISTERED.items()
+    },
+)

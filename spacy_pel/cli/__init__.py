@@ -1,0 +1,2 @@
+"""python -m spacy pel"""
+pel = None

@@ -1,0 +1,104 @@
+"""Linking metrics from the ranks of the right candidates."""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Optional, Sequence
+
+import numpy as np
+
+GROUPS = ("all", "in_kb", "seen", "unseen")
+
+
+def first_hit_ranks(
+    candidate_ids: Sequence[Sequence[str]], gold: Sequence[Collection[str]]
+) -> np.ndarray:
+    """Return [n] ranks, from 1, of each mention's first right candidate; 0 where there is none.
+
+    candidate_ids: per mention, distinct entity ids, best first.
+    gold: per mention, the ids any of which is right, in the form the candidates have (an
+        alternative id already resolved to its entity's own); empty for NIL, which is never a hit.
+    Raises ValueError where the two differ in length.
+    """
+    ranks = [
+        next((rank for rank, id in enumerate(candidates, 1) if id in right), 0)
+        for candidates, right in zip(candidate_ids, gold, strict=True)
+    ]
+    return np.asarray(ranks, dtype=np.int64)
+
+
+def linking_metrics(
+    ranks: Sequence[int] | np.ndarray,
+    in_kb: Sequence[bool] | np.ndarray,
+    seen: Optional[Sequence[bool] | np.ndarray] = None,
+    ks: Sequence[int] = (1, 5, 16, 64),
+) -> dict[str, Any]:
+    """Return counts, recall at each k and mean reciprocal rank over four groups of mentions.
+
+    ranks: [n] rank of the first right candidate, from 1; 0 if it is not among the candidates.
+    in_kb: [n] whether a gold id of the mention is in the KB.
+    seen: [n] whether a gold entity of the mention occurs in training; None if unknown.
+
+    The groups: "all" (a gold id that the KB lacks is a miss), "in_kb", and its two parts "seen"
+    and "unseen". The result is {"mentions": n, "in_kb": n, "seen": n, "unseen": n,
+    "recall@1": {"all": x, "in_kb": x, ...}, ..., "mrr": {...}}, ready for JSON, with x from 0 to 1
+    and None for a group without mentions; counts and values of "seen" and "unseen" are None if
+    seen is. A missed mention counts as reciprocal rank 0.
+    Raises ValueError where lengths differ, a rank is negative or a mention with a rank is not
+    in the KB.
+    """
+    ranks = np.asarray(ranks, dtype=np.int64)
+    members = _group_members(len(ranks), in_kb, seen)
+    if (ranks < 0).any() or ranks[~members["in_kb"]].any():
+        raise ValueError("ranks are 0 or more, and 0 where no gold id is in the KB")
+    reciprocal = np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=ranks > 0)
+    values = {f"recall@{k}": (ranks > 0) & (ranks <= k) for k in ks} | {"mrr": reciprocal}
+    counts = {
+        "mentions" if group == "all" else group: None if mask is None else int(mask.sum())
+        for group, mask in members.items()
+    }
+    return counts | {
+        name: {group: _mean(value, mask) for group, mask in members.items()}
+        for name, value in values.items()
+    }
+
+
+def metrics_table(metrics: dict[str, Any]) -> str:
+    """Return the result of linking_metrics as a Markdown table, in percent with one decimal."""
+    names = [name for name, value in metrics.items() if isinstance(value, dict)]
+    counts = (metrics["mentions" if group == "all" else group] for group in GROUPS)
+    rows = [
+        ["", *GROUPS],
+        ["mentions", *("-" if count is None else f"{count:,}" for count in counts)],
+        *([name, *(_percent(metrics[name][group]) for group in GROUPS)] for name in names),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = [
+        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]
+        for row in rows
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rules, *lines[1:]])
+
+
+def _group_members(
+    mentions: int, in_kb: Sequence[bool] | np.ndarray, seen: Optional[Sequence[bool] | np.ndarray]
+) -> dict[str, Optional[np.ndarray]]:
+    """Return a [mentions] mask a group, or None where it is unknown."""
+    in_kb = np.asarray(in_kb, dtype=bool)
+    known = in_kb if seen is None else np.asarray(seen, dtype=bool)
+    if not (len(in_kb) == len(known) == mentions):
+        raise ValueError(f"{mentions} ranks, {len(in_kb)} in_kb and {len(known)} seen flags")
+    return {
+        "all": np.ones(mentions, dtype=bool),
+        "in_kb": in_kb,
+        "seen": None if seen is None else in_kb & known,
+        "unseen": None if seen is None else in_kb & ~known,
+    }
+
+
+def _mean(values: np.ndarray, mask: Optional[np.ndarray]) -> Optional[float]:
+    return None if mask is None or not mask.any() else float(values[mask].mean())
+
+
+def _percent(value: Optional[float]) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"

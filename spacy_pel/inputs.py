@@ -1,0 +1,189 @@
+"""What the encoders read: mentions in context and entities, as token ids (PEL, appendix A).
+
+    mention:  [CLS] left [Ms] mention [Me] right [SEP]
+    entity:   [CLS] title [SEP] types [SEP] description [SEP]
+
+Knows tokenizers and numpy; nothing of spaCy, torch or the knowledge base.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, NamedTuple, Sequence
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from .errors import PelError
+
+CLS, SEP, PAD, UNK = "[CLS]", "[SEP]", "[PAD]", "[UNK]"
+MENTION_START, MENTION_END = "[Ms]", "[Me]"
+
+
+class TokenIds(NamedTuple):
+    """One input. ``ids``: int32 [t]. ``start:end``: the tokens of the mention or the title."""
+
+    ids: np.ndarray
+    start: int
+    end: int
+
+
+class MentionInContext(NamedTuple):
+    """Character offsets of a mention in the text of its document."""
+
+    text: str
+    start: int
+    end: int
+
+
+class EntityText(NamedTuple):
+    """What an entity's proxy is made from. Empty parts at the end are left out of the input."""
+
+    title: str
+    types: str = ""
+    description: str = ""
+
+
+class TokenBatch(NamedTuple):
+    """Padded inputs. ``ids``: int64 [n, t]; ``mask``, ``focus``: bool [n, t], true where there is
+    a token, and where it belongs to the mention or the title."""
+
+    ids: np.ndarray
+    mask: np.ndarray
+    focus: np.ndarray
+
+
+class InputBuilder:
+    """Turns texts into token ids with one tokenizer and one maximal length a side.
+
+    tokenizer: a BERT tokenizer that has [CLS], [SEP], [PAD] and the markers [Ms], [Me].
+    mention_length, entity_length: the most tokens of an input, special tokens counted.
+    position_limit: the most tokens that the encoder has positions for.
+    Raises PelError if the tokenizer lacks a special token.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, mention_length: int, entity_length: int, position_limit: int
+    ):
+        self.tokenizer = tokenizer
+        self.mention_length = min(mention_length, position_limit)
+        self.entity_length = min(entity_length, position_limit)
+        self.position_limit = position_limit
+        ids = {t: tokenizer.token_to_id(t) for t in (CLS, SEP, PAD, MENTION_START, MENTION_END)}
+        for token, id in ids.items():
+            if id is None:
+                raise PelError(
+                    f"the encoder's tokenizer has no {token} token; choose an encoder of BERT "
+                    "architecture"
+                )
+        self._cls, self._sep, self.pad_id, self._start, self._end = ids.values()
+
+    def mentions(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
+        """``[CLS] left [Ms] mention [Me] right [SEP]``, in the order given.
+
+        The mention is never truncated (but for the encoder's last position); the context shares
+        what is left of ``mention_length`` evenly, and what one side does not use goes to the other.
+        A text is tokenised once for all its mentions, split where a mention begins or ends.
+        """
+        boundaries: dict[str, set[int]] = {}
+        for mention in mentions:
+            boundaries.setdefault(mention.text, set()).update((mention.start, mention.end))
+        tokenised = self._tokenise_at(boundaries)
+        return [self._mention(*tokenised[m.text], m) for m in mentions]
+
+    def _tokenise_at(
+        self, boundaries: dict[str, set[int]]
+    ) -> dict[str, tuple[np.ndarray, dict[int, int]]]:
+        """For each text its token ids, and the index of the first token after each boundary."""
+        cuts = {text: sorted({0, len(text), *inner}) for text, inner in boundaries.items()}
+        segments = [t[a:b] for t, cut in cuts.items() for a, b in zip(cut, cut[1:])]
+        encoded = iter(self.tokenizer.encode_batch_fast(segments, add_special_tokens=False))
+        result = {}
+        for text, cut in cuts.items():
+            ids: list[int] = []
+            token_at = {0: 0}
+            for boundary in cut[1:]:
+                ids.extend(next(encoded).ids)
+                token_at[boundary] = len(ids)
+            result[text] = (np.array(ids, dtype=np.int32), token_at)
+        return result
+
+    def _mention(
+        self, ids: np.ndarray, token_at: dict[int, int], mention: MentionInContext
+    ) -> TokenIds:
+        first, last = token_at[mention.start], token_at[mention.end]
+        last = min(last, first + self.position_limit - 4)
+        room = max(0, self.mention_length - 4 - (last - first))
+        n_left, n_right = first, len(ids) - last
+        left = min(n_left, max(room // 2, room - n_right))
+        right = min(n_right, room - left)
+        parts = (
+            [self._cls], ids[first - left : first], [self._start],
+            ids[first:last], [self._end], ids[last : last + right], [self._sep],
+        )  # fmt: skip
+        return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + last - first)
+
+    def entities(self, entities: Sequence[EntityText]) -> list[TokenIds]:
+        """``[CLS] title [SEP] types [SEP] description [SEP]``, cut at ``entity_length``."""
+        parts = [part for entity in entities for part in entity]
+        encoded = iter(self.tokenizer.encode_batch_fast(parts, add_special_tokens=False))
+        return [self._entity([next(encoded).ids for _ in EntityText._fields]) for _ in entities]
+
+    def _entity(self, parts: list[list[int]]) -> TokenIds:
+        while len(parts) > 1 and not parts[-1]:
+            parts.pop()
+        ids = [self._cls]
+        for part in parts:
+            ids.extend(part)
+            ids.append(self._sep)
+        if len(ids) > self.entity_length:
+            ids[self.entity_length - 1 :] = [self._sep]
+        end = min(1 + len(parts[0]), self.entity_length - 1)
+        return TokenIds(np.array(ids, dtype=np.int32), 1, end)
+
+
+def pad(inputs: Sequence[TokenIds], pad_id: int) -> TokenBatch:
+    """The inputs as one padded batch."""
+    lengths = np.array([len(x.ids) for x in inputs])
+    position = np.arange(lengths.max())
+    mask = position < lengths[:, None]
+    ids = np.full(mask.shape, pad_id, dtype=np.int64)
+    ids[mask] = np.concatenate([x.ids for x in inputs])
+    starts, ends = np.array([(x.start, x.end) for x in inputs]).T
+    # A mention of no token of its own (blanks, say) is read from its whole input.
+    focus = (position >= starts[:, None]) & (position < ends[:, None])
+    focus[starts == ends] = mask[starts == ends]
+    return TokenBatch(ids, mask, focus)
+
+
+def batches_by_length(inputs: Sequence[TokenIds], max_tokens: int) -> list[np.ndarray]:
+    """Indices of the inputs, grouped by length so that little is padding.
+
+    A group holds at most ``max_tokens`` tokens, padding counted, and at least one input.
+    """
+    order = np.array(sorted(range(len(inputs)), key=lambda i: len(inputs[i].ids)), dtype=np.int64)
+    groups, first = [], 0
+    for position in range(len(order)):
+        longest = len(inputs[order[position]].ids)
+        if position > first and (position - first + 1) * longest > max_tokens:
+            groups.append(order[first:position])
+            first = position
+    if len(order):
+        groups.append(order[first:])
+    return groups
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """A lower-casing WordPiece tokenizer learned from the texts, with the special tokens."""
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token=UNK))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[PAD, UNK, CLS, SEP, MENTION_START, MENTION_END],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer

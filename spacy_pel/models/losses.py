@@ -1,0 +1,93 @@
+"""Losses over the scores of mentions against proxies.
+
+A loss is called as thinc's losses are: ``(gradients, value) = loss((mentions, entities), targets)``.
+A new one is a subclass that defines ``of_scores``, and a line in ``registry.py``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+
+class Targets(NamedTuple):
+    """What each of n mentions should think of each of r proxies.
+
+    positive: int64 [n], the column of the mention's positive.
+    negatives: bool [n, r], true where the proxy is one of the mention's negatives P-.
+    """
+
+    positive: np.ndarray
+    negatives: np.ndarray
+
+
+class ScoreLoss:
+    """Base of the losses: scores are inner products (cosines, if the vectors have length 1)."""
+
+    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        """Loss of each mention, [n].
+
+        positive: s(m, e+), [n]. negatives: s(m, e-), [n, r], -inf where it is no negative.
+        """
+        raise NotImplementedError
+
+    def __call__(
+        self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
+    ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
+        """Gradients with respect to both sides' vectors, and the mean loss over the mentions.
+
+        vectors: mentions, float32 [n, d], and entities, float32 [r, d].
+        """
+        mentions, entities = (torch.tensor(v, requires_grad=True) for v in vectors)
+        scores = mentions @ entities.T
+        positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
+        is_negative = torch.as_tensor(targets.negatives)
+        negatives = scores.masked_fill(~is_negative, -torch.inf)
+        loss = self.of_scores(positive, negatives).mean()
+        gradients = torch.autograd.grad(loss, (mentions, entities))
+        return tuple(g.numpy() for g in gradients), float(loss)
+
+    def get_grad(self, vectors, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients with respect to the mention and the entity vectors."""
+        return self(vectors, targets)[0]
+
+    def get_loss(self, vectors, targets: Targets) -> float:
+        """Mean loss over the mentions."""
+        return self(vectors, targets)[1]
+
+
+class ProxyLoss(ScoreLoss):
+    """Proxy-based loss (PEL, Eq. 3; its gradient is Eq. 4).
+
+        log(1 + exp(-alpha (s+ - delta))) + log(1 + sum exp(alpha (s- + delta)))
+
+    Positive and negatives are decoupled: an easy negative does not silence the positive's pull.
+    Made for cosine scores.
+
+    alpha: how strongly positive and negatives pull and push. delta: the margin.
+    """
+
+    def __init__(self, alpha: float = 32.0, delta: float = 0.0):
+        self.alpha = alpha
+        self.delta = delta
+
+    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        pull = softplus(-self.alpha * (positive - self.delta))
+        # The 1 of log(1 + sum ...) as one more column, exp(0): stable, and right without negatives.
+        one = torch.zeros_like(positive).unsqueeze(1)
+        push = torch.cat([one, self.alpha * (negatives + self.delta)], dim=1).logsumexp(1)
+        return pull + push
+
+
+class CrossEntropyLoss(ScoreLoss):
+    """Softmax cross-entropy (PEL, Eq. 1; its gradient is Eq. 2).
+
+    The paper scores it with the dot product: use it with ``similarity = "dot"``.
+    """
+
+    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        return torch.cat([positive.unsqueeze(1), negatives], dim=1).logsumexp(1) - positive

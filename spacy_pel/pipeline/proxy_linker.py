@@ -1,0 +1,550 @@
+"""The pipeline component ``proxy_linker``: links the mentions of a Doc to a knowledge base."""
+
+import json
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+import spacy.util
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc, Span
+from spacy.training import Example, validate_examples
+from spacy.vocab import Vocab
+from thinc.api import Config, Model, Optimizer
+
+from .. import architectures
+from ..errors import PelError
+from ..inputs import MentionInContext
+from ..kb.index import Candidates
+from ..kb.knowledge_base import KnowledgeBase
+from ..linking import Searchable, link
+from ..models.adversarial import FGSM
+from ..models.losses import ScoreLoss
+from ..proxies import check_row_kind
+from ..retriever import Retriever
+from ..training.corpus import gold_ids, gold_mentions
+from ..training.negatives import Sampler
+from ..training.proxy_pool import ProxyPool
+from ..training.trainer import GoldMention, RetrieverTrainer
+from .extensions import install_extensions
+
+DEFAULT_CONFIG = """
+[proxy_linker]
+# The folder of the knowledge base (made by: python -m spacy pel kb build SOURCE KB).
+kb = null
+# A trained linker to open: the folder of a pipeline, or its folder "proxy_linker".
+path = null
+# Where the mentions are: doc.ents (null), or doc.spans[spans_key], which may overlap.
+spans_key = null
+# How many candidates a mention keeps.
+candidates = 64
+# What a row of the index stands for: an "entity" (the paper) or a "name" of one.
+row_kind = "name"
+# In training, each alias is hidden with this probability.
+name_dropout = 0.1
+# Whether to replace ids that are already on the mentions.
+overwrite = true
+
+[proxy_linker.model]
+@architectures = "spacy-pel.BiEncoder.v1"
+# One tower for mentions and entities, or two.
+shared = true
+# "mean" over all tokens (the paper), or "focus": over the mention's or the title's.
+pooling = "mean"
+# "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
+similarity = "cosine"
+# The most tokens of an input.
+mention_length = 128
+entity_length = 128
+# bfloat16: much faster on processors and GPUs that have it.
+mixed_precision = false
+
+# A small BERT built from scratch: no download. For real work give
+# @misc = "spacy-pel.PretrainedEncoder.v1" and a name or path of a BERT, such as SapBERT.
+[proxy_linker.model.encoder]
+@misc = "spacy-pel.ScratchEncoder.v1"
+layers = 2
+width = 128
+heads = 4
+vocab_size = 8000
+max_tokens = 512
+
+[proxy_linker.loss]
+@losses = "spacy-pel.ProxyLoss.v1"
+alpha = 32
+delta = 0
+
+# null for no adversarial regularisation.
+[proxy_linker.regularizer]
+@misc = "spacy-pel.FGSM.v1"
+epsilon = 0.01
+weight = 1.0
+
+[proxy_linker.negatives]
+@misc = "spacy-pel.RandomNegatives.v1"
+n = 32
+in_batch = true
+
+[proxy_linker.scorer]
+@scorers = "spacy-pel.linking_scorer.v1"
+"""
+
+DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
+# Folder of a KB that travels inside the pipeline, and the file that points to one that does not.
+KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
+
+
+@Language.factory(
+    "proxy_linker",
+    assigns=[
+        "token.ent_kb_id",
+        "span._.kb_id",
+        "span._.kb_score",
+        "span._.kb_candidates",
+    ],
+    default_config=DEFAULTS,
+    default_score_weights={
+        "nel_recall_at_1": 1.0,
+        "nel_recall_at_64": None,
+        "nel_mrr": None,
+        "nel_micro_f": None,
+        "nel_micro_r": None,
+        "nel_micro_p": None,
+    },
+)
+def make_proxy_linker(
+    nlp: Language,
+    name: str,
+    model: Model,
+    kb: Optional[str],
+    path: Optional[str],
+    spans_key: Optional[str],
+    candidates: int,
+    row_kind: str,
+    name_dropout: float,
+    overwrite: bool,
+    loss: ScoreLoss,
+    regularizer: Optional[FGSM],
+    negatives: Callable,
+    scorer: Optional[Callable],
+) -> "ProxyLinker":
+    """Construct the component; the arguments are explained in ``DEFAULT_CONFIG``."""
+    linker = ProxyLinker(
+        nlp.vocab,
+        model,
+        name,
+        kb=kb,
+        path=path,
+        spans_key=spans_key,
+        candidates=candidates,
+        row_kind=row_kind,
+        name_dropout=name_dropout,
+        overwrite=overwrite,
+        loss=loss,
+        regularizer=regularizer,
+        negatives=negatives,
+        scorer=scorer,
+    )
+    # A pipeline that was opened this way and saved has weights of its own: when it is loaded, the
+    # folder may be gone.
+    if path is not None and Path(path).exists():
+        linker.open(path)
+    return linker
+
+
+class ProxyLinker(TrainablePipe):
+    """Links mentions to entities: encodes each in its context, finds the nearest proxies.
+
+    DOCS: the README; PEL (Wiatrak et al. 2022), sections 4 and 5.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str = "proxy_linker",
+        *,
+        kb: Optional[str],
+        path: Optional[str],
+        spans_key: Optional[str],
+        candidates: int,
+        row_kind: str,
+        name_dropout: float,
+        overwrite: bool,
+        loss: ScoreLoss,
+        regularizer: Optional[FGSM],
+        negatives: Sampler,
+        scorer: Optional[Callable],
+    ):
+        """Construct the component; opens nothing. The arguments are those of the factory."""
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.spans_key = spans_key
+        self.candidates = candidates
+        self.overwrite = overwrite
+        self.loss = loss
+        self.regularizer = regularizer
+        self.negatives = negatives
+        self.scorer = scorer
+        self.name_dropout = name_dropout
+        # What belongs to the weights and is saved with them.
+        self.cfg: Dict[str, Any] = {
+            "row_kind": check_row_kind(row_kind),
+            "architecture": architectures.settings(model),
+            "trained_entities": [],
+        }
+        self._path = path
+        self._kb_path = kb
+        self._kb: Optional[KnowledgeBase] = None
+        self._retriever: Optional[Retriever] = None
+        self._checked_kb: Optional[KnowledgeBase] = None
+        self._trainer: Optional[RetrieverTrainer] = None
+        install_extensions()
+
+    # Knowledge base and weights
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base. Raises PelError, with the remedy, if there is none."""
+        if self._kb is None:
+            if self._kb_path is None:
+                raise PelError(
+                    f'"{self.name}" has no knowledge base; build one with "python -m spacy pel kb '
+                    'build SOURCE KB" and give its folder: nlp.add_pipe("proxy_linker", '
+                    'config={"kb": "KB"}) or linker.set_kb("KB")'
+                )
+            self._kb = KnowledgeBase.open(self._kb_path)
+        return self._kb
+
+    def set_kb(self, path: os.PathLike) -> None:
+        """Link to the knowledge base in this folder from now on.
+
+        Raises PelError if there is no knowledge base in it.
+        """
+        self._kb = KnowledgeBase.open(path)
+        self._kb_path = str(path)
+        self._trainer = None
+
+    @property
+    def retriever(self) -> Retriever:
+        """The trained bi-encoder. Raises PelError, with the remedy, if it has no weights."""
+        if self._retriever is None:
+            if not architectures.is_initialized(self.model):
+                gone = f"there is no trained linker at {self._path}; " if self._path else ""
+                raise PelError(
+                    f'{gone}"{self.name}" has no weights; train it with "python -m spacy train", '
+                    'or open a trained one: nlp.add_pipe("proxy_linker", config={"path": FOLDER})'
+                )
+            self._retriever = Retriever(self.model)
+        return self._retriever
+
+    @property
+    def index(self) -> Searchable:
+        """What is searched: the KB, or, in a training session, the proxies as they are now.
+
+        Raises PelError if the KB has no vectors, or those of another encoder.
+        """
+        if self._trainer is not None:
+            return self._trainer.pool
+        if self._checked_kb is not self.kb:
+            self.kb.check_fingerprint(self.retriever.fingerprint())
+            self._checked_kb = self.kb
+        return self.kb
+
+    # Linking
+
+    def predict(self, docs: Iterable[Doc]) -> Optional[Candidates]:
+        """Candidates of all mentions of the docs, in their order; None if there is no mention."""
+        mentions = [
+            MentionInContext(doc.text, span.start_char, span.end_char)
+            for doc in docs
+            for span in gold_mentions(doc, self.spans_key)
+        ]
+        if not mentions:
+            return None
+        _use_one_thread_in_a_worker()
+        return link(self.retriever, self.index, mentions, self.candidates)
+
+    def set_annotations(self, docs: Iterable[Doc], candidates: Optional[Candidates]) -> None:
+        """Write ids, scores and candidates on the mentions."""
+        if candidates is None:
+            return
+        answers = iter(self._as_dicts(candidates))
+        for doc in docs:
+            spans = gold_mentions(doc, self.spans_key)
+            ids = [self._annotate(span, next(answers)) for span in spans]
+            if self.spans_key:
+                _write_group_ids(doc, self.spans_key, ids)
+            else:
+                _write_token_ids(spans, ids)
+
+    def _annotate(self, span: Span, candidates: List[Dict[str, Any]]) -> str:
+        """Set the span's attributes; gives its id."""
+        if span.kb_id_ and not self.overwrite:
+            return span.kb_id_
+        best = candidates[0]
+        span._.kb_id = best["id"]
+        span._.kb_score = best["score"]
+        span._.kb_candidates = candidates
+        return best["id"]
+
+    def _as_dicts(self, candidates: Candidates) -> Iterator[List[Dict[str, Any]]]:
+        """For each mention its candidates as plain data, best first."""
+        distinct = np.unique(candidates.numbers)
+        distinct = distinct[distinct >= 0].tolist()
+        labels = dict(zip(distinct, self.kb.labels(distinct)))
+        for numbers, scores in zip(candidates.numbers.tolist(), candidates.scores.tolist()):
+            yield [
+                {"id": labels[number][0], "name": labels[number][1], "score": score}
+                for number, score in zip(numbers, scores)
+                if number >= 0
+            ]
+
+    # Training
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Optional[Language] = None,
+        searched_entities: Optional[int] = 20000,
+        searched_corpus: Optional[Callable[[Language], Iterable[Example]]] = None,
+    ) -> None:
+        """Fetch or build the encoder, and get ready for training.
+
+        get_examples: the training examples.
+        searched_entities: how many entities evaluation during training searches, null for all: the
+            training entities, those of searched_corpus, and as many others drawn at random.
+        searched_corpus: usually the dev corpus; its entities are among those searched, so that
+            the figures seen while training are high but comparable. Evaluate on the whole KB at
+            the end: python -m spacy pel evaluate.
+        Raises PelError if no example has a mention whose entity is in the KB.
+        """
+        kb = self.kb
+        trained = self._gold_numbers(get_examples())
+        if not trained:
+            raise PelError(
+                f"no mention of the training examples has an entity in {kb.path}; check that the "
+                "corpus and the KB use the same identifiers"
+            )
+        self.model.initialize(X=self._texts(get_examples))
+        self._retriever = None
+        also = self._gold_numbers(searched_corpus(nlp)) if searched_corpus else set()
+        self.cfg["trained_entities"] = [id for id, _ in kb.labels(sorted(trained))]
+        self._trainer = self._make_trainer(trained | also, searched_entities)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optional[Optimizer] = None,
+        losses: Optional[Dict[str, float]] = None,
+    ) -> Dict[str, float]:
+        """Learn from the gold mentions of a batch; those without an entity in the KB teach nothing.
+
+        Raises PelError if the pipe has no KB or weights, and if the loss is not a number.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "ProxyLinker.update")
+        if self._trainer is None:  # training goes on from a saved pipeline
+            self._trainer = self._make_trainer(self._gold_numbers(examples), 20000)
+        mentions = self._trainable_mentions(examples)
+        if not mentions:
+            return losses
+        architectures.set_dropout(self.model, drop)
+        losses[self.name] += sum(self._trainer.step(mentions))
+        if sgd not in (None, False):
+            self.finish_update(sgd)
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Apply the accumulated gradients."""
+        self.model.finish_update(sgd)
+        self._checked_kb = None
+        if self._trainer is not None:
+            self._trainer.pool.note_update()
+
+    def finish_training(self) -> None:
+        """Leave the training session: search the KB from now on, not its part under training."""
+        self._trainer = None
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> Dict[str, Any]:
+        """Scores of the pipeline's scorer; see ``scorer.linking_scores``."""
+        if self.scorer is None:
+            return {}
+        return self.scorer(
+            examples,
+            kb=self.kb,
+            trained_entities=self.cfg["trained_entities"],
+            spans_key=self.spans_key,
+            **kwargs,
+        )
+
+    def add_label(self, label: str) -> int:
+        raise NotImplementedError("a linker has entities, not labels; add them to the KB")
+
+    def _make_trainer(self, wanted: set, searched_entities: Optional[int]) -> RetrieverTrainer:
+        # thinc seeds numpy's global generator from [training.seed].
+        rng = np.random.default_rng(np.random.randint(2**31))
+        searched = np.arange(len(self.kb))
+        if searched_entities is not None and searched_entities < len(searched):
+            others = rng.permutation(np.setdiff1d(searched, list(wanted)))
+            n_others = max(0, searched_entities - len(wanted))
+            searched = np.sort(np.concatenate([list(wanted), others[:n_others]])).astype(int)
+        pool = ProxyPool(
+            self.kb, self.retriever, self.cfg["row_kind"], searched, self.name_dropout
+        )
+        return RetrieverTrainer(
+            self.retriever, pool, self.loss, self.regularizer, self.negatives, rng
+        )
+
+    def _trainable_mentions(self, examples: Iterable[Example]) -> List[GoldMention]:
+        """The gold mentions that have an entity in the KB."""
+        mentions = []
+        for example in examples:
+            text = example.reference.text
+            for span in gold_mentions(example.reference, self.spans_key):
+                golds = self._numbers(gold_ids(span))
+                if golds:
+                    context = MentionInContext(text, span.start_char, span.end_char)
+                    mentions.append(GoldMention(context, golds))
+        return mentions
+
+    def _gold_numbers(self, examples: Iterable[Example]) -> set:
+        return {number for m in self._trainable_mentions(examples) for number in m.golds}
+
+    def _numbers(self, ids: Sequence[str]) -> Tuple[int, ...]:
+        """Numbers of those of the ids that the KB has."""
+        numbers = (self.kb.number(id) for id in ids)
+        return tuple(dict.fromkeys(n for n in numbers if n is not None))
+
+    def _texts(self, get_examples: Callable[[], Iterable[Example]]) -> Iterator[str]:
+        """The texts that a vocabulary is learned from."""
+        for entity in self.kb:
+            yield from entity.names
+            yield from entity.types
+            yield entity.definition or ""
+        for example in get_examples():
+            yield example.reference.text
+
+    # Saving and loading
+
+    def open(self, path: os.PathLike) -> "ProxyLinker":
+        """Take weights, settings and KB of a trained linker: its folder, or its pipeline's.
+
+        Raises PelError if there is none.
+        """
+        folder = Path(path)
+        if not (folder / "model").is_file():
+            folder = folder / "proxy_linker"
+        if not (folder / "model").is_file():
+            raise PelError(
+                f'no trained linker in {path}; give the folder of a pipeline with a "proxy_linker",'
+                " such as training/model-best"
+            )
+        return self.from_disk(folder, exclude=("vocab",))
+
+    def to_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()) -> None:
+        """Save weights and settings, and where the KB is; the KB itself stays where it is."""
+        path = Path(path)
+        serialize: Dict[str, Callable] = {
+            "cfg": lambda p: p.write_text(json.dumps(self.cfg), encoding="utf8"),
+            "model": lambda p: p.write_bytes(self.model.to_bytes()),
+            KB_REFERENCE: lambda p: p.write_text(json.dumps(self._kb_reference(p)), "utf8"),
+        }
+        spacy.util.to_disk(path, serialize, exclude)
+
+    def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()) -> "ProxyLinker":
+        """Load what ``to_disk`` saved."""
+        deserialize: Dict[str, Callable] = {
+            "cfg": lambda p: self._set_cfg(json.loads(p.read_text("utf8"))),
+            "model": lambda p: self._set_weights(p.read_bytes()),
+            KB_REFERENCE: self._find_kb,
+        }
+        spacy.util.from_disk(Path(path), deserialize, exclude)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = tuple()) -> bytes:
+        """Weights, settings and the KB's path, as bytes."""
+        serialize: Dict[str, Callable] = {
+            "cfg": lambda: json.dumps(self.cfg).encode(),
+            "model": self.model.to_bytes,
+            KB_REFERENCE: lambda: json.dumps(self._kb_reference(None)).encode(),
+        }
+        return spacy.util.to_bytes(serialize, exclude)
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = tuple()) -> "ProxyLinker":
+        """Load what ``to_bytes`` gave."""
+        deserialize: Dict[str, Callable] = {
+            "cfg": lambda b: self._set_cfg(json.loads(b)),
+            "model": self._set_weights,
+            KB_REFERENCE: lambda b: self._set_kb_path(json.loads(b)["absolute"]),
+        }
+        spacy.util.from_bytes(data, deserialize, exclude)
+        return self
+
+    def _set_cfg(self, cfg: Dict[str, Any]) -> None:
+        self.cfg = cfg
+        self.model = architectures.from_settings(cfg["architecture"])
+
+    def _set_weights(self, data: bytes) -> None:
+        self.model.from_bytes(data)
+        self._retriever = self._checked_kb = self._trainer = None
+
+    def _kb_reference(self, file: Optional[Path]) -> Dict[str, Optional[str]]:
+        """Where the KB is: absolute, and seen from the folder of ``file``."""
+        if self._kb_path is None:
+            return {"absolute": None, "relative": None}
+        absolute = Path(self._kb_path).absolute()
+        relative = os.path.relpath(absolute, file.absolute().parent) if file else None
+        return {"absolute": str(absolute), "relative": relative}
+
+    def _find_kb(self, file: Path) -> None:
+        """Set the KB: the one inside the pipeline's folder, else the one that it points to."""
+        reference = json.loads(file.read_text("utf8"))
+        folders = [file.parent / KB_FOLDER]
+        if reference["absolute"] is not None:
+            folders += [file.parent / reference["relative"], Path(reference["absolute"])]
+        found = [f.resolve() for f in folders if f.is_dir()]
+        self._set_kb_path(str(found[0]) if found else reference["absolute"])
+
+    def _set_kb_path(self, path: Optional[str]) -> None:
+        if path is not None:
+            self._kb_path, self._kb = path, None
+
+
+def _write_token_ids(spans: Sequence[Span], ids: Sequence[str]) -> None:
+    # doc.ents makes its spans anew from the tokens: an id set on such a span would be lost.
+    for span, id in zip(spans, ids):
+        for token in span:
+            token.ent_kb_id_ = id
+
+
+def _write_group_ids(doc: Doc, key: str, ids: Sequence[str]) -> None:
+    group = doc.spans[key]
+    linked = [
+        Span(doc, s.start, s.end, label=s.label, kb_id=id, span_id=s.id) for s, id in zip(group, ids)
+    ]
+    doc.spans[key] = type(group)(doc, name=group.name, attrs=group.attrs, spans=linked)
+
+
+def _use_one_thread_in_a_worker() -> None:
+    """Let a worker of ``nlp.pipe(n_process=2)`` compute with one thread.
+
+    A forked process inherits the thread pools of torch and FAISS without their threads, and would
+    wait for them for ever; besides, the workers would fight for the cores.
+    """
+    if multiprocessing.parent_process() is None:
+        return
+    import faiss
+    import torch
+
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)

@@ -1,0 +1,57 @@
+"""Which texts stand for an entity in the index, and their vectors.
+
+Many rows may stand for one entity; search keeps the best. ``row_kind`` says which rows there are:
+
+- "entity": one row, ``[CLS] name [SEP] types [SEP] aliases; definition [SEP]`` (PEL);
+- "name": one row a name, ``[CLS] name [SEP] types [SEP] canonical name [SEP]``, so that a name at
+  the end of a long list is as easy to find as the first, and two entities that share an acronym
+  still have different rows.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Sequence
+
+import numpy as np
+
+from .errors import PelError
+from .inputs import EntityText
+from .kb.entity import Entity
+from .kb.knowledge_base import KnowledgeBase
+
+ROW_KINDS = ("entity", "name")
+
+# From texts to their vectors, float32 [n, d].
+EncodeEntities = Callable[[Sequence[EntityText]], np.ndarray]
+
+# Entities read from the KB and encoded at a time: enough to sort by length, little to hold.
+CHUNK = 2048
+
+
+def check_row_kind(row_kind: str) -> str:
+    """The row kind. Raises PelError if there is no such one."""
+    if row_kind not in ROW_KINDS:
+        raise PelError(f'unknown row kind "{row_kind}"; choose one of {", ".join(ROW_KINDS)}')
+    return row_kind
+
+
+def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:
+    """The texts of the entity's rows, at least one."""
+    types = ", ".join(entity.types)
+    if row_kind == "name":
+        canonical = entity.canonical_name
+        return [EntityText(n, types, "" if n == canonical else canonical) for n in entity.names]
+    aliases = "; ".join(entity.names[1:])
+    description = ". ".join(part for part in (aliases, entity.definition) if part)
+    return [EntityText(entity.canonical_name, types, description)]
+
+
+def encode_rows(
+    kb: KnowledgeBase, numbers: Sequence[int], row_kind: str, encode: EncodeEntities
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of the entities in the order given, as chunks of (vectors [b, d], entities [b])."""
+    for first in range(0, len(numbers), CHUNK):
+        chunk = numbers[first : first + CHUNK]
+        texts = [proxy_texts(entity, row_kind) for entity in kb.entities(chunk)]
+        owners = np.repeat(np.asarray(chunk, dtype=np.int64), [len(t) for t in texts])
+        yield encode([text for rows in texts for text in rows]), owners

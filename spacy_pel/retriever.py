@@ -1,0 +1,61 @@
+"""The bi-encoder as the rest of the package uses it: texts in, vectors out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Sequence
+
+import numpy as np
+from thinc.api import Model
+
+from . import architectures
+from .architectures import Tower, TowerInputs
+from .inputs import EntityText, InputBuilder, MentionInContext, TokenIds
+
+
+class Retriever:
+    """An initialised bi-encoder with its tokenizer."""
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.builder: InputBuilder = architectures.input_builder(model)
+
+    @property
+    def mention_tower(self) -> Tower:
+        return self.model.get_ref("mention")
+
+    @property
+    def entity_tower(self) -> Tower:
+        return self.model.get_ref("entity")
+
+    @property
+    def width(self) -> int:
+        """Length of the vectors."""
+        return architectures.encoder_of(self.entity_tower).width
+
+    def mention_tokens(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
+        return self.builder.mentions(mentions)
+
+    def entity_tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
+        return self.builder.entities(entities)
+
+    def mention_vectors(self, mentions: Sequence[MentionInContext]) -> np.ndarray:
+        """float32 [n, d], in the order given."""
+        return self.mention_tower.predict(TowerInputs(self.mention_tokens(mentions)))
+
+    def entity_vectors(self, entities: Sequence[EntityText]) -> np.ndarray:
+        """float32 [n, d], in the order given."""
+        return self.entity_tower.predict(TowerInputs(self.entity_tokens(entities)))
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides the vectors: weights, tokenizer, lengths, pooling."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(json.dumps(architectures.settings(self.model), sort_keys=True).encode())
+        for tower in self.model.layers:
+            encoder = architectures.encoder_of(tower)
+            digest.update(encoder.tokenizer.to_str().encode())
+            for name, tensor in sorted(encoder.transformer.state_dict().items()):
+                digest.update(name.encode())
+                digest.update(np.ascontiguousarray(tensor.cpu().numpy()))
+        return digest.hexdigest()

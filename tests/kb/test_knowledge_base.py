@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import KnowledgeBase, build_kb, write_vectors
+
+from .examples import ENTITIES, IDS, VECTORS
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> KnowledgeBase:
+    return build_kb(ENTITIES, tmp_path / "kb", sources=["demo"])
+
+
+def embedded(kb: KnowledgeBase) -> KnowledgeBase:
+    batches = [(VECTORS[:3], np.arange(3)), (VECTORS[3:], np.array([3]))]
+    return write_vectors(kb.path, batches, dim=4, fingerprint="abc", row_kind="entity")
+
+
+def test_records(kb: KnowledgeBase) -> None:
+    ordered = sorted(ENTITIES)
+    assert len(kb) == 4
+    assert list(kb) == ordered
+    assert [entity.concept_id for entity in kb] == IDS
+    assert [kb.number(id) for id in IDS] == [0, 1, 2, 3]
+    assert kb["C3"] == ENTITIES[0]
+    assert kb.entities([3, 0, 3]) == [ordered[3], ordered[0], ordered[3]]
+    assert kb.entities(np.array([], dtype=np.int64)) == []
+    assert kb.labels(np.array([2, 1, 2])) == [
+        ("C2", "Mass spectrometry"), ("C10", "Été 日本 🧬"), ("C2", "Mass spectrometry")
+    ]  # fmt: skip
+    assert kb.manifest["sources"] == ["demo"]
+    assert kb.manifest["counts"] == {"entities": 4, "aliases": 4, "definitions": 2, "alt_ids": 2}
+
+
+def test_alternative_ids_resolve(kb: KnowledgeBase) -> None:
+    assert "OMIM:1" in kb and "C1" in kb and "C4" not in kb and "c1" not in kb
+    assert kb["OMIM:1"] == kb["D1"] == kb["C1"]
+    assert kb.number("D1") == 0 and kb.number("D2") is None
+
+
+def test_unknown_ids_and_numbers(kb: KnowledgeBase) -> None:
+    with pytest.raises(KeyError, match="C4"):
+        kb["C4"]
+    for lookup in (kb.entities, kb.labels):
+        with pytest.raises(IndexError, match="number -1"):
+            lookup([0, -1])
+
+
+def test_many_numbers_at_once(kb: KnowledgeBase) -> None:
+    numbers = np.random.default_rng(0).integers(0, 4, 64_000)
+    assert [id for id, _ in kb.labels(numbers)] == [IDS[number] for number in numbers]
+
+
+def test_search(kb: KnowledgeBase) -> None:
+    kb = embedded(kb)
+    assert (kb.has_vectors, kb.dim, kb.row_kind, kb.fingerprint) == (True, 4, "entity", "abc")
+    assert isinstance(kb.row_entities, np.memmap) and kb.row_entities.dtype == np.int32
+    found = kb.search(np.array([[0, 0, 2, 1]]), 9)
+    assert found.numbers.tolist() == [[2, 3, 0, 1, -1, -1, -1, -1, -1]]
+    assert found.scores[0, :5].tolist() == [2, 1, 0, 0, -np.inf]
+
+
+def test_without_vectors(kb: KnowledgeBase) -> None:
+    remedy = r"kb has no vectors; run: python -m spacy pel kb embed .*kb PIPELINE"
+    attempts: list[Callable[[], object]] = [
+        lambda: kb.search(VECTORS, 1),
+        lambda: kb.dim,
+        lambda: kb.row_kind,
+        lambda: kb.fingerprint,
+        lambda: kb.row_entities,
+        lambda: kb.check_fingerprint("abc"),
+    ]
+    assert not kb.has_vectors
+    for attempt in attempts:
+        with pytest.raises(PelError, match=remedy):
+            attempt()
+
+
+def test_vectors_of_another_encoder(kb: KnowledgeBase) -> None:
+    kb = embedded(kb)
+    kb.check_fingerprint("abc")
+    with pytest.raises(PelError, match=r"another encoder \(abc, not xyz\); run: .* kb embed"):
+        kb.check_fingerprint("xyz")
+
+
+def test_moved_pickled_closed(kb: KnowledgeBase, tmp_path: Path) -> None:
+    embedded(kb)
+    moved = tmp_path / "a folder, 100% moved?#"
+    shutil.move(kb.path, moved)
+    with KnowledgeBase.open(str(moved)) as kb:
+        before = kb.search(VECTORS, 2).numbers.tolist()
+        copy = pickle.loads(pickle.dumps(kb))
+        assert copy["C2"] == kb["C2"]
+    assert kb["C2"] == copy["C2"]  # opens again
+    assert kb.search(VECTORS, 2).numbers.tolist() == before
+
+
+def test_a_relative_path_survives_a_change_of_folder(
+    kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    relative = KnowledgeBase.open("kb")
+    monkeypatch.chdir("/")
+    assert relative["C2"] == kb["C2"]
+
+
+def answers(kb: KnowledgeBase, queue) -> None:
+    queue.put((kb.entities([2, 0]), kb.search(VECTORS, 1).numbers.tolist()))
+
+
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="needs a system that forks"
+)
+def test_use_after_a_fork(kb: KnowledgeBase) -> None:
+    kb = embedded(kb)
+    expected = kb.entities([2, 0])  # the parent is connected; it has not searched
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    children = [context.Process(target=answers, args=(kb, queue)) for _ in range(2)]
+    for child in children:
+        child.start()
+    results = [queue.get(timeout=60) for _ in children]
+    for child in children:
+        child.join(timeout=60)
+    assert results == [(expected, [[0], [1], [2], [3]])] * 2
+    assert kb.entities([2, 0]) == expected
+
+
+def edit_manifest(kb: KnowledgeBase, **changes: object) -> None:
+    path = kb.path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_folders_that_are_not_whole(kb: KnowledgeBase, tmp_path: Path) -> None:
+    with pytest.raises(PelError, match="absent: no knowledge base here; build one: python -m"):
+        KnowledgeBase.open(tmp_path / "absent")
+    kb = embedded(kb)
+    names = list(kb.manifest["files"])
+    assert len(names) == 3
+    for name in names:
+        contents = (kb.path / name).read_bytes()
+        (kb.path / name).write_bytes(contents[:-1])
+        with pytest.raises(PelError, match=f"{name}: {len(contents) - 1} bytes where the manifest"):
+            KnowledgeBase.open(kb.path)
+        (kb.path / name).unlink()
+        with pytest.raises(PelError, match=f"{name}: missing"):
+            KnowledgeBase.open(kb.path)
+        (kb.path / name).write_bytes(contents)
+    edit_manifest(kb, schema_version=99)
+    with pytest.raises(PelError, match=r"schema version 99, this release reads 1; build it again"):
+        KnowledgeBase.open(kb.path)
+    edit_manifest(kb, kind="web app")
+    with pytest.raises(PelError, match="is not the manifest of a knowledge base"):
+        KnowledgeBase.open(kb.path)
+    (kb.path / "manifest.json").write_text("{")
+    with pytest.raises(PelError, match=r"manifest\.json: cannot be read"):
+        KnowledgeBase.open(kb.path)
+
+
+def test_files_with_other_contents(kb: KnowledgeBase) -> None:
+    kb = embedded(kb)
+    for name in (kb.manifest["entities"]["file"], kb.manifest["vectors"]["file"]):
+        path = kb.path / name
+        path.write_bytes(b"x" * path.stat().st_size)
+    damaged = KnowledgeBase.open(kb.path)
+    with pytest.raises(PelError, match=r"\.sqlite: cannot be opened"):
+        damaged["C1"]
+    with pytest.raises(PelError, match=r"\.faiss: cannot be read"):
+        damaged.search(VECTORS, 1)
