@@ -35,8 +35,8 @@ setup(
         "tqdm>=4.60",
     ],
     extras_require={
-        "cpu": ["faiss-cpu>=1.9"],
-        "gpu": ["faiss-gpu>=1.9"],
+        "cpu": ["faiss-cpu>=1.12"],
+        "gpu": ["faiss-gpu>=1.14.3"],
         "test": TEST,
         "project": ["weasel>=0.4.1"],
     },

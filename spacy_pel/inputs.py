@@ -8,6 +8,7 @@ Knows tokenizers and numpy; nothing of spaCy, torch or the knowledge base.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Iterable, NamedTuple, Sequence
 
 import numpy as np
@@ -64,6 +65,8 @@ class InputBuilder:
     def __init__(
         self, tokenizer: Tokenizer, mention_length: int, entity_length: int, position_limit: int
     ):
+        # "[Me]" in a text (a methyl group, say) is no marker.
+        tokenizer.encode_special_tokens = True
         self.tokenizer = tokenizer
         self.mention_length = min(mention_length, position_limit)
         self.entity_length = min(entity_length, position_limit)
@@ -173,17 +176,31 @@ def batches_by_length(inputs: Sequence[TokenIds], max_tokens: int) -> list[np.nd
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """A lower-casing WordPiece tokenizer learned from the texts, with the special tokens."""
+    """A lower-casing WordPiece tokenizer learned from the texts, with the special tokens.
+
+    The same texts give the same tokenizer, in any process.
+    """
     from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token=UNK))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    words: Counter[str] = Counter()
+    for text in texts:
+        normalized = normalizer.normalize_str(text)
+        words.update(word for word, _ in pre_tokenizer.pre_tokenize_str(normalized))
+    special = [PAD, UNK, CLS, SEP, MENTION_START, MENTION_END]
+    # The trainer numbers the inner letters as a hash map orders them, which differs from process to
+    # process, and breaks ties by number. Given among its special tokens they keep their places.
+    inner = sorted({f"##{letter}" for word in words for letter in word[1:]})
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        special_tokens=[PAD, UNK, CLS, SEP, MENTION_START, MENTION_END],
-        show_progress=False,
+        vocab_size=vocab_size, special_tokens=[*special, *inner], show_progress=False
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    draft = Tokenizer(models.WordPiece(unk_token=UNK))
+    draft.train_from_iterator(words.elements(), trainer)
+
+    tokenizer = Tokenizer(models.WordPiece(draft.get_vocab(), unk_token=UNK))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(special)
     return tokenizer

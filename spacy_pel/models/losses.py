@@ -49,7 +49,7 @@ class ScoreLoss:
         negatives = scores.masked_fill(~is_negative, -torch.inf)
         loss = self.of_scores(positive, negatives).mean()
         gradients = torch.autograd.grad(loss, (mentions, entities))
-        return tuple(g.numpy() for g in gradients), float(loss)
+        return tuple(g.numpy() for g in gradients), loss.item()
 
     def get_grad(self, vectors, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
         """Gradients with respect to the mention and the entity vectors."""

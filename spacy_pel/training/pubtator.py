@@ -59,8 +59,8 @@ def read_pubtator(path: Path) -> Iterator[PubTatorDocument]:
     draft: Optional[_Draft] = None
     documents = 0
     for where, line in _located_lines(path):
-        passage = _PASSAGE.fullmatch(line)
         blank = not line.strip()
+        passage = _PASSAGE.fullmatch(line)
         if draft and (blank or (passage and passage[2] == "t" and passage[1] != draft.id)):
             documents += 1
             yield draft.document()
@@ -70,8 +70,8 @@ def read_pubtator(path: Path) -> Iterator[PubTatorDocument]:
         if draft is None:
             if passage is None:
                 raise PelError(
-                    f"{where}: mention before its document, or not PubTator: {line[:_SHOWN]!r}; put "
-                    "the 'PMID|t|title' line first, with no blank line between it and its mentions"
+                    f"{where}: mention before its document, or not PubTator: {line[:_SHOWN]!r}; "
+                    "put the 'PMID|t|title' line first, with no blank line before its mentions"
                 )
             draft = _Draft(passage[1])
         if passage:
@@ -94,11 +94,12 @@ def _located_lines(path: Path) -> Iterator[tuple[str, str]]:
                 yield f"{path}:{number}", line.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise PelError(
-            f"{path}:{number + 1}: not UTF-8 ({error.reason}); save the file as UTF-8"
+            f"{path}:{number}: not UTF-8 ({error.reason}); save the file as UTF-8"
         ) from error
     except (OSError, EOFError, zlib.error) as error:
+        where = f"{path}:{number}" if number else path
         raise PelError(
-            f"{path}:{number + 1}: cannot be read ({error}); check that the file is there and whole"
+            f"{where}: cannot be read on ({error}); check that the file is there and whole"
         ) from error
 
 
@@ -141,8 +142,8 @@ class _Draft:
     def _check_id(self, where: str, id: str) -> None:
         if id != self.id:
             raise PelError(
-                f"{where}: line of document {id[:_SHOWN]} inside document {self.id}; move it to its "
-                "own document, or put a blank line between the two"
+                f"{where}: line of document {id[:_SHOWN]} inside document {self.id}; move it to "
+                "its own document, or put a blank line between the two"
             )
 
 

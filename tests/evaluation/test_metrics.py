@@ -1,0 +1,128 @@
+"""Linking metrics against a count by hand."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.evaluation.metrics import first_hit_ranks, linking_metrics, metrics_table
+
+IDS = st.sampled_from("abcdef")
+
+
+def naive_metrics(ranks, in_kb, seen, ks):
+    groups = {
+        "all": list(ranks),
+        "in_kb": [rank for rank, known in zip(ranks, in_kb) if known],
+        "seen": None,
+        "unseen": None,
+    }
+    if seen is not None:
+        rows = list(zip(ranks, in_kb, seen))
+        groups["seen"] = [rank for rank, known, trained in rows if known and trained]
+        groups["unseen"] = [rank for rank, known, trained in rows if known and not trained]
+
+    def mean(group, value):
+        return sum(map(value, group)) / len(group) if group else None
+
+    result = {
+        "mentions" if name == "all" else name: None if group is None else len(group)
+        for name, group in groups.items()
+    }
+    for k in ks:
+        result[f"recall@{k}"] = {
+            name: mean(group, lambda rank: 1 if rank in range(1, k + 1) else 0)
+            for name, group in groups.items()
+        }
+    result["mrr"] = {
+        name: mean(group, lambda rank: 1 / rank if rank else 0) for name, group in groups.items()
+    }
+    return result
+
+
+@st.composite
+def mentions(draw):
+    """Ranks, in_kb flags and seen flags; a mention outside the KB has rank 0."""
+    rows = draw(
+        st.lists(st.tuples(st.integers(0, 70), st.booleans(), st.booleans()), max_size=30)
+    )
+    ranks = [rank if known else 0 for rank, known, _ in rows]
+    seen = [trained for *_, trained in rows] if draw(st.booleans()) else None
+    return ranks, [known for _, known, _ in rows], seen
+
+
+@given(mentions(), st.lists(st.integers(1, 70), min_size=1, unique=True))
+def test_metrics_equal_a_naive_count(rows, ks):
+    metrics = linking_metrics(*rows, ks=ks)
+    expected = naive_metrics(*rows, ks)
+    assert list(metrics) == list(expected)
+    for name, value in expected.items():
+        assert metrics[name] == (pytest.approx(value, abs=1e-12))
+    assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
+
+
+def test_metrics_by_hand():
+    metrics = linking_metrics([1, 2, 0, 0], [True, True, True, False], [True, False, False, True])
+    assert metrics == {
+        "mentions": 4,
+        "in_kb": 3,
+        "seen": 1,
+        "unseen": 2,
+        "recall@1": {"all": 1 / 4, "in_kb": pytest.approx(1 / 3), "seen": 1.0, "unseen": 0.0},
+        **{
+            f"recall@{k}": {"all": 0.5, "in_kb": pytest.approx(2 / 3), "seen": 1.0, "unseen": 0.5}
+            for k in (5, 16, 64)
+        },
+        "mrr": {"all": 0.375, "in_kb": 0.5, "seen": 1.0, "unseen": 0.25},
+    }
+
+
+def test_no_mentions_and_numpy_input():
+    empty = linking_metrics([], [], [])
+    assert empty["mentions"] == 0 and set(empty["mrr"].values()) == {None}
+    arrays = linking_metrics(np.array([1]), np.array([True]), np.array([False]))
+    assert arrays == linking_metrics([1], [True], [False])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (([1], [True, False]), "1 ranks, 2 in_kb"),
+        (([1, 0], [True, False], [True]), "2 ranks, 2 in_kb and 1 seen"),
+        (([-1], [True]), "ranks are 0 or more"),
+        (([3], [False]), "0 where no gold id is in the KB"),
+    ],
+)
+def test_inconsistent_input_is_refused(rows, message):
+    with pytest.raises(ValueError, match=message):
+        linking_metrics(*rows)
+
+
+@given(
+    st.lists(st.tuples(st.lists(IDS, unique=True), st.sets(IDS)), max_size=10),
+)
+def test_first_hit_is_the_first_gold_candidate(rows):
+    ranks = first_hit_ranks([candidates for candidates, _ in rows], [gold for _, gold in rows])
+    assert ranks.shape == (len(rows),) and ranks.dtype == np.int64
+    for rank, (candidates, gold) in zip(ranks, rows):
+        assert not gold & set(candidates[: max(rank - 1, 0)])
+        assert candidates[rank - 1] in gold if rank else not gold & set(candidates)
+
+
+def test_first_hit_ranks_wants_equal_lengths():
+    with pytest.raises(ValueError):
+        first_hit_ranks([["a"]], [])
+
+
+def test_table():
+    metrics = linking_metrics([1, 2, 0, 0], [True, True, True, False], ks=(1, 5))
+    assert metrics_table(metrics).splitlines() == [
+        "|          |  all | in_kb | seen | unseen |",
+        "| -------- | ---: | ----: | ---: | -----: |",
+        "| mentions |    4 |     3 |    - |      - |",
+        "| recall@1 | 25.0 |  33.3 |    - |      - |",
+        "| recall@5 | 50.0 |  66.7 |    - |      - |",
+        "| mrr      | 37.5 |  50.0 |    - |      - |",
+    ]
