@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,8 @@ def build_kb(
     sources: what the entities come from, for the manifest. progress: wraps the entities, as tqdm.
     Raises PelError if the folder holds something else, for bad entities, and for a full disk.
     """
+    from .. import __version__  # here, since the package imports this room before it is defined
+
     folder = Path(path).absolute()
     with transaction(folder) as changes:
         records = changes.temporary(".sqlite")
@@ -48,7 +49,7 @@ def build_kb(
         name = changes.publish(records, "entities")
         changes.commit(
             {
-                "created_by": _release(),
+                "created_by": f"spacy-pel {__version__}",
                 "sources": list(sources),
                 "counts": counts,
                 "files": changes.files,
@@ -130,10 +131,3 @@ def _published(changes: Transaction, index: Any, row_entities: np.ndarray) -> di
         "file": changes.publish(vectors_file, "vectors"),
         "rows_file": changes.publish(rows_file, "rows"),
     }
-
-
-def _release() -> str:
-    try:
-        return f"spacy-pel {metadata.version('spacy-pel')}"
-    except metadata.PackageNotFoundError:
-        return "spacy-pel, not installed"

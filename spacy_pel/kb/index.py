@@ -144,9 +144,7 @@ def _first_occurrences(entities: np.ndarray) -> np.ndarray:
     return first
 
 
-def _compacted(
-    entities: np.ndarray, scores: np.ndarray, kept: np.ndarray, k: int
-) -> Candidates:
+def _compacted(entities: np.ndarray, scores: np.ndarray, kept: np.ndarray, k: int) -> Candidates:
     """The first k kept entities of each line, moved to the left, and filled up."""
     rank = kept.cumsum(axis=1) - 1
     lines, places = np.nonzero(kept & (rank < k))
@@ -172,7 +170,22 @@ def mapped_index(path: Path) -> Any:
         # IO_FLAG_MMAP_IFC maps a flat index; IO_FLAG_MMAP would load it all.
         return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     except RuntimeError as error:
-        raise PelError(f"{path}: cannot be read; run kb embed again") from error
+        raise _unreadable(path) from error
+
+
+def mapped_rows(path: Path) -> np.ndarray:
+    """The row entities of a file, int32 [n_rows], mapped; PelError if it cannot be read."""
+    try:
+        return np.load(path, mmap_mode="r")
+    except (OSError, ValueError) as error:
+        raise _unreadable(path) from error
+
+
+def _unreadable(path: Path) -> PelError:
+    return PelError(
+        f"{path}: cannot be read; if the KB was embedded again, open it again; else run: "
+        f"python -m spacy pel kb embed {path.parent} PIPELINE"
+    )
 
 
 def write_index(faiss_index: Any, path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import PelError
 from .entity import Entity
-from .index import Candidates, VectorIndex, mapped_index
+from .index import Candidates, VectorIndex, mapped_index, mapped_rows
 from .manifest import read_manifest
 from .store import EntityStore
 
@@ -110,7 +110,7 @@ class KnowledgeBase:
     @cached_property
     def row_entities(self) -> np.ndarray:
         """The entity number of each row: int32 [n_rows], mapped into memory."""
-        return np.load(self.path / self._vectors["rows_file"], mmap_mode="r")
+        return mapped_rows(self.path / self._vectors["rows_file"])
 
     def search(self, vectors: np.ndarray, k: int) -> Candidates:
         """The k best entities of each query vector, float32 [n, dim]; see VectorIndex.search.

@@ -94,7 +94,7 @@ class PubTatorCorpus:
             )
         reference.user_data["id"] = document.id
         bounds = [_trimmed_bounds(mention) for mention in document.mentions]
-        split = _split_tokens(reference, {offset for pair in bounds for offset in pair})
+        split = split_tokens(reference, {offset for pair in bounds for offset in pair})
         predicted = reference.copy()
         spans = [
             reference.char_span(
@@ -135,7 +135,7 @@ def _trimmed_bounds(mention: PubTatorMention) -> Tuple[int, int]:
     return start, mention.start + len(mention.text.rstrip())
 
 
-def _split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
+def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
     """Split tokens of the doc so that no character offset is inside one; return their number."""
     starts = [token.idx for token in doc]
     cuts: defaultdict[int, List[int]] = defaultdict(list)

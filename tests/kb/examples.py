@@ -9,7 +9,7 @@ import numpy as np
 from spacy_pel.kb import Entity
 
 ENTITIES = [
-    Entity("C3", "Multiple sclerosis", ("MS", "Disseminated sclerosis"), ("Disease",), "A disease."),
+    Entity("C3", "Multiple sclerosis", ("MS", "Disseminated"), ("Disease",), "A disease."),
     Entity("C1", "Mitral stenosis", ("MS",), ("Disease", "Finding"), None, ("OMIM:1", "D1")),
     Entity("C2", "Mass spectrometry", (), (), None),
     Entity("C10", "Été 日本 🧬", ("β-catenin",), (), "Naïve."),

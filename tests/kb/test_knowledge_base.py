@@ -4,6 +4,8 @@ import json
 import multiprocessing
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,26 +116,39 @@ def test_a_relative_path_survives_a_change_of_folder(
     assert relative["C2"] == kb["C2"]
 
 
-def answers(kb: KnowledgeBase, queue) -> None:
-    queue.put((kb.entities([2, 0]), kb.search(VECTORS, 1).numbers.tolist()))
+FORKED = """
+import multiprocessing, sys
+import numpy as np
+from spacy_pel.kb import KnowledgeBase
+
+kb = KnowledgeBase.open(sys.argv[1])
+expected = kb.entities([2, 0])
+
+def answers(queue):
+    queue.put((kb.entities([2, 0]), kb.search(np.eye(4), 1).numbers.tolist()))
+
+context = multiprocessing.get_context("fork")
+queue = context.Queue()
+children = [context.Process(target=answers, args=(queue,), daemon=True) for _ in range(2)]
+for child in children:
+    child.start()
+results = [queue.get(timeout=60) for _ in children]
+for child in children:
+    child.join(timeout=60)
+assert results == [(expected, [[0], [1], [2], [3]])] * 2
+assert kb.entities([2, 0]) == expected
+"""
 
 
 @pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="needs a system that forks"
 )
 def test_use_after_a_fork(kb: KnowledgeBase) -> None:
-    kb = embedded(kb)
-    expected = kb.entities([2, 0])  # the parent is connected; it has not searched
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    children = [context.Process(target=answers, args=(kb, queue)) for _ in range(2)]
-    for child in children:
-        child.start()
-    results = [queue.get(timeout=60) for _ in children]
-    for child in children:
-        child.join(timeout=60)
-    assert results == [(expected, [[0], [1], [2], [3]])] * 2
-    assert kb.entities([2, 0]) == expected
+    # In a process of its own: a search starts threads, and a fork after that may hang.
+    embedded(kb)
+    command = [sys.executable, "-c", FORKED, str(kb.path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
 
 
 def edit_manifest(kb: KnowledgeBase, **changes: object) -> None:
@@ -175,5 +190,12 @@ def test_files_with_other_contents(kb: KnowledgeBase) -> None:
     damaged = KnowledgeBase.open(kb.path)
     with pytest.raises(PelError, match=r"\.sqlite: cannot be opened"):
         damaged["C1"]
-    with pytest.raises(PelError, match=r"\.faiss: cannot be read"):
+    with pytest.raises(PelError, match=r"\.faiss: cannot be read; .* kb embed .*kb PIPELINE"):
         damaged.search(VECTORS, 1)
+
+
+def test_vectors_replaced_since_opening(kb: KnowledgeBase) -> None:
+    stale = embedded(kb)
+    write_vectors(kb.path, [(VECTORS, np.arange(4)[::-1])], dim=4, fingerprint="z", row_kind="name")
+    with pytest.raises(PelError, match=r"\.npy: cannot be read; if the KB was embedded"):
+        stale.search(VECTORS, 1)

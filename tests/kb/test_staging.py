@@ -8,14 +8,14 @@ from spacy_pel.kb.staging import cleaned
 
 
 def test_text_is_made_printable_and_distinct() -> None:
-    entity = Entity(
-        " C1 ", "\x00Fever\n", ("a\x00\x1fb", "a b", " ", "", "\ud800c"), ("T", "T"), " \t", ("X", "X", "C1")
-    )
+    aliases = ("a\x00\x1fb", "a b", " ", "", "\ud800c")
+    entity = Entity(" C1 ", "\x00Fever\n", aliases, ("T", "T"), " \t", ("X", "X", "C1"))
     assert cleaned(entity) == Entity("C1", "Fever", ("a b", "c"), ("T",), None, ("X",))
 
 
 def test_printable_text_is_kept() -> None:
-    entity = Entity("C1", "Été 日本 🧬", ("β\u2028x", "Été 日本 🧬"), ("T  T",), "A  b.", ("D1",))
+    names = ("β\u2028x", "Été 日本 🧬")
+    entity = Entity("C1", "Été 日本 🧬", names, ("T  T",), "A  b.", ("D1",))
     assert cleaned(entity) == entity
 
 

@@ -21,13 +21,13 @@ def read_jsonl(path: Path) -> Iterator[Entity]:
     for number, line in numbered_lines(path):
         if line.strip():
             try:
-                yield _entity(line)
+                yield _entity(json_object(line))
             except ValueError as error:
                 raise PelError(f"{path}, line {number}: {error}; correct the line") from error
 
 
-def _entity(line: str) -> Entity:
-    """The entity of one line; ValueError says what is wrong with it."""
+def json_object(line: str) -> dict[str, Any]:
+    """The JSON object of a line; ValueError says what is wrong with it."""
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:
@@ -36,6 +36,11 @@ def _entity(line: str) -> Entity:
         raise ValueError("bad JSON (nested too deeply)") from error
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
+    return record
+
+
+def _entity(record: dict[str, Any]) -> Entity:
+    """The entity of a JSON object; ValueError says what is wrong with it."""
     definition = record.get("definition")
     if not isinstance(definition, (str, type(None))):
         raise ValueError("'definition' is not a string or null")

@@ -76,9 +76,7 @@ def test_follows_the_recipe(tmp_path: Path, caplog: pytest.LogCaptureFixture, gz
 
 def test_types_and_definitions_are_optional(tmp_path: Path) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "A name\u2028with a separator\r inside")])
-    assert list(rrf.read_rrf(tmp_path)) == [
-        Entity("C1", "A name\u2028with a separator\r inside")
-    ]
+    assert list(rrf.read_rrf(tmp_path)) == [Entity("C1", "A name\u2028with a separator\r inside")]
 
 
 def test_missing_names(tmp_path: Path) -> None:

@@ -1,0 +1,21 @@
+"""Print linked texts: each mention with its id, name and score."""
+
+from pathlib import Path
+
+import srsly
+import typer
+
+
+def main(linked: Path) -> None:
+    """Print what "pel link" wrote to LINKED."""
+    for document in srsly.read_jsonl(linked):
+        print(f"\n{document['text']}")
+        for mention in document["mentions"]:
+            print(
+                f"    {mention['text']:<28} {mention['id']}  {mention['name']:<36} "
+                f"{mention['score']:.2f}"
+            )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,36 @@
+"""Write linked texts as an HTML page with displaCy."""
+
+from pathlib import Path
+
+import srsly
+import typer
+from spacy import displacy
+
+ENTITY_URL = "https://uts.nlm.nih.gov/uts/umls/concept/{}"
+
+
+def main(linked: Path, page: Path) -> None:
+    """Render what "pel link" wrote to LINKED as PAGE."""
+    documents = [
+        {
+            "text": document["text"],
+            "title": None,
+            "ents": [
+                {
+                    "start": mention["start"],
+                    "end": mention["end"],
+                    "label": mention["name"],
+                    "kb_id": mention["id"],
+                    "kb_url": ENTITY_URL.format(mention["id"]),
+                }
+                for mention in document["mentions"]
+            ],
+        }
+        for document in srsly.read_jsonl(linked)
+    ]
+    page.write_text(displacy.render(documents, style="ent", manual=True, page=True), "utf8")
+    print(f"{page}: {len(documents)} texts")
+
+
+if __name__ == "__main__":
+    typer.run(main)

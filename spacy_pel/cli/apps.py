@@ -1,0 +1,73 @@
+"""The Typer apps, and what all commands share: options, output, and errors in one line."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, Optional
+
+import typer
+from wasabi import Printer
+
+from ..errors import PelError
+
+pel = typer.Typer(
+    help="Link the mentions of documents to the entities of a knowledge base.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+kb = typer.Typer(
+    help="Build, embed and inspect a knowledge base.", no_args_is_help=True, rich_markup_mode=None
+)
+pel.add_typer(kb, name="kb")
+
+msg = Printer()
+
+Pipeline = Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")]
+Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline")]
+OtherKB = Annotated[
+    Optional[Path], typer.Option("--kb", help="Folder of a KB to use instead of the pipeline's own")
+]
+SpansKey = Annotated[
+    Optional[str],
+    typer.Option(help="Mentions are doc.spans[KEY] instead of what the pipeline is set to"),
+]
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Callable], Callable]:
+    """Decorator: adds a function to the app, and gives it back unchanged.
+
+    As a command, what the user can put right is one line on stderr and the exit code 1 (130 for
+    Ctrl-C); any other error is a bug and keeps its traceback.
+    """
+
+    def add(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> None:
+            try:
+                function(*args, **kwargs)
+            except BrokenPipeError:  # the reader of stdout has gone: Typer ends quietly
+                raise
+            except PelError as error:
+                _fail(str(error), 1)
+            except OSError as error:
+                place = f"{error.filename}: " if error.filename else ""
+                _fail(
+                    f"{place}{error.strerror or error}; nothing was written; check the path, its "
+                    "rights and the space on its disk, and run it again",
+                    1,
+                )
+            except KeyboardInterrupt:
+                _fail("interrupted; nothing was written", 130)
+
+        app.command(name, no_args_is_help=True)(run)
+        return function
+
+    return add
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    """Ends the program with a line on stderr; wasabi's own would go to stdout."""
+    typer.echo(Printer(no_print=True, line_max=10**6).fail(message), err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,60 @@
+"""Files and folders that take their place at the end, whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from ..errors import PelError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """A UTF-8 file to write to, which replaces the one at the path when the block ends well.
+
+    After an error or an interruption, what was at the path is there as before.
+    Raises PelError if a folder or a device is there, OSError if the file cannot be written.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise PelError(f"{path}: is a folder or a device; give the path of a file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _beside(path)
+    try:
+        with open(temporary, "x", encoding="utf8", newline="\n") as file:
+            yield file
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new folder to fill, which replaces the one at the path when the block ends well.
+
+    After an error or an interruption, what was at the path is there as before.
+    Raises OSError if the folder cannot be written.
+    """
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary, replaced = _beside(path), _beside(path)
+    try:
+        temporary.mkdir()
+        yield temporary
+        if path.exists():
+            path.rename(replaced)
+        temporary.rename(path)
+    finally:
+        if replaced.exists() and not path.exists():
+            replaced.rename(path)
+        for folder in (temporary, replaced):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")

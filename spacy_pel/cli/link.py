@@ -1,0 +1,121 @@
+"""``pel link``: documents in, mentions with their entities out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from ..errors import PelError
+from ..pipeline.proxy_linker import ProxyLinker
+from ..training.corpus import gold_mentions
+from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
+from .documents import gives_mentions, read_documents
+from .files import whole_file
+from .pipelines import linker_of, load_pipeline
+
+
+@command(pel, "link")
+def link_cli(
+    pipeline: Pipeline,
+    input: Annotated[
+        str, typer.Argument(help="A file .txt, .jsonl or .spacy, or - for text on stdin")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSONL file to write")],
+    kb: OtherKB = None,
+    spans_key: SpansKey = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Documents linked at a time")] = 128,
+    n_process: Annotated[int, typer.Option(min=1, help="Processes to use")] = 1,
+    candidates: Annotated[int, typer.Option(min=1, help="Candidates written a mention")] = 5,
+    component: Component = "proxy_linker",
+) -> None:
+    """Link the mentions of documents; writes a JSON object a document, as they come.
+
+    Text holds a document a line. JSONL holds objects with "text" and, if wanted, "id" and
+    "mentions": [{"start", "end", "label"}] (characters); where mentions are given, no others are
+    looked for. Both may be gzipped, and are read as a stream; a .spacy file (DocBin) is loaded
+    whole.
+
+    \b
+    Examples:
+      python -m spacy pel link training/model-best notes.txt --output linked.jsonl
+      zcat notes.gz | python -m spacy pel link training/model-best - --output linked.jsonl
+    """
+    from tqdm import tqdm
+
+    nlp = load_pipeline(pipeline)
+    linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+    linker.candidates = candidates
+    docs = read_documents(nlp, input, linker.spans_key)
+    if n_process > 1 and hasattr(os, "register_at_fork"):
+        # Ctrl-C reaches the workers too: left to the main process, they die without a traceback.
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    n_docs = n_mentions = 0
+    with whole_file(output) as file, tqdm(desc="Linking", unit=" documents") as bar:
+        for record in link_documents(
+            nlp, docs, component=component, batch_size=batch_size, n_process=n_process
+        ):
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            n_docs, n_mentions = n_docs + 1, n_mentions + len(record["mentions"])
+            bar.update()
+    if n_docs and not n_mentions:
+        msg.warn(
+            f"No mention in {n_docs:,} documents: of the components ({', '.join(nlp.pipe_names)}) "
+            'none found any; add a trained "ner" or an "entity_ruler" before the linker, or give '
+            'JSONL with "mentions"'
+        )
+    msg.good(f"Linked {n_mentions:,} mentions of {n_docs:,} documents: {output}")
+
+
+def link_documents(
+    nlp: Language,
+    docs: Iterable[Doc],
+    *,
+    component: str = "proxy_linker",
+    batch_size: int = 128,
+    n_process: int = 1,
+) -> Iterator[dict[str, Any]]:
+    """Run the pipeline over a stream of docs; yields each as plain data, in order.
+
+    Where a doc has mentions, the linker alone runs. A result is {"id", "text", "mentions":
+    [{"start", "end", "text", "label", "id", "name", "score", "candidates": [{"id", "name",
+    "score"}]}]}, offsets in characters, candidates best first and as many as the linker is set to;
+    a doc's "id" is ``doc.user_data["id"]``, and absent where that is.
+    Raises PelError if there is no linker, or its KB has no vectors of its encoder.
+    """
+    linker = linker_of(nlp, component)
+    linker.index  # refuses a KB that does not fit here and now, not in a worker
+    others = [name for name in nlp.pipe_names if name != component]
+    # Of a stream that mixes both kinds, consecutive docs of a kind are linked together.
+    for given, group in groupby(docs, key=lambda doc: gives_mentions(doc, linker.spans_key)):
+        disabled = others if given else []
+        for doc in nlp.pipe(group, disable=disabled, batch_size=batch_size, n_process=n_process):
+            yield _as_record(doc, linker)
+
+
+def _as_record(doc: Doc, linker: ProxyLinker) -> dict[str, Any]:
+    id = {"id": doc.user_data["id"]} if "id" in doc.user_data else {}
+    mentions = [_as_mention(span) for span in gold_mentions(doc, linker.spans_key)]
+    return {**id, "text": doc.text, "mentions": mentions}
+
+
+def _as_mention(span: Span) -> dict[str, Any]:
+    candidates = span._.kb_candidates
+    return {
+        "start": span.start_char,
+        "end": span.end_char,
+        "text": span.text,
+        "label": span.label_,
+        "id": span.kb_id_,
+        "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
+        "score": span._.kb_score,
+        "candidates": candidates,
+    }

@@ -1,0 +1,61 @@
+"""Pipelines and the linkers in them, from the command line's arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Optional
+
+import spacy
+from spacy.language import Language
+from thinc.api import ConfigValidationError
+
+from ..errors import PelError
+from ..pipeline.proxy_linker import ProxyLinker
+
+
+def load_pipeline(name: str | Path) -> Language:
+    """The pipeline of a folder or an installed package.
+
+    Raises PelError, in one line, whatever the reason that it cannot be loaded.
+    """
+    try:
+        return spacy.load(name)
+    except PelError:
+        raise
+    except Exception as error:  # files may be damaged in more ways than there are error classes
+        raise PelError(
+            f"{name}: cannot be loaded as a pipeline: {_summary(error)}; give the folder of a "
+            'trained one, such as training/model-best, and install what its "config.cfg" names'
+        ) from error
+
+
+def linker_of(
+    nlp: Language,
+    name: str = "proxy_linker",
+    *,
+    kb: Optional[Path] = None,
+    spans_key: Optional[str] = None,
+) -> ProxyLinker:
+    """The linker of a pipeline, set to another KB and spans key if they are given.
+
+    Raises PelError if the pipeline has no linker of that name, or there is no KB.
+    """
+    linker = nlp.get_pipe(name) if name in nlp.pipe_names else None
+    if not isinstance(linker, ProxyLinker):
+        present = ", ".join(nlp.pipe_names) or "none"
+        raise PelError(
+            f'the pipeline has no linker "{name}" among its components ({present}); name the right '
+            'one with --component, or add one: nlp.add_pipe("proxy_linker")'
+        )
+    if kb is not None:
+        linker.set_kb(kb)
+    if spans_key is not None:
+        linker.spans_key = spans_key
+    return linker
+
+
+def _summary(error: Exception) -> str:
+    """What is wrong: spaCy appends lists of all names there are, and configs in full."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    used = lines[: 2 if isinstance(error, ConfigValidationError) else 1]
+    return " ".join(" ".join(used).split()).rstrip(".") or type(error).__name__

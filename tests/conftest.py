@@ -1,0 +1,106 @@
+"""A knowledge base of seven entities, and a pipeline that links to it, untrained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+import torch
+from spacy.language import Language
+from spacy.tokens import Span
+from spacy.training import Example
+
+from spacy_pel.embedding import embed_kb
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+
+torch.set_num_threads(1)
+
+ENTITIES = [
+    Entity("C01", "multiple sclerosis", ("MS", "disseminated sclerosis"), ("Disease",)),
+    Entity("C02", "mass spectrometry", ("MS", "mass spectroscopy"), ("Procedure",)),
+    Entity("C03", "rheumatoid arthritis", ("RA",), ("Disease",), "A disease of the joints.", ("X3",)),
+    Entity("C04", "right atrium", ("RA", "atrium dextrum"), ("Anatomy",)),
+    Entity("C05", "aspirin", ("acetylsalicylic acid",), ("Chemical",), "It relieves pain."),
+    Entity("C06", "headache", ("cephalgia", "head pain"), ("Disease",)),
+    Entity("C07", "kidney", (), ("Anatomy",)),
+]
+# Texts with their mentions and the entities of these.
+TEXTS = [
+    ("Aspirin relieves headache.", {"Aspirin": "C05", "headache": "C06"}),
+    ("The patient has MS and cephalgia.", {"MS": "C01", "cephalgia": "C06"}),
+    ("Samples were measured by MS.", {"MS": "C02"}),
+]
+CONFIG: dict[str, Any] = {
+    "model": {
+        "mention_length": 32,
+        "entity_length": 32,
+        "encoder": {"layers": 1, "width": 32, "heads": 2, "vocab_size": 300, "max_tokens": 64},
+    }
+}
+
+
+def gold_examples(nlp: Language) -> list[Example]:
+    """TEXTS as examples whose predicted docs have the mentions."""
+    examples = []
+    for text, mentions in TEXTS:
+        predicted, reference = nlp.make_doc(text), nlp.make_doc(text)
+        for doc, with_ids in ((predicted, False), (reference, True)):
+            doc.ents = [
+                _span(doc, mention, id if with_ids else "") for mention, id in mentions.items()
+            ]
+        examples.append(Example(predicted, reference))
+    return examples
+
+
+def make_tiny_nlp(kb: Path, config: dict[str, Any] = CONFIG) -> Language:
+    """A pipeline that finds mentions by rule and links them with random weights, always the same.
+
+    The KB gets the vectors of this encoder.
+    """
+    torch.manual_seed(0)
+    nlp = spacy.blank("en")
+    ruler = nlp.add_pipe("entity_ruler")
+    names = [name for entity in ENTITIES for name in entity.names]
+    ruler.add_patterns([{"label": "TERM", "pattern": name} for name in dict.fromkeys(names)])
+    linker = nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
+    linker.initialize(lambda: gold_examples(nlp), nlp=nlp)
+    linker.finish_training()
+    embed_kb(kb, linker)
+    linker.set_kb(kb)
+    return nlp
+
+
+@pytest.fixture(scope="session")
+def tiny_kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a KB of ENTITIES; with vectors of ``tiny_nlp``, where that is used as well.
+
+    For reading alone: to change a KB, build one of your own with ``build_kb(ENTITIES, ...)``.
+    """
+    return build_kb(ENTITIES, tmp_path_factory.mktemp("tiny") / "kb", sources=["tiny"]).path
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tiny_kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a saved pipeline: an "entity_ruler" and a "proxy_linker" to ``tiny_kb``."""
+    folder = tmp_path_factory.mktemp("tiny") / "pipeline"
+    make_tiny_nlp(tiny_kb).to_disk(folder)
+    return folder
+
+
+@pytest.fixture
+def tiny_nlp(tiny_folder: Path) -> Language:
+    """The pipeline of ``tiny_folder``, loaded anew, so that a test may change it."""
+    return spacy.load(tiny_folder)
+
+
+@pytest.fixture
+def bare_kb(tmp_path: Path) -> KnowledgeBase:
+    """A KB of ENTITIES without vectors, for one test alone."""
+    return build_kb(ENTITIES, tmp_path / "bare_kb")
+
+
+def _span(doc, mention: str, id: str) -> Span:
+    start = doc.text.index(mention)
+    return doc.char_span(start, start + len(mention), label="TERM", kb_id=id)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
+
+TOLERANCE = {np.float32: 2e-4, np.float64: 1e-10}
+
+
+def naive_proxy_loss(alpha: float, delta: float):
+    """Eq. 3 and Eq. 4: the loss of one mention; its gradient by s+ and by each s-."""
+
+    def value(positive: float, negatives: list[float]) -> float:
+        pull = math.log(1 + math.exp(-alpha * (positive - delta)))
+        return pull + math.log(1 + sum(math.exp(alpha * (s + delta)) for s in negatives))
+
+    def gradient(positive: float, negatives: list[float]) -> tuple[float, list[float]]:
+        e = math.exp(-alpha * (positive - delta))
+        total = 1 + sum(math.exp(alpha * (s + delta)) for s in negatives)
+        return -alpha * e / (1 + e), [
+            alpha * math.exp(alpha * (s + delta)) / total for s in negatives
+        ]
+
+    return value, gradient
+
+
+def naive_cross_entropy():
+    """Eq. 1 and Eq. 2."""
+
+    def value(positive: float, negatives: list[float]) -> float:
+        total = sum(math.exp(s) for s in [positive, *negatives])
+        return -math.log(math.exp(positive) / total)
+
+    def gradient(positive: float, negatives: list[float]) -> tuple[float, list[float]]:
+        total = sum(math.exp(s) for s in [positive, *negatives])
+        return -1 + math.exp(positive) / total, [math.exp(s) / total for s in negatives]
+
+    return value, gradient
+
+
+LOSSES = [
+    (ProxyLoss(), naive_proxy_loss(32, 0)),
+    (ProxyLoss(alpha=3, delta=0.2), naive_proxy_loss(3, 0.2)),
+    (ProxyLoss(alpha=16, delta=-0.1), naive_proxy_loss(16, -0.1)),
+    (CrossEntropyLoss(), naive_cross_entropy()),
+]
+both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+every_loss = pytest.mark.parametrize(("loss", "naive"), LOSSES)
+
+
+def gradients_of_scores(
+    loss: ScoreLoss, positive: np.ndarray, negatives: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values [n], and gradients by s+ [n] and s- [n, r]; a score of -inf is masked."""
+    s_positive = torch.tensor(positive, requires_grad=True)
+    s_negatives = torch.tensor(negatives, requires_grad=True)
+    values = loss.of_scores(s_positive, s_negatives)
+    values.sum().backward()
+    return values.detach().numpy(), s_positive.grad.numpy(), s_negatives.grad.numpy()
+
+
+@both_types
+@every_loss
+@given(data=st.data())
+def test_values_and_gradients_of_scores(loss: ScoreLoss, naive, dtype, data) -> None:
+    score = st.floats(-1, 1, width=32)
+    positive = data.draw(score)
+    negatives = data.draw(st.lists(score, max_size=6))
+    value, by_positive, by_negatives = gradients_of_scores(
+        loss, np.array([positive], dtype), np.array([negatives], dtype)
+    )
+    expected_positive, expected_negatives = naive[1](positive, negatives)
+    tolerance = TOLERANCE[dtype]
+    assert value.dtype == dtype and by_positive.dtype == dtype
+    assert value[0] == pytest.approx(naive[0](positive, negatives), rel=tolerance, abs=tolerance)
+    assert by_positive[0] == pytest.approx(expected_positive, rel=tolerance, abs=tolerance)
+    assert by_negatives[0] == pytest.approx(expected_negatives, rel=tolerance, abs=tolerance)
+
+
+def test_defaults_are_the_papers() -> None:
+    assert (ProxyLoss().alpha, ProxyLoss().delta) == (32, 0)
+
+
+def test_without_negatives_cross_entropy_is_zero_and_the_proxy_loss_pulls() -> None:
+    positive, none = np.array([0.3]), np.empty((1, 0))
+    assert [x.tolist() for x in gradients_of_scores(CrossEntropyLoss(), positive, none)[:2]] == [
+        [0], [0],
+    ]  # fmt: skip
+    value, by_positive, _ = gradients_of_scores(ProxyLoss(4), positive, none)
+    assert value[0] == pytest.approx(math.log1p(math.exp(-1.2)))
+    assert by_positive[0] == pytest.approx(-4 / (1 + math.exp(1.2)))
+
+
+@both_types
+@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss()])
+def test_huge_scores_stay_finite(loss: ScoreLoss, dtype) -> None:
+    corners = np.array([-1e4, 0, 1e4], dtype)
+    positive = np.repeat(corners, 3)
+    negatives = np.stack([np.tile(corners, 3), np.zeros(9, dtype)], axis=1)
+    values, by_positive, by_negatives = gradients_of_scores(loss, positive, negatives)
+    assert all(np.isfinite(x).all() for x in (values, by_positive, by_negatives))
+    hopeless = (positive == -1e4) & (negatives[:, 0] == 1e4)
+    strength = getattr(loss, "alpha", 1)
+    assert by_positive[hopeless] == pytest.approx(-strength)
+    assert by_negatives[hopeless, 0] == pytest.approx(strength)
+
+
+@both_types
+@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss()])
+def test_a_masked_column_counts_for_nothing(loss: ScoreLoss, dtype) -> None:
+    positive = np.array([0.3, -0.2], dtype)
+    negatives = np.array([[0.1, -np.inf, 0.2], [-np.inf, -np.inf, -np.inf]], dtype)
+    values, by_positive, by_negatives = gradients_of_scores(loss, positive, negatives)
+    assert (by_negatives[np.isinf(negatives)] == 0).all()
+    for row, kept in enumerate((negatives[:1, [0, 2]], negatives[1:, :0])):
+        value, by_alone, _ = gradients_of_scores(loss, positive[row : row + 1], kept)
+        assert values[row] == pytest.approx(value[0]) and by_positive[row] == by_alone[0]
+
+
+@both_types
+@every_loss
+def test_gradients_of_vectors_follow_by_the_chain_rule(loss: ScoreLoss, naive, dtype) -> None:
+    rng = np.random.default_rng(0)
+    mentions, entities = rng.normal(size=(3, 5)), rng.normal(size=(6, 5))
+    mentions /= np.linalg.norm(mentions, axis=1, keepdims=True)
+    entities /= np.linalg.norm(entities, axis=1, keepdims=True)
+    positive = np.array([2, 0, 2])
+    negatives = np.zeros((3, 6), dtype=bool)
+    negatives[0, [0, 1, 5]] = True
+    negatives[1, 3] = True  # the third mention has none
+    d_mentions, d_entities, values = np.zeros((3, 5)), np.zeros((6, 5)), []
+    for i in range(3):
+        columns = np.flatnonzero(negatives[i])
+        scores = [float(mentions[i] @ e) for e in entities]
+        s_positive, s_negatives = scores[positive[i]], [scores[c] for c in columns]
+        values.append(naive[0](s_positive, s_negatives))
+        by_positive, by_negatives = naive[1](s_positive, s_negatives)
+        for column, d_score in zip([positive[i], *columns], [by_positive, *by_negatives]):
+            d_mentions[i] += d_score * entities[column] / 3  # the mean over three mentions
+            d_entities[column] += d_score * mentions[i] / 3
+    vectors = (mentions.astype(dtype), entities.astype(dtype))
+    targets = Targets(positive, negatives)
+    gradients, value = loss(vectors, targets)
+    assert value == pytest.approx(np.mean(values), rel=TOLERANCE[dtype])
+    for gradient, expected in zip(gradients, (d_mentions, d_entities), strict=True):
+        assert gradient.dtype == dtype
+        np.testing.assert_allclose(gradient, expected, atol=TOLERANCE[dtype])
+    assert (gradients[1][4] == 0).all()  # a proxy that nobody was asked about
+    assert loss.get_loss(vectors, targets) == value
+    for gradient, again in zip(gradients, loss.get_grad(vectors, targets), strict=True):
+        np.testing.assert_array_equal(gradient, again)
+
+
+def test_an_easy_negative_silences_cross_entropy_but_not_the_proxy_loss() -> None:
+    positive, easy = np.array([0.2]), np.array([[-30.0]])
+    assert abs(gradients_of_scores(CrossEntropyLoss(), positive, easy)[1][0]) < 1e-12
+    assert gradients_of_scores(ProxyLoss(), positive, easy)[1][0] < -0.01
+
+
+def test_a_new_loss_must_say_what_it_computes() -> None:
+    with pytest.raises(NotImplementedError):
+        ScoreLoss().of_scores(torch.zeros(1), torch.zeros(1, 1))

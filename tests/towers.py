@@ -1,0 +1,97 @@
+"""Small bi-encoders, and BERT computed without the package, for the tests that need them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from spacy_pel.architectures import BiEncoder, ScratchEncoder, encoder_of, set_dropout
+from spacy_pel.inputs import EntityText, MentionInContext, TokenIds
+from spacy_pel.retriever import Retriever
+
+TEXTS = [
+    "Multiple sclerosis (MS) is a disease of the nerves; the patient has lesions of myelin.",
+    "Mass spectrometry (MS) measured the ions of the sample; the spectrum has many peaks.",
+    "Mitral stenosis narrows a valve of the heart; a murmur was heard.",
+    "Aspirin reduces fever and pain, and thins the blood.",
+]
+ENTITIES = [
+    EntityText("Multiple sclerosis", "Disease", "MS. a disease of the nerves"),
+    EntityText("Mass spectrometry", "Procedure", "MS. measured the ions"),
+    EntityText("Mitral stenosis", "Disease"),
+    EntityText("Aspirin"),
+    EntityText("fever", "", "a murmur of the heart"),
+]
+
+
+def mention(text: str, surface: str) -> MentionInContext:
+    """The first place of the surface in the text."""
+    start = text.index(surface)
+    return MentionInContext(text, start, start + len(surface))
+
+
+MENTIONS = [
+    mention(TEXTS[0], "MS"),
+    mention(TEXTS[1], "MS"),
+    mention(TEXTS[2], "Mitral stenosis"),
+    mention(TEXTS[3], "Aspirin"),
+]
+
+
+def biencoder(*, layers: int = 1, width: int = 32, heads: int = 4, **changes):
+    """An initialised bi-encoder without dropout; towers that are not shared differ."""
+    arguments = {
+        "shared": True,
+        "pooling": "mean",
+        "similarity": "cosine",
+        "mention_length": 24,
+        "entity_length": 24,
+        "mixed_precision": False,
+        **changes,
+    }
+    torch.manual_seed(0)
+    source = ScratchEncoder(layers, width, heads, vocab_size=200, max_tokens=48)
+    model = BiEncoder(source, **arguments)
+    model.initialize(X=TEXTS)
+    set_dropout(model, 0.0)
+    spread_weights(encoder_of(model.get_ref("mention")))
+    if not arguments["shared"]:
+        spread_weights(encoder_of(model.get_ref("entity")))
+    return model
+
+
+def retriever(**changes) -> Retriever:
+    return Retriever(biencoder(**changes))
+
+
+def spread_weights(encoder: nn.Module) -> None:
+    """BERT's first weights are so small that all texts look alike; make them five times larger."""
+    with torch.no_grad():
+        for weight in encoder.parameters():
+            if weight.dim() == 2:
+                weight.copy_(torch.randn_like(weight) * 0.1)
+
+
+def bert_states(encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None = None) -> Tensor:
+    """Last states [t, d] of one input, by Hugging Face's own path through ``input_ids``.
+
+    perturbation: [t, d], added to the sum of the word, position and segment embeddings, where the
+    layer norm of the embeddings reads it.
+    """
+    transformer = encoder.transformer
+    hook = transformer.embeddings.LayerNorm.register_forward_pre_hook(
+        lambda module, inputs: inputs if perturbation is None else (inputs[0] + perturbation,)
+    )
+    try:
+        ids = torch.as_tensor(tokens.ids, dtype=torch.int64)[None]
+        return transformer(input_ids=ids).last_hidden_state[0]
+    finally:
+        hook.remove()
+
+
+def bert_vector(
+    encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None = None
+) -> Tensor:
+    """The vector [d] of one input: mean pooling, length 1."""
+    pooled = bert_states(encoder, tokens, perturbation).mean(0)
+    return pooled / pooled.norm()
