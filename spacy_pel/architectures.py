@@ -105,7 +105,8 @@ def ScratchEncoder(
 ) -> EncoderSource:
     """A small BERT with random weights, and a WordPiece vocabulary learned from the KB and corpus.
 
-    layers, width, heads: its size. vocab_size: the most word pieces. max_tokens: its positions.
+    layers, width, heads: its size. vocab_size: the most word pieces, if the alphabet alone does not
+    take more. max_tokens: its positions.
     """
     return partial(_scratch, layers, width, heads, vocab_size, max_tokens)
 
@@ -242,7 +243,10 @@ def _load_encoder(source: EncoderSource, model: Model, X: Iterable[str], Y=None)
 
 
 def _no_source(texts: Iterable[str]):
-    raise NotImplementedError("a trained bi-encoder is not initialised again")
+    raise PelError(
+        "the bi-encoder is already trained and is not initialised again; to train it further, give "
+        'its pipeline as its "source" in the config'
+    )
 
 
 def _pretrained(name: str, texts: Iterable[str]) -> Tuple[torch.nn.Module, Tokenizer]:

@@ -9,7 +9,7 @@ Knows tokenizers and numpy; nothing of spaCy, torch or the knowledge base.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterable, NamedTuple, Sequence
+from typing import Hashable, Iterable, NamedTuple, Sequence
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -85,29 +85,32 @@ class InputBuilder:
 
         The mention is never truncated (but for the encoder's last position); the context shares
         what is left of ``mention_length`` evenly, and what one side does not use goes to the other.
-        A text is tokenised once for all its mentions, split where a mention begins or ends.
+        A text is tokenised once for all its mentions, split where a mention begins or ends; again
+        for a mention that splits a word, since the others are to see that word whole.
         """
-        boundaries: dict[str, set[int]] = {}
-        for mention in mentions:
-            boundaries.setdefault(mention.text, set()).update((mention.start, mention.end))
-        tokenised = self._tokenise_at(boundaries)
-        return [self._mention(*tokenised[m.text], m) for m in mentions]
+        keys = [_tokenised_with(mention) for mention in mentions]
+        boundaries: dict[Hashable, set[int]] = {}
+        for key, (text, start, end) in zip(keys, mentions):
+            boundaries.setdefault(key, {0, len(text)}).update((start, end))
+        texts = {key: mention.text for key, mention in zip(keys, mentions)}
+        tokenised = self._tokenise_at(texts, boundaries)
+        return [self._mention(*tokenised[key], m) for key, m in zip(keys, mentions)]
 
     def _tokenise_at(
-        self, boundaries: dict[str, set[int]]
-    ) -> dict[str, tuple[np.ndarray, dict[int, int]]]:
+        self, texts: dict[Hashable, str], boundaries: dict[Hashable, set[int]]
+    ) -> dict[Hashable, tuple[np.ndarray, dict[int, int]]]:
         """For each text its token ids, and the index of the first token after each boundary."""
-        cuts = {text: sorted({0, len(text), *inner}) for text, inner in boundaries.items()}
-        segments = [t[a:b] for t, cut in cuts.items() for a, b in zip(cut, cut[1:])]
+        cuts = {key: sorted(places) for key, places in boundaries.items()}
+        segments = [texts[key][a:b] for key, cut in cuts.items() for a, b in zip(cut, cut[1:])]
         encoded = iter(self.tokenizer.encode_batch_fast(segments, add_special_tokens=False))
         result = {}
-        for text, cut in cuts.items():
+        for key, cut in cuts.items():
             ids: list[int] = []
             token_at = {0: 0}
             for boundary in cut[1:]:
                 ids.extend(next(encoded).ids)
                 token_at[boundary] = len(ids)
-            result[text] = (np.array(ids, dtype=np.int32), token_at)
+            result[key] = (np.array(ids, dtype=np.int32), token_at)
         return result
 
     def _mention(
@@ -142,6 +145,13 @@ class InputBuilder:
             ids[self.entity_length - 1 :] = [self._sep]
         end = min(1 + len(parts[0]), self.entity_length - 1)
         return TokenIds(np.array(ids, dtype=np.int32), 1, end)
+
+
+def _tokenised_with(mention: MentionInContext) -> Hashable:
+    """What mentions must have in common to be tokenised together: the text, or nothing."""
+    text, start, end = mention
+    splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in (start, end) if 0 < i < len(text))
+    return mention if splits_a_word else text
 
 
 def pad(inputs: Sequence[TokenIds], pad_id: int) -> TokenBatch:

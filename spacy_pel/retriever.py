@@ -49,11 +49,12 @@ class Retriever:
         return self.entity_tower.predict(TowerInputs(self.entity_tokens(entities)))
 
     def fingerprint(self) -> str:
-        """A digest of all that decides the vectors: weights, tokenizer, lengths, pooling."""
+        """A digest of all that decides the vectors: weights, configuration, tokenizer, settings."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update(json.dumps(architectures.settings(self.model), sort_keys=True).encode())
         for tower in self.model.layers:
             encoder = architectures.encoder_of(tower)
+            digest.update(encoder.config_json().encode())
             digest.update(encoder.tokenizer.to_str().encode())
             for name, tensor in sorted(encoder.transformer.state_dict().items()):
                 digest.update(name.encode())

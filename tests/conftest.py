@@ -20,7 +20,7 @@ torch.set_num_threads(1)
 ENTITIES = [
     Entity("C01", "multiple sclerosis", ("MS", "disseminated sclerosis"), ("Disease",)),
     Entity("C02", "mass spectrometry", ("MS", "mass spectroscopy"), ("Procedure",)),
-    Entity("C03", "rheumatoid arthritis", ("RA",), ("Disease",), "A disease of the joints.", ("X3",)),
+    Entity("C03", "rheumatoid arthritis", ("RA",), ("Disease",), "Of the joints.", ("X3",)),
     Entity("C04", "right atrium", ("RA", "atrium dextrum"), ("Anatomy",)),
     Entity("C05", "aspirin", ("acetylsalicylic acid",), ("Chemical",), "It relieves pain."),
     Entity("C06", "headache", ("cephalgia", "head pain"), ("Disease",)),

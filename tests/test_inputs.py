@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
@@ -139,6 +139,7 @@ def mention_in_text(draw: st.DrawFn) -> MentionInContext:
     return MentionInContext(text, start, end)
 
 
+@settings(deadline=None)
 @given(mention_in_text(), st.integers(5, 40), st.integers(5, 40))
 def test_any_mention_equals_the_naive_input(
     mention: MentionInContext, length: int, limit: int
@@ -152,6 +153,7 @@ def test_any_mention_equals_the_naive_input(
     assert len(tokens.ids) <= max(min(length, limit), min(limit, len(parts[1]) + 4))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["hepatotoxicity", "a", "pain,", "日本", "é", "x-y"]), min_size=1),
     st.data(),
@@ -209,6 +211,7 @@ def test_an_entity_is_cut_at_its_length(length: int, expected: str, title: str) 
         assert as_pieces(tokens)[tokens.start : tokens.end] == title.split()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=8), st.text(max_size=5), st.text(max_size=8))))
 def test_any_entities_equal_the_naive_inputs(parts: list[tuple[str, str, str]]) -> None:
     built = builder(entity_length=12).entities([EntityText(*p) for p in parts])
@@ -243,6 +246,7 @@ def test_padding() -> None:
     assert batch.focus.tolist() == [[False, True, False], [True, False, False], [True, True, False]]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 30)), st.integers(1, 60))
 def test_batches_hold_each_input_once_and_no_more_than_they_may(
     lengths: list[int], max_tokens: int

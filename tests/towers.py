@@ -65,7 +65,7 @@ def retriever(**changes) -> Retriever:
 
 
 def spread_weights(encoder: nn.Module) -> None:
-    """BERT's first weights are so small that all texts look alike; make them five times larger."""
+    """Draw weights anew and larger: with those BERT begins with, all texts look alike."""
     with torch.no_grad():
         for weight in encoder.parameters():
             if weight.dim() == 2:

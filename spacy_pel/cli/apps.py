@@ -68,6 +68,6 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable], Callable]:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Ends the program with a line on stderr; wasabi's own would go to stdout."""
-    typer.echo(Printer(no_print=True, line_max=10**6).fail(message), err=True)
+    """Ends the program with one line on stderr; wasabi would break it, and print it to stdout."""
+    typer.secho(f"Error: {message}", fg=typer.colors.RED, err=True)
     raise typer.Exit(code)

@@ -24,10 +24,14 @@ def assemble_cli(
     pipeline: Pipeline,
     kb: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a KB that is embedded")],
     out: Annotated[Path, typer.Argument(help="Folder to make")],
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the pipeline in OUT")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace the pipeline in OUT")
+    ] = False,
     component: Component = "proxy_linker",
 ) -> None:
-    """Make a pipeline that carries its knowledge base inside, to be moved or packaged as one.
+    """Put pipeline and KB in one folder.
+
+    The new pipeline carries its knowledge base inside, to be moved or packaged with it.
 
     \b
     Example:

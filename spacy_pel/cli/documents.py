@@ -17,22 +17,24 @@ from ..kb.readers.lines import numbered_lines
 from ..training.corpus import split_tokens
 
 STDIN = "-"
+DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
 
 
 def read_documents(nlp: Language, source: str, spans_key: Optional[str] = None) -> Iterator[Doc]:
-    """The documents of a .txt, .jsonl (plain or .gz) or .spacy file, or of stdin ("-"), as a stream.
+    """The documents of a .txt, .jsonl (both also .gz) or .spacy file, or of stdin, as a stream.
 
-    Text: a document a line; blank lines are skipped. JSONL: objects with "text" and, if wanted, "id"
-    (kept as ``doc.user_data["id"]``) and "mentions": [{"start", "end", "label"}] in characters,
-    white space at their edges aside, which go to ``doc.spans[spans_key]``, or ``doc.ents`` if that
-    is None. A .spacy file is read whole by spaCy, its docs are made one by one.
+    Text: a document a line; blank lines are skipped. JSONL: objects with "text" and, if wanted,
+    "id" (kept as ``doc.user_data["id"]``) and "mentions": [{"start", "end", "label"}] in
+    characters, white space at their edges aside, which go to ``doc.spans[spans_key]``, or
+    ``doc.ents`` if that is None; those without a label get DEFAULT_LABEL. A .spacy file is read
+    whole by spaCy, and its docs are made one by one. source: the file, or "-" for text on stdin.
     Raises PelError if there is no such file, and, with file and line, for each fault in it.
     """
     if source == STDIN:
         return _from_text(nlp, "stdin", _stdin_lines())
-    path = Path(source)
+    path, kinds = Path(source), "give a .txt, .jsonl or .spacy file, or - for text on stdin"
     if not path.is_file():
-        raise PelError(f"{source}: no such file; give a .txt, .jsonl or .spacy file, or - for stdin")
+        raise PelError(f"{source}: no such file; {kinds}")
     name = path.name.removesuffix(".gz")
     if name.endswith(".txt"):
         return _from_text(nlp, source, numbered_lines(path))
@@ -40,7 +42,7 @@ def read_documents(nlp: Language, source: str, spans_key: Optional[str] = None) 
         return _from_jsonl(nlp, path, spans_key)
     if path.suffix == ".spacy":
         return _from_docbin(nlp, path)
-    raise PelError(f"{source}: unknown kind of file; give a .txt, .jsonl or .spacy file")
+    raise PelError(f"{source}: unknown kind of file; {kinds}")
 
 
 def gives_mentions(doc: Doc, spans_key: Optional[str]) -> bool:
@@ -85,7 +87,9 @@ def _from_docbin(nlp: Language, path: Path) -> Iterator[Doc]:
         raise
     except Exception as error:  # of zlib, of msgpack, or of what it holds
         raise PelError(f"{path}: not a DocBin; write it with DocBin.to_disk") from error
-    yield from docs.get_docs(nlp.vocab)
+    for string in docs.strings:  # now: get_docs does so at its first document, be it in a memory zone
+        nlp.vocab.strings.add(string)
+    return docs.get_docs(nlp.vocab)
 
 
 def _document(nlp: Language, record: dict[str, Any], spans_key: Optional[str]) -> Doc:
@@ -125,11 +129,11 @@ def _bounds(text: str, mention: Any) -> tuple[int, int, str]:
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(label, str)):
         raise ValueError(f"the mention {mention!r} lacks an integer 'start' or 'end'")
     if not 0 <= start < end <= len(text):
-        raise ValueError(f"the mention {start}-{end} is not in the text of {len(text)} characters")
+        raise ValueError(f"the mention {start}-{end} is not in the {len(text)} characters of text")
     inner = text[start:end]
     if not inner.strip():
         raise ValueError(f"the mention {start}-{end} is blank")
-    return end - len(inner.lstrip()), start + len(inner.rstrip()), label
+    return end - len(inner.lstrip()), start + len(inner.rstrip()), label or DEFAULT_LABEL
 
 
 def _first_line(error: ValueError) -> str:

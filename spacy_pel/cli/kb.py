@@ -24,7 +24,9 @@ def build_cli(
         Optional[str], typer.Option(help="jsonl or rrf, where it cannot be told from the files")
     ] = None,
 ) -> None:
-    """Build a knowledge base from an ontology. It has no vectors yet: see "kb embed".
+    """Build a KB from an ontology.
+
+    It has no vectors yet: make them with "kb embed".
 
     \b
     Example:
@@ -50,9 +52,10 @@ def embed_cli(
     pipeline: Pipeline,
     component: Component = "proxy_linker",
 ) -> None:
-    """Give a knowledge base the vectors of a pipeline's encoder, in place of those it has.
+    """Give a KB a pipeline's vectors.
 
-    Needed after each training, as a linker refuses the vectors of another encoder.
+    They take the place of those it has. Needed after each training, as a linker refuses the
+    vectors of another encoder.
 
     \b
     Example:
@@ -70,8 +73,8 @@ def embed_cli(
         made = embed_kb(folder, linker, progress=bar.update)
     rows = made.manifest["vectors"]["rows"]
     msg.good(
-        f"Embedded {folder}: {len(made):,} entities, {rows:,} vectors of {made.dim} dimensions, one "
-        f"for each {made.row_kind}, in {time.perf_counter() - start:.1f} s"
+        f"Embedded {folder}: {len(made):,} entities, {rows:,} vectors of {made.dim} dimensions, "
+        f"one for each {made.row_kind}, in {time.perf_counter() - start:.1f} s"
     )
 
 
@@ -80,7 +83,7 @@ def info_cli(
     folder: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
-    """Show what a knowledge base holds.
+    """Show what a KB holds.
 
     \b
     Example:
@@ -101,12 +104,12 @@ def kb_info(folder: Path) -> dict[str, Any]:
     Raises PelError if there is no KB or it is not whole.
     """
     opened = KnowledgeBase.open(folder)
-    vectors = opened.manifest["vectors"] or {}
+    counts, vectors = opened.manifest["counts"], opened.manifest["vectors"] or {}
     return {
         "path": str(opened.path),
         "created_by": opened.manifest["created_by"],
         "sources": opened.manifest["sources"],
-        **opened.manifest["counts"],
+        **{name: counts[name] for name in ("entities", "aliases", "definitions", "alt_ids")},
         "bytes": sum(file["bytes"] for file in opened.manifest["files"].values()),
         **{name: vectors.get(name) for name in ("rows", "row_kind", "dim", "fingerprint")},
     }

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +15,15 @@ import typer
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from ..errors import PelError
 from ..pipeline.proxy_linker import ProxyLinker
 from ..training.corpus import gold_mentions
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .documents import gives_mentions, read_documents
 from .files import whole_file
 from .pipelines import linker_of, load_pipeline
+
+# Documents after which spaCy's memory of words seen is emptied: it would grow with the input.
+ZONE = 10_000
 
 
 @command(pel, "link")
@@ -37,7 +40,9 @@ def link_cli(
     candidates: Annotated[int, typer.Option(min=1, help="Candidates written a mention")] = 5,
     component: Component = "proxy_linker",
 ) -> None:
-    """Link the mentions of documents; writes a JSON object a document, as they come.
+    """Link the mentions of documents.
+
+    Writes a JSON object a document: its mentions, each with its entity and candidates.
 
     Text holds a document a line. JSONL holds objects with "text" and, if wanted, "id" and
     "mentions": [{"start", "end", "label"}] (characters); where mentions are given, no others are
@@ -58,19 +63,23 @@ def link_cli(
     if n_process > 1 and hasattr(os, "register_at_fork"):
         # Ctrl-C reaches the workers too: left to the main process, they die without a traceback.
         os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
-    n_docs = n_mentions = 0
+    link_part = partial(
+        link_documents, nlp, component=component, batch_size=batch_size, n_process=n_process
+    )
+    n_mentions = 0
     with whole_file(output) as file, tqdm(desc="Linking", unit=" documents") as bar:
-        for record in link_documents(
-            nlp, docs, component=component, batch_size=batch_size, n_process=n_process
-        ):
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            n_docs, n_mentions = n_docs + 1, n_mentions + len(record["mentions"])
-            bar.update()
+        n_docs = -1
+        while n_docs < bar.n:
+            n_docs = bar.n
+            with nlp.memory_zone():
+                for record in link_part(islice(docs, ZONE)):
+                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                    n_mentions += len(record["mentions"])
+                    bar.update()
     if n_docs and not n_mentions:
         msg.warn(
-            f"No mention in {n_docs:,} documents: of the components ({', '.join(nlp.pipe_names)}) "
-            'none found any; add a trained "ner" or an "entity_ruler" before the linker, or give '
-            'JSONL with "mentions"'
+            f"No mention found by the pipeline ({', '.join(nlp.pipe_names)}); add a component that "
+            'finds some before the linker, such as a trained "ner", or give JSONL with "mentions"'
         )
     msg.good(f"Linked {n_mentions:,} mentions of {n_docs:,} documents: {output}")
 

@@ -36,7 +36,7 @@ class TextEncoder(nn.Module):
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Take a Hugging Face BERT and its tokenizer."""
         transformer.pooler = None  # its weights would be kept and never trained
-        # Dropout on attention weights would rule out torch's fused attention on a CPU.
+        # Not to be trained with: torch's fast attention on a CPU has no dropout.
         transformer.config.attention_probs_dropout_prob = 0.0
         for module in transformer.modules():
             if hasattr(module, "dropout_prob"):
@@ -86,6 +86,10 @@ class TextEncoder(nn.Module):
             return sdpa_kernel(SDPBackend.MATH)
         return nullcontext()
 
+    def config_json(self) -> str:
+        """The transformer's configuration, as far as it differs from the defaults."""
+        return json.dumps(self.transformer.config.to_diff_dict(), sort_keys=True)
+
     def to_bytes(self) -> bytes:
         """Weights (safetensors), configuration and tokenizer (JSON); no pickle."""
         import srsly
@@ -96,7 +100,7 @@ class TextEncoder(nn.Module):
         weights = {k: v.contiguous().cpu() for k, v in self.transformer.state_dict().items()}
         return srsly.msgpack_dumps(
             {
-                "config": json.dumps(self.transformer.config.to_diff_dict(), sort_keys=True),
+                "config": self.config_json(),
                 "tokenizer": self.tokenizer.to_str(),
                 "weights": save(weights),
             }

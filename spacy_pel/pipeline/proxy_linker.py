@@ -152,6 +152,8 @@ def make_proxy_linker(
     # folder may be gone.
     if path is not None and Path(path).exists():
         linker.open(path)
+        if kb is not None:
+            linker._set_kb_path(kb)
     return linker
 
 
@@ -277,10 +279,10 @@ class ProxyLinker(TrainablePipe):
         for doc in docs:
             spans = gold_mentions(doc, self.spans_key)
             ids = [self._annotate(span, next(answers)) for span in spans]
-            if self.spans_key:
-                _write_group_ids(doc, self.spans_key, ids)
-            else:
+            if not self.spans_key:
                 _write_token_ids(spans, ids)
+            elif spans:  # a doc may lack the group
+                _write_group_ids(doc, self.spans_key, ids)
 
     def _annotate(self, span: Span, candidates: List[Dict[str, Any]]) -> str:
         """Set the span's attributes; gives its id."""

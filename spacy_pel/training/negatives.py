@@ -99,7 +99,8 @@ class MixedNegatives:
     def __call__(
         self, batch: Batch, pool: Pool, rng: np.random.Generator
     ) -> tuple[list[Row], Targets]:
-        pool.refresh_every(self.refresh)
+        if self.hard:
+            pool.refresh_every(self.refresh)
         hard = pool.hard_rows(batch.vectors, batch.golds, self.hard)
         return arrange(batch, pool.random_rows(self.random, rng), hard, self.in_batch)
 

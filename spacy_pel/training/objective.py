@@ -17,7 +17,7 @@ ChooseProxies = Callable[[np.ndarray], tuple[list[EntityText], Targets]]
 
 
 class StepLoss(NamedTuple):
-    """Mean loss over the mentions, and over their adversarial proxies (0 without FGSM)."""
+    """Mean loss over the mentions: clean, and adversarial times lambda (0 without FGSM)."""
 
     clean: float
     adversarial: float

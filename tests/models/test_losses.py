@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
 
-TOLERANCE = {np.float32: 2e-4, np.float64: 1e-10}
+# torch's softplus is linear beyond 20, which is off by 2e-9.
+TOLERANCE = {np.float32: 2e-4, np.float64: 1e-8}
 
 
 def naive_proxy_loss(alpha: float, delta: float):
@@ -67,6 +68,7 @@ def gradients_of_scores(
 
 @both_types
 @every_loss
+@settings(deadline=None)
 @given(data=st.data())
 def test_values_and_gradients_of_scores(loss: ScoreLoss, naive, dtype, data) -> None:
     score = st.floats(-1, 1, width=32)

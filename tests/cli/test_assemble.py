@@ -1,0 +1,77 @@
+"""A pipeline with its KB inside is whole, and stands alone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import spacy
+
+from spacy_pel.kb import KnowledgeBase
+
+TEXT = "The patient has MS and cephalgia."
+
+
+def annotations(folder: Path) -> list:
+    return [(ent.kb_id_, ent._.kb_candidates) for ent in spacy.load(folder)(TEXT).ents]
+
+
+def test_it_links_alike_from_anywhere(
+    run, tiny_folder: Path, tiny_kb: Path, tmp_path: Path
+) -> None:
+    kb = shutil.copytree(tiny_kb, tmp_path / "kb")
+    expected = annotations(tiny_folder)
+    assert "python -m spacy package" in run("assemble", tiny_folder, kb, tmp_path / "out")
+    shutil.rmtree(kb)
+    moved = (tmp_path / "out").rename(tmp_path / "moved")
+    assert annotations(moved) == expected
+    assert spacy.load(moved).get_pipe("proxy_linker").kb.path == moved / "proxy_linker" / "kb"
+
+
+def test_nothing_in_it_points_out(run, tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
+    run("assemble", tiny_folder, tiny_kb, tmp_path / "out")
+    for name in ("config.cfg", "proxy_linker/kb.json"):
+        text = (tmp_path / "out" / name).read_text("utf8")
+        assert str(tiny_kb) not in text and str(tmp_path) not in text
+
+
+def test_only_a_pipeline_is_replaced_and_only_by_force(
+    run, tiny_folder: Path, tiny_kb: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    run("assemble", tiny_folder, tiny_kb, out)
+    assert "replace it with --force" in run("assemble", tiny_folder, tiny_kb, out, code=1)
+    (out / "stray").touch()
+    run("assemble", out, out / "proxy_linker" / "kb", out, "--force")  # onto itself
+    assert not (out / "stray").exists()
+    assert annotations(out) == annotations(tiny_folder)
+    (tmp_path / "mine").mkdir()
+    output = run("assemble", tiny_folder, tiny_kb, tmp_path / "mine", "--force", code=1)
+    assert "exists, and is no pipeline; choose a new folder" in output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
+
+
+@pytest.mark.parametrize("error, code", [(KeyboardInterrupt, 130), (OSError(28, "No space"), 1)])
+def test_breaking_off_leaves_what_was_there(
+    run, tiny_folder: Path, tiny_kb: Path, tmp_path: Path, monkeypatch, error, code: int
+) -> None:
+    out = tmp_path / "out"
+    run("assemble", tiny_folder, tiny_kb, out)
+
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("spacy_pel.cli.assemble.shutil.copyfile", broken)
+    run("assemble", tiny_folder, tiny_kb, out, "--force", code=code)
+    run("assemble", tiny_folder, tiny_kb, tmp_path / "new", code=code)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert annotations(out) == annotations(tiny_folder)
+
+
+def test_a_kb_of_another_encoder_is_refused(
+    run, tiny_folder: Path, bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    output = run("assemble", tiny_folder, bare_kb.path, tmp_path / "out", code=1)
+    assert "has no vectors" in output
+    assert not (tmp_path / "out").exists()

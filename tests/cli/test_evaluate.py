@@ -1,0 +1,112 @@
+"""Evaluation: metrics over 64 candidates, of the gold mentions alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from spacy.language import Language
+
+from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.inputs import MentionInContext
+from spacy_pel.kb import KnowledgeBase
+
+# Alternatives, an alternative id (X3), an entity that the KB lacks, and NIL. The ruler, which would
+# find "kidney" as well, has no say.
+CORPUS = """\
+1|t|Aspirin relieves headache and RA.
+1|a|MS is not measured in the kidney.
+1\t0\t7\tAspirin\tTERM\tC05
+1\t17\t25\theadache\tTERM\tC99|C06
+1\t30\t32\tRA\tTERM\tX3
+1\t34\t36\tMS\tTERM\tC98
+1\t44\t52\tmeasured\tTERM\t-1
+
+"""
+MENTIONS = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]  # those in the KB, with the numbers of their golds
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "dev.pubtator"
+    path.write_text(CORPUS, encoding="utf8")
+    return path
+
+
+def test_metrics_agree_with_brute_force(
+    run, tiny_folder: Path, tiny_nlp: Language, corpus: Path, tmp_path: Path
+) -> None:
+    output = run("evaluate", tiny_folder, corpus, "--output", tmp_path / "m" / "metrics.json")
+    metrics = json.loads((tmp_path / "m" / "metrics.json").read_text("utf8"))
+    assert "| recall@64 |" in output
+    assert (metrics["mentions"], metrics["in_kb"]) == (5, 3)
+    assert (metrics["seen"], metrics["unseen"]) == (2, 1)
+
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    text = "Aspirin relieves headache and RA. MS is not measured in the kidney."
+    mentions = [MentionInContext(text, start, end) for start, end, _ in MENTIONS]
+    ranking = linker.kb.search(linker.retriever.mention_vectors(mentions), 7).numbers
+    ranks = [1 + row.tolist().index(gold) for row, (*_, gold) in zip(ranking, MENTIONS)]
+    for k in (1, 5, 16, 64):
+        hits = sum(rank <= k for rank in ranks)
+        assert metrics[f"recall@{k}"]["in_kb"] == pytest.approx(hits / 3)
+        assert metrics[f"recall@{k}"]["all"] == pytest.approx(hits / 5)
+    assert metrics["mrr"]["in_kb"] == pytest.approx(np.mean(1 / np.array(ranks)))
+    assert metrics["nel_micro_r"] == pytest.approx(sum(r == 1 for r in ranks) / 4)
+    assert metrics["mentions_per_second"] > 0
+    assert metrics["kb_entities"] == 7
+    assert metrics["corpus"] == [str(corpus)]
+    assert metrics["pipeline"] == str(tiny_folder)
+
+
+def test_there_are_64_candidates_whatever_the_linker_keeps(
+    tiny_nlp: Language, corpus: Path
+) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    linker.candidates = 1
+    metrics = evaluate(tiny_nlp, [corpus])
+    assert metrics["recall@64"]["in_kb"] == 1.0  # all 7 entities are candidates
+    assert linker.candidates == 1
+
+
+def test_several_files_and_a_limit(tiny_nlp: Language, corpus: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.pubtator"
+    more.write_text(CORPUS + CORPUS.replace("1|", "2|").replace("1\t", "2\t"), encoding="utf8")
+    assert evaluate(tiny_nlp, [corpus, more])["mentions"] == 15
+    assert evaluate(tiny_nlp, [corpus, more], limit=1)["mentions"] == 10
+
+
+def test_spans_key(run, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+    overlapping = corpus.read_text("utf8").rstrip() + "\n1\t17\t32\theadache and RA\tTERM\tC06\n"
+    corpus.write_text(overlapping, encoding="utf8")
+    run("evaluate", tiny_folder, corpus, "-o", tmp_path / "m.json", "--spans-key", "gold")
+    metrics = json.loads((tmp_path / "m.json").read_text("utf8"))
+    assert metrics["mentions"] == 6
+    assert "nel_micro_f" not in metrics
+
+
+def test_errors_are_told_and_write_nothing(
+    run, tiny_folder: Path, corpus: Path, bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    out = tmp_path / "out" / "metrics.json"
+    arguments = ("evaluate", tiny_folder, corpus, "-o", out)
+    assert "has no vectors" in run(*arguments, "--kb", bare_kb.path, code=1)
+    corpus.write_text("1|t|Nothing here.\n1|a|\n", encoding="utf8")
+    assert f"{corpus}: no mentions; give a corpus that has some" in run(*arguments, code=1)
+    corpus.write_text("1|t|MS\n1|a|\n1\t0\t9\tMS\tD\tC01\n", encoding="utf8")
+    assert f"{corpus}" in run(*arguments, code=1)
+    assert list(out.parent.iterdir()) == []
+
+
+def test_vectors_of_another_encoder_are_refused(
+    run, tiny_folder: Path, tiny_nlp: Language, corpus: Path, tmp_path: Path
+) -> None:
+    encoder = tiny_nlp.get_pipe("proxy_linker").model.get_ref("entity").layers[0].shims[0]._model
+    next(encoder.transformer.parameters()).data += 1
+    tiny_nlp.to_disk(tmp_path / "other")
+    output = run("evaluate", tmp_path / "other", corpus, "-o", tmp_path / "m.json", code=1)
+    assert "vectors were made by another encoder" in output
+    assert "run: python -m spacy pel kb embed" in output
+    assert not (tmp_path / "m.json").exists()

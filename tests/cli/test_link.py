@@ -1,0 +1,197 @@
+"""Linking streams of documents, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
+
+from spacy_pel.cli.link import link_documents
+from spacy_pel.errors import PelError
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.pipeline.proxy_linker import ProxyLinker
+
+TEXT = "Aspirin relieves headache. The patient has MS."
+GIVEN = {"text": "An MS-like illness", "id": "d", "mentions": [{"start": 3, "end": 5}]}
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "in" / "docs.txt"
+    path.parent.mkdir()
+    path.write_text(f"{TEXT}\n\nNothing here.\nMS or RA?\n", encoding="utf8")
+    return path
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "linked.jsonl"
+
+
+def records(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf8").splitlines()]
+
+
+def test_a_record_is_what_the_pipeline_says(
+    run, tiny_folder: Path, tiny_nlp: Language, text: Path, out: Path
+) -> None:
+    output = run("link", tiny_folder, text, "--output", out, "--candidates", 3)
+    assert "Linked 4 mentions of 3 documents" in output
+    expected = []
+    for line in (TEXT, "Nothing here.", "MS or RA?"):
+        mentions = [
+            {
+                "start": ent.start_char,
+                "end": ent.end_char,
+                "text": ent.text,
+                "label": "TERM",
+                "id": ent._.kb_id,
+                "name": ent._.kb_candidates[0]["name"],
+                "score": pytest.approx(ent._.kb_score, abs=1e-5),
+                "candidates": [
+                    {**candidate, "score": pytest.approx(candidate["score"], abs=1e-5)}
+                    for candidate in ent._.kb_candidates[:3]
+                ],
+            }
+            for ent in tiny_nlp(line).ents
+        ]
+        expected.append({"text": line, "mentions": mentions})
+    assert records(out) == expected
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+
+
+def test_stdin(run, tiny_folder: Path, text: Path, out: Path) -> None:
+    run("link", tiny_folder, text, "-o", out)
+    run("link", tiny_folder, "-", "-o", out.with_name("2"), stdin=text.read_bytes())
+    assert out.with_name("2").read_bytes() == out.read_bytes()
+    output = run("link", tiny_folder, "-", "-o", out.with_name("3"), stdin=b"a\n\xff\n", code=1)
+    assert "stdin, line 2: not UTF-8" in output
+
+
+def test_given_mentions_are_the_only_ones(run, tiny_folder: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "docs.jsonl", tmp_path / "linked.jsonl"
+    path.write_text(f'{json.dumps(GIVEN)}\n{{"text": "MS and aspirin"}}\n', encoding="utf8")
+    run("link", tiny_folder, path, "-o", out)
+    first, second = records(out)
+    assert first["id"] == "d"
+    assert [(m["start"], m["end"], m["text"], m["label"]) for m in first["mentions"]] == [
+        (3, 5, "MS", "MENTION")
+    ]
+    assert "id" not in second
+    assert [m["text"] for m in second["mentions"]] == ["MS", "aspirin"]
+
+
+def test_docbin_and_spans_key(run, tiny_folder: Path, tmp_path: Path) -> None:
+    doc = spacy.blank("en")("MS and aspirin")
+    doc.spans["mine"] = [doc[0:1], doc[0:3]]
+    DocBin(docs=[doc]).to_disk(tmp_path / "docs.spacy")
+    run("link", tiny_folder, tmp_path / "docs.spacy", "-o", tmp_path / "o", "--spans-key", "mine")
+    (record,) = records(tmp_path / "o")
+    assert [m["text"] for m in record["mentions"]] == ["MS", "MS and aspirin"]
+    assert all(len(m["candidates"]) == 5 for m in record["mentions"])
+
+
+@pytest.mark.parametrize("n_process", [1, 2])
+@pytest.mark.timeout(120)
+def test_memory_zones_change_nothing(
+    run, tiny_folder: Path, tmp_path: Path, monkeypatch, n_process: int
+) -> None:
+    nlp = spacy.blank("en")
+    docs = [nlp(f"Aspirin{n} relieves headache and w{n}") for n in range(7)]
+    for doc in docs[:5]:
+        doc.ents = [Span(doc, 0, 1, label=f"L{len(doc.text)}"), Span(doc, 4, 5, label="W")]
+    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
+    arguments = ("link", tiny_folder, tmp_path / "docs.spacy", "--n-process", n_process, "-o")
+    run(*arguments, tmp_path / "one")
+    monkeypatch.setattr("spacy_pel.cli.link.ZONE", 2)
+    run(*arguments, tmp_path / "many")
+    assert len(records(tmp_path / "one")) == 7
+    assert records(tmp_path / "many") == records(tmp_path / "one")
+
+
+@pytest.mark.timeout(120)
+def test_processes_change_nothing(run, tiny_folder: Path, text: Path, out: Path) -> None:
+    run("link", tiny_folder, text, "-o", out)
+    run("link", tiny_folder, text, "-o", out.with_name("2"), "--n-process", 2, "--batch-size", 1)
+    assert out.with_name("2").read_bytes() == out.read_bytes()
+
+
+def test_the_input_is_read_as_a_stream(tiny_nlp: Language) -> None:
+    taken = count()
+
+    def endless() -> Iterator[Doc]:
+        while True:
+            next(taken)
+            yield tiny_nlp.make_doc(TEXT)
+
+    assert len(list(islice(link_documents(tiny_nlp, endless(), batch_size=4), 6))) == 6
+    assert next(taken) <= 12
+
+
+def test_without_any_mention_there_is_one_warning(
+    run, tiny_nlp: Language, tmp_path: Path, out: Path
+) -> None:
+    tiny_nlp.remove_pipe("entity_ruler")
+    tiny_nlp.to_disk(tmp_path / "pipeline")
+    output = run("link", tmp_path / "pipeline", "-", "-o", out, stdin=b"MS\nRA\n")
+    assert output.count("No mention found by the pipeline (proxy_linker)") == 1
+    assert "add a component that finds some before the linker" in output
+    assert [record["mentions"] for record in records(out)] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "error, code, message",
+    [
+        (KeyboardInterrupt(), 130, "interrupted; nothing was written"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device"),
+    ],
+)
+def test_breaking_off_leaves_what_was_there(
+    run, tiny_folder: Path, text: Path, out: Path, monkeypatch, error, code: int, message: str
+) -> None:
+    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
+        if docs[0].text == TEXT:
+            return predict(linker, docs)
+        raise error
+
+    monkeypatch.setattr(ProxyLinker, "predict", broken)
+    arguments = ("link", tiny_folder, text, "-o", out, "--batch-size", 1)
+    assert message in run(*arguments, code=code)
+    assert list(out.parent.iterdir()) == []
+    out.write_text("old")
+    run(*arguments, code=code)
+    assert [(path.name, path.read_text()) for path in out.parent.iterdir()] == [(out.name, "old")]
+
+
+def test_a_bad_line_leaves_nothing(run, tiny_folder: Path, tmp_path: Path, out: Path) -> None:
+    (tmp_path / "docs.jsonl").write_text(f"{json.dumps(GIVEN)}\nnonsense\n", encoding="utf8")
+    output = run("link", tiny_folder, tmp_path / "docs.jsonl", "-o", out, code=1)
+    assert "docs.jsonl, line 2: bad JSON" in output
+    assert list(out.parent.iterdir()) == []
+
+
+def test_a_kb_without_vectors_is_refused(
+    run, tiny_folder: Path, bare_kb: KnowledgeBase, text: Path, out: Path
+) -> None:
+    output = run("link", tiny_folder, text, "-o", out, "--kb", bare_kb.path, code=1)
+    assert "has no vectors; run: python -m spacy pel kb embed" in output
+
+
+def test_missing_input_and_unwritable_output(run, tiny_folder: Path, text: Path) -> None:
+    output = run("link", tiny_folder, "no.txt", "-o", text.parent / "out", code=1)
+    assert "no.txt: no such file; give" in output
+    output = run("link", tiny_folder, text, "-o", text.parent, code=1)
+    assert "is a folder or a device; give the path of a file" in output
+    assert [path.name for path in text.parent.iterdir()] == [text.name]
+
+
+def test_a_pipeline_without_a_linker_is_refused() -> None:
+    with pytest.raises(PelError, match='no linker "proxy_linker" among its components .none.'):
+        next(link_documents(spacy.blank("en"), []))

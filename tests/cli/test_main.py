@@ -1,0 +1,37 @@
+"""The commands hang on spaCy's own command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def spacy_pel(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "spacy", "pel", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_spacy_lists_the_commands() -> None:
+    result = spacy_pel("--help")
+    assert result.returncode == 0, result.stderr
+    for name in ("kb", "link", "evaluate", "assemble"):
+        assert f"\n  {name} " in result.stdout
+
+
+def test_an_error_is_one_line_on_stderr(tmp_path: Path) -> None:
+    result = spacy_pel("kb", "info", tmp_path)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert f"{tmp_path}: no knowledge base here; build one" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("kb", "build"), ("kb", "embed"), ("kb", "info"), ("link",), ("evaluate",),
+                ("assemble",)]
+)  # fmt: skip
+def test_help_has_an_example(run, command: tuple[str, ...]) -> None:
+    assert f"python -m spacy pel {' '.join(command)} " in run(*command, "--help")

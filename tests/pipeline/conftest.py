@@ -1,0 +1,142 @@
+"""A linker trained on a problem so small that it is learned in seconds: which MS is meant here?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from thinc.api import Adam, fix_random_seed
+
+from spacy_pel.embedding import embed_kb
+from spacy_pel.inputs import MentionInContext
+from spacy_pel.kb import Entity, build_kb
+from spacy_pel.proxies import proxy_texts
+
+from ..conftest import ENTITIES
+
+# Organs times findings. "liver cyst" and "lung pain" are in no training text: they are zero-shot.
+ORGANS = ("liver", "lung", "bone", "skin", "eye", "ear")
+FINDINGS = ("cyst", "pain", "ulcer", "edema", "tumor")
+PLAIN = {f"{o} {f}": f"D{i}{j}" for i, o in enumerate(ORGANS) for j, f in enumerate(FINDINGS)}
+ZERO_SHOT = ("liver cyst", "lung pain")
+PROBLEM = [*ENTITIES, *(Entity(id, name) for name, id in PLAIN.items())]
+TRAIN = [
+    ("The patient has MS and takes aspirin.", {"MS": "C01", "aspirin": "C05"}),
+    ("She suffers from MS in her brain.", {"MS": "C01"}),
+    ("A patient with MS was treated.", {"MS": "C01"}),
+    ("The peptide was measured by MS.", {"MS": "C02"}),
+    ("Ions of the sample are counted with MS.", {"MS": "C02"}),
+    ("The sample was sent to MS for its ions.", {"MS": "C02"}),
+    ("The patient has RA of the joints.", {"RA": "C03"}),
+    ("Blood flows from the RA of the heart.", {"RA": "C04"}),
+    ("Stones of the kidney were seen, but no XYZ.", {"kidney": "C07", "XYZ": "NIL"}),
+    *((f"The patient has {n}.", {n: id}) for n, id in PLAIN.items() if n not in ZERO_SHOT),
+]
+TEST = [
+    ("The patient has MS.", {"MS": "C01"}),
+    ("The peptide was counted with MS.", {"MS": "C02"}),
+    *((f"The patient has {n}.", {n: PLAIN[n]}) for n in ZERO_SHOT),
+]
+CONFIG: dict[str, Any] = {
+    "candidates": 5,
+    "model": {
+        "pooling": "focus",
+        "mention_length": 32,
+        "entity_length": 32,
+        "encoder": {"layers": 1, "width": 32, "heads": 2, "vocab_size": 400, "max_tokens": 64},
+    },
+    "negatives": {"@misc": "spacy-pel.RandomNegatives.v1", "n": 7, "in_batch": True},
+}
+
+
+class Trained(NamedTuple):
+    """A pipeline of a linker alone, the folder it is saved in, and that of its KB."""
+
+    nlp: Language
+    path: Path
+    kb: Path
+
+
+def examples(nlp: Language, texts=TRAIN, spans_key: str | None = None) -> list[Example]:
+    """Texts as examples whose predicted docs have the mentions."""
+    return [
+        Example(
+            with_mentions(nlp, text, dict.fromkeys(mentions, ""), spans_key),
+            with_mentions(nlp, text, mentions, spans_key),
+        )
+        for text, mentions in texts
+    ]
+
+
+def with_mentions(
+    nlp: Language, text: str, ids: dict[str, str], spans_key: str | None = None
+) -> Doc:
+    """A doc with these mentions, each with its id."""
+    doc = nlp.make_doc(text)
+    spans = []
+    for mention, id in ids.items():
+        start = text.index(mention)
+        spans.append(doc.char_span(start, start + len(mention), label="TERM", kb_id=id))
+    if spans_key:
+        doc.spans[spans_key] = spans
+    else:
+        doc.ents = spans
+    return doc
+
+
+def mentions_of(nlp: Language, texts=TEST) -> list[Doc]:
+    """Texts as docs whose mentions have no ids yet."""
+    return [with_mentions(nlp, text, dict.fromkeys(mentions, "")) for text, mentions in texts]
+
+
+def results(docs) -> list[list[Any]]:
+    """All that the linker wrote on the entities of the docs, as JSON gives it back."""
+    return [[e.kb_id_, e._.kb_score, list(e._.kb_candidates)] for doc in docs for e in doc.ents]
+
+
+def brute_force(linker, text: str, mention: str) -> dict[str, float]:
+    """Score of every entity of the KB: its best name's, by numpy alone."""
+    start = text.index(mention)
+    context = MentionInContext(text, start, start + len(mention))
+    vector = linker.retriever.mention_vectors([context])[0]
+    scores = {}
+    for entity in linker.kb:
+        rows = linker.retriever.entity_vectors(proxy_texts(entity, "name"))
+        scores[entity.concept_id] = float((rows @ vector).max())
+    return scores
+
+
+def untrained(kb: Path, config: dict[str, Any] = CONFIG, seed: int = 0) -> Language:
+    """A pipeline of a linker alone, initialised."""
+    fix_random_seed(seed)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
+    nlp.initialize(lambda: examples(nlp))
+    return nlp
+
+
+def train(nlp: Language, steps: int, drop: float = 0.0) -> list[float]:
+    """Losses of some steps, each on all of TRAIN."""
+    optimizer = Adam(0.005)
+    losses = [nlp.update(examples(nlp), sgd=optimizer, drop=drop) for _ in range(steps)]
+    return [loss["proxy_linker"] for loss in losses]
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The linker of TRAIN, its KB with the vectors of this linker. For reading alone."""
+    folder = tmp_path_factory.mktemp("trained")
+    kb = build_kb(PROBLEM, folder / "kb").path
+    nlp = untrained(kb)
+    train(nlp, 60)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.finish_training()
+    embed_kb(kb, linker)
+    linker.set_kb(kb)
+    nlp.to_disk(folder / "pipeline")
+    return Trained(nlp, folder / "pipeline", kb)

@@ -1,0 +1,326 @@
+"""A linker saved and loaded, moved, opened, sourced and used in other processes is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickletools
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+import srsly
+from safetensors.torch import load as load_safetensors
+from spacy.language import Language
+from spacy.tokens import DocBin
+
+from spacy_pel.embedding import embed_kb
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, build_kb
+
+from .conftest import CONFIG, TRAIN, Trained, examples, mentions_of, results
+
+# Links the docs of a DocBin once for each of the given numbers of processes.
+LINK = """
+import json, sys
+import spacy
+from spacy.tokens import DocBin
+
+if __name__ == "__main__":
+    folder, docs, *n_process = sys.argv[1:]
+    nlp = spacy.load(folder)
+    found = []
+    for n in n_process:
+        linked = nlp.pipe(
+            DocBin().from_disk(docs).get_docs(nlp.vocab), n_process=int(n), batch_size=7
+        )
+        found.append(
+            [[e.kb_id_, e._.kb_score, list(e._.kb_candidates)] for d in linked for e in d.ents]
+        )
+    print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def expected(trained: Trained) -> list[list[Any]]:
+    return linked(trained.nlp)
+
+
+def linked(nlp: Language) -> list[list[Any]]:
+    return results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
+
+
+def link_elsewhere(folder: Path, tmp_path: Path, *n_process: int, **environment: str) -> list:
+    """Results of another process for each number of processes."""
+    DocBin(docs=mentions_of(spacy.blank("en"), TRAIN)).to_disk(tmp_path / "docs.spacy")
+    (tmp_path / "link.py").write_text(LINK)
+    elsewhere = subprocess.run(
+        [sys.executable, "link.py", str(folder), "docs.spacy", *map(str, n_process)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+    )
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    return json.loads(elsewhere.stdout)
+
+
+def fresh() -> tuple[Language, Any]:
+    nlp = spacy.blank("en")
+    return nlp, nlp.add_pipe("proxy_linker", config=CONFIG)
+
+
+# Saving and loading
+
+
+def test_disk_keeps_all(trained: Trained, expected, tmp_path: Path) -> None:
+    assert linked(spacy.load(trained.path)) == expected
+    nlp, linker = fresh()
+    trained.nlp.get_pipe("proxy_linker").to_disk(tmp_path / "linker")
+    linker.from_disk(tmp_path / "linker")
+    assert linked(nlp) == expected
+
+
+def test_bytes_keep_all(trained: Trained, expected) -> None:
+    nlp, linker = fresh()
+    original = trained.nlp.get_pipe("proxy_linker")
+    linker.from_bytes(original.to_bytes())
+    assert linked(nlp) == expected
+    assert linker.cfg == original.cfg
+    assert linker.to_bytes() == original.to_bytes()
+    nlp, _ = fresh()
+    assert linked(nlp.from_bytes(trained.nlp.to_bytes())) == expected
+
+
+def test_the_settings_of_the_weights_travel_with_them(trained: Trained, expected) -> None:
+    nlp = spacy.blank("en")  # the defaults ask for another pooling, and two towers are asked for
+    linker = nlp.add_pipe("proxy_linker", config={"candidates": 5, "model": {"shared": False}})
+    linker.from_bytes(trained.nlp.get_pipe("proxy_linker").to_bytes())
+    assert linked(nlp) == expected
+
+
+def test_an_empty_linker_can_be_saved(tmp_path: Path) -> None:
+    nlp, _ = fresh()
+    nlp.to_disk(tmp_path)
+    with pytest.raises(PelError, match="has no weights"):
+        linked(spacy.load(tmp_path))
+
+
+def test_exclude_is_honoured(trained: Trained, tmp_path: Path) -> None:
+    linker = trained.nlp.get_pipe("proxy_linker")
+    linker.to_disk(tmp_path / "linker", exclude=["model", "kb"])
+    assert [path.name for path in (tmp_path / "linker").iterdir()] == ["cfg"]
+    assert set(srsly.msgpack_loads(linker.to_bytes(exclude=["model"]))) == {"cfg", "kb.json"}
+
+
+def test_a_checkpoint_holds_no_copy_of_the_kb(trained: Trained, tmp_path: Path) -> None:
+    assert {path.name for path in (trained.path / "proxy_linker").iterdir()} == {
+        "cfg",
+        "model",
+        "kb.json",
+    }
+    nlp = spacy.load(trained.path)
+    linker = nlp.get_pipe("proxy_linker")
+    small = len(linker.to_bytes())
+    big = build_kb((Entity(f"E{n:04}", f"entity {n}") for n in range(2000)), tmp_path / "kb")
+    embed_kb(big.path, linker)
+    linker.set_kb(big.path)
+    assert abs(len(linker.to_bytes()) - small) < 1000
+
+
+def test_nothing_is_pickled(trained: Trained) -> None:
+    folder = trained.path / "proxy_linker"
+    for name in ("cfg", "kb.json"):
+        assert isinstance(json.loads((folder / name).read_text("utf8")), dict)
+    model = (folder / "model").read_bytes()
+    assert not any(map(is_pickle, leaves(srsly.msgpack_loads(model))))
+    (shim,) = [s for shims in srsly.msgpack_loads(model)["shims"] for s in shims if s]
+    tower = srsly.msgpack_loads(srsly.msgpack_loads(shim)["state"])
+    assert json.loads(tower["config"]) and json.loads(tower["tokenizer"])
+    assert load_safetensors(tower["weights"])
+
+
+def leaves(data: Any) -> Iterator[bytes]:
+    """All byte strings in nested dicts and lists, also those that hold msgpack."""
+    if isinstance(data, dict):
+        data = list(data.values())
+    if isinstance(data, (list, tuple)):
+        for item in data:
+            yield from leaves(item)
+    elif isinstance(data, bytes):
+        yield data
+        try:
+            inside = srsly.msgpack_loads(data)
+        except Exception:
+            return
+        if isinstance(inside, (dict, list)):
+            yield from leaves(inside)
+
+
+def is_pickle(data: bytes) -> bool:
+    """Whether the bytes are a pickle, or the archive of them that torch.save makes."""
+    if data.startswith(b"PK"):
+        return True
+    try:
+        return sum(1 for _ in pickletools.genops(data)) > 1
+    except Exception:
+        return False
+
+
+def test_what_a_pickle_looks_like() -> None:
+    import io
+    import pickle
+
+    import torch
+
+    archive = io.BytesIO()
+    torch.save({"a": torch.zeros(2)}, archive)
+    assert is_pickle(pickle.dumps({"a": 1})) and is_pickle(archive.getvalue())
+    assert not is_pickle(srsly.msgpack_dumps({"a": 1})) and not is_pickle(b"")
+    nested = srsly.msgpack_dumps({"b": pickle.dumps([1])})
+    assert any(map(is_pickle, leaves({"a": [nested]})))
+
+
+# Where the KB is
+
+
+def test_moved_together_and_used_in_another_process(
+    trained: Trained, expected, tmp_path: Path
+) -> None:
+    before, after = tmp_path / "before", tmp_path / "after" / "here"
+    shutil.copytree(trained.kb, before / "kb")
+    nlp = spacy.load(trained.path)
+    nlp.get_pipe("proxy_linker").set_kb(before / "kb")
+    (before / "models").mkdir()
+    nlp.to_disk(before / "models" / "linker")
+    after.parent.mkdir()
+    before.rename(after)
+    folder = after / "models" / "linker"
+    assert spacy.load(folder).get_pipe("proxy_linker").kb.path == after / "kb"
+    (found,) = link_elsewhere(folder, tmp_path, 1)
+    assert found == expected
+
+
+def test_a_relative_kb_is_found_from_any_working_directory(
+    trained: Trained, expected, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(trained.kb.parent)
+    nlp = spacy.load(trained.path)
+    nlp.get_pipe("proxy_linker").set_kb("kb")
+    nlp.to_disk(tmp_path / "pipeline")
+    monkeypatch.chdir(tmp_path)
+    assert linked(spacy.load("pipeline")) == expected
+    nlp, linker = fresh()
+    linker.from_bytes(spacy.load("pipeline").get_pipe("proxy_linker").to_bytes())
+    monkeypatch.chdir("/")
+    assert linked(nlp) == expected
+
+
+def test_the_pipeline_may_be_moved_alone(trained: Trained, expected, tmp_path: Path) -> None:
+    shutil.copytree(trained.path, tmp_path / "deep" / "er" / "pipeline")
+    nlp = spacy.load(tmp_path / "deep" / "er" / "pipeline")
+    assert nlp.get_pipe("proxy_linker").kb.path == trained.kb
+    assert linked(nlp) == expected
+
+
+def test_a_kb_inside_the_pipeline_wins(trained: Trained, expected, tmp_path: Path) -> None:
+    shutil.copytree(trained.path, tmp_path / "pipeline")
+    inside = tmp_path / "pipeline" / "proxy_linker" / "kb"
+    shutil.copytree(trained.kb, inside)
+    nlp = spacy.load(tmp_path / "pipeline")
+    assert nlp.get_pipe("proxy_linker").kb.path == inside
+    assert linked(nlp) == expected
+
+
+def test_a_kb_that_is_gone_is_named_when_it_is_needed(trained: Trained, tmp_path: Path) -> None:
+    shutil.copytree(trained.kb, tmp_path / "kb")
+    nlp = spacy.load(trained.path)
+    nlp.get_pipe("proxy_linker").set_kb(tmp_path / "kb")
+    nlp.to_disk(tmp_path / "pipeline")
+    shutil.rmtree(tmp_path / "kb")
+    lost = spacy.load(tmp_path / "pipeline")
+    with pytest.raises(PelError, match=f"{tmp_path}/kb.* no knowledge base here"):
+        linked(lost)
+
+
+# Other processes
+
+
+def test_workers_give_the_same_after_torch_and_faiss_were_used(
+    trained: Trained, expected, tmp_path: Path
+) -> None:
+    # With threads in the parent: a fork inherits the pools but not their threads.
+    alone, shared = link_elsewhere(trained.path, tmp_path, 1, 2, OMP_NUM_THREADS="2")
+    assert shared == alone
+    assert [id for id, *_ in alone] == [id for id, *_ in expected]
+
+
+# Three ways in
+
+
+def test_sourced_from_a_trained_pipeline(trained: Trained, expected, tmp_path: Path) -> None:
+    source = spacy.load(trained.path)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", source=source)
+    assert linked(nlp) == expected
+    nlp.to_disk(tmp_path)
+    assert linked(spacy.load(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("component", ["", "proxy_linker"])
+def test_opened_by_its_path(trained: Trained, expected, component: str) -> None:
+    nlp = spacy.blank("en")
+    config = {"path": str(trained.path / component), "candidates": 5}
+    linker = nlp.add_pipe("proxy_linker", config=config)
+    assert linked(nlp) == expected
+    assert linker.cfg == trained.nlp.get_pipe("proxy_linker").cfg
+
+
+def test_opened_saved_and_loaded_without_the_original(
+    trained: Trained, expected, tmp_path: Path
+) -> None:
+    shutil.copytree(trained.path, tmp_path / "original")
+    nlp = spacy.blank("en")
+    config = {"path": str(tmp_path / "original"), "candidates": 5}
+    nlp.add_pipe("proxy_linker", config=config)
+    nlp.to_disk(tmp_path / "copy")
+    shutil.rmtree(tmp_path / "original")
+    assert linked(spacy.load(tmp_path / "copy")) == expected
+
+
+def test_opened_with_a_kb_of_its_own(trained: Trained, tmp_path: Path) -> None:
+    original = trained.nlp.get_pipe("proxy_linker")
+    other = build_kb([Entity("Z1", "liver cyst"), Entity("Z2", "lung pain")], tmp_path / "kb")
+    embed_kb(other.path, original)
+    nlp = spacy.blank("en")
+    config = {"path": str(trained.path), "kb": str(other.path)}
+    nlp.add_pipe("proxy_linker", config=config)
+    nlp.to_disk(tmp_path / "pipeline")
+    for pipeline in (nlp, spacy.load(tmp_path / "pipeline")):
+        assert {id for id, *_ in linked(pipeline)} <= {"Z1", "Z2"}
+
+
+def test_a_path_that_is_not_there_is_named_at_first_use(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={"path": str(tmp_path / "none")})
+    with pytest.raises(PelError, match=f"no trained linker at {tmp_path}/none"):
+        linked(nlp)
+
+
+def test_a_path_without_a_linker_is_refused(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path)
+    with pytest.raises(PelError, match=f"no trained linker in {tmp_path}; give the folder of"):
+        spacy.blank("en").add_pipe("proxy_linker", config={"path": str(tmp_path)})
+
+
+def test_an_opened_linker_is_not_initialised_anew(trained: Trained) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={"path": str(trained.path)})
+    with pytest.raises(PelError, match='already trained.* as its "source"'):
+        nlp.initialize(lambda: examples(nlp))

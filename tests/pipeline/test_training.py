@@ -1,0 +1,391 @@
+"""Training of the component: initialize, update, sessions, and spaCy's own loop and command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_loop
+from thinc.api import Adam, Config, fix_random_seed
+
+from spacy_pel.architectures import encoder_of
+from spacy_pel.embedding import embed_kb
+from spacy_pel.errors import PelError
+from spacy_pel.kb import build_kb
+
+from .conftest import (
+    CONFIG,
+    PROBLEM,
+    TRAIN,
+    Trained,
+    brute_force,
+    examples,
+    mentions_of,
+    train,
+    untrained,
+    with_mentions,
+)
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A KB without vectors, for reading alone."""
+    return build_kb(PROBLEM, tmp_path_factory.mktemp("training") / "kb").path
+
+
+@pytest.fixture
+def nlp(kb: Path) -> Language:
+    return untrained(kb)
+
+
+@pytest.fixture
+def linker(nlp: Language):
+    return nlp.get_pipe("proxy_linker")
+
+
+def weights(linker) -> dict[str, np.ndarray]:
+    encoder = encoder_of(linker.model.get_ref("mention"))
+    return {name: w.detach().numpy().copy() for name, w in encoder.named_parameters()}
+
+
+def gradients(linker) -> dict[str, np.ndarray]:
+    encoder = encoder_of(linker.model.get_ref("mention"))
+    return {name: w.grad.numpy() for name, w in encoder.named_parameters() if w.grad is not None}
+
+
+def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def searched(nlp: Language) -> set[str]:
+    """The entities that a training session searches."""
+    linker = nlp.get_pipe("proxy_linker")
+    linker.candidates = len(PROBLEM)
+    (doc,) = nlp.pipe(mentions_of(nlp, TRAIN[1:2]))
+    return {candidate["id"] for candidate in doc.ents[0]._.kb_candidates}
+
+
+# update
+
+
+def test_losses_are_counted_and_the_weights_learn(nlp: Language, linker) -> None:
+    before, losses = weights(linker), {"other": 1.0}
+    assert nlp.update(examples(nlp), sgd=Adam(0.005), losses=losses) is losses
+    first = losses["proxy_linker"]
+    assert losses["other"] == 1.0 and first > 0
+    assert not any(np.array_equal(before[name], w) for name, w in weights(linker).items())
+    nlp.update(examples(nlp), sgd=Adam(0.005), losses=losses)
+    assert losses["proxy_linker"] > first  # the sum of an epoch
+    assert train(nlp, 20)[-1] < 0.5 * first
+
+
+def test_without_sgd_gradients_add_up(nlp: Language, linker) -> None:
+    before = weights(linker)
+    linker.update(examples(nlp), sgd=None)
+    once = {name: g.copy() for name, g in gradients(linker).items()}
+    linker.update(examples(nlp), sgd=None)
+    assert same(weights(linker), before)
+    assert all(np.abs(g).max() > 0 for g in once.values()) and len(once) > 10
+    assert not same(gradients(linker), once)
+    linker.finish_update(Adam(0.005))
+    assert not same(weights(linker), before)
+    assert not any(np.abs(g).any() for g in gradients(linker).values())
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [],
+        [("No mention here.", {})],
+        [("", {})],
+        [("Here is MS.", {"MS": "NIL"}), ("And MS again.", {"MS": ""})],
+        [("The gold is elsewhere: MS.", {"MS": "XYZ|ZYX"})],
+    ],
+)
+def test_a_batch_that_teaches_nothing(nlp: Language, linker, texts) -> None:
+    before = weights(linker)
+    assert linker.update(examples(nlp, texts), sgd=Adam(0.1)) == {"proxy_linker": 0.0}
+    assert same(weights(linker), before)
+
+
+def test_what_teaches_nothing_changes_nothing_for_the_rest(kb: Path) -> None:
+    nothing = [("Here is MS.", {"MS": "NIL"}), ("None.", {}), ("MS.", {"MS": "XYZ"})]
+    one_of_two = [("The patient has MS.", {"MS": "XYZ|C01"})]
+    losses = []
+    for texts in (one_of_two, [*nothing, *one_of_two], [("The patient has MS.", {"MS": "C01"})]):
+        nlp = untrained(kb)
+        losses.append(nlp.update(examples(nlp, texts), sgd=None))
+    assert losses[0] == losses[1] == losses[2] and losses[0]["proxy_linker"] > 0
+
+
+def test_dropout_reaches_torch(kb: Path) -> None:
+    def losses(drop: float) -> list[float]:
+        nlp = untrained(kb)
+        linker = nlp.get_pipe("proxy_linker")
+        return [linker.update(examples(nlp), drop=drop)["proxy_linker"] for _ in range(2)]
+
+    assert losses(0.0) == losses(0.0)
+    assert losses(0.5) != losses(0.0)
+
+
+def test_no_dropout_in_use(nlp: Language) -> None:
+    train(nlp, 1, drop=0.5)
+    docs = [list(nlp.pipe(mentions_of(nlp, TRAIN))) for _ in range(2)]
+    scores = [[ent._.kb_score for doc in linked for ent in doc.ents] for linked in docs]
+    assert scores[0] == scores[1]
+
+
+def test_the_seed_decides_the_weights(kb: Path) -> None:
+    def trained_weights(seed: int) -> dict[str, np.ndarray]:
+        nlp = untrained(kb, seed=seed)
+        train(nlp, 3, drop=0.1)
+        return weights(nlp.get_pipe("proxy_linker"))
+
+    assert same(trained_weights(1), trained_weights(1))
+    assert not same(trained_weights(1), trained_weights(2))
+
+
+def test_a_frozen_linker_stays_as_it_was(trained: Trained) -> None:
+    nlp = spacy.load(trained.path)
+    linker = nlp.get_pipe("proxy_linker")
+    before = weights(linker)
+    nlp.update(examples(nlp), sgd=Adam(0.1), exclude=["proxy_linker"])
+    assert same(weights(linker), before)
+    (doc,) = nlp.pipe(mentions_of(nlp, TRAIN[1:2]))  # the KB's vectors are still its own
+    assert doc.ents[0].kb_id_ == "C01"
+
+
+def test_gold_mentions_teach_even_where_the_pipeline_finds_others(kb: Path) -> None:
+    losses = []
+    for annotates in ([], ["entity_ruler"]):
+        nlp = untrained(kb)
+        ruler = nlp.add_pipe("entity_ruler", first=True)
+        ruler.add_patterns([{"label": "TERM", "pattern": "patient"}])
+        references = [example.reference for example in examples(nlp)]
+        blank = [Example(nlp.make_doc(doc.text), doc) for doc in references]
+        losses.append(nlp.update(blank, sgd=None, annotates=annotates))
+        found = {ent.text for example in blank for ent in example.predicted.ents}
+        assert found == ({"patient"} if annotates else set())
+    assert losses[0] == losses[1] and losses[0]["proxy_linker"] > 0
+
+
+def test_mentions_of_a_group_teach_as_entities_do(kb: Path) -> None:
+    losses = []
+    for spans_key in (None, "sc"):
+        fix_random_seed(0)
+        nlp = spacy.blank("en")
+        config = {**CONFIG, "kb": str(kb), "spans_key": spans_key}
+        nlp.add_pipe("proxy_linker", config=config)
+        nlp.initialize(lambda: examples(nlp, spans_key=spans_key))
+        losses.append(nlp.update(examples(nlp, spans_key=spans_key), sgd=None))
+    assert losses[0] == losses[1] and losses[0]["proxy_linker"] > 0
+
+
+def test_what_is_no_example_is_refused(linker) -> None:
+    with pytest.raises(TypeError):
+        linker.update([spacy.blank("en")("text")])
+
+
+# Training sessions
+
+
+def test_a_session_searches_the_proxies_as_they_are(nlp: Language, linker) -> None:
+    for _ in range(2):
+        text, mentions = TRAIN[4]
+        (doc,) = nlp.pipe([with_mentions(nlp, text, mentions)])
+        scores = brute_force(linker, text, *mentions)
+        for candidate in doc.ents[0]._.kb_candidates:
+            assert candidate["score"] == pytest.approx(scores[candidate["id"]], abs=1e-5)
+        before = doc.ents[0]._.kb_score
+        train(nlp, 2)
+        assert nlp(with_mentions(nlp, text, mentions)).ents[0]._.kb_score != before
+
+
+def test_after_the_session_the_kb_is_searched(kb: Path, tmp_path: Path) -> None:
+    own = build_kb(PROBLEM, tmp_path / "kb").path
+    nlp = untrained(own)
+    linker = nlp.get_pipe("proxy_linker")
+    train(nlp, 1)
+    nlp.to_disk(tmp_path / "pipeline")
+    linker.finish_training()
+    for after in (nlp, spacy.load(tmp_path / "pipeline")):
+        with pytest.raises(PelError, match="has no vectors; run: python -m spacy pel kb embed"):
+            searched(after)
+    embed_kb(own, linker)
+    linker.set_kb(own)
+    assert searched(nlp) == searched(spacy.load(tmp_path / "pipeline"))
+
+
+def test_training_goes_on_from_a_saved_pipeline(trained: Trained) -> None:
+    nlp = spacy.load(trained.path)
+    linker = nlp.get_pipe("proxy_linker")
+    optimizer = nlp.resume_training()
+    before = weights(linker)
+    losses = [nlp.update(examples(nlp), sgd=optimizer)["proxy_linker"] for _ in range(3)]
+    assert not same(weights(linker), before)
+    assert max(losses) < 5  # where it began, at first, the loss was ten times that
+    assert searched(nlp) == {entity.concept_id for entity in PROBLEM}
+
+
+def test_training_goes_on_after_a_batch_without_mentions(trained: Trained) -> None:
+    nlp = spacy.load(trained.path)
+    assert nlp.update(examples(nlp, [("None.", {})]), sgd=Adam(0.1)) == {"proxy_linker": 0.0}
+    assert nlp.update(examples(nlp), sgd=Adam(0.001))["proxy_linker"] > 0
+
+
+def test_update_needs_weights_and_a_kb(kb: Path) -> None:
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("proxy_linker", config=CONFIG)
+    with pytest.raises(PelError, match="has no knowledge base; build one"):
+        linker.update(examples(nlp))
+    linker.set_kb(kb)
+    with pytest.raises(PelError, match="has no weights; train it"):
+        linker.update(examples(nlp))
+
+
+# initialize
+
+
+def test_a_corpus_of_other_identifiers_is_an_error(kb: Path) -> None:
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(kb)})
+    for texts in ([("It is MS.", {"MS": "XYZ"})], [("It is MS.", {"MS": "NIL"})], []):
+        with pytest.raises(PelError, match=f"has an entity in {kb}; check that the corpus"):
+            linker.initialize(lambda: examples(nlp, texts), nlp=nlp)
+
+
+def test_initialize_needs_a_kb() -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config=CONFIG)
+    with pytest.raises(PelError, match="has no knowledge base; build one"):
+        nlp.initialize(lambda: examples(nlp))
+
+
+def test_the_entities_of_training_are_remembered(linker) -> None:
+    golds = {id for _, mentions in TRAIN for id in mentions.values()} - {"NIL"}
+    assert linker.cfg["trained_entities"] == sorted(golds)
+
+
+@pytest.mark.parametrize(("wanted", "count"), [(8, 8), (2, 3), (None, len(PROBLEM)), (999, 37)])
+def test_what_a_session_searches(kb: Path, wanted: int | None, count: int) -> None:
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(kb)})
+    dev = [("The patient has headache.", {"headache": "C06"}), ("No XYZ.", {"XYZ": "NIL"})]
+    linker.initialize(
+        lambda: examples(nlp, TRAIN[:1]),
+        nlp=nlp,
+        searched_entities=wanted,
+        searched_corpus=lambda nlp: examples(nlp, dev),
+    )
+    found = searched(nlp)
+    assert len(found) == count
+    assert found >= {"C01", "C05", "C06"}
+    assert linker.cfg["trained_entities"] == ["C01", "C05"]
+
+
+# spaCy's own training
+
+PIPELINE = """
+[paths]
+kb = "KB"
+train = "TRAIN"
+dev = "DEV"
+
+[nlp]
+lang = "en"
+pipeline = ["proxy_linker"]
+
+[components.proxy_linker]
+factory = "proxy_linker"
+kb = ${paths.kb}
+
+[components.proxy_linker.model]
+@architectures = "spacy-pel.BiEncoder.v1"
+mention_length = 32
+entity_length = 32
+
+[components.proxy_linker.model.encoder]
+@misc = "spacy-pel.ScratchEncoder.v1"
+layers = 1
+width = 32
+heads = 2
+
+[corpora.train]
+@readers = "spacy-pel.PubTatorCorpus.v1"
+path = ${paths.train}
+
+[corpora.dev]
+@readers = "spacy-pel.PubTatorCorpus.v1"
+path = ${paths.dev}
+
+[training]
+max_steps = 3
+eval_frequency = 2
+
+[initialize.components.proxy_linker]
+searched_entities = 34
+searched_corpus = ${corpora.dev}
+"""
+
+
+def write_pubtator(path: Path, texts) -> None:
+    lines = []
+    for number, (text, mentions) in enumerate(texts, 1):
+        lines += [f"{number}|t|{text}", f"{number}|a|"]
+        for mention, id in mentions.items():
+            start = text.index(mention)
+            places = [number, start, start + len(mention), mention, "TERM", id]
+            lines.append("\t".join(map(str, places)))
+        lines.append("")
+    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+
+
+@pytest.fixture
+def config_file(kb: Path, tmp_path: Path) -> Path:
+    write_pubtator(tmp_path / "train.pubtator", TRAIN[:12])
+    write_pubtator(tmp_path / "dev.pubtator", [*TRAIN[3:8], ("A headache.", {"headache": "C06"})])
+    text = PIPELINE.replace('"KB"', f'"{kb}"')
+    for name in ("train", "dev"):
+        text = text.replace(f'"{name.upper()}"', f'"{tmp_path / name}.pubtator"')
+    config = Config().from_str(text, interpolate=False)
+    filled = spacy.util.load_model_from_config(config, auto_fill=True).config
+    filled.to_disk(tmp_path / "config.cfg")
+    return tmp_path / "config.cfg"
+
+
+def test_spacys_training_loop(config_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "output").mkdir()
+    nlp = init_nlp(spacy.util.load_config(config_file, interpolate=True))
+    assert len(searched(nlp)) == 34 and "C06" in searched(nlp)
+    nlp, best = train_loop(nlp, tmp_path / "output")
+    meta = spacy.load(best).meta["performance"]
+    assert 0 <= meta["nel_recall_at_1"] <= 1 and 0 <= meta["nel_micro_f"] <= 1
+    assert meta["mentions"] == 6 and meta["unseen"] == 1
+    assert meta["proxy_linker_loss"] > 0
+
+
+def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path) -> None:
+    output = tmp_path / "output"
+    command = [sys.executable, "-m", "spacy", "train", config_file, "--output", output]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NEL_R" in done.stdout.upper()
+    nlp = spacy.load(output / "model-best")
+    assert {path.name for path in (output / "model-best" / "proxy_linker").iterdir()} == {
+        "cfg",
+        "kb.json",
+        "model",
+    }
+    linker = nlp.get_pipe("proxy_linker")
+    assert linker.kb.path == kb
+    own = build_kb(PROBLEM, tmp_path / "kb").path
+    embed_kb(own, linker)
+    linker.set_kb(own)
+    assert searched(nlp) == {entity.concept_id for entity in PROBLEM}

@@ -1,0 +1,95 @@
+"""Every name we register is found without importing the package, and what it names can be built."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.util import registry
+
+from spacy_pel import registry as names
+from spacy_pel.architectures import is_initialized
+from spacy_pel.pipeline.proxy_linker import DEFAULTS
+from spacy_pel.registry import REGISTERED
+
+NAMES = [(group, name) for group, entries in REGISTERED.items() for name in entries]
+BUILT_WITH_DEFAULTS = [
+    "spacy-pel.FGSM.v1",
+    "spacy-pel.RandomNegatives.v1",
+    "spacy-pel.InBatchNegatives.v1",
+    "spacy-pel.MixedNegatives.v1",
+    "spacy-pel.linking_scorer.v1",
+    "spacy-pel.ProxyLoss.v1",
+    "spacy-pel.CrossEntropyLoss.v1",
+]
+BUILT_WITH_ARGUMENTS = {
+    "spacy-pel.BiEncoder.v1": {k: v for k, v in DEFAULTS["model"].items() if k[0] != "@"},
+    "spacy-pel.PretrainedEncoder.v1": {"name": "any"},
+    "spacy-pel.ScratchEncoder.v1": {
+        k: v for k, v in DEFAULTS["model"]["encoder"].items() if k[0] != "@"
+    },
+    "spacy-pel.PubTatorCorpus.v1": {"path": "corpus.txt"},
+}
+LOOK_UP = """
+import json, sys
+import spacy, thinc.api
+from spacy.util import registry
+assert not any(name.startswith("spacy_pel") for name in sys.modules)
+for group, name in json.loads(sys.argv[1]):
+    if group == "spacy_factories":  # spaCy finds these in its own way
+        spacy.blank("en").add_pipe(name)
+        continue
+    kind, _, table = group.partition("_")
+    tables = thinc.api.registry if kind == "thinc" else registry
+    found = getattr(tables, table).get(name)
+    assert callable(found), (group, name, found)
+"""
+
+
+def test_every_name_is_found_in_a_fresh_process() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", LOOK_UP, json.dumps(NAMES)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize(("group", "name"), NAMES)
+def test_every_name_names_something(group: str, name: str) -> None:
+    module, attribute = REGISTERED[group][name].split(":")
+    assert callable(getattr(import_module(module), attribute))
+    if group not in ("spacy_factories", "spacy_cli"):
+        assert name.startswith("spacy-pel.") and name.endswith(".v1")
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [n for n in NAMES if n[0] not in ("spacy_factories", "spacy_cli")]
+)
+def test_everything_can_be_built_from_a_config(group: str, name: str) -> None:
+    table = group.partition("_")[2]
+    assert (name in BUILT_WITH_DEFAULTS) != (name in BUILT_WITH_ARGUMENTS)
+    block = {f"@{table}": name, **BUILT_WITH_ARGUMENTS.get(name, {})}
+    assert registry.resolve({"it": block})["it"] is not None
+
+
+def test_the_factory_builds_its_default_config() -> None:
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("proxy_linker")
+    assert not is_initialized(linker.model)
+    blocks = nlp.config["components"]["proxy_linker"]
+    assert blocks["loss"]["@losses"] == "spacy-pel.ProxyLoss.v1"
+    assert (linker.loss.alpha, linker.loss.delta) == (32, 0)
+    assert (linker.regularizer.epsilon, linker.regularizer.weight) == (0.01, 1.0)
+
+
+def test_the_list_of_names_imports_nothing() -> None:
+    tree = ast.parse(Path(names.__file__).read_text(encoding="utf8"))
+    assert not any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.walk(tree))

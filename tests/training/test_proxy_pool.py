@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_pel.architectures import encoder_of
+from spacy_pel.inputs import EntityText
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.proxies import proxy_texts
+from spacy_pel.retriever import Retriever
+from spacy_pel.training.negatives import Batch, MixedNegatives, Row
+from spacy_pel.training.proxy_pool import ProxyPool
+
+from ..towers import MENTIONS, retriever, spread_weights
+
+ENTITIES = [
+    Entity("C0", "Multiple sclerosis", ("MS", "disease of the nerves"), ("Disease",), "myelin"),
+    Entity("C1", "Mass spectrometry", ("MS", "MS of ions", "spectrum"), ("Procedure",)),
+    Entity("C2", "Mitral stenosis", (), ("Disease",), None, ("OMIM:1",)),
+    Entity("C3", "Aspirin", ("fever pain",)),
+    Entity("C4", "murmur of the heart"),
+    Entity("C5", "patient", ("sample",)),
+]
+EVERYTHING = np.arange(len(ENTITIES))
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    return build_kb(ENTITIES, tmp_path_factory.mktemp("pool") / "kb")
+
+
+def make_pool(
+    kb: KnowledgeBase,
+    row_kind: str = "name",
+    searched: np.ndarray = EVERYTHING,
+    name_dropout: float = 0.0,
+    linker: Retriever | None = None,
+) -> ProxyPool:
+    return ProxyPool(kb, linker or retriever(), row_kind, searched, name_dropout)
+
+
+def ranking(pool: ProxyPool, vector: np.ndarray) -> list[tuple[float, Row]]:
+    """Brute force: the best row of each searched entity, best entity first."""
+    best = []
+    for number in pool.searched.tolist():
+        texts = proxy_texts(ENTITIES[number], pool.row_kind)
+        scores = [float(pool.retriever.entity_vectors([text])[0] @ vector) for text in texts]
+        name = int(np.argmax(scores))
+        best.append((scores[name], Row(number, name)))
+    return sorted(best, reverse=True)
+
+
+@pytest.mark.parametrize("row_kind", ["entity", "name"])
+@pytest.mark.parametrize("searched", [EVERYTHING, np.array([1, 3, 4])])
+def test_search_is_brute_force_under_the_present_weights(
+    kb: KnowledgeBase, row_kind: str, searched: np.ndarray
+) -> None:
+    pool = make_pool(kb, row_kind, searched)
+    vectors = pool.retriever.mention_vectors(MENTIONS)
+    for _ in range(2):
+        found = pool.search(vectors, 3)
+        for vector, numbers, scores in zip(vectors, found.numbers, found.scores, strict=True):
+            expected = ranking(pool, vector)[:3]
+            assert numbers.tolist() == [row.entity for _, row in expected]
+            np.testing.assert_allclose(scores, [score for score, _ in expected], atol=1e-5)
+        spread_weights(encoder_of(pool.retriever.entity_tower))
+        pool.note_update()
+
+
+def test_the_index_is_encoded_when_it_is_old_enough(kb: KnowledgeBase) -> None:
+    pool = make_pool(kb, linker=retriever(shared=False))
+    encoded: list[int] = []
+    encoder_of(pool.retriever.entity_tower).register_forward_hook(
+        lambda module, inputs, output: encoded.append(len(output))
+    )
+    n_rows = sum(len(entity.names) for entity in ENTITIES)
+    history = []
+    for update in range(8):
+        pool.refresh_every(3)
+        pool.refresh_every(3)  # asking again costs nothing
+        history.append(sum(encoded) // n_rows)
+        pool.note_update()
+    assert history == [1, 1, 1, 2, 2, 2, 3, 3]
+    vector = np.ones((1, 32), dtype=np.float32)
+    for expected in (4, 4):  # a search wants the weights as they are
+        pool.search(vector, 1)
+        assert sum(encoded) // n_rows == expected
+
+
+@pytest.mark.parametrize("row_kind", ["entity", "name"])
+def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
+    kb: KnowledgeBase, row_kind: str
+) -> None:
+    pool = make_pool(kb, row_kind, np.array([0, 1, 2, 3, 5]))
+    vectors = pool.retriever.mention_vectors(MENTIONS)
+    golds = [frozenset({0}), frozenset({1, 0}), frozenset({kb.number("OMIM:1")}), frozenset({4})]
+    pool.refresh_every(1)
+    for n in (1, 2, 4):
+        for vector, gold, rows in zip(
+            vectors, golds, pool.hard_rows(vectors, golds, n), strict=True
+        ):
+            ranked = [row for _, row in ranking(pool, vector) if row.entity not in gold]
+            assert rows == ranked[:n]
+    assert pool.hard_rows(vectors, golds, 0) == [[], [], [], []]
+
+
+def test_mixed_negatives_of_a_kb(kb: KnowledgeBase) -> None:
+    pool = make_pool(kb)
+    vectors = pool.retriever.mention_vectors(MENTIONS[:2])
+    golds = [frozenset({0}), frozenset({1})]
+    batch = Batch([Row(0, 1), Row(1, 1)], golds, vectors)
+    rows, targets = MixedNegatives(n=2, p=1)(batch, pool, np.random.default_rng(0))
+    for vector, gold, mask in zip(vectors, golds, targets.negatives, strict=True):
+        ranked = [row for _, row in ranking(pool, vector) if row.entity not in gold]
+        assert {rows[column] for column in np.flatnonzero(mask)} == set(ranked[:2])
+
+
+@pytest.mark.parametrize("row_kind", ["entity", "name"])
+def test_random_rows_are_uniform_over_entities_then_rows(kb: KnowledgeBase, row_kind: str) -> None:
+    pool = make_pool(kb, row_kind, searched=np.array([0]))  # they come from the whole KB
+    n = 6000
+    rows = pool.random_rows(n, np.random.default_rng(0))
+    assert rows == pool.random_rows(n, np.random.default_rng(0))
+    assert rows != pool.random_rows(n, np.random.default_rng(1))
+    expected = {
+        Row(number, name): n / len(ENTITIES) / count
+        for number, entity in enumerate(ENTITIES)
+        for count in [len(proxy_texts(entity, row_kind))]
+        for name in range(count)
+    }
+    assert set(rows) == set(expected)
+    chi_square = sum((rows.count(row) - e) ** 2 / e for row, e in expected.items())
+    assert chi_square < 2.5 * len(expected)
+
+
+@pytest.mark.parametrize(
+    ("mention", "entity", "name"),
+    [
+        ("MS", 0, 1),
+        ("ms", 0, 1),
+        ("multiple scleroses", 0, 0),
+        ("nerve disease", 0, 2),
+        ("spectra", 1, 3),
+        ("zzz", 1, 0),  # like none: the canonical one
+        ("Aspirin", 3, 0),
+    ],
+)
+def test_the_positive_row_is_the_name_most_like_the_mention(
+    kb: KnowledgeBase, mention: str, entity: int, name: int
+) -> None:
+    rng = np.random.default_rng(0)
+    assert make_pool(kb).positive_row(mention, entity, rng) == Row(entity, name)
+    assert make_pool(kb, "entity").positive_row(mention, entity, rng) == Row(entity, 0)
+
+
+def test_name_dropout_hides_names_of_positives(kb: KnowledgeBase) -> None:
+    rng = np.random.default_rng(0)
+    all_hidden = make_pool(kb, name_dropout=1.0)
+    assert all_hidden.positive_row("MS", 0, rng) == Row(0, 0)
+    sometimes = make_pool(kb, name_dropout=0.3)
+    chosen = [sometimes.positive_row("MS", 0, rng).name for _ in range(1000)]
+    assert 0.65 < chosen.count(1) / 1000 < 0.75
+    often = make_pool(kb, name_dropout=0.6)  # but never the canonical one
+    assert {often.positive_row("Multiple sclerosis", 0, rng) for _ in range(50)} == {Row(0, 0)}
+
+
+def test_texts_are_those_of_the_rows(kb: KnowledgeBase) -> None:
+    rng = np.random.default_rng(0)
+    rows = [Row(1, 2), Row(0, 0), Row(1, 0), Row(2, 0), Row(1, 2)]
+    by_name = make_pool(kb, name_dropout=1.0).texts(rows, rng)
+    assert by_name == [proxy_texts(ENTITIES[row.entity], "name")[row.name] for row in rows]
+    rows = [Row(number, 0) for number in (3, 0, 2, 0)]
+    by_entity = make_pool(kb, "entity").texts(rows, rng)
+    assert by_entity == [proxy_texts(ENTITIES[row.entity], "entity")[0] for row in rows]
+
+
+def test_name_dropout_hides_aliases_of_texts(kb: KnowledgeBase) -> None:
+    rng = np.random.default_rng(0)
+    rows = [Row(0, 0), Row(2, 0)]
+    hidden = make_pool(kb, "entity", name_dropout=1.0).texts(rows, rng)
+    assert hidden == [
+        EntityText("Multiple sclerosis", "Disease", "myelin"),
+        EntityText("Mitral stenosis", "Disease"),
+    ]
+    texts = make_pool(kb, "entity", name_dropout=0.3).texts([Row(0, 0)] * 1000, rng)
+    shown = [text.description.startswith("MS") for text in texts]
+    assert 0.65 < sum(shown) / 1000 < 0.75
+    assert len({text.description for text in texts}) == 4
+
+
+def test_hard_rows_belong_to_the_weights_of_the_last_refresh(kb: KnowledgeBase) -> None:
+    pool = make_pool(kb, linker=retriever(shared=False))
+    vectors = pool.retriever.mention_vectors(MENTIONS)
+    golds = [frozenset({100})] * len(MENTIONS)
+    pool.refresh_every(2)
+    before = pool.hard_rows(vectors, golds, 3)
+    torch.manual_seed(5)
+    spread_weights(encoder_of(pool.retriever.entity_tower))
+    pool.note_update()
+    pool.refresh_every(2)
+    assert pool.hard_rows(vectors, golds, 3) == before
+    pool.note_update()
+    pool.refresh_every(2)
+    assert pool.hard_rows(vectors, golds, 3) != before
