@@ -67,7 +67,7 @@ def BiEncoder(
 
     ``initialize(X=texts)`` fetches the weights. Input and output are the towers' (``tower``).
     """
-    if pooling not in ("mean", "focus"):
+    if pooling not in ("mean", "focus", "both"):
         raise PelError(f'unknown pooling "{pooling}"; choose "mean" or "focus"')
     if similarity not in ("cosine", "dot"):
         raise PelError(f'unknown similarity "{similarity}"; choose "cosine" or "dot"')
@@ -287,6 +287,9 @@ def _scratch(
         num_attention_heads=heads,
         intermediate_size=4 * width,
         max_position_embeddings=max_tokens,
+        # BERT's 0.02 is for a width of 768. At this scale attention carries as much of the context
+        # into a narrow network.
+        initializer_range=0.02 * (768 / width) ** 0.5,
     )
     return transformer, tokenizer
 

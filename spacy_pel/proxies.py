@@ -5,12 +5,14 @@ Many rows may stand for one entity; search keeps the best. ``row_kind`` says whi
 - "entity": one row, ``[CLS] name [SEP] types [SEP] aliases; definition [SEP]`` (PEL);
 - "name": one row a name, ``[CLS] name [SEP] types [SEP] canonical name [SEP]``, so that a name at
   the end of a long list is as easy to find as the first, and two entities that share an acronym
-  still have different rows.
+  still have different rows;
+- "described-name": the same with the definition behind the canonical name. It costs two or three
+  times as much to encode, and gives an encoder that knows little more to compare contexts with.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from .inputs import EntityText
 from .kb.entity import Entity
 from .kb.knowledge_base import KnowledgeBase
 
-ROW_KINDS = ("entity", "name")
+ROW_KINDS = ("entity", "name", "described-name")
 
 # From texts to their vectors, float32 [n, d].
 EncodeEntities = Callable[[Sequence[EntityText]], np.ndarray]
@@ -37,13 +39,19 @@ def check_row_kind(row_kind: str) -> str:
 
 def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:
     """The texts of the entity's rows, at least one."""
-    types = ", ".join(entity.types)
-    if row_kind == "name":
-        canonical = entity.canonical_name
-        return [EntityText(n, types, "" if n == canonical else canonical) for n in entity.names]
-    aliases = "; ".join(entity.names[1:])
-    description = ". ".join(part for part in (aliases, entity.definition) if part)
-    return [EntityText(entity.canonical_name, types, description)]
+    types, canonical = ", ".join(entity.types), entity.canonical_name
+    if row_kind == "entity":
+        aliases = "; ".join(entity.names[1:])
+        return [EntityText(canonical, types, _sentences(aliases, entity.definition))]
+    definition = entity.definition if row_kind == "described-name" else None
+    return [
+        EntityText(name, types, _sentences(canonical if name != canonical else None, definition))
+        for name in entity.names
+    ]
+
+
+def _sentences(*parts: Optional[str]) -> str:
+    return ". ".join(part for part in parts if part)
 
 
 def encode_rows(

@@ -87,7 +87,8 @@ def _from_docbin(nlp: Language, path: Path) -> Iterator[Doc]:
         raise
     except Exception as error:  # of zlib, of msgpack, or of what it holds
         raise PelError(f"{path}: not a DocBin; write it with DocBin.to_disk") from error
-    for string in docs.strings:  # now: get_docs does so at its first document, be it in a memory zone
+    # get_docs does so at its first document: in a memory zone, where it would not last.
+    for string in docs.strings:
         nlp.vocab.strings.add(string)
     return docs.get_docs(nlp.vocab)
 

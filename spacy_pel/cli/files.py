@@ -29,6 +29,9 @@ def whole_file(path: Path) -> Iterator[TextIO]:
         with open(temporary, "x", encoding="utf8", newline="\n") as file:
             yield file
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a failed write does not name its file
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -49,6 +52,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
         if path.exists():
             path.rename(replaced)
         temporary.rename(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
     finally:
         if replaced.exists() and not path.exists():
             replaced.rename(path)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterable, Iterator
-from functools import partial
-from itertools import groupby, islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import typer
 from spacy.language import Language
@@ -63,25 +62,54 @@ def link_cli(
     if n_process > 1 and hasattr(os, "register_at_fork"):
         # Ctrl-C reaches the workers too: left to the main process, they die without a traceback.
         os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
-    link_part = partial(
-        link_documents, nlp, component=component, batch_size=batch_size, n_process=n_process
-    )
-    n_mentions = 0
-    with whole_file(output) as file, tqdm(desc="Linking", unit=" documents") as bar:
-        n_docs = -1
-        while n_docs < bar.n:
-            n_docs = bar.n
-            with nlp.memory_zone():
-                for record in link_part(islice(docs, ZONE)):
-                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
-                    n_mentions += len(record["mentions"])
-                    bar.update()
+    with tqdm(desc="Linking", unit=" documents") as bar:
+        n_docs, n_mentions = link_to_file(
+            nlp,
+            docs,
+            output,
+            component=component,
+            batch_size=batch_size,
+            n_process=n_process,
+            progress=bar.update,
+        )
     if n_docs and not n_mentions:
         msg.warn(
             f"No mention found by the pipeline ({', '.join(nlp.pipe_names)}); add a component that "
             'finds some before the linker, such as a trained "ner", or give JSONL with "mentions"'
         )
     msg.good(f"Linked {n_mentions:,} mentions of {n_docs:,} documents: {output}")
+
+
+def link_to_file(
+    nlp: Language,
+    docs: Iterable[Doc],
+    output: Path,
+    *,
+    component: str = "proxy_linker",
+    batch_size: int = 128,
+    n_process: int = 1,
+    progress: Optional[Callable[[], object]] = None,
+) -> tuple[int, int]:
+    """Write what ``link_documents`` gives to a JSONL file; returns counts of docs and mentions.
+
+    The file is whole or, after an error or an interruption, as it was. Memory does not grow with
+    the number of docs, if they are a stream. progress: called after each doc.
+    Raises what ``link_documents`` does, and OSError if the file cannot be written.
+    """
+    docs = iter(docs)
+    n_docs = n_mentions = 0
+    with whole_file(output) as file:
+        for first in docs:
+            with nlp.memory_zone():
+                part = chain([first], islice(docs, ZONE - 1))
+                for record in link_documents(
+                    nlp, part, component=component, batch_size=batch_size, n_process=n_process
+                ):
+                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                    n_docs, n_mentions = n_docs + 1, n_mentions + len(record["mentions"])
+                    if progress:
+                        progress()
+    return n_docs, n_mentions
 
 
 def link_documents(

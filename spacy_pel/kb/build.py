@@ -19,8 +19,6 @@ from .transaction import Transaction, transaction
 
 logger = logging.getLogger(__name__)
 
-ROW_KINDS = ("entity", "name")
-
 
 def build_kb(
     entities: Iterable[Entity],
@@ -71,14 +69,13 @@ def write_vectors(
     """Writes the vectors of a KB, in place of those it has, and opens it.
 
     batches: pairs (float32 [b, dim], entity numbers [b]), row after row. Search is by inner
-    product, so give vectors of unit length for cosine. row_kind: "entity" or "name".
+    product, so give vectors of unit length for cosine. row_kind: what a row stands for, for the
+    manifest.
     Until the very end, and after any error or interruption, the KB stays as it was.
     Raises PelError if there is no KB, for vectors that do not fit it, and for a full disk.
     """
     folder = Path(path).absolute()
     manifest = read_manifest(folder)
-    if row_kind not in ROW_KINDS:
-        raise ValueError(f"row_kind {row_kind!r}; expected one of {ROW_KINDS}")
     with transaction(folder) as changes:
         index, row_entities = _collected(batches, dim, manifest["counts"]["entities"])
         vectors = {

@@ -91,7 +91,7 @@ class KnowledgeBase:
 
     @property
     def row_kind(self) -> str:
-        """What a row stands for: "entity" (one row an entity) or "name" (one row a name)."""
+        """What a row stands for, in the words of who made the vectors (see ``proxies``)."""
         return self._vectors["row_kind"]
 
     @property

@@ -76,7 +76,12 @@ class TextEncoder(nn.Module):
             hidden = self.transformer(
                 inputs_embeds=words + perturbation, attention_mask=mask.long()
             ).last_hidden_state
-        pooled = mean_over(hidden.float(), mask if self.pooling == "mean" else focus)
+        hidden = hidden.float()
+        if self.pooling == "both":
+            parts = [nn.functional.normalize(mean_over(hidden, m), dim=-1) for m in (mask, focus)]
+            pooled = parts[0] + parts[1]
+        else:
+            pooled = mean_over(hidden, mask if self.pooling == "mean" else focus)
         return nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled
 
     def _attention_kernel(self, device: torch.device):

@@ -150,7 +150,7 @@ def test_without_any_mention_there_is_one_warning(
     "error, code, message",
     [
         (KeyboardInterrupt(), 130, "interrupted; nothing was written"),
-        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device"),
+        (OSError(errno.ENOSPC, "No space left"), 1, "linked.jsonl: No space left; nothing was"),
     ],
 )
 def test_breaking_off_leaves_what_was_there(

@@ -157,8 +157,6 @@ def test_bad_vectors_leave_the_kb_as_it_was(folder: Path, vectors, numbers, faul
     with pytest.raises(PelError, match=fault):
         embed(folder, vectors, numbers)
     assert contents(folder) == before
-    with pytest.raises(ValueError, match="row_kind 'alias'"):
-        embed(folder, row_kind="alias")
 
 
 def test_entities_without_vectors_are_counted(

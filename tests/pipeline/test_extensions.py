@@ -1,0 +1,75 @@
+"""The attributes of linked spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import spacy
+from spacy.tokens import Doc, Span
+
+from spacy_pel.pipeline.extensions import install_extensions
+
+NAMES = ("kb_id", "kb_score", "kb_candidates", "kb_ents")
+
+
+@pytest.fixture(autouse=True)
+def attributes() -> Iterator[None]:
+    """Take the attributes away for a test, and put back those that were there."""
+    before = {n: Span.remove_extension(n) for n in NAMES if Span.has_extension(n)}
+    yield
+    for name in NAMES:
+        if Span.has_extension(name):
+            Span.remove_extension(name)
+    for name, (default, method, getter, setter) in before.items():
+        if getter:
+            Span.set_extension(name, getter=getter, setter=setter)
+        else:
+            Span.set_extension(name, default=default, method=method)
+
+
+@pytest.fixture
+def doc() -> Doc:
+    return spacy.blank("en").make_doc("liver cyst")
+
+
+def test_a_span_that_is_not_linked(doc: Doc) -> None:
+    install_extensions()
+    values = doc[0:1]._
+    assert (values.kb_id, values.kb_score, values.kb_candidates, values.kb_ents) == (
+        None,
+        None,
+        [],
+        [],
+    )
+
+
+def test_spans_do_not_share_their_candidates(doc: Doc) -> None:
+    install_extensions()
+    doc[0:1]._.kb_candidates.append({"id": "C1", "name": "liver", "score": 0.5})
+    assert doc[1:2]._.kb_candidates == []
+
+
+def test_kb_ents_are_the_candidates_as_pairs(doc: Doc) -> None:
+    install_extensions()
+    span = doc[0:2]
+    span._.kb_candidates = [
+        {"id": "C2", "name": "cyst", "score": 0.9},
+        {"id": "C1", "name": "liver", "score": 0.5},
+    ]
+    assert span._.kb_ents == [("C2", 0.9), ("C1", 0.5)]
+
+
+def test_the_component_installs_them() -> None:
+    assert not any(map(Span.has_extension, NAMES))
+    spacy.blank("en").add_pipe("proxy_linker")
+    assert all(map(Span.has_extension, NAMES))
+
+
+def test_attributes_of_others_are_left_alone(doc: Doc) -> None:
+    Span.set_extension("kb_ents", default=["theirs"])
+    Span.set_extension("kb_id", default="theirs")
+    install_extensions()
+    install_extensions()
+    assert doc[0:1]._.kb_ents == ["theirs"] and doc[0:1]._.kb_id == "theirs"
+    assert doc[0:1]._.kb_score is None

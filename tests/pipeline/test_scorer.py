@@ -1,0 +1,185 @@
+"""Scores of linked docs, against numbers counted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.pipeline.extensions import install_extensions
+from spacy_pel.pipeline.scorer import linking_scores, make_linking_scorer
+
+from .conftest import TEST, TRAIN, Trained, examples
+
+NLP = spacy.blank("en")
+
+
+def example(
+    golds: Sequence[Optional[str]],
+    found: Sequence[Optional[Sequence[str]]],
+    spans_key: Optional[str] = None,
+) -> Example:
+    """A doc of one-token mentions.
+
+    golds: the gold id of each, None where there is no gold mention. found: the candidates of each,
+    best first; [] for a mention that was not linked, None where the pipeline found no mention.
+    """
+    install_extensions()
+    words = [f"w{n}" for n in range(len(golds))]
+    reference, predicted = Doc(NLP.vocab, words=words), Doc(NLP.vocab, words=words)
+    gold_spans = [
+        Span(reference, n, n + 1, label="T", kb_id=id) for n, id in enumerate(golds) if id is not None
+    ]
+    spans = [
+        Span(predicted, n, n + 1, label="T", kb_id=(ids or [""])[0])
+        for n, ids in enumerate(found)
+        if ids is not None
+    ]
+    for doc, mentions in ((reference, gold_spans), (predicted, spans)):
+        if spans_key:
+            doc.spans[spans_key] = mentions
+        else:
+            doc.ents = mentions
+    for span in spans:
+        ids = found[span.start]
+        span._.kb_candidates = [{"id": id, "name": id, "score": 1.0} for id in ids]
+    return Example(predicted, reference)
+
+
+# Gold, candidates, rank of the first hit, in the KB, seen in training
+MENTIONS = [
+    ("C01", ["C01", "C02"], 1, True, True),
+    ("C02", ["C01", "C02"], 2, True, False),
+    ("NIL", ["C05"], 0, False, False),
+    ("", ["C05"], 0, False, False),
+    ("C06", [], 0, True, False),
+    ("NIL", [], 0, False, False),
+    ("C04|C03", ["C03", "C04"], 1, True, True),  # either is right
+    ("X3", ["C03"], 1, True, True),  # an alternative id of C03
+    ("C07", None, 0, True, False),  # missed by the pipeline
+    ("XYZ", ["C01"], 0, False, False),  # not in the KB
+    ("XYZ|C05", ["C06", "C01", "C05"], 3, True, False),
+    (None, ["C01"], None, None, None),  # no gold mention
+]
+COUNTED = [mention for mention in MENTIONS if mention[0] is not None]
+
+
+@pytest.fixture
+def scores(bare_kb: KnowledgeBase) -> dict[str, Any]:
+    golds, found = zip(*[mention[:2] for mention in MENTIONS])
+    # In two docs: a mention is known by its place in its own.
+    docs = [example(golds[:5], found[:5]), example(golds[5:], found[5:])]
+    return linking_scores(docs, kb=bare_kb, trained_entities=["C01", "C03"])
+
+
+def test_the_groups_are_counted(scores: dict[str, Any]) -> None:
+    counts = {name: scores[name] for name in ("mentions", "in_kb", "seen", "unseen")}
+    assert counts == {"mentions": 11, "in_kb": 7, "seen": 3, "unseen": 4}
+    assert counts["mentions"] == len(COUNTED)
+    assert counts["in_kb"] == sum(in_kb for *_, in_kb, _ in COUNTED)
+
+
+def test_recall_and_mrr(scores: dict[str, Any]) -> None:
+    assert scores["recall@1"] == pytest.approx(
+        {"all": 3 / 11, "in_kb": 3 / 7, "seen": 3 / 3, "unseen": 0 / 4}
+    )
+    for name in ("recall@5", "recall@16", "recall@64"):
+        assert scores[name] == pytest.approx(
+            {"all": 5 / 11, "in_kb": 5 / 7, "seen": 3 / 3, "unseen": 2 / 4}
+        )
+    total = 1 + 1 / 2 + 1 + 1 + 1 / 3
+    assert scores["mrr"] == pytest.approx(
+        {"all": total / 11, "in_kb": total / 7, "seen": 1.0, "unseen": (1 / 2 + 1 / 3) / 4}
+    )
+
+
+def test_plain_numbers_for_the_config(scores: dict[str, Any]) -> None:
+    assert scores["nel_recall_at_1"] == pytest.approx(3 / 7)
+    assert scores["nel_recall_at_64"] == pytest.approx(5 / 7)
+    assert scores["nel_mrr"] == scores["mrr"]["in_kb"]
+
+
+def test_the_scores_of_spacy(scores: dict[str, Any]) -> None:
+    # Right: C01, C04|C03, X3. Wrong id: C02, XYZ, XYZ|C05. Linked though NIL: two. Not linked: C06.
+    # Of mentions that were missed, or have no gold, spaCy counts none.
+    assert scores["nel_micro_p"] == pytest.approx(3 / (3 + 3 + 2))
+    assert scores["nel_micro_r"] == pytest.approx(3 / (3 + 3 + 1))
+    assert scores["nel_micro_f"] == pytest.approx(2 * 3 / (2 * 3 + 3 + 2 + 3 + 1))
+
+
+def test_nil_is_right_for_nil(bare_kb: KnowledgeBase) -> None:
+    docs = [example(["NIL", "", "C01"], [["NIL"], [], ["C01"]])]
+    scores = linking_scores(docs, kb=bare_kb, trained_entities=[])
+    assert scores["nel_micro_f"] == 1.0
+    assert (scores["mentions"], scores["in_kb"]) == (3, 1)
+
+
+def test_the_examples_are_left_as_they_were(bare_kb: KnowledgeBase) -> None:
+    doc = example(["X3", "C04|C03"], [["C03"], ["C03"]])
+    linking_scores([doc], kb=bare_kb, trained_entities=[])
+    assert [ent.kb_id_ for ent in doc.reference.ents] == ["X3", "C04|C03"]
+
+
+def test_without_training_nothing_is_known_of_seen(bare_kb: KnowledgeBase) -> None:
+    docs = [example(["C01"], [["C01"]])]
+    scores = linking_scores(iter(docs), kb=bare_kb, trained_entities=[])
+    assert (scores["seen"], scores["recall@1"]["seen"]) == (None, None)
+    assert scores["recall@1"]["in_kb"] == 1.0
+
+
+def test_mentions_of_a_group(bare_kb: KnowledgeBase) -> None:
+    docs = [example(["C01", "C02", "C06"], [["C01"], ["C01", "C02"], None], "sc")]
+    scores = linking_scores(docs, kb=bare_kb, trained_entities=["C01"], spans_key="sc")
+    assert scores["recall@1"]["in_kb"] == pytest.approx(1 / 3)
+    assert scores["recall@5"]["in_kb"] == pytest.approx(2 / 3)
+    assert "nel_micro_f" not in scores
+    assert linking_scores(docs, kb=bare_kb, trained_entities=[])["mentions"] == 0
+
+
+def test_nothing_to_score(bare_kb: KnowledgeBase) -> None:
+    for docs in ([], [example([], [])], [example([None], [["C01"]])]):
+        scores = linking_scores(docs, kb=bare_kb, trained_entities=["C01"])
+        assert scores["mentions"] == 0 and scores["nel_recall_at_1"] is None
+
+
+def test_the_registered_scorer() -> None:
+    assert make_linking_scorer() is linking_scores
+
+
+# nlp.evaluate
+
+
+def test_a_linker_alone_is_evaluated(trained: Trained) -> None:
+    nlp = trained.nlp
+    scores = nlp.evaluate(examples(nlp, TEST))
+    assert scores["recall@1"] == {"all": 1.0, "in_kb": 1.0, "seen": 1.0, "unseen": 1.0}
+    assert (scores["mentions"], scores["seen"], scores["unseen"]) == (4, 2, 2)
+    assert scores["nel_micro_f"] == scores["nel_recall_at_1"] == 1.0
+    scores = nlp.evaluate(examples(nlp, TRAIN[:9]))
+    assert (scores["mentions"], scores["in_kb"], scores["unseen"]) == (11, 10, 0)
+    assert scores["recall@1"]["all"] == pytest.approx(10 / 11)
+    assert scores["nel_micro_p"] == pytest.approx(10 / 11) and scores["nel_micro_r"] == 1.0
+
+
+def test_a_linker_without_a_scorer(tiny_nlp: Language) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    linker.scorer = None
+    assert linker.score(examples(tiny_nlp, TEST)) == {}
+
+
+def test_mentions_found_by_the_pipeline_are_scored(tiny_nlp: Language) -> None:
+    references = [e.reference for e in examples(tiny_nlp, TRAIN[:4])]
+    found = [Example(tiny_nlp.make_doc(doc.text), doc) for doc in references]
+    given = tiny_nlp.evaluate(examples(tiny_nlp, TRAIN[:4]))
+    scores = tiny_nlp.evaluate(found)
+    assert scores["mentions"] == 5
+    assert scores["mrr"] == pytest.approx(given["mrr"])
+    tiny_nlp.remove_pipe("entity_ruler")
+    missed = [Example(tiny_nlp.make_doc(doc.text), doc) for doc in references]
+    assert tiny_nlp.evaluate(missed)["recall@64"]["in_kb"] == 0.0
