@@ -30,9 +30,10 @@ from .conftest import (
 
 FRESH = """
 import sys, spacy
+assert "spacy_pel" not in sys.modules
 linker = spacy.blank("en").add_pipe("proxy_linker", config={"candidates": 7})
 assert linker.candidates == 7 and linker.overwrite
-assert "torch" in sys.modules and "faiss" not in sys.modules
+assert "faiss" not in sys.modules
 """
 
 
@@ -46,7 +47,7 @@ def linker(trained: Trained):
 
 def test_it_is_added_without_an_import() -> None:
     fresh = subprocess.run(
-        [sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=240
     )
     assert fresh.returncode == 0, fresh.stderr
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 import pickletools
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 import spacy
 import srsly
+import torch
 from safetensors.torch import load as load_safetensors
 from spacy.language import Language
 from spacy.tokens import DocBin
@@ -63,7 +66,7 @@ def link_elsewhere(folder: Path, tmp_path: Path, *n_process: int, **environment:
         [sys.executable, "link.py", str(folder), "docs.spacy", *map(str, n_process)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         cwd=tmp_path,
         env={**os.environ, **environment},
     )
@@ -174,11 +177,6 @@ def is_pickle(data: bytes) -> bool:
 
 
 def test_what_a_pickle_looks_like() -> None:
-    import io
-    import pickle
-
-    import torch
-
     archive = io.BytesIO()
     torch.save({"a": torch.zeros(2)}, archive)
     assert is_pickle(pickle.dumps({"a": 1})) and is_pickle(archive.getvalue())

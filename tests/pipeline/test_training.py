@@ -379,7 +379,7 @@ def test_spacys_training_loop(config_file: Path, tmp_path: Path) -> None:
 def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path) -> None:
     output = tmp_path / "output"
     command = [sys.executable, "-m", "spacy", "train", config_file, "--output", output]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "NEL_R" in done.stdout.upper()
     nlp = spacy.load(output / "model-best")
