@@ -59,7 +59,7 @@ def BiEncoder(
 
     encoder: where the weights come from at initialisation.
     shared: one tower for both sides, or two that start from the same weights.
-    pooling: "mean" over all tokens, or "focus" over those of the mention or title.
+    pooling: "mean" over all tokens, "focus" over those of the mention or title, or "both".
     similarity: "cosine" (vectors of length 1) or "dot".
     mention_length, entity_length: the most tokens of an input.
     mixed_precision: bfloat16 where it is safe; a large gain on processors that have it.
@@ -68,7 +68,7 @@ def BiEncoder(
     ``initialize(X=texts)`` fetches the weights. Input and output are the towers' (``tower``).
     """
     if pooling not in ("mean", "focus", "both"):
-        raise PelError(f'unknown pooling "{pooling}"; choose "mean" or "focus"')
+        raise PelError(f'unknown pooling "{pooling}"; choose "mean", "focus" or "both"')
     if similarity not in ("cosine", "dot"):
         raise PelError(f'unknown similarity "{similarity}"; choose "cosine" or "dot"')
     attrs = {

@@ -15,8 +15,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 class TextEncoder(nn.Module):
     """Tower of the bi-encoder: token ids -> vector (PEL, section 5.2).
 
-    pooling: "mean" over all tokens (the paper), or "focus": over the tokens of the mention or of
-        the title, each read in its context.
+    pooling: "mean" over all tokens (the paper); "focus": over the tokens of the mention or of the
+        title, each read in its context, which suits a pretrained encoder; or "both", the sum of
+        the two at equal length, with which an encoder built from scratch learns to use the context
+        much sooner.
     normalize: give vectors of length 1, so that their dot product is the cosine.
     mixed_precision: compute in bfloat16 where torch holds that to be safe; three times as fast on
         a processor that has bfloat16 instructions.
@@ -76,13 +78,15 @@ class TextEncoder(nn.Module):
             hidden = self.transformer(
                 inputs_embeds=words + perturbation, attention_mask=mask.long()
             ).last_hidden_state
-        hidden = hidden.float()
-        if self.pooling == "both":
-            parts = [nn.functional.normalize(mean_over(hidden, m), dim=-1) for m in (mask, focus)]
-            pooled = parts[0] + parts[1]
-        else:
-            pooled = mean_over(hidden, mask if self.pooling == "mean" else focus)
+        pooled = self._pool(hidden.float(), mask, focus)
         return nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled
+
+    def _pool(self, hidden: Tensor, mask: Tensor, focus: Tensor) -> Tensor:
+        """One vector for each input: [n, t, d] -> [n, d]."""
+        if self.pooling == "both":
+            means = (mean_over(hidden, tokens) for tokens in (mask, focus))
+            return sum(nn.functional.normalize(mean, dim=-1) for mean in means)
+        return mean_over(hidden, mask if self.pooling == "mean" else focus)
 
     def _attention_kernel(self, device: torch.device):
         """torch's own choice, but for training on a CPU: there the backward pass of its fused

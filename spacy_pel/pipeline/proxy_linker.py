@@ -41,7 +41,8 @@ path = null
 spans_key = null
 # How many candidates a mention keeps.
 candidates = 64
-# What a row of the index stands for: an "entity" (the paper) or a "name" of one.
+# What a row of the index stands for: an "entity" (the paper), a "name" of one, or a
+# "described-name", which has the definition with it.
 row_kind = "name"
 # In training, each alias is hidden with this probability.
 name_dropout = 0.1
@@ -52,8 +53,9 @@ overwrite = true
 @architectures = "spacy-pel.BiEncoder.v1"
 # One tower for mentions and entities, or two.
 shared = true
-# "mean" over all tokens (the paper), or "focus": over the mention's or the title's.
-pooling = "mean"
+# "mean" over all tokens (the paper), "focus": over the mention's or the title's; or "both", best for
+# an encoder from scratch.
+pooling = "both"
 # "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
 similarity = "cosine"
 # The most tokens of an input.
