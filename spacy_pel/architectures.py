@@ -28,6 +28,8 @@ from .models.encoder import TextEncoder, build_transformer
 
 # Tokens of one pass through a tower, padding counted: enough to keep two cores or a GPU busy.
 BATCH_TOKENS = 4096
+# With fewer, the last bits of torch's sums depend on its number of threads.
+LEAST_TOKENS = 16
 
 
 class TowerInputs(NamedTuple):
@@ -174,8 +176,10 @@ def _tower_forward(
     vectors = np.empty((len(tokens), encoder.width), dtype=np.float32)
     callbacks = []
     for group in groups:
-        batch = pad([tokens[i] for i in group], pad_id)
-        added = None if perturbations is None else _pad_rows([perturbations[i] for i in group])
+        batch = pad([tokens[i] for i in group], pad_id, LEAST_TOKENS)
+        added = None
+        if perturbations is not None:
+            added = _pad_rows([perturbations[i] for i in group], batch.ids.shape[1])
         vectors[group], callback = wrapper((batch, added), is_train)
         callbacks.append(callback)
 
@@ -216,9 +220,9 @@ def _to_numpy(model: Model, inputs_outputs, is_train: bool):
     return vectors.detach().cpu().numpy(), gradient_to_torch
 
 
-def _pad_rows(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """float32 [n, longest, d] of arrays [t, d]."""
-    padded = np.zeros((len(arrays), max(map(len, arrays)), arrays[0].shape[1]), dtype=np.float32)
+def _pad_rows(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """float32 [n, length, d] of arrays [t, d]."""
+    padded = np.zeros((len(arrays), length, arrays[0].shape[1]), dtype=np.float32)
     for row, array in zip(padded, arrays):
         row[: len(array)] = array
     return padded

@@ -154,10 +154,10 @@ def _tokenised_with(mention: MentionInContext) -> Hashable:
     return mention if splits_a_word else text
 
 
-def pad(inputs: Sequence[TokenIds], pad_id: int) -> TokenBatch:
-    """The inputs as one padded batch."""
+def pad(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> TokenBatch:
+    """The inputs as one padded batch, of at least ``least`` tokens in all."""
     lengths = np.array([len(x.ids) for x in inputs])
-    position = np.arange(lengths.max())
+    position = np.arange(max(lengths.max(), -(-least // len(inputs))))
     mask = position < lengths[:, None]
     ids = np.full(mask.shape, pad_id, dtype=np.int64)
     ids[mask] = np.concatenate([x.ids for x in inputs])

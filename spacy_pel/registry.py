@@ -8,7 +8,7 @@ a change is a new version.
 
 REGISTERED = {
     "spacy_factories": {
-        "proxy_linker": "spacy_pel.pipeline.proxy_linker:make_proxy_linker",
+        "proxy_linker": "spacy_pel.pipeline.factory:make_proxy_linker",
     },
     "spacy_architectures": {
         "spacy-pel.BiEncoder.v1": "spacy_pel.architectures:BiEncoder",

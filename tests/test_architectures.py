@@ -157,7 +157,7 @@ def test_an_empty_biencoder_survives_a_round_trip() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pooling": "max"}, 'unknown pooling "max"; choose "mean" or "focus"'),
+        ({"pooling": "max"}, 'unknown pooling "max"; choose "mean", "focus" or "both"'),
         ({"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
     ],
 )

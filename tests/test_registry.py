@@ -15,7 +15,7 @@ from spacy.util import registry
 
 from spacy_pel import registry as names
 from spacy_pel.architectures import is_initialized
-from spacy_pel.pipeline.proxy_linker import DEFAULTS
+from spacy_pel.pipeline.factory import DEFAULTS
 from spacy_pel.registry import REGISTERED
 
 NAMES = [(group, name) for group, entries in REGISTERED.items() for name in entries]

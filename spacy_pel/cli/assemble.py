@@ -13,7 +13,7 @@ from spacy.language import Language
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.manifest import MANIFEST
-from ..pipeline.proxy_linker import KB_FOLDER, KB_REFERENCE
+from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, kb_reference
 from .apps import Component, Pipeline, command, msg, pel
 from .files import whole_folder
 from .pipelines import linker_of, load_pipeline
@@ -57,7 +57,7 @@ def assemble(nlp: Language, kb: Path, out: Path, *, component: str = "proxy_link
     with whole_folder(out) as folder:
         nlp.to_disk(folder)
         reference = folder / component / KB_REFERENCE
-        reference.write_text(json.dumps({"absolute": None, "relative": None}), encoding="utf8")
+        reference.write_text(json.dumps(kb_reference(None, None)), encoding="utf8")
         _copy_kb(linker.kb, folder / component / KB_FOLDER)
 
 

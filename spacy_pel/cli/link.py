@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -20,6 +18,7 @@ from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .documents import gives_mentions, read_documents
 from .files import whole_file
 from .pipelines import linker_of, load_pipeline
+from .pipe import pipe
 
 # Documents after which spaCy's memory of words seen is emptied: it would grow with the input.
 ZONE = 10_000
@@ -59,9 +58,6 @@ def link_cli(
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
     linker.candidates = candidates
     docs = read_documents(nlp, input, linker.spans_key)
-    if n_process > 1 and hasattr(os, "register_at_fork"):
-        # Ctrl-C reaches the workers too: left to the main process, they die without a traceback.
-        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     with tqdm(desc="Linking", unit=" documents") as bar:
         n_docs, n_mentions = link_to_file(
             nlp,
@@ -134,7 +130,9 @@ def link_documents(
     # Of a stream that mixes both kinds, consecutive docs of a kind are linked together.
     for given, group in groupby(docs, key=lambda doc: gives_mentions(doc, linker.spans_key)):
         disabled = others if given else []
-        for doc in nlp.pipe(group, disable=disabled, batch_size=batch_size, n_process=n_process):
+        for doc in pipe(
+            nlp, group, n_process=n_process, disable=disabled, batch_size=batch_size
+        ):
             yield _as_record(doc, linker)
 
 

@@ -1,7 +1,6 @@
 """The pipeline component ``proxy_linker``: links the mentions of a Doc to a knowledge base."""
 
 import json
-import multiprocessing
 import os
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
@@ -13,7 +12,7 @@ from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, Optimizer
+from thinc.api import Model, Optimizer
 
 from .. import architectures
 from ..errors import PelError
@@ -30,133 +29,8 @@ from ..training.negatives import Sampler
 from ..training.proxy_pool import ProxyPool
 from ..training.trainer import GoldMention, RetrieverTrainer
 from .extensions import install_extensions
-
-DEFAULT_CONFIG = """
-[proxy_linker]
-# The folder of the knowledge base (made by: python -m spacy pel kb build SOURCE KB).
-kb = null
-# A trained linker to open: the folder of a pipeline, or its folder "proxy_linker".
-path = null
-# Where the mentions are: doc.ents (null), or doc.spans[spans_key], which may overlap.
-spans_key = null
-# How many candidates a mention keeps.
-candidates = 64
-# What a row of the index stands for: an "entity" (the paper), a "name" of one, or a
-# "described-name", which has the definition with it.
-row_kind = "name"
-# In training, each alias is hidden with this probability.
-name_dropout = 0.1
-# Whether to replace ids that are already on the mentions.
-overwrite = true
-
-[proxy_linker.model]
-@architectures = "spacy-pel.BiEncoder.v1"
-# One tower for mentions and entities, or two.
-shared = true
-# "mean" over all tokens (the paper), "focus": over the mention's or the title's; or "both", best for
-# an encoder from scratch.
-pooling = "both"
-# "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
-similarity = "cosine"
-# The most tokens of an input.
-mention_length = 128
-entity_length = 128
-# bfloat16: much faster on processors and GPUs that have it.
-mixed_precision = false
-
-# A small BERT built from scratch: no download. For real work give
-# @misc = "spacy-pel.PretrainedEncoder.v1" and a name or path of a BERT, such as SapBERT.
-[proxy_linker.model.encoder]
-@misc = "spacy-pel.ScratchEncoder.v1"
-layers = 2
-width = 128
-heads = 4
-vocab_size = 8000
-max_tokens = 512
-
-[proxy_linker.loss]
-@losses = "spacy-pel.ProxyLoss.v1"
-alpha = 32
-delta = 0
-
-# null for no adversarial regularisation.
-[proxy_linker.regularizer]
-@misc = "spacy-pel.FGSM.v1"
-epsilon = 0.01
-weight = 1.0
-
-[proxy_linker.negatives]
-@misc = "spacy-pel.RandomNegatives.v1"
-n = 32
-in_batch = true
-
-[proxy_linker.scorer]
-@scorers = "spacy-pel.linking_scorer.v1"
-"""
-
-DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
-# Folder of a KB that travels inside the pipeline, and the file that points to one that does not.
-KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
-
-
-@Language.factory(
-    "proxy_linker",
-    assigns=[
-        "token.ent_kb_id",
-        "span._.kb_id",
-        "span._.kb_score",
-        "span._.kb_candidates",
-    ],
-    default_config=DEFAULTS,
-    default_score_weights={
-        "nel_recall_at_1": 1.0,
-        "nel_recall_at_64": None,
-        "nel_mrr": None,
-        "nel_micro_f": None,
-        "nel_micro_r": None,
-        "nel_micro_p": None,
-    },
-)
-def make_proxy_linker(
-    nlp: Language,
-    name: str,
-    model: Model,
-    kb: Optional[str],
-    path: Optional[str],
-    spans_key: Optional[str],
-    candidates: int,
-    row_kind: str,
-    name_dropout: float,
-    overwrite: bool,
-    loss: ScoreLoss,
-    regularizer: Optional[FGSM],
-    negatives: Callable,
-    scorer: Optional[Callable],
-) -> "ProxyLinker":
-    """Construct the component; the arguments are explained in ``DEFAULT_CONFIG``."""
-    linker = ProxyLinker(
-        nlp.vocab,
-        model,
-        name,
-        kb=kb,
-        path=path,
-        spans_key=spans_key,
-        candidates=candidates,
-        row_kind=row_kind,
-        name_dropout=name_dropout,
-        overwrite=overwrite,
-        loss=loss,
-        regularizer=regularizer,
-        negatives=negatives,
-        scorer=scorer,
-    )
-    # A pipeline that was opened this way and saved has weights of its own: when it is loaded, the
-    # folder may be gone.
-    if path is not None and Path(path).exists():
-        linker.open(path)
-        if kb is not None:
-            linker._set_kb_path(kb)
-    return linker
+from .kb_reference import KB_REFERENCE, found_kb, kb_reference
+from .workers import use_one_thread_in_a_worker
 
 
 class ProxyLinker(TrainablePipe):
@@ -202,7 +76,7 @@ class ProxyLinker(TrainablePipe):
             "trained_entities": [],
         }
         self._path = path
-        self._kb_path = kb
+        self._configured_kb = self._kb_path = kb
         self._kb: Optional[KnowledgeBase] = None
         self._retriever: Optional[Retriever] = None
         self._checked_kb: Optional[KnowledgeBase] = None
@@ -270,7 +144,7 @@ class ProxyLinker(TrainablePipe):
         ]
         if not mentions:
             return None
-        _use_one_thread_in_a_worker()
+        use_one_thread_in_a_worker()
         return link(self.retriever, self.index, mentions, self.candidates)
 
     def set_annotations(self, docs: Iterable[Doc], candidates: Optional[Candidates]) -> None:
@@ -289,6 +163,7 @@ class ProxyLinker(TrainablePipe):
     def _annotate(self, span: Span, candidates: List[Dict[str, Any]]) -> str:
         """Set the span's attributes; gives its id."""
         if span.kb_id_ and not self.overwrite:
+            span._.kb_id = span.kb_id_
             return span.kb_id_
         best = candidates[0]
         span._.kb_id = best["id"]
@@ -460,7 +335,9 @@ class ProxyLinker(TrainablePipe):
         serialize: Dict[str, Callable] = {
             "cfg": lambda p: p.write_text(json.dumps(self.cfg), encoding="utf8"),
             "model": lambda p: p.write_bytes(self.model.to_bytes()),
-            KB_REFERENCE: lambda p: p.write_text(json.dumps(self._kb_reference(p)), "utf8"),
+            KB_REFERENCE: lambda p: p.write_text(
+                json.dumps(kb_reference(self._kb_path, self._configured_kb, p)), "utf8"
+            ),
         }
         spacy.util.to_disk(path, serialize, exclude)
 
@@ -469,7 +346,7 @@ class ProxyLinker(TrainablePipe):
         deserialize: Dict[str, Callable] = {
             "cfg": lambda p: self._set_cfg(json.loads(p.read_text("utf8"))),
             "model": lambda p: self._set_weights(p.read_bytes()),
-            KB_REFERENCE: self._find_kb,
+            KB_REFERENCE: lambda p: self._set_kb_reference(json.loads(p.read_text("utf8")), p),
         }
         spacy.util.from_disk(Path(path), deserialize, exclude)
         return self
@@ -479,7 +356,9 @@ class ProxyLinker(TrainablePipe):
         serialize: Dict[str, Callable] = {
             "cfg": lambda: json.dumps(self.cfg).encode(),
             "model": self.model.to_bytes,
-            KB_REFERENCE: lambda: json.dumps(self._kb_reference(None)).encode(),
+            KB_REFERENCE: lambda: json.dumps(
+                kb_reference(self._kb_path, self._configured_kb)
+            ).encode(),
         }
         return spacy.util.to_bytes(serialize, exclude)
 
@@ -488,7 +367,7 @@ class ProxyLinker(TrainablePipe):
         deserialize: Dict[str, Callable] = {
             "cfg": lambda b: self._set_cfg(json.loads(b)),
             "model": self._set_weights,
-            KB_REFERENCE: lambda b: self._set_kb_path(json.loads(b)["absolute"]),
+            KB_REFERENCE: lambda b: self._set_kb_reference(json.loads(b), None),
         }
         spacy.util.from_bytes(data, deserialize, exclude)
         return self
@@ -501,24 +380,12 @@ class ProxyLinker(TrainablePipe):
         self.model.from_bytes(data)
         self._retriever = self._checked_kb = self._trainer = None
 
-    def _kb_reference(self, file: Optional[Path]) -> Dict[str, Optional[str]]:
-        """Where the KB is: absolute, and seen from the folder of ``file``."""
-        if self._kb_path is None:
-            return {"absolute": None, "relative": None}
-        absolute = Path(self._kb_path).absolute()
-        relative = os.path.relpath(absolute, file.absolute().parent) if file else None
-        return {"absolute": str(absolute), "relative": relative}
-
-    def _find_kb(self, file: Path) -> None:
-        """Set the KB: the one inside the pipeline's folder, else the one that it points to."""
-        reference = json.loads(file.read_text("utf8"))
-        folders = [file.parent / KB_FOLDER]
-        if reference["absolute"] is not None:
-            folders += [file.parent / reference["relative"], Path(reference["absolute"])]
-        found = [f.resolve() for f in folders if f.is_dir()]
-        self._set_kb_path(str(found[0]) if found else reference["absolute"])
-
-    def _set_kb_path(self, path: Optional[str]) -> None:
+    def _set_kb_reference(self, reference: Dict[str, Any], file: Optional[Path]) -> None:
+        """Link to the KB that was saved, but for one that the config names and did not then."""
+        if self._configured_kb not in (None, reference["configured"]):
+            return
+        self._configured_kb = reference["configured"]
+        path = found_kb(reference, file)
         if path is not None:
             self._kb_path, self._kb = path, None
 
@@ -533,22 +400,7 @@ def _write_token_ids(spans: Sequence[Span], ids: Sequence[str]) -> None:
 def _write_group_ids(doc: Doc, key: str, ids: Sequence[str]) -> None:
     group = doc.spans[key]
     linked = [
-        Span(doc, s.start, s.end, label=s.label, kb_id=id, span_id=s.id) for s, id in zip(group, ids)
+        Span(doc, span.start, span.end, label=span.label, kb_id=id, span_id=span.id)
+        for span, id in zip(group, ids)
     ]
     doc.spans[key] = type(group)(doc, name=group.name, attrs=group.attrs, spans=linked)
-
-
-def _use_one_thread_in_a_worker() -> None:
-    """Let a worker of ``nlp.pipe(n_process=2)`` compute with one thread.
-
-    A forked process inherits the thread pools of torch and FAISS without their threads, and would
-    wait for them for ever; besides, the workers would fight for the cores.
-    """
-    if multiprocessing.parent_process() is None:
-        return
-    import faiss
-    import torch
-
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    torch.set_num_threads(1)
-    faiss.omp_set_num_threads(1)

@@ -133,7 +133,7 @@ def _likeness(a: str, b: str) -> float:
     return len(x & y) / len(x | y)
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=20_000)
 def _trigrams(name: str) -> frozenset[str]:
     padded = f"  {name.lower()} "
     return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))

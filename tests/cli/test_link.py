@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
@@ -118,8 +124,9 @@ def test_memory_zones_change_nothing(
 
 @pytest.mark.timeout(120)
 def test_processes_change_nothing(run, tiny_folder: Path, text: Path, out: Path) -> None:
-    run("link", tiny_folder, text, "-o", out)
-    run("link", tiny_folder, text, "-o", out.with_name("2"), "--n-process", 2, "--batch-size", 1)
+    arguments = ("link", tiny_folder, text, "--batch-size", 1, "-o")
+    run(*arguments, out)
+    run(*arguments, out.with_name("2"), "--n-process", 2)
     assert out.with_name("2").read_bytes() == out.read_bytes()
 
 
@@ -175,6 +182,51 @@ def test_a_bad_line_leaves_nothing(run, tiny_folder: Path, tmp_path: Path, out: 
     output = run("link", tiny_folder, tmp_path / "docs.jsonl", "-o", out, code=1)
     assert "docs.jsonl, line 2: bad JSON" in output
     assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("fault", ["input", "output"])
+def test_workers_do_not_outlive_an_error(tiny_nlp: Language, fault: str) -> None:
+    # Enough for workers and queues to be full: then spaCy alone would wait for ever.
+    def docs() -> Iterator[Doc]:
+        for _ in range(400):
+            yield tiny_nlp.make_doc(TEXT)
+        if fault == "input":
+            raise PelError("at the end")
+
+    with pytest.raises(PelError):
+        for n, _ in enumerate(link_documents(tiny_nlp, docs(), batch_size=100, n_process=2)):
+            if fault == "output" and n == 2:
+                raise PelError("disk full")
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_ends_workers_and_leaves_nothing(tiny_folder: Path, text: Path, out: Path) -> None:
+    arguments = ("-m", "spacy", "pel", "link", tiny_folder, "-", "-o", out, "--n-process", 2)
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments), "--batch-size", "2"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        process.stdin.write(f"{TEXT}\n" * 1000)
+        process.stdin.flush()  # and no end: it goes on waiting for more
+        while not (out.parent.exists() and _size(out.parent) > 0):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        errors = process.stderr.read()
+        assert process.wait(60) == 130
+    assert errors.splitlines()[-1] == "Error: interrupted; nothing was written"
+    assert "Traceback" not in errors
+    assert list(out.parent.iterdir()) == []
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def test_a_kb_without_vectors_is_refused(

@@ -27,7 +27,7 @@ def batch(tokens: list[TokenIds]) -> list[torch.Tensor]:
     return [torch.as_tensor(array) for array in pad(tokens, 0)]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "focus"])
+@pytest.mark.parametrize("pooling", ["mean", "focus", "both"])
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_vectors_equal_a_naive_computation(pooling: str, similarity: str) -> None:
     encode = encoder(pooling=pooling, similarity=similarity)
@@ -35,10 +35,14 @@ def test_vectors_equal_a_naive_computation(pooling: str, similarity: str) -> Non
         vectors = encode(*batch(TOKENS), NO_PERTURBATION)
         for vector, tokens in zip(vectors, TOKENS, strict=True):
             states = bert_states(encode, tokens)
-            pooled_over = range(len(tokens.ids))
-            if pooling == "focus" and tokens.start < tokens.end:
-                pooled_over = range(tokens.start, tokens.end)
-            expected = sum(states[i] for i in pooled_over) / len(pooled_over)
+            whole = range(len(tokens.ids))
+            focus = range(tokens.start, tokens.end) or whole
+            means = [sum(states[i] for i in places) / len(places) for places in (whole, focus)]
+            expected = {
+                "mean": means[0],
+                "focus": means[1],
+                "both": means[0] / means[0].norm() + means[1] / means[1].norm(),
+            }[pooling]
             if similarity == "cosine":
                 expected = expected / expected.norm()
             torch.testing.assert_close(vector, expected, atol=1e-5, rtol=1e-5)

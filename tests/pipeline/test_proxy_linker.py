@@ -15,7 +15,7 @@ from thinc.api import Adam
 
 from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
-from spacy_pel.pipeline.proxy_linker import DEFAULTS
+from spacy_pel.pipeline.factory import DEFAULTS
 
 from .conftest import (
     TEST,
@@ -108,7 +108,7 @@ def test_without_weights_it_says_what_to_do() -> None:
 def test_without_a_kb_it_says_what_to_do(linker) -> None:
     nlp = spacy.blank("en")
     bare = nlp.add_pipe("proxy_linker").from_bytes(linker.to_bytes(exclude=["kb"]))
-    with pytest.raises(PelError, match='has no knowledge base; build one with "python -m spacy pel'):
+    with pytest.raises(PelError, match='no knowledge base; build one with "python -m spacy pel'):
         bare(mentions_of(nlp)[0])
 
 
@@ -228,7 +228,8 @@ def test_nothing_to_link() -> None:
 
 
 def test_a_mention_at_each_end_of_a_document(trained: Trained, linker) -> None:
-    for text, mentions in [("liver cyst", ["liver cyst"]), ("RA or lung pain", ["RA", "lung pain"])]:
+    ends = [("liver cyst", ["liver cyst"]), ("RA or lung pain", ["RA", "lung pain"])]
+    for text, mentions in ends:
         doc = trained.nlp(with_mentions(trained.nlp, text, dict.fromkeys(mentions, "")))
         for ent in doc.ents:
             scores = brute_force(linker, text, ent.text)
@@ -249,7 +250,7 @@ def test_ids_that_are_there_are_kept_without_overwrite(trained, linker, monkeypa
     monkeypatch.setattr(linker, "overwrite", False)
     kept = trained.nlp(with_mentions(trained.nlp, text, gold))
     assert [ent.kb_id_ for ent in kept.ents] == ["X1", "D11"]
-    assert [ent._.kb_id for ent in kept.ents] == [None, "D11"]
+    assert [ent._.kb_id for ent in kept.ents] == ["X1", "D11"]
 
 
 # Span groups

@@ -34,7 +34,9 @@ def example(
     words = [f"w{n}" for n in range(len(golds))]
     reference, predicted = Doc(NLP.vocab, words=words), Doc(NLP.vocab, words=words)
     gold_spans = [
-        Span(reference, n, n + 1, label="T", kb_id=id) for n, id in enumerate(golds) if id is not None
+        Span(reference, n, n + 1, label="T", kb_id=id)
+        for n, id in enumerate(golds)
+        if id is not None
     ]
     spans = [
         Span(predicted, n, n + 1, label="T", kb_id=(ids or [""])[0])

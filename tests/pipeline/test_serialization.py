@@ -26,6 +26,7 @@ from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 
+from ..conftest import ENTITIES
 from .conftest import CONFIG, TRAIN, Trained, examples, mentions_of, results
 
 # Links the docs of a DocBin once for each of the given numbers of processes.
@@ -322,3 +323,13 @@ def test_an_opened_linker_is_not_initialised_anew(trained: Trained) -> None:
     nlp.add_pipe("proxy_linker", config={"path": str(trained.path)})
     with pytest.raises(PelError, match='already trained.* as its "source"'):
         nlp.initialize(lambda: examples(nlp))
+
+
+def test_a_kb_named_at_loading_goes_before_the_saved_one(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    other = build_kb(ENTITIES[:3], tmp_path / "other").path
+    config = {"components.proxy_linker.kb": str(other)}
+    named = spacy.load(tiny_folder, config=config).get_pipe("proxy_linker")
+    saved = spacy.load(tiny_folder).get_pipe("proxy_linker")
+    assert (len(named.kb), len(saved.kb)) == (3, len(ENTITIES))
