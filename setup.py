@@ -38,7 +38,7 @@ setup(
         "cpu": ["faiss-cpu>=1.12"],
         "gpu": ["faiss-gpu>=1.14.3"],
         "test": TEST,
-        "project": ["weasel>=0.4.1"],
+        "project": ["weasel>=0.4.1", "build>=1.2"],
     },
     entry_points={
         group: [f"{name} = {target}" for name, target in entries.items()]

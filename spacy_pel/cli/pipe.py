@@ -71,9 +71,9 @@ def _interrupting(source: _Source) -> Iterator[None]:
         return
 
     def interrupt(*_: object) -> None:
-        if source.is_reading:  # perhaps it waits for input
-            raise KeyboardInterrupt
         source.error = KeyboardInterrupt()
+        if source.is_reading:  # perhaps it waits for input
+            raise source.error
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:

@@ -29,7 +29,7 @@ def refusal(path: Path) -> str:
         ("spacy-pel.BiEncoder.v1", "spacy-pel.Nope.v1", "Could not find function"),
         ('factory = "proxy_linker"', 'factory = "proxy_linke"', "Can't find factory for"),
         ("candidates = 64", 'candidates = "many"', "proxy_linker -> candidates"),
-        ('pooling = "mean"', 'pooling = "maen"', 'unknown pooling "maen"; choose'),
+        ('similarity = "cosine"', 'similarity = "cos"', 'unknown similarity "cos"; choose'),
         ("[nlp]", "[[nlp", "Config"),
     ],
 )
