@@ -6,19 +6,21 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from ..pipeline.proxy_linker import ProxyLinker
 from ..training.corpus import gold_mentions
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .documents import gives_mentions, read_documents
 from .files import whole_file
 from .pipelines import linker_of, load_pipeline
 from .pipe import pipe
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
 
 # Documents after which spaCy's memory of words seen is emptied: it would grow with the input.
 ZONE = 10_000

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 import spacy
 from spacy.language import Language
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
-from ..pipeline.proxy_linker import ProxyLinker
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
 
 
 def load_pipeline(name: str | Path) -> Language:
@@ -40,6 +42,9 @@ def linker_of(
 
     Raises PelError if the pipeline has no linker of that name, or there is no KB.
     """
+    # Imported here: torch takes seconds, and spaCy imports this module for every command of its own.
+    from ..pipeline.proxy_linker import ProxyLinker
+
     linker = nlp.get_pipe(name) if name in nlp.pipe_names else None
     if not isinstance(linker, ProxyLinker):
         present = ", ".join(nlp.pipe_names) or "none"
