@@ -203,7 +203,7 @@ def test_workers_do_not_outlive_an_error(tiny_nlp: Language, fault: str) -> None
 
 
 # On a machine busy with other work the workers have been seen not to give a first result in two
-# minutes, one time in three; the reason is not known.
+# minutes, in two of four runs; the reason is not known.
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_ctrl_c_ends_workers_and_leaves_nothing(tiny_folder: Path, out: Path) -> None:
