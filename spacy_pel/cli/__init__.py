@@ -2,7 +2,7 @@
 
 from spacy.cli._util import app
 
-from . import assemble, evaluate, kb, link  # noqa: F401  (each adds its commands)
+from . import assemble, evaluate, kb_build, kb_embed, kb_show, link  # noqa: F401  (add commands)
 from .apps import pel
 
 app.add_typer(pel, name="pel")

@@ -1,4 +1,4 @@
-"""The record of one entity of a knowledge base."""
+"""The record of one entity of a knowledge base, and of a type that entities have."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from typing import NamedTuple, Optional
 
 
 class Entity(NamedTuple):
-    """An entity of a knowledge base, in scispaCy's JSONL schema plus ``alt_ids``.
+    """An entity of a knowledge base: scispaCy's JSONL schema, and what other sources know.
 
     concept_id: the identifier, for example a UMLS CUI or a MeSH descriptor.
     canonical_name: the preferred name.
     aliases: other names; the canonical name may be repeated among them.
-    types: names or codes of semantic types, most specific first.
+    types: names of semantic types, most specific first.
     definition: free text, or None.
     alt_ids: other identifiers of the same entity; each resolves to this record.
+    parents: concept ids of broader entities; they need not be in the KB.
+    retired_ids: identifiers it had in earlier releases; each resolves to this record.
+    xrefs: identifiers in other vocabularies ("MSH:D009103"); they may be shared, and do not resolve.
+    sources: where the record comes from, for example the vocabularies or files that were joined.
     """
 
     concept_id: str
@@ -22,8 +26,25 @@ class Entity(NamedTuple):
     types: tuple[str, ...] = ()
     definition: Optional[str] = None
     alt_ids: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
+    retired_ids: tuple[str, ...] = ()
+    xrefs: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names, the canonical one first, without repeats."""
         return tuple(dict.fromkeys((self.canonical_name, *self.aliases)))
+
+
+class SemanticType(NamedTuple):
+    """A type of entities, as ``Entity.types`` names it.
+
+    code: its identifier, for example a TUI, or None.
+    tree_number: its place in a hierarchy, for example "B2.2.1.2.1"; its descendants' numbers begin
+    with it. None where there is no hierarchy.
+    """
+
+    name: str
+    code: Optional[str] = None
+    tree_number: Optional[str] = None
