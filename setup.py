@@ -29,6 +29,9 @@ setup(
         "tokenizers>=0.20.1",
         "safetensors>=0.4.3",
         "numpy>=1.26",
+        "duckdb>=1.1",
+        "fastobo>=0.13",
+        "filelock>=3.24",
         "srsly>=2.4.8,<3",
         "typer>=0.12",
         "wasabi>=1.1.2,<2",
@@ -39,6 +42,7 @@ setup(
         "gpu": ["faiss-gpu>=1.14.3"],
         "test": TEST,
         "project": ["weasel>=0.4.1", "build>=1.2"],
+        "ray": ["ray[data]>=2.10"],
     },
     entry_points={
         group: [f"{name} = {target}" for name, target in entries.items()]

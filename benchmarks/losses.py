@@ -20,7 +20,7 @@ from pathlib import Path
 
 import typer
 
-from spacy_pel.kb import build_kb, read_entities
+from spacy_pel.kb import build_kb, open_source
 from spacy_pel.training.pubtator import read_pubtator
 
 CONFIG = Path(__file__).parent.parent / "project" / "configs" / "mesh.cfg"
@@ -64,7 +64,7 @@ def _some_entities(data: Path, n: int) -> list:
         for mention in document.mentions
         for id in mention.ids
     }
-    entities = list(read_entities(data / "kb" / "mesh.jsonl.gz"))
+    entities = list(open_source(data / "kb" / "mesh.jsonl.gz").entities)
     wanted = [e for e in entities if not golds.isdisjoint((e.concept_id, *e.alt_ids))]
     others = [e for e in entities if golds.isdisjoint((e.concept_id, *e.alt_ids))]
     random.Random(0).shuffle(others)

@@ -54,12 +54,23 @@ def _sentences(*parts: Optional[str]) -> str:
     return ". ".join(part for part in parts if part)
 
 
+def entity_rows(
+    entities: Sequence[Entity], row_kind: str, encode: EncodeEntities
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the entities: vectors, float32 [b, d], and the place of each's entity, int64 [b].
+
+    The place is that in ``entities``; rows stand in the order of their entities.
+    """
+    texts = [proxy_texts(entity, row_kind) for entity in entities]
+    owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
+    return encode([text for rows in texts for text in rows]), owners
+
+
 def encode_rows(
     kb: KnowledgeBase, numbers: Sequence[int], row_kind: str, encode: EncodeEntities
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The rows of the entities in the order given, as chunks of (vectors [b, d], entities [b])."""
     for first in range(0, len(numbers), CHUNK):
-        chunk = numbers[first : first + CHUNK]
-        texts = [proxy_texts(entity, row_kind) for entity in kb.entities(chunk)]
-        owners = np.repeat(np.asarray(chunk, dtype=np.int64), [len(t) for t in texts])
-        yield encode([text for rows in texts for text in rows]), owners
+        chunk = np.asarray(numbers[first : first + CHUNK], dtype=np.int64)
+        vectors, owners = entity_rows(kb.entities(chunk), row_kind, encode)
+        yield vectors, chunk[owners]

@@ -1,23 +1,26 @@
-"""Put a finder of mentions before a trained linker: spaCy's entity_ruler over the KB's names."""
+"""Put a finder of mentions before a trained linker: spaCy's entity_ruler over names."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import spacy
 import typer
 
 from spacy_pel import KnowledgeBase
+from spacy_pel.training.pubtator import read_pubtator
 
 
-def main(pipeline: Path, kb: Path, output: Path) -> None:
-    """Save to OUTPUT a pipeline that finds the names of KB and links them as PIPELINE does."""
+def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:
+    """Save to OUTPUT a pipeline that finds names and links them as PIPELINE does.
+
+    Names are those of KB, and of the mentions of CORPUS whose entity the KB lacks: NIL.
+    """
     nlp = spacy.blank("en")
     # Acronyms are matched as they are written, other names in any case.
     ruler = nlp.add_pipe("entity_ruler")
     patterns = [
-        {"label": entity.types[0] if entity.types else "ENTITY", "pattern": pattern}
-        for entity in KnowledgeBase.open(kb)
-        for name in entity.names
-        for pattern in [name if name.isupper() else _in_any_case(nlp, name)]
+        {"label": label, "pattern": name if name.isupper() else _in_any_case(nlp, name)}
+        for name, label in _names(KnowledgeBase.open(kb), corpus)
     ]
     with nlp.select_pipes(enable=[]):
         ruler.add_patterns(patterns)
@@ -25,6 +28,16 @@ def main(pipeline: Path, kb: Path, output: Path) -> None:
     linker.set_kb(kb)
     nlp.to_disk(output)
     print(f"{output}: {len(patterns):,} names to find, then {nlp.pipe_names[-1]}")
+
+
+def _names(kb: KnowledgeBase, corpus: Path) -> Iterator[tuple[str, str]]:
+    """Names with their labels."""
+    for entity in kb:
+        for name in entity.names:
+            yield name, entity.types[0] if entity.types else "ENTITY"
+    mentions = [mention for document in read_pubtator(corpus) for mention in document.mentions]
+    for name in sorted({m.text for m in mentions if not any(id in kb for id in m.ids)}):
+        yield name, "ENTITY"
 
 
 def _in_any_case(nlp: spacy.Language, name: str) -> list:

@@ -1,4 +1,4 @@
-"""Print linked texts: each mention with its id, name and score."""
+"""Print linked texts: each mention with its id, name and score; of NIL, what was rejected."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ def main(linked: Path) -> None:
     for document in srsly.read_jsonl(linked):
         print(f"\n{document['text']}")
         for mention in document["mentions"]:
+            name = mention["name"] or f"not {mention['candidates'][0]['name']}"
             print(
-                f"    {mention['text']:<28} {mention['id']}  {mention['name']:<36} "
-                f"{mention['score']:.2f}"
+                f"    {mention['text']:<28} {mention['id']:<8}  {name:<36} {mention['score']:.2f}"
             )
 
 

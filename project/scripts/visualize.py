@@ -19,9 +19,9 @@ def main(linked: Path, page: Path) -> None:
                 {
                     "start": mention["start"],
                     "end": mention["end"],
-                    "label": mention["name"],
+                    "label": mention["name"] or "not in the KB",
                     "kb_id": mention["id"],
-                    "kb_url": ENTITY_URL.format(mention["id"]),
+                    "kb_url": ENTITY_URL.format(mention["id"]) if mention["name"] else "#",
                 }
                 for mention in document["mentions"]
             ],

@@ -2,7 +2,16 @@
 
 from spacy.cli._util import app
 
-from . import assemble, evaluate, kb_build, kb_embed, kb_show, link  # noqa: F401  (add commands)
+from . import (  # noqa: F401  (add commands)
+    assemble,
+    calibrate,
+    evaluate,
+    kb_build,
+    kb_change,
+    kb_embed,
+    kb_show,
+    link,
+)
 from .apps import pel
 
 app.add_typer(pel, name="pel")

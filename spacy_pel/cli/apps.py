@@ -11,6 +11,7 @@ import typer
 from wasabi import Printer
 
 from ..errors import PelError
+from .signals import ending_on_sigterm
 
 pel = typer.Typer(
     help="Link the mentions of documents to the entities of a knowledge base.",
@@ -18,7 +19,9 @@ pel = typer.Typer(
     rich_markup_mode=None,
 )
 kb = typer.Typer(
-    help="Build, embed and inspect a knowledge base.", no_args_is_help=True, rich_markup_mode=None
+    help="Build, embed, change, search and check a knowledge base.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 pel.add_typer(kb, name="kb")
 
@@ -39,14 +42,15 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable], Callable]:
     """Decorator: adds a function to the app, and gives it back unchanged.
 
     As a command, what the user can put right is one line on stderr and the exit code 1 (130 for
-    Ctrl-C); any other error is a bug and keeps its traceback.
+    Ctrl-C, 143 for SIGTERM); any other error is a bug and keeps its traceback.
     """
 
     def add(function: Callable) -> Callable:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> None:
             try:
-                function(*args, **kwargs)
+                with ending_on_sigterm():
+                    function(*args, **kwargs)
             except BrokenPipeError:  # the reader of stdout has gone: Typer ends quietly
                 raise
             except PelError as error:

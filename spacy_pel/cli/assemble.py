@@ -12,7 +12,7 @@ from spacy.language import Language
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.manifest import MANIFEST
+from ..kb.manifest import MANIFEST, manifest_text
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, kb_reference
 from .apps import Component, Pipeline, command, msg, pel
 from .files import whole_folder
@@ -63,8 +63,9 @@ def assemble(nlp: Language, kb: Path, out: Path, *, component: str = "proxy_link
 
 def _copy_kb(kb: KnowledgeBase, folder: Path) -> None:
     folder.mkdir()
-    for name in (*kb.manifest["files"], MANIFEST):
+    for name in kb.manifest["files"]:
         shutil.copyfile(kb.path / name, folder / name)
+    (folder / MANIFEST).write_bytes(manifest_text(kb.manifest).encode())
 
 
 def _check_free(out: Path, force: bool) -> None:

@@ -11,15 +11,18 @@ from typing import Annotated, Any, Optional
 import typer
 from spacy.language import Language
 
-from ..errors import PelError
 from ..evaluation.metrics import metrics_table
-from ..training.corpus import PubTatorCorpus, gold_mentions
+from ..evaluation.nil import nil_summary
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .files import whole_file
+from .gold import gold_examples, link_examples
 from .pipelines import linker_of, load_pipeline
 
-# The depth of the metrics: recall@64.
-CANDIDATES = 64
+# Of the scores, what is written; the rest are the same figures under plain names, for configs.
+COUNTED = (
+    *("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nil"),
+    *("expected_calibration_error", "nel_micro_"),
+)
 
 
 @command(pel, "evaluate")
@@ -37,7 +40,9 @@ def evaluate_cli(
     Gives recall@1/5/16/64, MRR and spaCy's nel_micro_p/r/f.
 
     Only the linker runs. Each figure is counted over all mentions (a gold id that the KB lacks is
-    a miss), over those in the KB, and over entities seen and unseen in training.
+    a miss), over those in the KB, and over entities seen and unseen in training; recall and MRR
+    look at the candidates, also of a mention called NIL. How well NIL is told, and recall with NIL
+    as a class, is in "nil"; "expected_calibration_error" is of a calibrated pipeline.
     mentions_per_second is of linking alone: no loading, tokenising or scoring.
 
     \b
@@ -54,6 +59,7 @@ def evaluate_cli(
         json.dump({"pipeline": pipeline, **metrics}, file, indent=2)
         file.write("\n")
     typer.echo(metrics_table(metrics))
+    typer.echo(nil_summary(metrics["nil"]))
     msg.good(f"{metrics['mentions_per_second']:,.0f} mentions a second; metrics: {output}")
 
 
@@ -68,32 +74,19 @@ def evaluate(
     """Link the gold mentions of PubTator files, and score it over the 64 best candidates.
 
     Mentions are where the linker is set to have them. limit: documents taken of each file; 0 takes
-    all. progress: called after each document. Gives the metrics of ``evaluation.metrics``, spaCy's
-    ``nel_micro_p/r/f`` if mentions are in ``doc.ents``, ``mentions_per_second`` (of the linker's
-    ``pipe``), and ``kb``, ``kb_entities`` and ``corpus``.
+    all. progress: called after each document. Gives the metrics of ``scorer.linking_scores``,
+    ``mentions_per_second`` (of the linker's ``pipe``), and ``kb``, ``kb_entities`` and ``corpus``.
     Raises PelError if there is no linker or no mention, or the KB has no vectors of its encoder.
     """
     linker = linker_of(nlp, component)
-    linker.finish_training()
-    linker.index  # refuses a KB that does not fit before the corpus is read
-    examples = list(PubTatorCorpus(corpus, limit=limit, spans_key=linker.spans_key)(nlp))
-    docs = [example.predicted for example in examples]
-    n_mentions = sum(len(gold_mentions(doc, linker.spans_key)) for doc in docs)
-    if not n_mentions:
-        raise PelError(f"{', '.join(map(str, corpus))}: no mentions; give a corpus that has some")
-    kept = linker.candidates
-    linker.candidates = max(kept, CANDIDATES)
+    examples = gold_examples(nlp, linker, corpus, limit)
     start = time.perf_counter()
-    for _ in linker.pipe(docs):
-        if progress:
-            progress()
+    link_examples(linker, examples, progress)
     seconds = time.perf_counter() - start
-    linker.candidates = kept
     scores = linker.score(examples)
-    counted = ("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nel_micro_")
     return {
-        **{name: value for name, value in scores.items() if name.startswith(counted)},
-        "mentions_per_second": n_mentions / seconds,
+        **{name: value for name, value in scores.items() if name.startswith(COUNTED)},
+        "mentions_per_second": scores["mentions"] / seconds,
         "kb": str(linker.kb.path),
         "kb_entities": len(linker.kb),
         "corpus": [str(path) for path in corpus],

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from ..embedding import embed_kb, is_embedded
 from ..kb import KnowledgeBase
+from ..kb.lock import writer_lock
+from ..kb.partial import remove_partials
 from .apps import Component, Pipeline, command, kb, msg
 from .pipelines import linker_of, load_pipeline
 
@@ -19,26 +22,54 @@ def embed_cli(
     folder: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")],
     pipeline: Pipeline,
     component: Component = "proxy_linker",
+    reuse: Annotated[
+        Optional[Path],
+        typer.Option(help="Folder of an older KB, embedded with this pipeline, to copy from"),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(help="Type of the vectors at rest: float32, float16, int8 or auto")
+    ] = "auto",
+    index: Annotated[str, typer.Option(help="Kind of the index, or auto")] = "auto",
+    engine: Annotated[
+        str, typer.Option(help="local: this computer; ray: the actors of a Ray cluster")
+    ] = "local",
+    address: Annotated[
+        Optional[str], typer.Option(help="Of the Ray cluster; without, Ray is started here")
+    ] = None,
 ) -> None:
     """Give a KB a pipeline's vectors.
 
     They take the place of those it has. Needed after each training, as a linker refuses the
-    vectors of another encoder.
+    vectors of another encoder. If it is interrupted, run it again: it goes on with the last
+    finished chunk.
 
     \b
-    Example:
+    Examples:
       python -m spacy pel kb embed kb training/model-best
+      python -m spacy pel kb embed umls-2025AA training/model-best --reuse umls-2024AB
     """
     from tqdm import tqdm
 
-    present = KnowledgeBase.open(folder)
     linker = linker_of(load_pipeline(pipeline), component)
-    if is_embedded(present, linker):
+    with KnowledgeBase.open(folder) as present:  # closed again, so that its old files can go
+        done = is_embedded(present, linker)
+    if done:
+        with writer_lock(folder):  # a run that was killed at the last moment left its chunks
+            remove_partials(folder)
         msg.good(f"{folder} has the vectors of this encoder already")
         return
     start = time.perf_counter()
-    with tqdm(total=len(present), desc="Encoding", unit=" entities") as bar:
-        made = embed_kb(folder, linker, progress=bar.update)
+    made = embed_kb(
+        folder,
+        linker,
+        dtype=dtype,
+        index=index,
+        reuse=None if reuse is None else KnowledgeBase.open(reuse),
+        engine=engine,
+        address=address,
+        progress=partial(tqdm, desc="Encoding", unit=" entities"),
+        report=msg.info,
+    )
     rows = made.manifest["vectors"]["rows"]
     msg.good(
         f"Embedded {folder}: {len(made):,} entities, {rows:,} vectors of {made.dim} dimensions, "

@@ -124,7 +124,7 @@ def link_documents(
     [{"start", "end", "text", "label", "id", "name", "score", "candidates": [{"id", "name",
     "score"}]}]}, offsets in characters, candidates best first and as many as the linker is set to;
     a doc's "id" is ``doc.user_data["id"]``, and absent where that is.
-    Raises PelError if there is no linker, or its KB has no vectors of its encoder.
+    Raises PelError if there is no linker, its KB has no vectors of its encoder, or a worker fails.
     """
     linker = linker_of(nlp, component)
     linker.index  # refuses a KB that does not fit here and now, not in a worker

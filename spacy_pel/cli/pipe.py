@@ -7,33 +7,41 @@ only then is the error raised.
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Optional
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from ..errors import PelError
+
 
 def pipe(nlp: Language, docs: Iterable[Doc], *, n_process: int, **options: Any) -> Iterator[Doc]:
-    """``nlp.pipe`` that can be broken off: by the docs, by who takes the results, or by Ctrl-C."""
+    """``nlp.pipe`` that can be broken off: by the docs, by who takes the results, or by a signal.
+
+    Raises PelError, in one line, if a worker fails.
+    """
     if n_process == 1:
         yield from nlp.pipe(docs, **options)
         return
     source = _Source(docs)
-    with _interrupting(source):
+    with _interrupting(source), _hearing_of_failures(nlp, source):
         results = nlp.pipe(source, n_process=n_process, **options)
         try:
             for doc in results:
-                yield doc
+                if source.error is None:
+                    yield doc
         except BaseException as error:
             source.error = error
             for _ in results:
                 pass
             raise
-    if source.error:
+    if source.error is not None:
         raise source.error
 
 
@@ -49,7 +57,7 @@ class _Source:
         return self
 
     def __next__(self) -> Doc:
-        if self.error:
+        if self.error is not None:
             raise StopIteration
         self.is_reading = True
         try:
@@ -65,18 +73,56 @@ class _Source:
 
 @contextmanager
 def _interrupting(source: _Source) -> Iterator[None]:
-    """Within the block, Ctrl-C ends the source, and nothing else; workers take no notice of it."""
+    """Within the block, Ctrl-C and SIGTERM end the source, and nothing else.
+
+    The error is that of the signal's own handler; a signal without one keeps its effect. Workers
+    take no notice of either.
+    """
     if threading.current_thread() is not threading.main_thread():  # has no signals
         yield
         return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
 
-    def interrupt(*_: object) -> None:
-        source.error = KeyboardInterrupt()
-        if source.is_reading:  # perhaps it waits for input
-            raise source.error
+    def interrupt(number: int, frame: Optional[FrameType]) -> None:
+        try:
+            handlers[number](number, frame)
+        except BaseException as error:
+            source.error = error
+            if source.is_reading:  # perhaps it waits for input
+                raise
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    for number in handlers:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _hearing_of_failures(nlp: Language, source: _Source) -> Iterator[None]:
+    """Within the block, an error in a worker ends the source."""
+    before = nlp.default_error_handler
+
+    def handle(name: Optional[str], component: Any, docs: Any, error: Exception) -> None:
+        if name is not None:  # in the worker: spaCy sends the traceback to this process
+            before(name, component, docs, error)
+        elif source.error is None:
+            source.error = PelError(_reason(error))
+
+    nlp.default_error_handler = handle
+    try:
+        yield
+    finally:
+        nlp.default_error_handler = before
+
+
+def _reason(error: Exception) -> str:
+    """What follows the frames of the worker's traceback, in one line; of a PelError its message."""
+    last = " ".join(re.split(r"(?m)^  .*\n", str(error))[-1].split())
+    name, _, message = last.partition(": ")
+    if name == f"{PelError.__module__}.{PelError.__qualname__}":
+        return message
+    return f"a worker failed: {last}; use one process to see where"

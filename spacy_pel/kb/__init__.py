@@ -1,17 +1,21 @@
 """Entities at rest: read from source files, kept in a folder, searched by vector."""
 
-from .build import build_kb, write_vectors
-from .entity import Entity
+from .build import build_kb
+from .entity import Entity, SemanticType
 from .index import Candidates, VectorIndex
 from .knowledge_base import KnowledgeBase
-from .readers import read_entities
+from .readers import open_source
+from .selection import Only
+from .write_vectors import write_vectors
 
 __all__ = [
     "Candidates",
     "Entity",
     "KnowledgeBase",
+    "Only",
+    "SemanticType",
     "VectorIndex",
     "build_kb",
-    "read_entities",
+    "open_source",
     "write_vectors",
 ]

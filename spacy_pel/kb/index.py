@@ -1,20 +1,23 @@
-"""Exact search over proxies: FAISS finds rows, entities are what is returned."""
+"""Search over proxies: rows are found, exactly scored, and entities are what is returned."""
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import PelError
+from .approximate import ApproximateRows, RowSelection
+from .exact import imported_faiss, nearest_of_all
+from .vectors import VectorMatrix, mapped
 
 _CELLS = 1 << 21  # rows found, over all queries of a chunk: bounds the memory of a search
 _FLOATS = 1 << 20  # numbers held at a time when scores are computed again
 _TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by
 _OVERSAMPLING = 4  # rows retrieved for an entity wanted: depth costs little, a second search much
+_SPARE = 16  # entities wanted besides
+_FEW_ROWS = 50_000  # allowed rows that are quicker looked at one by one than found
 
 
 class Candidates(NamedTuple):
@@ -31,56 +34,71 @@ class Candidates(NamedTuple):
 class VectorIndex:
     """Rows of vectors, each the proxy of an entity; several rows may stand for one entity."""
 
-    def __init__(self, row_entities: np.ndarray, faiss_index: Any) -> None:
-        """row_entities: integers [n_rows], the entity of each row of the (flat) FAISS index."""
-        if len(row_entities) != faiss_index.ntotal:
-            raise ValueError(f"{len(row_entities)} row entities, {faiss_index.ntotal} vectors")
+    def __init__(
+        self,
+        matrix: VectorMatrix,
+        row_entities: np.ndarray,
+        approximate: ApproximateRows | None = None,
+    ) -> None:
+        """row_entities: integers [n_rows], the entity of each row.
+
+        approximate: finds the rows near to a query; without it every row is looked at.
+        """
+        if len(row_entities) != len(matrix):
+            raise ValueError(f"{len(row_entities)} row entities, {len(matrix)} vectors")
+        imported_faiss()
         self.row_entities = row_entities
-        self._faiss_index = faiss_index
+        self._matrix = matrix
+        self._approximate = approximate
+        self._remembered: tuple[np.ndarray, RowSelection] | None = None
 
     @classmethod
     def from_vectors(cls, vectors: np.ndarray, row_entities: np.ndarray) -> VectorIndex:
-        """An index in memory, of float32 vectors [n_rows, dim]."""
-        if vectors.ndim != 2:
-            raise ValueError(f"vectors of shape {vectors.shape}; expected [n_rows, dim]")
-        index = new_flat_index(vectors.shape[1])
-        index.add(np.ascontiguousarray(vectors, dtype=np.float32))
-        return cls(row_entities, index)
+        """An exact index in memory, of float32 vectors [n_rows, dim]."""
+        return cls(VectorMatrix(np.ascontiguousarray(vectors, dtype=np.float32)), row_entities)
 
     @property
     def dim(self) -> int:
-        return self._faiss_index.d
+        return self._matrix.dim
 
-    def search(self, vectors: np.ndarray, k: int) -> Candidates:
-        """The k best entities of each query, scored by the best of their rows. Exact.
+    def search(
+        self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None
+    ) -> Candidates:
+        """The k best entities of each query, scored by the best of their rows.
 
-        vectors: float32 [n, dim]. The answer to a query does not depend, to the last bit, on the
-        other queries of the call. Raises PelError for k below 1, a wrong shape, or NaN or infinity.
+        vectors: float32 [n, dim]. allowed: booleans [n_entities], to find these entities alone; of
+        a read-only array what follows from it is remembered, for the next search.
+        A score is the inner product with the row as it is stored. The answer to a query does not
+        depend, to the last bit, on the other queries of the call. Without an approximate index it
+        is exact; with one, k entities are found wherever there are k.
+        Raises PelError for k below 1, a wrong shape, or NaN or infinity.
         """
         queries = self._checked(vectors, k)
+        selection = None if allowed is None else self._selection(allowed)
+        n_rows = self._n_rows(selection)
         numbers = np.full((len(queries), k), -1, dtype=np.int64)
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-        n_rows = len(self.row_entities)
-        pending = np.arange(len(queries) if n_rows else 0)
-        depth = min(_OVERSAMPLING * k + 1, n_rows)
+        pending, effort = np.arange(len(queries) if n_rows else 0), 1
         while len(pending):
             unfinished = []
+            depth = min(effort * _OVERSAMPLING * (k + _SPARE), n_rows)
             step = max(1, _CELLS // depth)
             for chunk in (pending[i : i + step] for i in range(0, len(pending), step)):
-                found, complete = self._best_entities(queries[chunk], k, depth)
+                found, complete = self._best_entities(queries[chunk], k, depth, effort, selection)
                 numbers[chunk], scores[chunk] = found
                 unfinished.append(chunk[~complete])
             pending = np.concatenate(unfinished)
-            depth = min(2 * depth, n_rows)
+            effort *= 2
         return Candidates(numbers, scores)
 
     def nearest_rows(self, vectors: np.ndarray, n: int) -> np.ndarray:
         """The n best rows of each query, or all if there are fewer: int64 [queries, n], best first.
 
-        Several may be of one entity. Raises PelError as ``search`` does.
+        Several may be of one entity. With an approximate index -1 stands for a row that was not
+        found. Raises PelError as ``search`` does.
         """
         queries = self._checked(vectors, n)
-        return self._faiss_index.search(queries, min(n, len(self.row_entities)))[1]
+        return self._nearest(queries, min(n, len(self.row_entities)), 1, None)[1]
 
     def _checked(self, vectors: np.ndarray, k: int) -> np.ndarray:
         if k < 1:
@@ -95,42 +113,83 @@ class VectorIndex:
             raise PelError("a query holds NaN or infinity; check the weights of the encoder")
         return queries
 
-    def _best_entities(
-        self, queries: np.ndarray, k: int, depth: int
-    ) -> tuple[Candidates, np.ndarray]:
-        """The best entities among the `depth` best rows, and which queries are answered so, [n].
+    def _selection(self, allowed: np.ndarray) -> RowSelection:
+        """The rows of the allowed entities."""
+        remembered = self._remembered
+        if remembered is not None and remembered[0] is allowed:
+            return remembered[1]
+        mask = allowed[self.row_entities]
+        rows = np.flatnonzero(mask)
+        sizes = self._approximate.list_sizes(rows) if self._approximate else None
+        selection = RowSelection(rows, np.packbits(mask, bitorder="little"), sizes)
+        self._remembered = None if allowed.flags.writeable else (allowed, selection)
+        return selection
 
-        A query is answered if k entities score above every row that was not retrieved.
+    def _n_rows(self, selection: RowSelection | None) -> int:
+        return len(self.row_entities if selection is None else selection.rows)
+
+    def _is_exact(self, selection: RowSelection | None) -> bool:
+        """Whether every row, or every one of the selection, is looked at."""
+        few = selection is not None and len(selection.rows) <= _FEW_ROWS
+        return self._approximate is None or few
+
+    def _nearest(
+        self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and rows [n, depth] found, best first as far as can be told without the matrix."""
+        if self._is_exact(selection):
+            rows = None if selection is None else selection.rows
+            return nearest_of_all(self._matrix, queries, depth, rows)
+        return self._approximate.nearest(queries, depth, effort, selection)
+
+    def _finds_all(self, depth: int, effort: int, selection: RowSelection | None) -> bool:
+        """Whether ``_nearest`` finds every row."""
+        exact = self._is_exact(selection) or self._approximate.sees_all(effort, selection)
+        return depth == self._n_rows(selection) and exact
+
+    def _best_entities(
+        self,
+        queries: np.ndarray,
+        k: int,
+        depth: int,
+        effort: int,
+        selection: RowSelection | None,
+    ) -> tuple[Candidates, np.ndarray]:
+        """The best entities of the rows found, and which queries are answered by them, [n].
+
+        A query is answered if k entities score above all that the rows that were not found may
+        score: the lowest score found, and as much as scores were found too low by.
         """
-        rows = self._faiss_index.search(queries, depth)[1]
-        scores = self._exact_scores(queries, rows)
-        entities = np.asarray(self.row_entities)[rows]
+        found_scores, found = self._nearest(queries, depth, effort, selection)
+        scores = self._exact_scores(queries, found)
+        there = found >= 0
+        errors = np.subtract(scores, found_scores, where=there, out=np.zeros_like(scores))
+        tolerance = _TOLERANCE * np.abs(scores).max(axis=1, where=there, initial=0)
+        # -inf if there were fewer rows than places.
+        reach = found_scores[:, -1] + errors.max(axis=1) + tolerance
+        entities = np.where(there, np.asarray(self.row_entities)[found], -1)
         order = np.lexsort((entities, -scores), axis=1)
         entities = np.take_along_axis(entities, order, axis=1)
         scores = np.take_along_axis(scores, order, axis=1)
-        first = _first_occurrences(entities)
-        if depth == len(self.row_entities):
-            complete = np.ones(len(queries), dtype=bool)
-        else:
-            tolerance = _TOLERANCE * np.abs(scores).max(axis=1, keepdims=True)
-            complete = (first & (scores > scores[:, -1:] + tolerance)).sum(axis=1) >= k
+        first = _first_occurrences(entities) & (entities >= 0)
+        complete = (first & (scores > reach[:, None])).sum(axis=1) >= k
+        complete |= self._finds_all(depth, effort, selection)
         return _compacted(entities, scores, first, k), complete
 
     def _exact_scores(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Inner products [n, m] of each query with its rows [n, m].
+        """Inner products [n, m] of each query with its rows [n, m]; -inf for row -1.
 
         FAISS's own scores depend, in the last bits, on the size of the batch and on where a row
         stands, so that equal vectors would not tie. Here each product is summed alone.
         """
-        flat = rows.ravel()
-        scores = np.empty(len(flat), dtype=np.float32)
+        scores = np.full(rows.shape, -np.inf, dtype=np.float32)
+        lines, places = np.nonzero(rows >= 0)
         step = max(1, _FLOATS // self.dim)
-        for start in range(0, len(flat), step):
-            pairs = np.arange(start, min(start + step, len(flat)))
-            products = self._faiss_index.reconstruct_batch(flat[pairs])
-            products *= queries[pairs // rows.shape[1]]
-            scores[pairs] = products.sum(axis=1)
-        return scores.reshape(rows.shape)
+        for start in range(0, len(lines), step):
+            line, place = lines[start : start + step], places[start : start + step]
+            vectors = self._matrix.take(rows[line, place])
+            scores[line, place] = np.einsum("ij,ij->i", vectors, queries[line])
+        return scores
 
 
 def _first_occurrences(entities: np.ndarray) -> np.ndarray:
@@ -158,51 +217,25 @@ def _compacted(entities: np.ndarray, scores: np.ndarray, kept: np.ndarray, k: in
     return candidates
 
 
-def new_flat_index(dim: int) -> Any:
-    """An empty FAISS index in memory, for exact search by inner product."""
-    return imported_faiss().IndexFlatIP(dim)
+def opened_rows(folder: Path, entry: dict[str, Any]) -> tuple[VectorMatrix, np.ndarray]:
+    """The rows of a segment's "vectors" entry in a manifest, and the entity of each, mapped.
+
+    Raises PelError if a file cannot be read.
+    """
+    scales = entry["scales_file"]
+    matrix = VectorMatrix.opened(folder / entry["file"], folder / scales if scales else None)
+    return matrix, mapped(folder / entry["rows_file"])
 
 
-def mapped_index(path: Path) -> Any:
-    """The FAISS index of a file, mapped into memory; PelError if it cannot be read."""
-    faiss = imported_faiss()
-    try:
-        # IO_FLAG_MMAP_IFC maps a flat index; IO_FLAG_MMAP would load it all.
-        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-    except RuntimeError as error:
-        raise _unreadable(path) from error
+def opened_index(folder: Path, entry: dict[str, Any], dim: int) -> VectorIndex:
+    """The index of a segment's "vectors" entry in a manifest, mapped into memory.
 
-
-def mapped_rows(path: Path) -> np.ndarray:
-    """The row entities of a file, int32 [n_rows], mapped; PelError if it cannot be read."""
-    try:
-        return np.load(path, mmap_mode="r")
-    except (OSError, ValueError) as error:
-        raise _unreadable(path) from error
-
-
-def _unreadable(path: Path) -> PelError:
-    return PelError(
-        f"{path}: cannot be read; if the KB was embedded again, open it again; else run: "
-        f"python -m spacy pel kb embed {path.parent} PIPELINE"
+    Raises PelError if a file cannot be read or is of another dimension.
+    """
+    matrix, row_entities = opened_rows(folder, entry)
+    if matrix.dim != dim:
+        raise PelError(f"{folder / entry['file']}: {matrix.dim} dimensions, expected {dim}")
+    settings = entry["index"]
+    return VectorIndex(
+        matrix, row_entities, ApproximateRows.opened(folder, settings) if settings else None
     )
-
-
-def write_index(faiss_index: Any, path: Path) -> None:
-    """Writes a FAISS index to a file; OSError if the disk is full."""
-    try:
-        imported_faiss().write_index(faiss_index, str(path))
-    except RuntimeError as error:
-        raise OSError(errno.ENOSPC, "the vectors could not be written whole") from error
-
-
-def imported_faiss() -> ModuleType:
-    """The module faiss; PelError if it is not installed."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise PelError(
-            'FAISS is not installed; run: pip install "spacy-pel[cpu]"  '
-            '(or "spacy-pel[gpu]" with a GPU)'
-        ) from error
-    return faiss

@@ -1,33 +1,42 @@
-"""A KB folder behind one door: records, vectors and manifest."""
+"""A KB folder behind one door: its segments of records and vectors, and the manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import PelError
-from .entity import Entity
-from .index import Candidates, VectorIndex, mapped_index, mapped_rows
-from .manifest import read_manifest
+from .entity import Entity, SemanticType
+from .index import Candidates
+from .manifest import sound_manifest
+from .mappings import EntitiesById, IdsByName
+from .segment import Segment, segments_of
+from .segment_search import search
+from .selection import Only, Selections, known_types, with_descendants
 from .store import EntityStore
+from .view import HeldFiles, held_files
+
+T = TypeVar("T")
 
 
 class KnowledgeBase:
-    """Entities numbered 0 to len - 1 in order of concept id, and the vectors that stand for them.
+    """Entities, each with a number, and the vectors that stand for them.
 
     Opened, not loaded: records are read from SQLite when asked for, vectors are mapped into memory
-    by the first search. It may be used after a fork, and pickled: a copy opens the same folder.
+    by the first search. It stays as it was when it was opened, whatever is written to the folder,
+    until ``refresh``. It may be used after a fork, and pickled: a copy opens the same folder.
+
+    Numbers ascend with concept ids within each segment; those of removed entities are not given
+    again until the KB is compacted, so ask ``numbers`` for them, and keep ids, not numbers.
     """
 
     def __init__(self, path: str | Path) -> None:
         """Opens a KB folder; PelError, with the remedy, if there is none or it is not whole."""
         self.path = Path(path).absolute()
-        self.manifest: dict[str, Any] = read_manifest(self.path)
-        self._store = EntityStore(self.path / self.manifest["entities"]["file"])
+        self._see(*held_files(self.path))
 
     @classmethod
     def open(cls, path: str | Path) -> KnowledgeBase:
@@ -44,10 +53,39 @@ class KnowledgeBase:
         self.close()
 
     def close(self) -> None:
-        """Closes the files; a later look-up opens them again."""
-        self._store.close()
-        for name in ("_index", "row_entities"):
-            self.__dict__.pop(name, None)
+        """Closes the files; a later look-up opens them again, PelError if they are gone."""
+        if self._files is not None:
+            for segment in self._segments:
+                segment.close()
+            self._files.close()
+            self._files = None
+
+    def refresh(self) -> bool:
+        """Sees the folder as it is now; whether it had changed, and with it the numbers.
+
+        Raises PelError as opening does, and then sees what it saw before.
+        """
+        if sound_manifest(self.path) == self.manifest:
+            return False
+        manifest, files = held_files(self.path)
+        self.close()
+        self._see(manifest, files)
+        return True
+
+    def _see(self, manifest: dict[str, Any], files: HeldFiles) -> None:
+        self.manifest = manifest
+        self._files: HeldFiles | None = files
+        self._segments = segments_of(self.path, manifest)
+        self._selections = Selections()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, oldest first, for those who read the KB as a whole."""
+        if self._files is None:
+            self._see(self.manifest, HeldFiles(self.path, self.manifest))
+        return self._segments
+
+    # Records
 
     def __len__(self) -> int:
         return self.manifest["counts"]["entities"]
@@ -56,7 +94,7 @@ class KnowledgeBase:
         return self.number(id) is not None
 
     def __getitem__(self, id: str) -> Entity:
-        """The entity with this concept id or alternative id; KeyError if there is none."""
+        """The entity with this concept, alternative or retired id; KeyError if there is none."""
         number = self.number(id)
         if number is None:
             raise KeyError(id)
@@ -64,22 +102,98 @@ class KnowledgeBase:
 
     def __iter__(self) -> Iterator[Entity]:
         """The entities in order of number."""
-        return iter(self._store)
+        for segment in self.segments:
+            for number, entity in enumerate(segment.store):
+                if segment.is_live(number):
+                    yield entity
+
+    def numbers(self) -> np.ndarray:
+        """The numbers of the entities: int64 [len], ascending."""
+        return self._gathered(lambda segment: np.arange(segment.count))
 
     def number(self, id: str) -> int | None:
-        """The number of the entity with this concept id or alternative id, or None."""
-        return self._store.number(id)
+        """The number of the entity with this concept, alternative or retired id, or None.
+
+        A concept id goes before the others; of several that have the id, the first by concept id.
+        """
+        for look_up in (EntityStore.number, EntityStore.alternative):
+            local = [(segment, look_up(segment.store, id)) for segment in self.segments]
+            numbers = [s.first + n for s, n in local if n is not None and s.is_live(n)]
+            if numbers:
+                return numbers[0] if len(numbers) == 1 else min(numbers, key=self._concept_id)
+        return None
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The entities of these numbers, in their order; IndexError for an unknown number."""
-        return self._store.entities(numbers)
+        return self._looked_up(EntityStore.entities, numbers)
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """Pairs (concept id, canonical name) of these numbers; quicker than whole entities.
 
         Raises IndexError for an unknown number.
         """
-        return self._store.labels(numbers)
+        return self._looked_up(EntityStore.labels, numbers)
+
+    def named(self, name: str, exact: bool = False) -> list[Entity]:
+        """The entities with this name, by concept id.
+
+        Unless exact, names are the same that differ only in case, blanks, punctuation or Unicode
+        compatibility form.
+        """
+        numbers = self._gathered(lambda segment: segment.store.named(name, exact))
+        return sorted(self.entities(numbers))
+
+    def found(self, text: str, limit: int = 10) -> list[Entity]:
+        """The entities whose names hold all words of the text, those named most like it first."""
+        ranked: list[tuple[float, Entity]] = []
+        for segment in self.segments:
+            # As many more as may turn out to be removed.
+            pairs = segment.store.found(text, limit + len(segment.removed))
+            live = [(number, rank) for number, rank in pairs if segment.is_live(number)][:limit]
+            entities = segment.store.entities([number for number, _ in live])
+            ranked += [(-rank, entity) for (_, rank), entity in zip(live, entities)]
+        return [entity for _, entity in sorted(ranked)[:limit]]
+
+    def of_types(self, *names_or_codes: str) -> np.ndarray:
+        """The numbers of the entities of these semantic types, or of types below them: int64.
+
+        Raises PelError for a type that the KB does not have.
+        """
+        names = with_descendants(names_or_codes, self.semantic_types)
+        return self._gathered(lambda segment: segment.store.of_types(names))
+
+    def of_sources(self, *names: str) -> np.ndarray:
+        """The numbers of the entities that come from any of these sources: int64, ascending.
+
+        Raises PelError for a source that no entity comes from.
+        """
+        known = {name for segment in self.segments for name in segment.store.sources()}
+        for name in names:
+            if name not in known:
+                some = ", ".join(sorted(known)[:20]) or "none"
+                raise PelError(f"{self.path}: no entity comes from {name!r}; it has: {some}")
+        return self._gathered(lambda segment: segment.store.of_sources(names))
+
+    @property
+    def semantic_types(self) -> list[SemanticType]:
+        """The types of the entities, with code and tree number where the source had them.
+
+        Those above them in the tree may be among them though no entity has them.
+        """
+        types = [type for segment in self.segments for type in segment.store.semantic_types()]
+        return known_types(types)
+
+    @property
+    def cui_to_entity(self) -> Mapping[str, Entity]:
+        """From ids to entities, as scispaCy's KnowledgeBase has it; nothing is held."""
+        return EntitiesById(self)
+
+    @property
+    def alias_to_cuis(self) -> Mapping[str, set[str]]:
+        """From names, exact, to sets of ids, as scispaCy's KnowledgeBase has it; nothing is held."""
+        return IdsByName(self)
+
+    # Vectors
 
     @property
     def has_vectors(self) -> bool:
@@ -107,21 +221,19 @@ class KnowledgeBase:
                 f"{fingerprint}); run: {self._embed_command}"
             )
 
-    @cached_property
-    def row_entities(self) -> np.ndarray:
-        """The entity number of each row: int32 [n_rows], mapped into memory."""
-        return mapped_rows(self.path / self._vectors["rows_file"])
-
-    def search(self, vectors: np.ndarray, k: int) -> Candidates:
+    def search(self, vectors: np.ndarray, k: int, only: Only | None = None) -> Candidates:
         """The k best entities of each query vector, float32 [n, dim]; see VectorIndex.search.
 
-        Raises PelError if the KB has no vectors, and for queries that do not fit them.
+        Equal scores go by concept id. only: the entities that may be found; there are k of them in
+        the answer if the KB has so many with vectors.
+        Raises PelError if the KB has no vectors, for queries that do not fit them, and for types
+        and sources that the KB does not have.
         """
-        return self._index.search(vectors, k)
-
-    @cached_property
-    def _index(self) -> VectorIndex:
-        return VectorIndex(self.row_entities, mapped_index(self.path / self._vectors["file"]))
+        self._vectors  # raises if there are none
+        if only is not None:
+            return search(self.segments, vectors, k, self._selections.masks(self, only))
+        allowed = [segment.live if len(segment.removed) else None for segment in self.segments]
+        return search(self.segments, vectors, k, allowed)
 
     @property
     def _vectors(self) -> dict[str, Any]:
@@ -132,3 +244,33 @@ class KnowledgeBase:
     @property
     def _embed_command(self) -> str:
         return f"python -m spacy pel kb embed {self.path} PIPELINE"
+
+    # Segments behind the door
+
+    def _gathered(self, local_numbers: Callable[[Segment], Sequence[int]]) -> np.ndarray:
+        """The numbers in the KB of those local ones that were not removed: int64, ascending."""
+        parts = [
+            segment.first + segment.without_removed(local_numbers(segment))
+            for segment in self.segments
+        ]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+    def _looked_up(
+        self, look_up: Callable[[EntityStore, np.ndarray], list[T]], numbers: Sequence[int]
+    ) -> list[T]:
+        """What the stores say of these numbers, in their order; IndexError for an unknown one."""
+        wanted = np.asarray(numbers, dtype=np.int64)
+        firsts = [segment.first for segment in self.segments]
+        owners = np.searchsorted(firsts, wanted, side="right") - 1
+        answers: list = [None] * len(wanted)
+        for owner in np.unique(owners):
+            places = np.flatnonzero(owners == owner)
+            segment = self.segments[max(owner, 0)]
+            local = wanted[places] - segment.first
+            segment.check(local)
+            for place, answer in zip(places.tolist(), look_up(segment.store, local)):
+                answers[place] = answer
+        return answers
+
+    def _concept_id(self, number: int) -> str:
+        return self.labels([number])[0][0]

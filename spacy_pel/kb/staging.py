@@ -2,121 +2,112 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import re
+import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 
 from ..errors import PelError
-from .entity import Entity
-from .store import SCHEMA
+from .cleaning import cleaned
+from .entity import Entity, SemanticType
+from .lookups import write_lookups
+from .store import FIELDS, SCHEMA, as_json
 
-logger = logging.getLogger(__name__)
-
-# Control characters end C strings and lines; lone surrogates cannot be written as UTF-8.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+# No journal: a file that is not finished is thrown away.
 _QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+_INSERT = f"INSERT INTO entity (number, {FIELDS}) VALUES (?{', ?' * len(Entity._fields)})"
+_SORTED = f"""
+INSERT INTO entity (number, {FIELDS})
+SELECT row_number() OVER (ORDER BY concept_id) - 1, {FIELDS} FROM arrived.entity
+ORDER BY concept_id
+"""
+_REPEATED = "SELECT concept_id FROM entity GROUP BY concept_id HAVING count(*) > 1 LIMIT 1"
+_LENGTHS = ", ".join(
+    f"coalesce(sum(json_array_length({field})), 0) AS {field}"
+    for field in ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
+)
+_COUNTS = f"SELECT count(*) AS entities, count(definition) AS definitions, {_LENGTHS} FROM entity"
 
 
-def write_records(path: Path, scratch: Path, entities: Iterable[Entity]) -> dict[str, int]:
+def write_records(
+    path: Path, scratch: Path, entities: Iterable[Entity], types: Iterable[SemanticType] = ()
+) -> dict[str, int]:
     """Writes cleaned entities, numbered in order of concept id, and returns the counts of them.
 
-    The same entities in another order make the same file, byte for byte. ``scratch`` is a file
-    that may be deleted afterwards: entities are sorted on disk, so memory does not grow with them.
-    Raises PelError for an id given twice and for an unusable id or name.
+    The same entities in another order make the same file, byte for byte; in order they are written
+    once, else first sorted on disk. Memory grows by some 20 bytes a name. ``scratch`` is a file
+    that may be deleted afterwards. Of several entities that claim an alternative or retired id
+    the first gets it, and none does if it is a concept id: the others' records lose it.
+    Raises PelError for a concept id given twice and for what ``cleaned`` refuses.
     """
-    with closing(sqlite3.connect(scratch, isolation_level=None)) as database:
-        database.executescript(_QUICK + "BEGIN")
-        _stage(database, entities)
+    if not _written_in_order(path, entities):
+        os.replace(path, scratch)
+        _write_sorted(path, scratch)
+    with closing(_opened(path)) as database:
+        database.execute("BEGIN")
+        write_lookups(database, types)
         database.execute("COMMIT")
-        with closing(sqlite3.connect(path, isolation_level=None)) as target:
-            target.executescript(f"{_QUICK} {SCHEMA} BEGIN")
-            counts = _number(database, target)
-            target.execute("COMMIT")
-    return counts
+        cursor = database.execute(_COUNTS)
+        names = [column[0] for column in cursor.description]
+        return dict(zip(names, cursor.fetchone()))
 
 
-def _stage(database: sqlite3.Connection, entities: Iterable[Entity]) -> None:
-    database.execute("CREATE TABLE staged (concept_id TEXT UNIQUE, record TEXT)")
-    for entity in map(cleaned, entities):
-        row = (entity.concept_id, json.dumps(entity, ensure_ascii=False))
-        try:
-            database.execute("INSERT INTO staged VALUES (?, ?)", row)
-        except sqlite3.IntegrityError as error:
-            raise PelError(
-                f"the concept_id {entity.concept_id!r} occurs twice; merge its records into one"
-            ) from error
+def _written_in_order(path: Path, entities: Iterable[Entity]) -> bool:
+    """Writes records in the order they come in; whether it is that of their concept ids."""
+    in_order, last = True, ""
+
+    def rows() -> Iterator[tuple]:
+        nonlocal in_order, last
+        for number, entity in enumerate(map(cleaned, entities)):
+            id = entity.concept_id
+            if id == last:
+                raise _repeated(id)
+            in_order = in_order and id > last
+            last = id
+            yield number, *_row(entity)
+
+    with closing(_created(path)) as database:
+        database.execute("BEGIN")
+        database.executemany(_INSERT, rows())
+        database.execute("COMMIT")
+    return in_order
 
 
-def _number(staged: sqlite3.Connection, target: sqlite3.Connection) -> dict[str, int]:
-    """Copies the staged entities in order of concept id; returns the counts of what was copied."""
-    counts = dict.fromkeys(("entities", "aliases", "definitions", "alt_ids"), 0)
-    ids = staged.execute("SELECT concept_id FROM staged ORDER BY concept_id")
-    rows = ((id, number) for number, (id,) in enumerate(ids))
-    target.executemany("INSERT INTO identifier VALUES (?, ?)", rows)
-    claimed = 0
-    records = staged.execute("SELECT record FROM staged ORDER BY concept_id")
-    for number, (record,) in enumerate(records):
-        id, name, aliases, types, definition, alt_ids = json.loads(record)
-        won = [alt_id for alt_id in alt_ids if _wins(target, alt_id, number)]
-        claimed += len(alt_ids) - len(won)
-        lists = [json.dumps(texts, ensure_ascii=False) for texts in (aliases, types, won)]
-        target.execute(
-            "INSERT INTO entity VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (number, id, name, *lists[:2], definition, lists[2]),
-        )
-        counts["entities"] += 1
-        counts["aliases"] += len(aliases)
-        counts["definitions"] += definition is not None
-        counts["alt_ids"] += len(won)
-    if claimed:
-        logger.warning("dropped %d alternative ids that belong to another entity", claimed)
-    return counts
+def _write_sorted(path: Path, arrived: Path) -> None:
+    with closing(_opened(arrived)) as database:
+        database.execute("CREATE INDEX by_id ON entity (concept_id)")
+        repeated = database.execute(_REPEATED).fetchone()
+        if repeated:
+            raise _repeated(repeated[0])
+    with closing(_created(path)) as database:
+        database.execute("ATTACH ? AS arrived", (str(arrived),))
+        database.execute(_SORTED)
 
 
-def _wins(target: sqlite3.Connection, alt_id: str, number: int) -> bool:
-    """Whether an entity gets an alternative id: concept ids and earlier entities go first."""
-    query = "INSERT OR IGNORE INTO identifier VALUES (?, ?)"
-    return target.execute(query, (alt_id, number)).rowcount == 1
+def _row(entity: Entity) -> tuple[str | None, ...]:
+    id, name, aliases, types, definition, alt_ids, parents, retired, xrefs, sources = entity
+    return (
+        id, name, as_json(aliases), _shared_json(types), definition, as_json(alt_ids),
+        as_json(parents), as_json(retired), as_json(xrefs), _shared_json(sources),
+    )  # fmt: skip
 
 
-def cleaned(entity: Entity) -> Entity:
-    """The entity with printable text, without blank or repeated names, types and alternative ids.
-
-    Runs of control characters become one blank. Raises PelError for an id or a canonical name that
-    is blank, and for an id with control characters in it.
-    """
-    concept_id = _identifier(entity.concept_id, entity)
-    name = _printable(entity.canonical_name)
-    if not name:
-        raise PelError(f"the entity {concept_id!r} has a blank canonical_name; give it a name")
-    alt_ids = dict.fromkeys(_identifier(id, entity) for id in entity.alt_ids)
-    return Entity(
-        concept_id=concept_id,
-        canonical_name=name,
-        aliases=_distinct(entity.aliases),
-        types=_distinct(entity.types),
-        definition=_printable(entity.definition or "") or None,
-        alt_ids=tuple(id for id in alt_ids if id != concept_id),
-    )
+_shared_json = lru_cache(maxsize=10_000)(as_json)  # many entities have the same ones
 
 
-def _identifier(id: str, entity: Entity) -> str:
-    stripped = id.strip()
-    if not stripped or _UNPRINTABLE.search(stripped):
-        raise PelError(
-            f"the id {id!r} of the entity {entity.canonical_name!r} is blank or holds control "
-            "characters; correct it"
-        )
-    return stripped
+def _created(path: Path) -> sqlite3.Connection:
+    database = _opened(path)
+    database.executescript(SCHEMA)
+    return database
 
 
-def _printable(text: str) -> str:
-    return _UNPRINTABLE.sub(" ", text).strip()
+def _opened(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None)
+    database.executescript(_QUICK)
+    return database
 
 
-def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, map(_printable, texts))))
+def _repeated(id: str) -> PelError:
+    return PelError(f"the concept_id {id!r} occurs twice; merge its records into one")

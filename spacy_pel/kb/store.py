@@ -1,36 +1,57 @@
-"""Entities in SQLite: read here, written by ``staging``."""
+"""The records of one segment in SQLite: read here, written by ``staging``."""
 
 from __future__ import annotations
 
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
+from json.encoder import encode_basestring
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import PelError
-from .entity import Entity
+from .entity import Entity, SemanticType
+from .names import likeness, name_hash, normalised, words
 
 SCHEMA = """
 CREATE TABLE entity (
     number INTEGER PRIMARY KEY,
     concept_id TEXT NOT NULL,
     canonical_name TEXT NOT NULL,
-    aliases TEXT NOT NULL,
-    types TEXT NOT NULL,
+    aliases TEXT,
+    types TEXT,
     definition TEXT,
-    alt_ids TEXT NOT NULL
+    alt_ids TEXT,
+    parents TEXT,
+    retired_ids TEXT,
+    xrefs TEXT,
+    sources TEXT
 );
-CREATE TABLE identifier (id TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE alternative (id TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE name (hash INTEGER, number INTEGER, PRIMARY KEY (hash, number)) WITHOUT ROWID;
+CREATE TABLE typed (type TEXT PRIMARY KEY, numbers BLOB NOT NULL);
+CREATE TABLE sourced (source TEXT PRIMARY KEY, numbers BLOB NOT NULL);
+CREATE TABLE semantic_type (name TEXT NOT NULL, code TEXT, tree_number TEXT);
+CREATE VIRTUAL TABLE word USING fts5(
+    names, content='', detail=none, columnsize=0, tokenize='ascii'
+);
 """
-_FIELDS = "concept_id, canonical_name, aliases, types, definition, alt_ids"
+FIELDS = ", ".join(Entity._fields)
+POSTING = np.dtype("<i4")  # of the numbers in typed and sourced, ascending
 _CHOSEN = "WHERE number IN (SELECT value FROM json_each(?))"
 _MAPPED_BYTES = 1 << 31
+# Records compared with the text of a full-text look-up; of more that match, the first ones.
+_COMPARED = 10_000
 
 
 class EntityStore:
-    """Read-only view of a file of entities; usable after a fork, since each process connects."""
+    """Read-only view of a file of entities, numbered from 0 in order of concept id.
+
+    Lazy: nothing is read before it is asked for. Usable after a fork, since each process connects.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,36 +59,105 @@ class EntityStore:
         self._connections: dict[int, sqlite3.Connection] = {}
 
     def number(self, id: str) -> int | None:
-        """The number of the entity with this concept id or alternative id, or None."""
-        query = "SELECT number FROM identifier WHERE id = ?"
-        row = self._connection.execute(query, (id,)).fetchone()
-        return row[0] if row else None
+        """The number of the entity with this concept id, or None."""
+        return self._first("SELECT number FROM entity WHERE concept_id = ?", id)
 
-    def entities(self, numbers: Sequence[int]) -> list[Entity]:
+    def alternative(self, id: str) -> int | None:
+        """The number of the entity with this alternative or retired id, or None."""
+        return self._first("SELECT number FROM alternative WHERE id = ?", id)
+
+    def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The entities of these numbers, in their order; IndexError for an unknown number."""
-        query = f"SELECT number, {_FIELDS} FROM entity {_CHOSEN}"
+        query = f"SELECT number, {FIELDS} FROM entity {_CHOSEN}"
         chosen = {number: _entity(fields) for number, *fields in self._chosen(query, numbers)}
         return _in_order(chosen, numbers)
 
-    def labels(self, numbers: Sequence[int]) -> list[tuple[str, str]]:
+    def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """Pairs (concept id, canonical name) of these numbers; IndexError for an unknown one."""
         query = f"SELECT number, concept_id, canonical_name FROM entity {_CHOSEN}"
         chosen = {number: (id, name) for number, id, name in self._chosen(query, numbers)}
         return _in_order(chosen, numbers)
 
     def __iter__(self) -> Iterator[Entity]:
-        query = f"SELECT {_FIELDS} FROM entity ORDER BY number"
+        """All entities, in order of number."""
+        query = f"SELECT {FIELDS} FROM entity ORDER BY number"
         with closing(self._connection.execute(query)) as rows:
             for fields in rows:
                 yield _entity(fields)
+
+    def named(self, name: str, exact: bool) -> list[int]:
+        """The entities with this name, ascending; unless exact, see ``names.normalised``."""
+        key = normalised(name)
+        query = "SELECT number FROM name WHERE hash = ?"
+        numbers = [number for (number,) in self._connection.execute(query, (name_hash(key),))]
+        return [
+            number
+            for number, entity in zip(numbers, self.entities(numbers))
+            if (name in entity.names if exact else key in map(normalised, entity.names))
+        ]
+
+    def found(self, query: str, limit: int) -> list[tuple[int, float]]:
+        """Pairs (number, likeness) of the entities whose names hold all words of the query.
+
+        The ``limit`` that have the name most like it, best first, then by number. Of a query that
+        more than 10,000 entities match, those named so and the first 10,000 are compared.
+        """
+        matched = " ".join(f'"{word}"' for word in words(query))
+        if not matched:
+            numbers = self.named(query, exact=False)
+        else:
+            sql = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
+            rows = self._connection.execute(sql, (matched, _COMPARED))
+            numbers = sorted({*(row[0] for row in rows), *self.named(query, exact=False)})
+        ranked = [
+            (max(likeness(query, name) for name in entity.names), number)
+            for number, entity in zip(numbers, self.entities(numbers))
+        ]
+        ranked.sort(key=lambda pair: (-pair[0], pair[1]))
+        return [(number, rank) for rank, number in ranked[:limit]]
+
+    def of_types(self, names: Collection[str]) -> np.ndarray:
+        """The entities of any of these types, by name, without descendants: int64, ascending."""
+        return self._posted("SELECT numbers FROM typed WHERE type = ?", names)
+
+    def of_sources(self, names: Collection[str]) -> np.ndarray:
+        """The entities of any of these sources: int64, ascending."""
+        return self._posted("SELECT numbers FROM sourced WHERE source = ?", names)
+
+    def semantic_types(self) -> list[SemanticType]:
+        """The types that were given with the entities, then those that only entities name."""
+        given = self._connection.execute("SELECT * FROM semantic_type ORDER BY rowid")
+        types = [SemanticType(*row) for row in given]
+        known = {type.name for type in types}
+        named = self._connection.execute("SELECT type FROM typed ORDER BY type")
+        return types + [SemanticType(name) for (name,) in named if name not in known]
+
+    def sources(self) -> list[str]:
+        """The sources that entities name, in order."""
+        return [row[0] for row in self._connection.execute("SELECT source FROM sourced ORDER BY 1")]
 
     def close(self) -> None:
         connection = self._connections.pop(os.getpid(), None)
         if connection is not None:
             connection.close()
 
-    def _chosen(self, query: str, numbers: Sequence[int]) -> sqlite3.Cursor:
-        return self._connection.execute(query, (json.dumps(sorted(set(map(int, numbers)))),))
+    def _first(self, query: str, id: str) -> int | None:
+        try:
+            row = self._connection.execute(query, (id,)).fetchone()
+        except UnicodeEncodeError:  # a lone surrogate: no id has one
+            return None
+        return row[0] if row else None
+
+    def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
+        rows = (self._connection.execute(query, (key,)).fetchone() for key in sorted(set(keys)))
+        postings = [np.frombuffer(row[0], POSTING) for row in rows if row]
+        if not postings:
+            return np.empty(0, dtype=np.int64)
+        return np.unique(np.concatenate(postings)).astype(np.int64)
+
+    def _chosen(self, query: str, numbers: Sequence[int] | np.ndarray) -> sqlite3.Cursor:
+        distinct = np.unique(np.asarray(numbers, dtype=np.int64))
+        return self._connection.execute(query, (json.dumps(distinct.tolist()),))
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -91,20 +181,22 @@ class EntityStore:
         return connection
 
 
-def _entity(fields: Sequence[str]) -> Entity:
-    concept_id, canonical_name, aliases, types, definition, alt_ids = fields
-    return Entity(
-        concept_id=concept_id,
-        canonical_name=canonical_name,
-        aliases=tuple(json.loads(aliases)),
-        types=tuple(json.loads(types)),
-        definition=definition,
-        alt_ids=tuple(json.loads(alt_ids)),
-    )
+def _entity(fields: Sequence[str | None]) -> Entity:
+    id, name, aliases, types, definition, *others = fields
+    return Entity(id, name, _texts(aliases), _texts(types), definition, *map(_texts, others))
 
 
-def _in_order(chosen: dict, numbers: Sequence[int]) -> list:
+def _texts(text: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text else ()
+
+
+def as_json(texts: Sequence[str]) -> str | None:
+    """A list of texts as it is stored: JSON, or None if it is empty."""
+    return f"[{','.join(map(encode_basestring, texts))}]" if texts else None
+
+
+def _in_order(chosen: dict, numbers: Sequence[int] | np.ndarray) -> list:
     try:
-        return [chosen[number] for number in map(int, numbers)]
+        return [chosen[int(number)] for number in numbers]
     except KeyError as error:
         raise IndexError(f"no entity has the number {error.args[0]}") from error

@@ -20,6 +20,9 @@ path = null
 spans_key = null
 # How many candidates a mention keeps.
 candidates = 64
+# A mention whose best score is below it is NIL: the KB lacks its entity. null: the threshold that
+# "python -m spacy pel calibrate" has found, and before that no mention is NIL.
+nil_threshold = null
 # What a row of the index stands for: an "entity" (the paper), a "name" of one, or a
 # "described-name", which has the definition with it.
 row_kind = "name"
@@ -82,6 +85,7 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "token.ent_kb_id",
         "span._.kb_id",
         "span._.kb_score",
+        "span._.kb_probability",
         "span._.kb_candidates",
     ],
     default_config=DEFAULTS,
@@ -102,6 +106,7 @@ def make_proxy_linker(
     path: Optional[str],
     spans_key: Optional[str],
     candidates: int,
+    nil_threshold: Optional[float],
     row_kind: str,
     name_dropout: float,
     overwrite: bool,
@@ -119,6 +124,7 @@ def make_proxy_linker(
         path=path,
         spans_key=spans_key,
         candidates=candidates,
+        nil_threshold=nil_threshold,
         row_kind=row_kind,
         name_dropout=name_dropout,
         overwrite=overwrite,

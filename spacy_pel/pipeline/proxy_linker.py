@@ -3,13 +3,13 @@
 import json
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
 import numpy as np
 import spacy.util
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
@@ -17,20 +17,25 @@ from thinc.api import Model, Optimizer
 from .. import architectures
 from ..errors import PelError
 from ..inputs import MentionInContext
-from ..kb.index import Candidates
 from ..kb.knowledge_base import KnowledgeBase
-from ..linking import Searchable, link
+from ..linking import Calibration, Links, Searchable, link
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
 from ..proxies import check_row_kind
 from ..retriever import Retriever
-from ..training.corpus import gold_ids, gold_mentions
+from ..training.corpus import gold_mentions
 from ..training.negatives import Sampler
 from ..training.proxy_pool import ProxyPool
-from ..training.trainer import GoldMention, RetrieverTrainer
+from ..training.trainer import RetrieverTrainer
+from .annotations import answers, write_answers
 from .extensions import install_extensions
+from .gold import gold_numbers, trainable_mentions
 from .kb_reference import KB_REFERENCE, found_kb, kb_reference
 from .workers import use_one_thread_in_a_worker
+
+
+# Of a linker that was saved before there was any of this.
+_NOT_CALIBRATED = {"nil_threshold": None, "configured_nil_threshold": None, "calibration": None}
 
 
 class ProxyLinker(TrainablePipe):
@@ -49,6 +54,7 @@ class ProxyLinker(TrainablePipe):
         path: Optional[str],
         spans_key: Optional[str],
         candidates: int,
+        nil_threshold: Optional[float],
         row_kind: str,
         name_dropout: float,
         overwrite: bool,
@@ -71,6 +77,9 @@ class ProxyLinker(TrainablePipe):
         self.name_dropout = name_dropout
         # What belongs to the weights and is saved with them.
         self.cfg: Dict[str, Any] = {
+            "nil_threshold": nil_threshold,
+            "configured_nil_threshold": nil_threshold,
+            "calibration": None,
             "row_kind": check_row_kind(row_kind),
             "architecture": architectures.settings(model),
             "trained_entities": [],
@@ -79,7 +88,7 @@ class ProxyLinker(TrainablePipe):
         self._configured_kb = self._kb_path = kb
         self._kb: Optional[KnowledgeBase] = None
         self._retriever: Optional[Retriever] = None
-        self._checked_kb: Optional[KnowledgeBase] = None
+        self._checked_fingerprint: Optional[str] = None  # of a KB whose vectors fit
         self._trainer: Optional[RetrieverTrainer] = None
         install_extensions()
 
@@ -128,15 +137,33 @@ class ProxyLinker(TrainablePipe):
         """
         if self._trainer is not None:
             return self._trainer.pool
-        if self._checked_kb is not self.kb:
+        if self._checked_fingerprint != self.kb.fingerprint:
             self.kb.check_fingerprint(self.retriever.fingerprint())
-            self._checked_kb = self.kb
+            self._checked_fingerprint = self.kb.fingerprint
         return self.kb
 
     # Linking
 
-    def predict(self, docs: Iterable[Doc]) -> Optional[Candidates]:
-        """Candidates of all mentions of the docs, in their order; None if there is no mention."""
+    @property
+    def nil_threshold(self) -> Optional[float]:
+        """A mention whose best score is below it is NIL; None: no mention is."""
+        return self.cfg["nil_threshold"]
+
+    @nil_threshold.setter
+    def nil_threshold(self, threshold: Optional[float]) -> None:
+        self.cfg["nil_threshold"] = threshold
+
+    @property
+    def calibration(self) -> Optional[Calibration]:
+        """What makes probabilities of scores; None before ``pel calibrate``."""
+        return self.cfg["calibration"] and Calibration(*self.cfg["calibration"])
+
+    @calibration.setter
+    def calibration(self, calibration: Optional[Calibration]) -> None:
+        self.cfg["calibration"] = calibration and list(calibration)
+
+    def predict(self, docs: Iterable[Doc]) -> Optional[Links]:
+        """What linking says of the docs' mentions, in their order; None if there is no mention."""
         mentions = [
             MentionInContext(doc.text, span.start_char, span.end_char)
             for doc in docs
@@ -145,43 +172,19 @@ class ProxyLinker(TrainablePipe):
         if not mentions:
             return None
         use_one_thread_in_a_worker()
-        return link(self.retriever, self.index, mentions, self.candidates)
+        return link(
+            self.retriever,
+            self.index,
+            mentions,
+            self.candidates,
+            nil_threshold=self.nil_threshold,
+            calibration=self.calibration,
+        )
 
-    def set_annotations(self, docs: Iterable[Doc], candidates: Optional[Candidates]) -> None:
-        """Write ids, scores and candidates on the mentions."""
-        if candidates is None:
-            return
-        answers = iter(self._as_dicts(candidates))
-        for doc in docs:
-            spans = gold_mentions(doc, self.spans_key)
-            ids = [self._annotate(span, next(answers)) for span in spans]
-            if not self.spans_key:
-                _write_token_ids(spans, ids)
-            elif spans:  # a doc may lack the group
-                _write_group_ids(doc, self.spans_key, ids)
-
-    def _annotate(self, span: Span, candidates: List[Dict[str, Any]]) -> str:
-        """Set the span's attributes; gives its id."""
-        if span.kb_id_ and not self.overwrite:
-            span._.kb_id = span.kb_id_
-            return span.kb_id_
-        best = candidates[0]
-        span._.kb_id = best["id"]
-        span._.kb_score = best["score"]
-        span._.kb_candidates = candidates
-        return best["id"]
-
-    def _as_dicts(self, candidates: Candidates) -> Iterator[List[Dict[str, Any]]]:
-        """For each mention its candidates as plain data, best first."""
-        distinct = np.unique(candidates.numbers)
-        distinct = distinct[distinct >= 0].tolist()
-        labels = dict(zip(distinct, self.kb.labels(distinct)))
-        for numbers, scores in zip(candidates.numbers.tolist(), candidates.scores.tolist()):
-            yield [
-                {"id": labels[number][0], "name": labels[number][1], "score": score}
-                for number, score in zip(numbers, scores)
-                if number >= 0
-            ]
+    def set_annotations(self, docs: Iterable[Doc], links: Optional[Links]) -> None:
+        """Write ids, scores, probabilities and candidates on the mentions."""
+        if links is not None:
+            write_answers(docs, answers(links, self.kb), self.spans_key, self.overwrite)
 
     # Training
 
@@ -204,7 +207,7 @@ class ProxyLinker(TrainablePipe):
         Raises PelError if no example has a mention whose entity is in the KB.
         """
         kb = self.kb
-        trained = self._gold_numbers(get_examples())
+        trained = gold_numbers(get_examples(), kb, self.spans_key)
         if not trained:
             raise PelError(
                 f"no mention of the training examples has an entity in {kb.path}; check that the "
@@ -212,7 +215,8 @@ class ProxyLinker(TrainablePipe):
             )
         self.model.initialize(X=self._texts(get_examples))
         self._retriever = None
-        also = self._gold_numbers(searched_corpus(nlp)) if searched_corpus else set()
+        others = searched_corpus(nlp) if searched_corpus else ()
+        also = gold_numbers(others, kb, self.spans_key)
         self.cfg["trained_entities"] = [id for id, _ in kb.labels(sorted(trained))]
         self._trainer = self._make_trainer(trained | also, searched_entities)
 
@@ -232,8 +236,9 @@ class ProxyLinker(TrainablePipe):
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "ProxyLinker.update")
         if self._trainer is None:  # training goes on from a saved pipeline
-            self._trainer = self._make_trainer(self._gold_numbers(examples), 20000)
-        mentions = self._trainable_mentions(examples)
+            wanted = gold_numbers(examples, self.kb, self.spans_key)
+            self._trainer = self._make_trainer(wanted, 20000)
+        mentions = trainable_mentions(examples, self.kb, self.spans_key)
         if not mentions:
             return losses
         architectures.set_dropout(self.model, drop)
@@ -243,9 +248,10 @@ class ProxyLinker(TrainablePipe):
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Apply the accumulated gradients."""
+        """Apply the accumulated gradients; what was calibrated on the weights before is dropped."""
         self.model.finish_update(sgd)
-        self._checked_kb = None
+        self.nil_threshold, self.calibration = self.cfg["configured_nil_threshold"], None
+        self._checked_fingerprint = None
         if self._trainer is not None:
             self._trainer.pool.note_update()
 
@@ -262,6 +268,7 @@ class ProxyLinker(TrainablePipe):
             kb=self.kb,
             trained_entities=self.cfg["trained_entities"],
             spans_key=self.spans_key,
+            nil_threshold=self.nil_threshold,
             **kwargs,
         )
 
@@ -271,7 +278,7 @@ class ProxyLinker(TrainablePipe):
     def _make_trainer(self, wanted: set, searched_entities: Optional[int]) -> RetrieverTrainer:
         # thinc seeds numpy's global generator from [training.seed].
         rng = np.random.default_rng(np.random.randint(2**31))
-        searched = np.arange(len(self.kb))
+        searched = self.kb.numbers()
         if searched_entities is not None and searched_entities < len(searched):
             others = rng.permutation(np.setdiff1d(searched, list(wanted)))
             n_others = max(0, searched_entities - len(wanted))
@@ -282,26 +289,6 @@ class ProxyLinker(TrainablePipe):
         return RetrieverTrainer(
             self.retriever, pool, self.loss, self.regularizer, self.negatives, rng
         )
-
-    def _trainable_mentions(self, examples: Iterable[Example]) -> List[GoldMention]:
-        """The gold mentions that have an entity in the KB."""
-        mentions = []
-        for example in examples:
-            text = example.reference.text
-            for span in gold_mentions(example.reference, self.spans_key):
-                golds = self._numbers(gold_ids(span))
-                if golds:
-                    context = MentionInContext(text, span.start_char, span.end_char)
-                    mentions.append(GoldMention(context, golds))
-        return mentions
-
-    def _gold_numbers(self, examples: Iterable[Example]) -> set:
-        return {number for m in self._trainable_mentions(examples) for number in m.golds}
-
-    def _numbers(self, ids: Sequence[str]) -> Tuple[int, ...]:
-        """Numbers of those of the ids that the KB has."""
-        numbers = (self.kb.number(id) for id in ids)
-        return tuple(dict.fromkeys(n for n in numbers if n is not None))
 
     def _texts(self, get_examples: Callable[[], Iterable[Example]]) -> Iterator[str]:
         """The texts that a vocabulary is learned from."""
@@ -373,12 +360,16 @@ class ProxyLinker(TrainablePipe):
         return self
 
     def _set_cfg(self, cfg: Dict[str, Any]) -> None:
-        self.cfg = cfg
+        """Take what was saved, but for a threshold that the config names and did not then."""
+        configured = self.cfg["configured_nil_threshold"]
+        self.cfg = {**_NOT_CALIBRATED, **cfg}
+        if configured not in (None, self.cfg["configured_nil_threshold"]):
+            self.cfg.update(nil_threshold=configured, configured_nil_threshold=configured)
         self.model = architectures.from_settings(cfg["architecture"])
 
     def _set_weights(self, data: bytes) -> None:
         self.model.from_bytes(data)
-        self._retriever = self._checked_kb = self._trainer = None
+        self._retriever = self._checked_fingerprint = self._trainer = None
 
     def _set_kb_reference(self, reference: Dict[str, Any], file: Optional[Path]) -> None:
         """Link to the KB that was saved, but for one that the config names and did not then."""
@@ -388,19 +379,3 @@ class ProxyLinker(TrainablePipe):
         path = found_kb(reference, file)
         if path is not None:
             self._kb_path, self._kb = path, None
-
-
-def _write_token_ids(spans: Sequence[Span], ids: Sequence[str]) -> None:
-    # doc.ents makes its spans anew from the tokens: an id set on such a span would be lost.
-    for span, id in zip(spans, ids):
-        for token in span:
-            token.ent_kb_id_ = id
-
-
-def _write_group_ids(doc: Doc, key: str, ids: Sequence[str]) -> None:
-    group = doc.spans[key]
-    linked = [
-        Span(doc, span.start, span.end, label=span.label, kb_id=id, span_id=span.id)
-        for span, id in zip(group, ids)
-    ]
-    doc.spans[key] = type(group)(doc, name=group.name, attrs=group.attrs, spans=linked)

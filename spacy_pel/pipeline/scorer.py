@@ -1,13 +1,27 @@
-"""Scores of linked docs against gold: recall@k, MRR and spaCy's own ``nel_micro_*``."""
+"""Scores of linked docs against gold: recall@k, MRR, NIL and spaCy's own ``nel_micro_*``."""
 
-from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from ..evaluation.calibration import expected_calibration_error
 from ..evaluation.metrics import first_hit_ranks, linking_metrics
+from ..evaluation.nil import nil_metrics
 from ..kb.knowledge_base import KnowledgeBase
 from ..training.corpus import NIL, gold_ids, gold_mentions
 
@@ -23,38 +37,94 @@ def linking_scores(
     kb: KnowledgeBase,
     trained_entities: Collection[str],
     spans_key: Optional[str] = None,
+    nil_threshold: Optional[float] = None,
     **kwargs: Any,
 ) -> Dict[str, Any]:
     """Score linked mentions; every gold mention counts, also one that the pipeline missed.
 
     trained_entities: concept ids seen in training, for the split into seen and unseen.
-    Gives ``mentions``, ``in_kb``, ``recall@k`` and ``mrr`` (see ``evaluation.metrics``); of them
-    ``nel_recall_at_1``, ``nel_recall_at_64`` and ``nel_mrr`` over the mentions in the KB as plain
-    numbers, which ``[training.score_weights]`` needs; and ``nel_micro_p/r/f`` of spaCy's Scorer
-    for mentions in ``doc.ents``. A candidate is right if it is any of the gold ids, or the entity
-    that has one as an alternative id.
+    nil_threshold: the linker's; without one it tells no NIL.
+
+    Gives ``mentions``, ``in_kb``, ``recall@k`` and ``mrr`` (see ``evaluation.metrics``), which look
+    at the candidates alone, whether or not they were rejected; of them ``nel_recall_at_1``,
+    ``nel_recall_at_64`` and ``nel_mrr`` over the mentions in the KB as plain numbers, which
+    ``[training.score_weights]`` needs; ``nil``, what became of the mentions whose entity the KB
+    lacks, and recall with NIL as a class (see ``evaluation.nil``); of a calibrated linker
+    ``expected_calibration_error``; and ``nel_micro_p/r/f`` of spaCy's Scorer for mentions in
+    ``doc.ents``, where a gold id that the KB lacks has to be found, and NIL is a miss.
+    A candidate is right if it is any of the gold ids, or the entity that has one as an alternative
+    id.
     """
     examples = list(examples)
     trained = set(trained_entities)
-    candidates: List[List[str]] = []
-    golds: List[Tuple[str, ...]] = []
-    for example in examples:
-        predicted = {_offsets(s): s for s in gold_mentions(example.predicted, spans_key)}
-        for span in gold_mentions(example.reference, spans_key):
-            found = predicted.get(_offsets(span))
-            candidates.append([c["id"] for c in found._.kb_candidates] if found else [])
-            golds.append(_concept_ids(kb, gold_ids(span)))
-    in_kb = np.array([len(gold) > 0 for gold in golds], dtype=bool)
-    seen = np.array([not trained.isdisjoint(gold) for gold in golds], dtype=bool)
-    ranks = first_hit_ranks(candidates, golds)
+    mentions = list(scored_mentions(examples, kb, spans_key))
+    ranks, in_kb = _ranks(mentions)
+    seen = np.array([not trained.isdisjoint(m.golds) for m in mentions], dtype=bool)
     scores = linking_metrics(ranks, in_kb, seen if trained else None)
     scores["nel_recall_at_1"] = scores["recall@1"]["in_kb"]
     scores["nel_recall_at_64"] = scores["recall@64"]["in_kb"]
     scores["nel_mrr"] = scores["mrr"]["in_kb"]
+    scores["nil"] = nil_scores(mentions, decided=nil_threshold is not None)
+    probable = [(m.probability, m.right) for m in mentions if m.probability is not None]
+    if probable:
+        scores["expected_calibration_error"] = expected_calibration_error(*zip(*probable))
     if spans_key is None:
         resolved = [_resolved(example, kb) for example in examples]
         scores.update(Scorer.score_links(resolved, negative_labels=[NIL, ""]))
     return scores
+
+
+class ScoredMention(NamedTuple):
+    """A gold mention and what was said of it.
+
+    golds: concept ids any of which is right; none if the KB has none of the mention's gold ids.
+    candidates: concept ids, best first; none for a mention that the pipeline missed.
+    score: of the best candidate; -inf if there is none, inf if the linker did not see the mention.
+    """
+
+    golds: Tuple[str, ...]
+    candidates: List[str]
+    score: float
+    said_nil: bool
+    probability: Optional[float]
+
+    @property
+    def right(self) -> bool:
+        """Whether the best candidate is right, be it rejected or not."""
+        return bool(self.candidates) and self.candidates[0] in self.golds
+
+
+def scored_mentions(
+    examples: Iterable[Example], kb: KnowledgeBase, spans_key: Optional[str]
+) -> Iterator[ScoredMention]:
+    """The gold mentions of the examples, each with what the predicted doc says of it."""
+    for example in examples:
+        predicted = {_offsets(s): s for s in gold_mentions(example.predicted, spans_key)}
+        for span in gold_mentions(example.reference, spans_key):
+            golds = _concept_ids(kb, gold_ids(span))
+            found = predicted.get(_offsets(span))
+            if found is None:
+                yield ScoredMention(golds, [], np.inf, False, None)
+                continue
+            candidates = found._.kb_candidates
+            none = -np.inf if found._.kb_id in ("", NIL) else np.inf
+            score = candidates[0]["score"] if candidates else none
+            ids = [candidate["id"] for candidate in candidates]
+            yield ScoredMention(golds, ids, score, found.kb_id_ == NIL, found._.kb_probability)
+
+
+def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> Dict[str, Any]:
+    """What ``evaluation.nil`` says of the mentions. decided: whether there is a threshold."""
+    ranks, in_kb = _ranks(mentions)
+    said_nil = [mention.said_nil for mention in mentions]
+    return nil_metrics([m.score for m in mentions], said_nil, ranks, in_kb, decided=decided)
+
+
+def _ranks(mentions: Sequence[ScoredMention]) -> Tuple[np.ndarray, np.ndarray]:
+    """Of each mention its entity's rank, 0 if it is no candidate, and whether the KB has it."""
+    golds = [mention.golds for mention in mentions]
+    ranks = first_hit_ranks([mention.candidates for mention in mentions], golds)
+    return ranks, np.array([len(gold) > 0 for gold in golds], dtype=bool)
 
 
 def _offsets(span: Span) -> Tuple[int, int]:

@@ -3,18 +3,37 @@
 import multiprocessing
 import os
 
+_TOKENIZERS = "TOKENIZERS_PARALLELISM"
+_set_here: list = []  # what is set for the time of a fork
+
 
 def use_one_thread_in_a_worker() -> None:
     """Let a worker of ``nlp.pipe(n_process=2)`` compute with one thread.
 
-    A forked process inherits the thread pools of torch and FAISS without their threads, and would
-    wait for them for ever; besides, the workers would fight for the cores.
+    A forked process inherits the thread pools of torch, FAISS and tokenizers without their threads,
+    and would wait for them for ever; besides, the workers would fight for the cores.
     """
     if multiprocessing.parent_process() is None:
         return
     import faiss
     import torch
 
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.environ[_TOKENIZERS] = "false"  # whatever the user set: that is for the parent
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
+
+
+def _quiet_tokenizers() -> None:
+    """Tell tokenizers before a fork what it would else do after it, with a warning."""
+    if _TOKENIZERS not in os.environ:
+        os.environ[_TOKENIZERS] = "false"
+        _set_here.append(_TOKENIZERS)
+
+
+def _restore_tokenizers() -> None:
+    while _set_here:
+        del os.environ[_set_here.pop()]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_quiet_tokenizers, after_in_parent=_restore_tokenizers)

@@ -42,6 +42,7 @@ class ProxyPool:
         self.row_kind = row_kind
         self.searched = searched
         self.name_dropout = name_dropout
+        self._drawn = kb.numbers()
         self._index: Optional[VectorIndex] = None
         self._first_row = np.empty(0, dtype=np.int64)
         self._age = 0
@@ -62,9 +63,9 @@ class ProxyPool:
 
     def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:
         """n rows: an entity drawn uniformly from the whole KB, then one of its rows."""
-        numbers = rng.integers(len(self.kb), size=n)
+        numbers = self._drawn[rng.integers(len(self._drawn), size=n)].tolist()
         counts = [self._row_count(number) for number in numbers]
-        return [Row(int(e), int(rng.integers(count))) for e, count in zip(numbers, counts)]
+        return [Row(e, int(rng.integers(count))) for e, count in zip(numbers, counts)]
 
     def hard_rows(
         self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int

@@ -55,6 +55,10 @@ def test_metrics_agree_with_brute_force(
         assert metrics[f"recall@{k}"]["all"] == pytest.approx(hits / 5)
     assert metrics["mrr"]["in_kb"] == pytest.approx(np.mean(1 / np.array(ranks)))
     assert metrics["nel_micro_r"] == pytest.approx(sum(r == 1 for r in ranks) / 4)
+    assert "| mrr " in output and "NIL: 2 mentions; average precision" in output
+    assert metrics["nil"]["gold"] == 2 and metrics["nil"]["precision"] is None
+    assert metrics["nil"]["recall@1"] == metrics["recall@1"]["all"]  # nothing is called NIL
+    assert "expected_calibration_error" not in metrics
     assert metrics["mentions_per_second"] > 0
     assert metrics["kb_entities"] == 7
     assert metrics["corpus"] == [str(corpus)]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import pickle
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase, build_kb, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, view, write_vectors
 
 from .examples import ENTITIES, IDS, VECTORS
 
@@ -41,7 +42,8 @@ def test_records(kb: KnowledgeBase) -> None:
         ("C2", "Mass spectrometry"), ("C10", "Été 日本 🧬"), ("C2", "Mass spectrometry")
     ]  # fmt: skip
     assert kb.manifest["sources"] == ["demo"]
-    assert kb.manifest["counts"] == {"entities": 4, "aliases": 4, "definitions": 2, "alt_ids": 2}
+    counts = {"entities": 4, "aliases": 4, "definitions": 2, "alt_ids": 2}
+    assert kb.manifest["counts"] == {**counts, "parents": 0, "retired_ids": 0, "xrefs": 0}
 
 
 def test_alternative_ids_resolve(kb: KnowledgeBase) -> None:
@@ -53,6 +55,7 @@ def test_alternative_ids_resolve(kb: KnowledgeBase) -> None:
 def test_unknown_ids_and_numbers(kb: KnowledgeBase) -> None:
     with pytest.raises(KeyError, match="C4"):
         kb["C4"]
+    assert "\ud800" not in kb and "C\x001" not in kb and "" not in kb
     for lookup in (kb.entities, kb.labels):
         with pytest.raises(IndexError, match="number -1"):
             lookup([0, -1])
@@ -66,7 +69,6 @@ def test_many_numbers_at_once(kb: KnowledgeBase) -> None:
 def test_search(kb: KnowledgeBase) -> None:
     kb = embedded(kb)
     assert (kb.has_vectors, kb.dim, kb.row_kind, kb.fingerprint) == (True, 4, "entity", "abc")
-    assert isinstance(kb.row_entities, np.memmap) and kb.row_entities.dtype == np.int32
     found = kb.search(np.array([[0, 0, 2, 1]]), 9)
     assert found.numbers.tolist() == [[2, 3, 0, 1, -1, -1, -1, -1, -1]]
     assert found.scores[0, :5].tolist() == [2, 1, 0, 0, -np.inf]
@@ -79,7 +81,6 @@ def test_without_vectors(kb: KnowledgeBase) -> None:
         lambda: kb.dim,
         lambda: kb.row_kind,
         lambda: kb.fingerprint,
-        lambda: kb.row_entities,
         lambda: kb.check_fingerprint("abc"),
     ]
     assert not kb.has_vectors
@@ -171,8 +172,11 @@ def test_folders_that_are_not_whole(kb: KnowledgeBase, tmp_path: Path) -> None:
         with pytest.raises(PelError, match=f"{name}: missing"):
             KnowledgeBase.open(kb.path)
         (kb.path / name).write_bytes(contents)
+    edit_manifest(kb, sources=["another"])
+    with pytest.raises(PelError, match=r"manifest\.json: does not agree with its checksum; copy"):
+        KnowledgeBase.open(kb.path)
     edit_manifest(kb, schema_version=99)
-    with pytest.raises(PelError, match=r"schema version 99, this release reads 1; build it again"):
+    with pytest.raises(PelError, match=r"schema version 99, this release reads 2; build it again"):
         KnowledgeBase.open(kb.path)
     edit_manifest(kb, kind="web app")
     with pytest.raises(PelError, match="is not the manifest of a knowledge base"):
@@ -184,18 +188,69 @@ def test_folders_that_are_not_whole(kb: KnowledgeBase, tmp_path: Path) -> None:
 
 def test_files_with_other_contents(kb: KnowledgeBase) -> None:
     kb = embedded(kb)
-    for name in (kb.manifest["entities"]["file"], kb.manifest["vectors"]["file"]):
+    (segment,) = kb.manifest["segments"]
+    for name in (segment["records"], segment["vectors"]["file"]):
         path = kb.path / name
         path.write_bytes(b"x" * path.stat().st_size)
     damaged = KnowledgeBase.open(kb.path)
     with pytest.raises(PelError, match=r"\.sqlite: cannot be opened"):
         damaged["C1"]
-    with pytest.raises(PelError, match=r"\.faiss: cannot be read; .* kb embed .*kb PIPELINE"):
+    with pytest.raises(PelError, match=r"\.npy: cannot be read"):
         damaged.search(VECTORS, 1)
 
 
-def test_vectors_replaced_since_opening(kb: KnowledgeBase) -> None:
-    stale = embedded(kb)
-    write_vectors(kb.path, [(VECTORS, np.arange(4)[::-1])], dim=4, fingerprint="z", row_kind="name")
-    with pytest.raises(PelError, match=r"\.npy: cannot be read; if the KB was embedded"):
-        stale.search(VECTORS, 1)
+def names_of(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")
+def test_a_reader_keeps_its_view_until_it_refreshes(kb: KnowledgeBase) -> None:
+    reader = embedded(kb)
+    kb.close()
+    assert not reader.refresh()
+    build_kb([Entity("X1", "New")], kb.path).close()
+    assert set(reader.manifest["files"]) <= names_of(kb.path)
+    # Nothing was opened before the build.
+    assert len(reader) == 4 and reader["C1"].canonical_name == "Mitral stenosis"
+    assert reader.search(VECTORS, 1).numbers.ravel().tolist() == [0, 1, 2, 3]
+    assert reader.refresh() and not reader.refresh()
+    assert list(reader) == [Entity("X1", "New")] and not reader.has_vectors
+    build_kb([Entity("X2", "Newer")], kb.path).close()
+    reader.close()
+    build_kb([Entity("X3", "Newest")], kb.path)
+    assert names_of(kb.path) == {"manifest.json", *KnowledgeBase.open(kb.path).manifest["files"]}
+    with pytest.raises(PelError, match="gone, as the KB was changed meanwhile; open it again"):
+        reader["X1"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")
+def test_a_view_ends_with_its_reader(kb: KnowledgeBase) -> None:
+    """Without ``close``, as when an error is on its way."""
+    old = set(kb.manifest["files"])
+    reader = KnowledgeBase.open(kb.path)
+    kb.close()
+    del reader
+    build_kb([Entity("X1", "New")], kb.path)
+    assert not old & names_of(kb.path)
+
+
+def test_files_swept_while_it_opens(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer commits between the reading of the manifest and the opening of its files."""
+    original = view.read_manifest
+    kb.close()
+
+    def overtaken(folder: Path) -> dict:
+        manifest = original(folder)
+        monkeypatch.setattr(view, "read_manifest", original)
+        build_kb([Entity("X1", "New")], folder).close()
+        return manifest
+
+    monkeypatch.setattr(view, "read_manifest", overtaken)
+    assert list(KnowledgeBase.open(kb.path)) == [Entity("X1", "New")]
+
+
+def test_refresh_of_a_kb_that_is_gone(kb: KnowledgeBase) -> None:
+    (kb.path / "manifest.json").unlink()
+    with pytest.raises(PelError, match="no knowledge base here"):
+        kb.refresh()
+    assert kb["C1"].canonical_name == "Mitral stenosis"

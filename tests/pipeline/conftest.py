@@ -96,7 +96,11 @@ def mentions_of(nlp: Language, texts=TEST) -> list[Doc]:
 
 def results(docs) -> list[list[Any]]:
     """All that the linker wrote on the entities of the docs, as JSON gives it back."""
-    return [[e.kb_id_, e._.kb_score, list(e._.kb_candidates)] for doc in docs for e in doc.ents]
+    return [
+        [e.kb_id_, e._.kb_score, e._.kb_probability, list(e._.kb_candidates)]
+        for doc in docs
+        for e in doc.ents
+    ]
 
 
 def brute_force(linker, text: str, mention: str) -> dict[str, float]:

@@ -10,7 +10,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_pel.pipeline.extensions import install_extensions
 
-NAMES = ("kb_id", "kb_score", "kb_candidates", "kb_ents")
+NAMES = ("kb_id", "kb_score", "kb_probability", "kb_candidates", "kb_ents")
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +36,8 @@ def doc() -> Doc:
 def test_a_span_that_is_not_linked(doc: Doc) -> None:
     install_extensions()
     values = doc[0:1]._
-    assert (values.kb_id, values.kb_score, values.kb_candidates, values.kb_ents) == (
-        None,
-        None,
-        [],
-        [],
-    )
+    assert (values.kb_id, values.kb_score, values.kb_probability) == (None, None, None)
+    assert (values.kb_candidates, values.kb_ents) == ([], [])
 
 
 def test_spans_do_not_share_their_candidates(doc: Doc) -> None:
@@ -58,6 +54,8 @@ def test_kb_ents_are_the_candidates_as_pairs(doc: Doc) -> None:
         {"id": "C1", "name": "liver", "score": 0.5},
     ]
     assert span._.kb_ents == [("C2", 0.9), ("C1", 0.5)]
+    span._.kb_id = "NIL"
+    assert span._.kb_ents == []
 
 
 def test_the_component_installs_them() -> None:

@@ -154,6 +154,86 @@ def test_the_registered_scorer() -> None:
     assert make_linking_scorer() is linking_scores
 
 
+# NIL and probabilities
+
+
+def nil_example(rows: Sequence[tuple[str, str, float, Optional[float]]]) -> Example:
+    """A doc whose mentions have gold id, predicted id, score and probability; the best is C01."""
+    made = example([gold for gold, *_ in rows], [["C01", "C02"]] * len(rows))
+    for ent, (_, id, score, probability) in zip(made.predicted.ents, rows):
+        for token in ent:
+            token.ent_kb_id_ = id
+        ent._.kb_id, ent._.kb_score, ent._.kb_probability = id, score, probability
+        ent._.kb_candidates = [
+            {"id": "C01", "name": "one", "score": score},
+            {"id": "C02", "name": "two", "score": score - 0.1},
+        ]
+    return made
+
+
+ROWS = [
+    ("C01", "C01", 0.9, 0.8),
+    ("C02", "C01", 0.8, 0.7),
+    ("C01", "NIL", 0.2, 0.1),  # rejected wrongly
+    ("NIL", "NIL", 0.1, 0.1),
+    ("XYZ", "NIL", 0.3, 0.2),  # not in the KB
+    ("NIL", "C01", 0.7, 0.6),
+]
+
+
+def test_the_nil_class(bare_kb: KnowledgeBase) -> None:
+    docs = [nil_example(ROWS)]
+    scores = linking_scores(docs, kb=bare_kb, trained_entities=[], nil_threshold=0.5)
+    # By rising score: NIL, not, NIL, NIL, not, not.
+    assert scores["nil"] == {
+        "gold": 3,
+        "average_precision": pytest.approx((1 + 2 / 3 + 3 / 4) / 3),
+        "precision": pytest.approx(2 / 3),
+        "recall": pytest.approx(2 / 3),
+        "f1": pytest.approx(2 / 3),
+        "recall@1": pytest.approx(3 / 6),
+        "recall@64": pytest.approx(5 / 6),
+    }
+
+
+def test_recall_of_candidates_is_blind_to_their_rejection(bare_kb: KnowledgeBase) -> None:
+    accepted = [(gold, "C01", score, None) for gold, _, score, _ in ROWS]
+    both = [
+        linking_scores([nil_example(rows)], kb=bare_kb, trained_entities=["C01"])
+        for rows in (ROWS, accepted)
+    ]
+    for name in ("recall@1", "recall@64", "mrr", "nel_recall_at_1", "mentions", "in_kb"):
+        assert both[0][name] == both[1][name]
+    assert both[0]["recall@1"]["in_kb"] == pytest.approx(2 / 3)
+
+
+def test_calibration_error_of_a_calibrated_linker(bare_kb: KnowledgeBase) -> None:
+    # In bins of a 15th: 0.1 twice, one of them right; each other one alone, the first right.
+    scores = linking_scores([nil_example(ROWS)], kb=bare_kb, trained_entities=[])
+    assert scores["expected_calibration_error"] == pytest.approx(
+        (abs(0.2 - 1) + 0.2 + 0.7 + 0.2 + 0.6) / 6
+    )
+    without = [nil_example([(*row[:3], None) for row in ROWS])]
+    scores = linking_scores(without, kb=bare_kb, trained_entities=[])
+    assert "expected_calibration_error" not in scores
+
+
+def test_missed_mentions_are_never_nil(bare_kb: KnowledgeBase) -> None:
+    docs = [example(["NIL", "NIL", "C01"], [None, ["C05"], ["C01"]])]
+    nil = linking_scores(docs, kb=bare_kb, trained_entities=[], nil_threshold=0.0)["nil"]
+    assert (nil["gold"], nil["recall"], nil["precision"]) == (2, 0.0, None)
+    assert nil["average_precision"] == pytest.approx(0.5 / 2)  # a tie of two, the third missed
+
+
+def test_the_threshold_reaches_the_scorer(trained: Trained) -> None:
+    nlp = spacy.load(trained.path)
+    assert nlp.evaluate(examples(nlp, TRAIN[:9]))["nil"]["recall"] is None
+    nlp.get_pipe("proxy_linker").nil_threshold = 2.0
+    scores = nlp.evaluate(examples(nlp, TRAIN[:9]))
+    assert (scores["nil"]["recall"], scores["nil"]["recall@1"]) == (1.0, pytest.approx(1 / 11))
+    assert scores["recall@1"]["in_kb"] == 1.0
+
+
 # nlp.evaluate
 
 

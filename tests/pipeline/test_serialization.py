@@ -25,6 +25,7 @@ from spacy.tokens import DocBin
 from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
+from spacy_pel.linking import Calibration
 
 from ..conftest import ENTITIES
 from .conftest import CONFIG, TRAIN, Trained, examples, mentions_of, results
@@ -44,7 +45,11 @@ if __name__ == "__main__":
             DocBin().from_disk(docs).get_docs(nlp.vocab), n_process=int(n), batch_size=7
         )
         found.append(
-            [[e.kb_id_, e._.kb_score, list(e._.kb_candidates)] for d in linked for e in d.ents]
+            [
+                [e.kb_id_, e._.kb_score, e._.kb_probability, list(e._.kb_candidates)]
+                for d in linked
+                for e in d.ents
+            ]
         )
     print(json.dumps(found))
 """
@@ -73,6 +78,16 @@ def link_elsewhere(folder: Path, tmp_path: Path, *n_process: int, **environment:
     )
     assert elsewhere.returncode == 0, elsewhere.stderr
     return json.loads(elsewhere.stdout)
+
+
+def calibrated(trained: Trained) -> Language:
+    """The trained pipeline with a threshold that parts its mentions, and probabilities."""
+    nlp = spacy.load(trained.path)
+    linker = nlp.get_pipe("proxy_linker")
+    scores = sorted(score for _, score, *_ in linked(nlp))
+    linker.nil_threshold = (scores[10] + scores[11]) / 2
+    linker.calibration = Calibration(5.5, -1.25)
+    return nlp
 
 
 def fresh() -> tuple[Language, Any]:
@@ -186,6 +201,65 @@ def test_what_a_pickle_looks_like() -> None:
     assert any(map(is_pickle, leaves({"a": [nested]})))
 
 
+# The threshold and the calibration
+
+
+def test_threshold_and_calibration_are_kept(trained: Trained, tmp_path: Path) -> None:
+    nlp = calibrated(trained)
+    expected = linked(nlp)
+    assert {"NIL"} < {id for id, *_ in expected}
+    nlp.to_disk(tmp_path)
+    assert linked(spacy.load(tmp_path)) == expected
+    assert linked(fresh()[0].from_bytes(nlp.to_bytes())) == expected
+
+    opened = spacy.blank("en")
+    opened.add_pipe("proxy_linker", config={"path": str(tmp_path), "candidates": 5})
+    sourced = spacy.blank("en")
+    sourced.add_pipe("proxy_linker", source=nlp)
+    for other in (opened, sourced):
+        assert linked(other) == expected
+        other.to_disk(tmp_path / "other")
+        assert linked(spacy.load(tmp_path / "other")) == expected
+
+
+def test_a_threshold_named_at_loading_goes_before_the_saved_one(
+    trained: Trained, tmp_path: Path
+) -> None:
+    def thresholds(nlp: Language) -> float:
+        return nlp.get_pipe("proxy_linker").nil_threshold
+
+    nlp = calibrated(trained)
+    saved = thresholds(nlp)
+    nlp.to_disk(tmp_path / "calibrated")
+    named = {"components.proxy_linker.nil_threshold": 2.0}
+    for opened in (
+        spacy.load(tmp_path / "calibrated", config=named),
+        spacy.blank("en"),
+    ):
+        if not opened.pipe_names:
+            config = {"path": str(tmp_path / "calibrated"), "nil_threshold": 2.0}
+            opened.add_pipe("proxy_linker", config=config)
+        assert thresholds(opened) == 2.0
+        assert {id for id, *_ in linked(opened)} == {"NIL"}
+        # What is set afterwards goes before what the config named back then.
+        for later in (2.0, saved, None):
+            opened.get_pipe("proxy_linker").nil_threshold = later
+            opened.to_disk(tmp_path / "again")
+            assert thresholds(spacy.load(tmp_path / "again")) == later
+
+
+def test_a_linker_saved_before_there_was_calibration_is_loaded(
+    trained: Trained, expected, tmp_path: Path
+) -> None:
+    shutil.copytree(trained.path, tmp_path / "old")
+    file = tmp_path / "old" / "proxy_linker" / "cfg"
+    cfg = json.loads(file.read_text("utf8"))
+    for name in ("nil_threshold", "configured_nil_threshold", "calibration"):
+        del cfg[name]
+    file.write_text(json.dumps(cfg), encoding="utf8")
+    assert linked(spacy.load(tmp_path / "old")) == expected
+
+
 # Where the KB is
 
 
@@ -255,9 +329,13 @@ def test_workers_give_the_same_after_torch_and_faiss_were_used(
     trained: Trained, expected, tmp_path: Path
 ) -> None:
     # With threads in the parent: a fork inherits the pools but not their threads.
-    alone, shared = link_elsewhere(trained.path, tmp_path, 1, 2, OMP_NUM_THREADS="2")
+    nlp = calibrated(trained)
+    nlp.to_disk(tmp_path / "pipeline")
+    alone, shared = link_elsewhere(tmp_path / "pipeline", tmp_path, 1, 2, OMP_NUM_THREADS="2")
     assert shared == alone
-    assert [id for id, *_ in alone] == [id for id, *_ in expected]
+    ids = [id for id, *_ in alone]
+    assert ids == [id for id, *_ in linked(nlp)] and ids.count("NIL") == 11
+    assert [ranking[0]["id"] for *_, ranking in alone] == [id for id, *_ in expected]
 
 
 # Three ways in

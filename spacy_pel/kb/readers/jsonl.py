@@ -1,4 +1,4 @@
-"""scispaCy's knowledge base schema: one JSON object a line."""
+"""scispaCy's knowledge base schema, and the other fields of Entity: one JSON object a line."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from typing import Any
 from ...errors import PelError
 from ..entity import Entity
 from .lines import numbered_lines
+from .source import ReadOptions, Source
 
 
-def read_jsonl(path: Path) -> Iterator[Entity]:
+def read_jsonl(path: Path, options: ReadOptions) -> Source:
     """The entities of a ``.jsonl`` or ``.jsonl.gz`` file; keys outside the schema are ignored.
 
-    Raises PelError, with file and line, for bad JSON, a missing or empty ``concept_id`` or
+    Reading raises PelError, with file and line, for bad JSON, a missing or empty ``concept_id`` or
     ``canonical_name``, and a field of the wrong type.
     """
+    return Source(_entities(path))
+
+
+def _entities(path: Path) -> Iterator[Entity]:
     for number, line in numbered_lines(path):
         if line.strip():
             try:
@@ -51,6 +56,10 @@ def _entity(record: dict[str, Any]) -> Entity:
         types=_texts(record, "types"),
         definition=definition or None,
         alt_ids=_texts(record, "alt_ids"),
+        parents=_texts(record, "parents"),
+        retired_ids=_texts(record, "retired_ids"),
+        xrefs=_texts(record, "xrefs"),
+        sources=_texts(record, "sources"),
     )
 
 

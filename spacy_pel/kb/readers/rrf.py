@@ -1,133 +1,189 @@
-"""UMLS Rich Release Format: MRCONSO (names), MRSTY (semantic types), MRDEF (definitions).
+"""UMLS Rich Release Format: a META folder, or a folder that holds one.
 
-The recipe is scispaCy's export: English names that are not suppressed; the preferred name is the
-first row with ISPREF=Y, TS=P and STT=PF; a definition of a preferred source goes before others.
+MRCONSO gives names, sources and cross-references, MRSTY types, MRDEF definitions, MRRANK the
+preferred name, MRREL or MRHIER parents, MRCUI retired ids, and MRSAB the languages of the
+vocabularies. Only MRCONSO must be there. ``UmlsRecipe`` says which rows count.
 """
 
 from __future__ import annotations
 
 import logging
-import sqlite3
-import tempfile
-from collections import defaultdict
+import re
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
 from ...errors import PelError
-from ..entity import Entity
-from .lines import numbered_lines
+from ..entity import Entity, SemanticType
+from .rrf_files import Release, among, meta_folder, opened_release
+from .source import ReadOptions, Source
+from .umls_recipe import UmlsRecipe
 
 logger = logging.getLogger(__name__)
 
-CONSO_COLUMNS = (
-    "CUI LAT TS LUI STT SUI ISPREF AUI SAUI SCUI SDUI SAB TTY CODE STR SRL SUPPRESS CVF".split()
-)
-STY_COLUMNS = "CUI TUI STN STY ATUI CVF".split()
-DEF_COLUMNS = "CUI AUI ATUI SATUI SAB DEF SUPPRESS CVF".split()
-PREFERRED_DEFINITION_SOURCES = frozenset(
-    ("NCI_BRIDG", "NCI_NCI-GLOSS", "NCI", "GO", "MSH", "NCI_FDA")
-)
+MOST_XREFS = 64  # of one entity: some gather the codes of hundreds of drug packages
 
-# The kinds of facts about a CUI, best first.
-PREFERRED_NAME, NAME, TYPE, PREFERRED_DEFINITION, DEFINITION, SKIPPED = range(6)
-Fact = tuple[str, int, str]  # CUI, kind, text
+# The kinds of facts about a CUI: a text each, a name also its vocabulary and cross-reference.
+NAME, TYPE, DEFINITION, PARENT, RETIRED = range(5)
+Fact = tuple[str, int, str, str, str]  # CUI, kind, text, vocabulary, cross-reference
 
 
-def read_rrf(folder: Path) -> Iterator[Entity]:
-    """The entities of a UMLS META folder, in order of CUI; files plain or ``.gz``.
+def read_rrf(path: Path, options: ReadOptions) -> Source:
+    """The entities of a UMLS release, in order of CUI; files plain, ``.gz`` or in parts.
 
-    ``types`` are the sorted names of the semantic types. MRSTY and MRDEF may be absent. A CUI
-    without an English name that is not suppressed is skipped, and a log line counts these.
-    The rows may stand in any order: they are sorted on disk, in SQLite's temporary files.
-    Raises PelError for a missing MRCONSO, and, with file and line, for a missing column.
+    ``types`` of an entity are the sorted names of its semantic types. ``parents`` are the CUIs
+    that a vocabulary places right above one of its atoms (MRREL with REL=PAR, or, without MRREL,
+    MRHIER); broader ones (RB), which are looser, are not. ``retired_ids`` are the CUIs that MRCUI
+    says are the same now (REL=SY). ``xrefs`` are codes as "MSH:D009103", or as they are where the
+    vocabulary writes its prefix in them ("GO:0008150"); ``sources`` the SABs of the kept rows.
+    A CUI without a name that the recipe keeps is left out.
+    Raises PelError, here or while the entities are read, for a missing MRCONSO and, with file and
+    line, for a row that is not whole.
     """
-    conso = _existing(folder, "MRCONSO.RRF")
-    if conso is None:
-        raise PelError(f"{folder}: holds no MRCONSO.RRF (or .gz); give a UMLS META folder")
-    skipped = 0
-    try:
-        with closing(sqlite3.connect("")) as database:
-            database.execute("CREATE TABLE fact (cui TEXT, kind INTEGER, text TEXT)")
-            database.executemany("INSERT INTO fact VALUES (?, ?, ?)", _facts(folder, conso))
-            facts = database.execute("SELECT * FROM fact ORDER BY cui, kind, rowid")
-            for cui, group in groupby(facts, key=itemgetter(0)):
-                entity = _entity(cui, group)
-                if entity is None:
-                    skipped += 1
-                else:
-                    yield entity
-    except sqlite3.OperationalError as error:
-        raise PelError(
-            f"{folder}: cannot be sorted in {tempfile.gettempdir()} ({error}); "
-            "free some space there, or set TMPDIR to a larger folder"
-        ) from error
-    if skipped:
-        logger.warning("%s: skipped %d CUIs without an English name", folder, skipped)
+    meta = meta_folder(path)
+    if meta is None:
+        raise PelError(f"{path}: holds no MRCONSO.RRF (or .gz); give one UMLS META folder")
+    with opened_release(meta) as release:
+        types, version = _semantic_types(release), _version(release)
+    return Source(_entities(meta, options.umls, types), types, version)
+
+
+def _semantic_types(release: Release) -> tuple[SemanticType, ...]:
+    if "MRSTY" not in release:
+        return ()
+    query = release.rows("MRSTY", "DISTINCT STY, TUI, STN")
+    return tuple(SemanticType(*row) for row in release.fetched(f"{query} ORDER BY TUI, STY, STN"))
+
+
+def _version(release: Release) -> str | None:
+    """The release: as release.dat says, or the last one that changed a vocabulary."""
+    notes = release.meta / "release.dat"
+    if notes.is_file():
+        named = re.search(r"umls\.release\.name=(\S+)", notes.read_text("utf-8", "replace"))
+        if named:
+            return named[1]
+    if "MRSAB" not in release:
+        return None
+    return next(release.fetched(release.rows("MRSAB", "max(IMETA)")))[0]
+
+
+def _entities(
+    meta: Path, recipe: UmlsRecipe, types: tuple[SemanticType, ...]
+) -> Iterator[Entity]:
+    with opened_release(meta) as release:
+        logger.info("%s: reading the names", meta)
+        facts = release.fetched(_sorted_facts(release, recipe, types))
+        for cui, group in groupby(facts, key=itemgetter(0)):
+            entity = _entity(cui, group)
+            if entity is not None:
+                yield entity
 
 
 def _entity(cui: str, facts: Iterator[Fact]) -> Entity | None:
     """The entity of the facts about a CUI, or None if they hold no name."""
-    texts: dict[int, list[str]] = defaultdict(list)
-    for _, kind, text in facts:
+    texts: tuple[list[str], ...] = ([], [], [], [], [])
+    vocabularies, xrefs = [], []
+    for _, kind, text, vocabulary, xref in facts:
         texts[kind].append(text)
-    names = list(dict.fromkeys(texts[PREFERRED_NAME] + texts[NAME]))
-    if not names:
+        if kind == NAME:
+            vocabularies.append(vocabulary)
+            xrefs.append(xref)
+    if not texts[NAME]:
         return None
-    definitions = texts[PREFERRED_DEFINITION] + texts[DEFINITION]
+    names = tuple(dict.fromkeys(texts[NAME]))
     return Entity(
         concept_id=cui,
         canonical_name=names[0],
-        aliases=tuple(names[1:]),
-        types=tuple(sorted(set(texts[TYPE]))),
-        definition=definitions[0] if definitions else None,
+        aliases=names[1:],
+        types=tuple(dict.fromkeys(texts[TYPE])),
+        definition=texts[DEFINITION][0] if texts[DEFINITION] else None,
+        parents=tuple(texts[PARENT]),
+        retired_ids=tuple(texts[RETIRED]),
+        xrefs=tuple(filter(None, dict.fromkeys(xrefs)))[:MOST_XREFS],
+        sources=tuple(sorted(set(filter(None, vocabularies)))),
     )
 
 
-def _facts(folder: Path, conso: Path) -> Iterator[Fact]:
-    yield from _names(conso)
-    types = _existing(folder, "MRSTY.RRF")
-    if types:
-        for row in _rows(types, STY_COLUMNS, required=("CUI", "STY")):
-            yield row["CUI"], TYPE, row["STY"]
-    definitions = _existing(folder, "MRDEF.RRF")
-    if definitions:
-        for row in _rows(definitions, DEF_COLUMNS, required=("CUI", "DEF")):
-            if row["SUPPRESS"] == "N":
-                preferred = row["SAB"] in PREFERRED_DEFINITION_SOURCES
-                yield row["CUI"], PREFERRED_DEFINITION if preferred else DEFINITION, row["DEF"]
+def _sorted_facts(release: Release, recipe: UmlsRecipe, types: tuple[SemanticType, ...]) -> str:
+    """SQL for the facts, in order of CUI and kind, and the best first within a kind."""
+    parts = [_names(release, recipe)]
+    if "MRSTY" in release:
+        parts.append(release.rows("MRSTY", f"CUI, {TYPE}, STY, NULL, NULL, 0, 0"))
+    if "MRDEF" in release:
+        parts.append(_definitions(release, recipe))
+    if "MRREL" in release or "MRHIER" in release:
+        parts.append(_parents(release, recipe))
+    if "MRCUI" in release:
+        columns = f"DISTINCT CUI2, {RETIRED}, CUI1, NULL, NULL, 0, 0"
+        parts.append(release.rows("MRCUI", columns, "REL = 'SY' AND CUI2 IS NOT NULL"))
+    facts = " UNION ALL ".join(f"({part})" for part in parts)
+    kept = "TRUE"
+    if recipe.types is not None:
+        if not types:
+            raise PelError(f"{release.meta}: holds no MRSTY.RRF; add it, or read all types")
+        where = among("TUI", recipe.type_codes(types))
+        wanted = release.rows("MRSTY", "DISTINCT CUI", where)
+        release.connection.execute(f"CREATE TABLE wanted AS {wanted}")
+        kept = "cui IN (SELECT CUI FROM wanted)"
+    return (
+        f"SELECT cui, kind, text, vocabulary, xref FROM ({facts}) "
+        "AS fact(cui, kind, text, vocabulary, xref, place, number) "
+        f"WHERE {kept} ORDER BY cui, kind, place, number, text"
+    )
 
 
-def _names(conso: Path) -> Iterator[Fact]:
-    last_skipped = None
-    for row in _rows(conso, CONSO_COLUMNS, required=("CUI", "STR")):
-        cui = row["CUI"]
-        if row["LAT"] == "ENG" and row["SUPPRESS"] == "N":
-            preferred = (row["ISPREF"], row["TS"], row["STT"]) == ("Y", "P", "PF")
-            yield cui, PREFERRED_NAME if preferred else NAME, row["STR"]
-        elif cui != last_skipped:
-            last_skipped = cui
-            yield cui, SKIPPED, ""
+def _names(release: Release, recipe: UmlsRecipe) -> str:
+    where = _kept(recipe)
+    if recipe.languages is not None:
+        where += f" AND {among('LAT', recipe.languages)}"
+    code = "coalesce(nullif(CODE, 'NOCODE'), SCUI)"
+    columns = (
+        f"CUI, STR, SAB, TTY, if(contains({code}, ':'), {code}, SAB || ':' || {code}) AS xref, "
+        "coalesce(ISPREF = 'Y' AND TS = 'P' AND STT = 'PF', FALSE) AS flagged"
+    )
+    # A table, since its row ids are the order of the file.
+    names = release.rows("MRCONSO", columns, where)
+    release.connection.execute(f"CREATE TABLE name AS {names}")
+    selected = f"SELECT CUI, {NAME}, STR, SAB, xref, %s, name.rowid FROM name"
+    if recipe.preferred_name == "flags" or "MRRANK" not in release:
+        return selected % "if(flagged, 0, 1)"
+    # In MRRANK the higher number goes first.
+    ranks = release.rows("MRRANK", "SAB, TTY, max(try_cast(RANK AS INTEGER)) AS rank")
+    return (
+        f"{selected % 'if(flagged, 0, 1) - 2 * coalesce(rank, 0)'} "
+        f"LEFT JOIN ({ranks} GROUP BY SAB, TTY) USING (SAB, TTY)"
+    )
 
 
-def _rows(path: Path, columns: list[str], required: tuple[str, str]) -> Iterator[dict[str, str]]:
-    """The rows of an RRF file as dictionaries; PelError for a row that is not whole."""
-    for number, line in numbered_lines(path):
-        values = line.split("|")
-        if len(values) != len(columns) + 1 or values[-1]:
-            raise PelError(
-                f"{path}, line {number}: expected {len(columns)} columns, each ended by a bar, "
-                f"found {line.count('|')} bars; fetch or unpack the file again"
-            )
-        row = dict(zip(columns, values))
-        for column in required:
-            if not row[column].strip():
-                raise PelError(f"{path}, line {number}: column {column} is empty; correct the row")
-        yield row
+def _definitions(release: Release, recipe: UmlsRecipe) -> str:
+    where = _kept(recipe)
+    if recipe.languages is not None and "MRSAB" in release:
+        others = release.rows("MRSAB", "RSAB", f"NOT {among('LAT', recipe.languages)}")
+        where += f" AND NOT {among('SAB', (sab for (sab,) in release.fetched(others)))}"
+    rows = release.rows("MRDEF", "CUI, DEF, SAB", where)
+    release.connection.execute(f"CREATE TABLE definition AS {rows}")
+    later = f"if({among('SAB', recipe.definition_sources)}, 0, 1)"
+    return f"SELECT CUI, {DEFINITION}, DEF, NULL, NULL, {later}, rowid FROM definition"
 
 
-def _existing(folder: Path, name: str) -> Path | None:
-    candidates = (folder / name, folder / f"{name}.gz")
-    return next((path for path in candidates if path.is_file()), None)
+def _parents(release: Release, recipe: UmlsRecipe) -> str:
+    if "MRREL" in release:
+        # REL is what the second concept is to the first.
+        where = f"REL = 'PAR' AND CUI1 <> CUI2 AND {_kept(recipe)}"
+        return release.rows("MRREL", f"DISTINCT CUI1, {PARENT}, CUI2, NULL, NULL, 0, 0", where)
+    where = _kept(recipe._replace(suppressed=True))  # MRHIER has no SUPPRESS
+    below = release.rows("MRHIER", "CUI, PAUI", f"PAUI IS NOT NULL AND {where}")
+    above = release.rows("MRCONSO", "AUI, CUI")
+    return (
+        f"SELECT DISTINCT below.CUI, {PARENT}, above.CUI, NULL, NULL, 0, 0 FROM ({below}) AS below "
+        f"JOIN ({above}) AS above ON above.AUI = below.PAUI WHERE above.CUI <> below.CUI"
+    )
+
+
+def _kept(recipe: UmlsRecipe) -> str:
+    """The condition of a row by its columns SUPPRESS and SAB."""
+    where = "TRUE" if recipe.suppressed else "SUPPRESS = 'N'"
+    if recipe.vocabularies is not None:
+        where += f" AND {among('SAB', recipe.vocabularies)}"
+    return where

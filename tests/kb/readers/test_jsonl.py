@@ -8,6 +8,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
+from spacy_pel.kb.readers import ReadOptions
 from spacy_pel.kb.readers.jsonl import read_jsonl
 
 FULL = {
@@ -17,6 +18,10 @@ FULL = {
     "types": ["Finding"],
     "definition": "High\u2028temperature.",
     "alt_ids": ["OMIM:1"],
+    "parents": ["C2"],
+    "retired_ids": ["C0"],
+    "xrefs": ["MSH:D1"],
+    "sources": ["MSH"],
     "tree_numbers": [7],
 }
 GOOD = json.dumps(FULL, ensure_ascii=False)
@@ -28,9 +33,18 @@ def test_reads_the_schema_and_ignores_the_rest(tmp_path: Path, name: str) -> Non
     opener = gzip.open if name.endswith(".gz") else open
     with opener(tmp_path / name, "wt", encoding="utf-8", newline="") as file:
         file.write(text)
-    assert list(read_jsonl(tmp_path / name)) == [
+    assert list(read_jsonl(tmp_path / name, ReadOptions()).entities) == [
         Entity(
-            "C1", "Fever", ("Pyrexia", "发烧"), ("Finding",), "High\u2028temperature.", ("OMIM:1",)
+            "C1",
+            "Fever",
+            ("Pyrexia", "发烧"),
+            ("Finding",),
+            "High\u2028temperature.",
+            ("OMIM:1",),
+            ("C2",),
+            ("C0",),
+            ("MSH:D1",),
+            ("MSH",),
         ),
         Entity("C2", "Rash"),
     ]
@@ -58,15 +72,15 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, fault: str) -> None:
     path = tmp_path / "kb.jsonl"
     path.write_text(f"{GOOD}\n{line}\n", encoding="utf-8")
     with pytest.raises(PelError, match=rf"kb\.jsonl, line 2: {fault}") as caught:
-        list(read_jsonl(path))
+        list(read_jsonl(path, ReadOptions()).entities)
     assert "\n" not in str(caught.value)
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "kb.jsonl"
     path.write_bytes(b'{"concept_id": "\xff"}\n')
-    with pytest.raises(PelError, match=r"kb\.jsonl: not UTF-8"):
-        list(read_jsonl(path))
+    with pytest.raises(PelError, match=r"kb\.jsonl, line 1: not UTF-8"):
+        list(read_jsonl(path, ReadOptions()).entities)
 
 
 @pytest.mark.parametrize("cut", [slice(0, -12), slice(4, None)])
@@ -74,4 +88,4 @@ def test_a_damaged_gzip_is_named(tmp_path: Path, cut: slice) -> None:
     path = tmp_path / "kb.jsonl.gz"
     path.write_bytes(gzip.compress(GOOD.encode())[cut])
     with pytest.raises(PelError, match=r"kb\.jsonl\.gz: damaged gzip"):
-        list(read_jsonl(path))
+        list(read_jsonl(path, ReadOptions()).entities)

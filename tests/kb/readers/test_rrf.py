@@ -1,40 +1,30 @@
 from __future__ import annotations
 
 import gzip
-import logging
-import sqlite3
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.readers import rrf
+from spacy_pel.kb.entity import SemanticType
+from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, rrf, rrf_files
+
+from .umls import conso, definition, hierarchy, relation, retired, sty, vocabulary, write
+
+KINDS = ["plain", "gz", "cut", "packed"]
 
 
-def conso(cui: str, name: str, *, lat="ENG", suppress="N", preferred=False) -> str:
-    ts, stt, ispref = ("P", "PF", "Y") if preferred else ("S", "VO", "N")
-    return f"{cui}|{lat}|{ts}|L1|{stt}|S1|{ispref}|A1||||MSH|MH|D1|{name}|0|{suppress}|256|"
+def read(folder: Path, **choices) -> list[Entity]:
+    options = ReadOptions(umls=UmlsRecipe(**choices))
+    return list(rrf.read_rrf(folder, options).entities)
 
 
-def sty(cui: str, name: str) -> str:
-    return f"{cui}|T047|B2.2.1.2.1|{name}|AT1|256|"
-
-
-def definition(cui: str, source: str, text: str, suppress="N") -> str:
-    return f"{cui}|A1|AT1||{source}|{text}|{suppress}|256|"
-
-
-def write(folder: Path, name: str, lines: list[str], gz: bool = False) -> None:
-    text = "".join(f"{line}\n" for line in lines).encode()
-    if gz:
-        (folder / f"{name}.gz").write_bytes(gzip.compress(text))
-    else:
-        (folder / name).write_bytes(text)
-
-
-@pytest.mark.parametrize("gz", [False, True])
-def test_follows_the_recipe(tmp_path: Path, caplog: pytest.LogCaptureFixture, gz: bool) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_types_and_definitions(tmp_path: Path, kind: str) -> None:
     names = [
         conso("C2", "Rash"),  # none preferred: the first English one
         conso("C1", "MS"),
@@ -42,8 +32,8 @@ def test_follows_the_recipe(tmp_path: Path, caplog: pytest.LogCaptureFixture, gz
         conso("C1", "Esclerosis", lat="SPA", preferred=True),
         conso("C1", "Multiple sclerosis", preferred=True),
         conso("C1", "Old name", suppress="O", preferred=True),
-        conso("C1", "Sclerosis, multiple", preferred=True),
-        conso("C2", "Exanthema"),
+        conso("C1", "Sclerosis, multiple", preferred=True, sab="MTH", code="NOCODE"),
+        conso("C2", "Exanthema", sab="GO", code="GO:1"),
         conso("C1", "MS"),
         conso("C4", "Withdrawn", suppress="E"),
     ]
@@ -56,40 +46,139 @@ def test_follows_the_recipe(tmp_path: Path, caplog: pytest.LogCaptureFixture, gz
         definition("C2", "CSP", "Second."),
         definition("C3", "MSH", "Of a CUI without an English name."),
     ]
-    write(tmp_path, "MRCONSO.RRF", names, gz)
-    write(tmp_path, "MRSTY.RRF", [sty("C1", "Finding"), sty("C1", "Disease or Syndrome")], gz)
-    write(tmp_path, "MRDEF.RRF", definitions, gz)
-    with caplog.at_level(logging.WARNING):
-        entities = list(rrf.read_rrf(tmp_path))
-    assert entities == [
+    write(tmp_path, "MRCONSO.RRF", names, kind)
+    write(tmp_path, "MRSTY.RRF", [sty("C1", "Finding"), sty("C1", "Disease or Syndrome")], kind)
+    write(tmp_path, "MRDEF.RRF", definitions, kind)
+    assert read(tmp_path) == [
         Entity(
             "C1",
             "Multiple sclerosis",
             ("Sclerosis, multiple", "MS"),
             ("Disease or Syndrome", "Finding"),
             "From a preferred source.",
+            xrefs=("MSH:D1", "MTH:S9"),
+            sources=("MSH", "MTH"),
         ),
-        Entity("C2", "Rash", ("Exanthema",), (), "First."),
+        Entity(
+            "C2",
+            "Rash",
+            ("Exanthema",),
+            (),
+            "First.",
+            xrefs=("MSH:D1", "GO:1"),
+            sources=("GO", "MSH"),
+        ),
     ]
-    assert "skipped 2 CUIs" in caplog.text
 
 
-def test_types_and_definitions_are_optional(tmp_path: Path) -> None:
-    write(tmp_path, "MRCONSO.RRF", [conso("C1", "A name\u2028with a separator\r inside")])
-    assert list(rrf.read_rrf(tmp_path)) == [Entity("C1", "A name\u2028with a separator\r inside")]
+def test_only_names_are_needed(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "A name\u2028with a \"separator' \\ inside")])
+    source = rrf.read_rrf(tmp_path, ReadOptions())
+    assert (source.types, source.version) == ((), None)
+    [entity] = source.entities
+    assert entity[:5] == ("C1", "A name\u2028with a \"separator' \\ inside", (), (), None)
+
+
+def test_windows_ends_of_line_and_a_byte_order_mark(tmp_path: Path) -> None:
+    text = f"\ufeff{conso('C1', 'Fever')}\r\n{conso('C2', 'Rash')}"
+    (tmp_path / "MRCONSO.RRF").write_bytes(text.encode())
+    assert [entity[:2] for entity in read(tmp_path)] == [("C1", "Fever"), ("C2", "Rash")]
+
+
+def test_parents_and_retired_ids(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever"), conso("C2", "Heat")])
+    write(
+        tmp_path,
+        "MRREL.RRF",
+        [
+            relation("C1", "PAR", "C9"),
+            relation("C1", "PAR", "C2"),
+            relation("C1", "PAR", "C9"),
+            relation("C1", "PAR", "C1"),  # of itself
+            relation("C1", "PAR", "C7", suppress="O"),
+            relation("C1", "RB", "C6"),
+            relation("C1", "CHD", "C5"),
+        ],
+    )
+    write(tmp_path, "MRHIER.RRF", [hierarchy("C2", "A1")])  # not needed beside MRREL
+    write(
+        tmp_path,
+        "MRCUI.RRF",
+        [retired("C8", "SY", "C2"), retired("C0", "SY", "C2"), retired("C3", "RB", "C2")]
+        + [retired("C4", "DEL", "")],
+    )
+    fever, heat = read(tmp_path)
+    assert (fever.parents, fever.retired_ids) == (("C2", "C9"), ())
+    assert (heat.parents, heat.retired_ids) == ((), ("C0", "C8"))
+
+
+def test_parents_by_the_hierarchies_of_atoms(tmp_path: Path) -> None:
+    names = [
+        conso("C1", "Fever", aui="A1"),
+        conso("C2", "Signo", aui="A2", lat="SPA"),
+        conso("C1", "Pyrexia", aui="A3"),
+    ]
+    write(tmp_path, "MRCONSO.RRF", names)
+    write(
+        tmp_path,
+        "MRHIER.RRF",
+        [hierarchy("C1", "A2"), hierarchy("C1", "A3"), hierarchy("C2", "")],
+    )
+    assert [entity.parents for entity in read(tmp_path)] == [("C2",)]
+
+
+def test_cross_references_are_bounded(tmp_path: Path) -> None:
+    rows = [conso("C1", "Fever", code=f"D{n % 100}") for n in range(300)]
+    write(tmp_path, "MRCONSO.RRF", rows)
+    [entity] = read(tmp_path)
+    assert entity.xrefs == tuple(f"MSH:D{n}" for n in range(rrf.MOST_XREFS))
+
+
+def test_types_of_the_release_and_its_version(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Flu")])
+    rows = [sty("C2", "Virus", "T005", "A1.1.4"), sty("C1", "Disease"), sty("C2", "Disease")]
+    write(tmp_path, "MRSTY.RRF", [*rows, sty("C2", "Odd", "T999", "")])
+    sabs = [vocabulary("MSH", "ENG", "2017AA"), vocabulary("GO", "ENG", "2016AB")]
+    write(tmp_path, "MRSAB.RRF", sabs)
+    source = rrf.read_rrf(tmp_path, ReadOptions())
+    assert source.types == (
+        SemanticType("Virus", "T005", "A1.1.4"),
+        SemanticType("Disease", "T047", "B2.2.1.2.1"),
+        SemanticType("Odd", "T999", None),
+    )
+    assert source.version == "2017AA"
+    (tmp_path / "release.dat").write_text("umls.release.name=2017AB\numls.release.date=20171106\n")
+    assert rrf.read_rrf(tmp_path, ReadOptions()).version == "2017AB"
 
 
 def test_missing_names(tmp_path: Path) -> None:
     write(tmp_path, "MRSTY.RRF", [sty("C1", "Finding")])
     with pytest.raises(PelError, match=r"holds no MRCONSO\.RRF"):
-        list(rrf.read_rrf(tmp_path))
+        read(tmp_path)
+
+
+def test_a_missing_part(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever")], "cut")
+    (tmp_path / "MRCONSO.RRF.ab.gz").rename(tmp_path / "MRCONSO.RRF.ac.gz")
+    with pytest.raises(PelError, match=r"MRCONSO\.RRF\.ab\.gz: this part is missing"):
+        read(tmp_path)
 
 
 GOOD = {
     "MRCONSO.RRF": conso("C1", "Fever"),
     "MRSTY.RRF": sty("C1", "Finding"),
     "MRDEF.RRF": definition("C1", "MSH", "Hot."),
+    "MRREL.RRF": relation("C1", "PAR", "C2"),
+    "MRCUI.RRF": retired("C0", "SY", "C1"),
+    "MRSAB.RRF": vocabulary("MSH", "ENG"),
 }
+
+
+def write_damaged(folder: Path, name: str, row: bytes) -> None:
+    """A good release, but for the second row of a file."""
+    for file, good in GOOD.items():
+        rows = [good.encode(), row if file == name else good.encode(), good.encode()]
+        (folder / file).write_bytes(b"".join(line + b"\n" for line in rows))
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -99,40 +188,103 @@ GOOD = {
         lambda row: row.split("|", 1)[1],  # a missing column
         lambda row: row[:-1],  # cut off before the last bar
         lambda row: row + "256",  # one value too many
-        lambda row: row[:7],
-        lambda row: "",
+        lambda row: row + "256|",
+        lambda row: row[:4],
     ],
 )
 def test_a_row_that_is_not_whole_is_named(tmp_path: Path, name: str, damage) -> None:
-    for file, row in GOOD.items():
-        write(tmp_path, file, [row, damage(row) if file == name else row])
+    write_damaged(tmp_path, name, damage(GOOD[name]).encode())
     with pytest.raises(PelError, match=rf"{name}, line 2: expected \d+ columns") as caught:
-        list(rrf.read_rrf(tmp_path))
+        read(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "name, row, column",
+    "name, row, fault",
     [
-        ("MRCONSO.RRF", conso("", "Fever"), "CUI"),
-        ("MRCONSO.RRF", conso("C1", ""), "STR"),
-        ("MRSTY.RRF", sty("C1", ""), "STY"),
-        ("MRDEF.RRF", definition("C1", "MSH", " "), "DEF"),
+        ("MRCONSO.RRF", conso("", "Fever"), "column CUI is empty"),
+        ("MRCONSO.RRF", conso("C1", "", lat="SPA"), "column STR is empty"),
+        ("MRSTY.RRF", sty("C1", ""), "column STY is empty"),
+        ("MRDEF.RRF", definition("C1", "MSH", " "), "column DEF is empty"),
+        ("MRREL.RRF", relation("C1", "PAR", ""), "column CUI2 is empty"),
+        ("MRCONSO.RRF", conso("C1", "Fe\0ver"), "a NUL byte"),
+        ("MRCONSO.RRF", conso("C1", "Fe\rver"), "a carriage return"),
+        ("MRDEF.RRF", definition("C1", "MSH", "x" * rrf_files.LONGEST_ROW), "longer than"),
+        ("MRDEF.RRF", definition("C1", "MSH", "é").encode("latin-1"), "not UTF-8"),
     ],
 )
-def test_an_empty_column_is_named(tmp_path: Path, name: str, row: str, column: str) -> None:
-    for file, good in GOOD.items():
-        write(tmp_path, file, [row if file == name else good])
-    with pytest.raises(PelError, match=rf"{name}, line 1: column {column} is empty"):
-        list(rrf.read_rrf(tmp_path))
+def test_a_bad_value_is_named(tmp_path: Path, name: str, row: str | bytes, fault: str) -> None:
+    write_damaged(tmp_path, name, row if isinstance(row, bytes) else row.encode())
+    with pytest.raises(PelError, match=rf"{name}, line 2: {fault}"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("end", [-12, 12])
+def test_a_damaged_gzip_is_named(tmp_path: Path, end: int) -> None:
+    packed = gzip.compress(f"{GOOD['MRCONSO.RRF']}\n".encode())
+    (tmp_path / "MRCONSO.RRF.gz").write_bytes(packed[:end])
+    with pytest.raises(PelError, match=r"MRCONSO\.RRF\.gz: damaged gzip after line \d"):
+        read(tmp_path)
 
 
 def test_no_room_to_sort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, "MRCONSO.RRF", [GOOD["MRCONSO.RRF"]])
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "x" * 900_000) for _ in range(25)])
+    monkeypatch.setitem(rrf_files.SETTINGS, "memory_limit", "10MB")
+    monkeypatch.setitem(rrf_files.SETTINGS, "max_temp_directory_size", "0KB")
+    with pytest.raises(PelError, match="cannot be sorted in .*TMPDIR"):
+        read(tmp_path)
 
-    def full(*arguments: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(rrf.sqlite3, "connect", full)
-    with pytest.raises(PelError, match="disk is full.*TMPDIR"):
-        list(rrf.read_rrf(tmp_path))
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    meta, temporary = tmp_path / "META", tmp_path / "tmp"
+    meta.mkdir()
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    write(meta, "MRCONSO.RRF", [conso("C1", "Fever"), conso("C2", "Rash")], "cut")
+    entities = rrf.read_rrf(meta, ReadOptions()).entities
+    assert next(entities).concept_id == "C1"
+    assert any(temporary.iterdir())
+    entities.close()
+    assert not any(temporary.iterdir())
+
+
+ATOMS = st.lists(
+    st.tuples(
+        st.sampled_from(["C1", "C10", "C2", "C3"]),
+        st.text(st.characters(exclude_characters="|\n\r\0", exclude_categories=["Cs"]), max_size=5),
+        st.sampled_from(["ENG", "SPA"]),
+        st.sampled_from(["N", "O"]),
+        st.booleans(),
+        st.sampled_from(["MSH", "GO"]),
+        st.sampled_from(["D1", "D2", "GO:3"]),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(ATOMS)
+def test_names_as_a_plain_loop_gives_them(atoms) -> None:
+    atoms = [(cui, f"n{name}", *rest) for cui, name, *rest in atoms]
+    expected: dict[str, tuple[list, list, list, set]] = {}
+    for cui, name, lat, suppress, preferred, sab, code in atoms:
+        if lat == "ENG" and suppress == "N":
+            flagged, others, xrefs, sources = expected.setdefault(cui, ([], [], [], set()))
+            (flagged if preferred else others).append(name)
+            xref = code if ":" in code else f"{sab}:{code}"
+            xrefs.append((not preferred, xref))
+            sources.add(sab)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [
+            conso(cui, name, lat=lat, suppress=suppress, preferred=preferred, sab=sab, code=code)
+            for cui, name, lat, suppress, preferred, sab, code in atoms
+        ]
+        write(Path(folder), "MRCONSO.RRF", rows)
+        found = {entity.concept_id: entity for entity in read(Path(folder))}
+    assert list(found) == sorted(expected)
+    for cui, (flagged, others, xrefs, sources) in expected.items():
+        assert found[cui].names == tuple(dict.fromkeys(flagged + others))
+        in_order = [xref for _, xref in sorted(xrefs, key=lambda pair: pair[0])]
+        assert found[cui].xrefs == tuple(dict.fromkeys(in_order))
+        assert found[cui].sources == tuple(sorted(sources))

@@ -4,7 +4,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.staging import cleaned
+from spacy_pel.kb.cleaning import cleaned
 
 
 def test_text_is_made_printable_and_distinct() -> None:

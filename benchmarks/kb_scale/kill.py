@@ -1,0 +1,179 @@
+"""Writers killed at random moments, and flipped bytes: is the KB whole, and is damage found?
+
+    python benchmarks/kb_scale/kill.py SCRATCH [--entities 20000] [--moments 50] [--flips 1000]
+
+Each of build, embed, update and compact runs over a KB in a process of its own, which is killed
+(SIGKILL) after a random time; then the KB must be, by its manifest and by ``kb verify``, the old
+one or the new one. Of a whole KB single bits are flipped, one at a time, in a file drawn at random,
+and ``kb verify`` must find each. SCRATCH may be deleted afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from changes import RandomRows
+
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
+from spacy_pel.kb.changes import update_entities
+from spacy_pel.kb.compaction import compact
+from spacy_pel.kb.manifest import MANIFEST
+from spacy_pel.kb.verify import verify
+
+ROWS = RandomRows(64, "random", "entity")
+
+
+def entities(n: int, name: str) -> Iterator[Entity]:
+    for number in range(n):
+        yield Entity(f"C{number:07}", f"{name} {number}", (f"alias {number}",), ("Type",))
+
+
+def build(folder: Path, n: int) -> None:
+    build_kb(entities(n, "rebuilt"), folder)
+
+
+def embed(folder: Path, n: int) -> None:
+    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for start in range(0, n, 1000):
+            vectors, places = ROWS.rows(kb.entities(range(start, min(start + 1000, n))))
+            yield -vectors, places + start
+
+    with KnowledgeBase.open(folder) as kb:
+        settings = {"dim": ROWS.dim, "fingerprint": "another", "row_kind": "entity"}
+        write_vectors(folder, batches(), index="approximate", dtype="int8", **settings)
+
+
+def update(folder: Path, n: int) -> None:
+    update_entities(folder, entities(n // 4, "updated"), ROWS)
+
+
+WRITERS: dict[str, Callable[[Path, int], object]] = {
+    "build": build,
+    "embed": embed,
+    "update": update,
+    "compact": lambda folder, n: compact(folder),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scratch", type=Path)
+    parser.add_argument("--entities", type=int, default=20_000)
+    parser.add_argument("--moments", type=int, default=50)
+    parser.add_argument("--flips", type=int, default=1000)
+    parser.add_argument("--writer", help="for the processes that this one starts")
+    arguments = parser.parse_args()
+    if arguments.writer:
+        print("started", flush=True)
+        WRITERS[arguments.writer](arguments.scratch, arguments.entities)
+        return
+    chance = random.Random(0)
+    folders = written_kbs(arguments.scratch, arguments.entities)
+    print("| writer | seconds | killed | old KB | new KB | neither | faults by verify |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for writer in WRITERS:
+        old = folders["changed" if writer == "compact" else "embedded"]
+        kill_often(writer, old, arguments, chance)
+    print("\n| file | flips | found |\n|---|---:|---:|")
+    flip_often(folders["changed"], arguments.flips, chance)
+
+
+def written_kbs(scratch: Path, n: int) -> dict[str, Path]:
+    """A KB with vectors, and one that was changed, too."""
+    folders = {name: scratch / name for name in ("embedded", "changed")}
+    shutil.rmtree(scratch, ignore_errors=True)
+    for folder in folders.values():
+        with build_kb(entities(n, "name"), folder) as kb:
+            rows = ROWS.rows(list(kb))
+        settings = {"dim": ROWS.dim, "fingerprint": "random", "row_kind": "entity"}
+        write_vectors(folder, [rows], index="approximate", **settings).close()
+    update_entities(folders["changed"], entities(n // 8, "changed"), ROWS)
+    return folders
+
+
+def kill_often(
+    writer: str, old: Path, arguments: argparse.Namespace, chance: random.Random
+) -> None:
+    """Prints a line of the table of kills."""
+    folder = linked_copy(old)
+    seconds = run_and_kill(writer, folder, arguments.entities, None)
+    states = {(old / MANIFEST).read_bytes(): "old", (folder / MANIFEST).read_bytes(): "new"}
+    assert len(states) == 2 and verify(folder) == []
+    counts: Counter[str] = Counter()
+    for _ in range(arguments.moments):
+        folder = linked_copy(old)
+        run_and_kill(writer, folder, arguments.entities, chance.uniform(0, seconds))
+        counts[states.get((folder / MANIFEST).read_bytes(), "neither")] += 1
+        counts["faults"] += len(verify(folder))
+        with KnowledgeBase.open(folder) as kb:
+            assert len(kb) == len(list(kb)) == arguments.entities
+    print(
+        f"| {writer} | {seconds:.2f} | {arguments.moments} | {counts['old']} | {counts['new']} | "
+        f"{counts['neither']} | {counts['faults']} |",
+        flush=True,
+    )
+
+
+def linked_copy(folder: Path) -> Path:
+    """A folder beside it with links to its files, which writers replace and never change."""
+    copy = folder.with_name("work")
+    shutil.rmtree(copy, ignore_errors=True)
+    return shutil.copytree(folder, copy, copy_function=os.link)
+
+
+def run_and_kill(writer: str, folder: Path, n: int, after: float | None) -> float:
+    """Runs a writer, and kills it after these seconds, None for never; how long it ran."""
+    command = [sys.executable, __file__, str(folder), "--writer", writer, "--entities", str(n)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()  # what follows is the writer's own
+        start = time.perf_counter()
+        if after is not None:
+            time.sleep(after)
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        seconds = time.perf_counter() - start
+    if after is None and process.returncode:
+        sys.exit(f"{writer}: failed")
+    return seconds
+
+
+def flip_often(folder: Path, flips: int, chance: random.Random) -> None:
+    """Prints the table of flipped bits, by kind of file."""
+    tried: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    paths = sorted(folder.iterdir())
+    for _ in range(flips):
+        path = chance.choice(paths)
+        kind = path.name.partition("-")[0]
+        place, bit = chance.randrange(path.stat().st_size), chance.randrange(8)
+        flip(path, place, bit)
+        tried[kind] += 1
+        found[kind] += bool(verify(folder))
+        flip(path, place, bit)
+    assert verify(folder) == []
+    for kind in sorted(tried):
+        print(f"| {kind} | {tried[kind]} | {found[kind]} |")
+    print(f"| all | {flips} | {sum(found.values())} |")
+
+
+def flip(path: Path, place: int, bit: int) -> None:
+    with open(path, "r+b") as file:
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""All figures of the KB at UMLS scale, written into the tables of README.md beside this file.
+
+    python benchmarks/kb_scale/run.py SCRATCH DATA [--peer-python PYTHON] [--cuis 3000000] [--only ...]
+
+SCRATCH needs 25 GB for 3 million CUIs, and may be deleted afterwards. DATA is the folder that
+``project/project.yml`` calls ``data``. PYTHON is one that has scispacy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PEL = ("-m", "spacy", "pel")
+
+
+def python(*arguments: object) -> str:
+    """What Python prints with these arguments; ends this program if it fails."""
+    command = [sys.executable, *map(str, arguments)]
+    print("+", *command[1:], flush=True)
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if run.returncode:
+        sys.exit(f"failed: {' '.join(command)}")
+    print(run.stdout, flush=True)
+    return run.stdout.strip()
+
+
+def release(arguments: argparse.Namespace, cuis: int) -> Path:
+    """The META folder of a synthetic release, written if it is not there."""
+    meta = arguments.scratch / f"release-{cuis}"
+    if not meta.exists():
+        python(HERE / "generate.py", meta, "--cuis", cuis)
+    return meta
+
+
+def built(arguments: argparse.Namespace, source: Path, name: str) -> Path:
+    """The KB folder of a source, built if it is not there."""
+    folder = arguments.scratch / name
+    if not folder.exists():
+        python(*PEL, "kb", "build", source, folder)
+    return folder
+
+
+def build(arguments: argparse.Namespace) -> str:
+    return python(HERE / "build.py", release(arguments, arguments.cuis))
+
+
+def vectors(arguments: argparse.Namespace, dim: int, kinds: str) -> str:
+    folder = arguments.scratch / "vectors"
+    rows = arguments.cuis
+    return python(HERE / "vectors.py", folder, "--rows", rows, "--dim", dim, "--kinds", kinds)
+
+
+def opening(arguments: argparse.Namespace) -> str:
+    mesh = built(arguments, arguments.data / "kb" / "mesh.jsonl.gz", "mesh")
+    third = built(arguments, release(arguments, arguments.cuis // 3), "third")
+    peer = ("--peer-python", arguments.peer_python) if arguments.peer_python else ()
+    return python(HERE / "opening.py", mesh, third, *peer)
+
+
+def changes(arguments: argparse.Namespace) -> str:
+    folder = built(arguments, release(arguments, arguments.cuis), "full")
+    written = python(HERE / "random_vectors.py", folder)
+    return f"{written}\n\n{python(HERE / 'changes.py', folder)}"
+
+
+def kill(arguments: argparse.Namespace) -> str:
+    return python(HERE / "kill.py", arguments.scratch / "kill")
+
+
+def ontologies(arguments: argparse.Namespace) -> str:
+    return python(HERE / "ontologies.py", arguments.data)
+
+
+TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
+    "build": build,
+    "vectors-384": lambda arguments: vectors(arguments, 384, "exact-float16,SQ8,SQ4,RaBitQ"),
+    "vectors-768": lambda arguments: vectors(arguments, 768, "SQ4"),
+    "opening": opening,
+    "changes": changes,
+    "kill": kill,
+    "ontologies": ontologies,
+}
+
+
+def fill(name: str, table: str) -> None:
+    """Puts a table between its marks in the README."""
+    path = HERE / "README.md"
+    mark = re.compile(f"(<!-- {name} -->\n).*?(<!-- /{name} -->)", flags=re.DOTALL)
+    text = path.read_text(encoding="utf8")
+    path.write_text(mark.sub(lambda m: f"{m[1]}{table}\n{m[2]}", text), encoding="utf8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scratch", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--peer-python")
+    parser.add_argument("--cuis", type=int, default=3_000_000)
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES))
+    arguments = parser.parse_args()
+    arguments.scratch.mkdir(parents=True, exist_ok=True)
+    for name in arguments.only:
+        fill(name, TABLES[name](arguments))
+
+
+if __name__ == "__main__":
+    main()

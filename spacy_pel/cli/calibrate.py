@@ -1,0 +1,136 @@
+"""``pel calibrate``: when a mention is NIL, and how probable it is that a link is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import numpy as np
+import typer
+from spacy.language import Language
+from spacy.training import Example
+
+from ..errors import PelError
+from ..evaluation.calibration import expected_calibration_error, platt_fit
+from ..evaluation.nil import best_nil_threshold, nil_summary
+from ..training.corpus import gold_ids, gold_mentions
+from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
+from .files import whole_file
+from .gold import gold_examples, link_examples
+from .pipelines import linker_of, load_pipeline
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+
+
+@command(pel, "calibrate")
+def calibrate_cli(
+    pipeline: Pipeline,
+    corpus: Annotated[list[Path], typer.Argument(help="PubTator files, plain or .gz")],
+    kb: OtherKB = None,
+    limit: Annotated[int, typer.Option(min=0, help="Documents taken of each file; 0: all")] = 0,
+    spans_key: SpansKey = None,
+    component: Component = "proxy_linker",
+) -> None:
+    """Tune NIL and probabilities on dev.
+
+    Changes the pipeline in its folder, and nothing of its vectors or candidates.
+
+    A mention is NIL if its best score is below a threshold: the one with the best F1 of the NIL
+    class on the gold mentions of the corpus, where those that are NIL or whose ids the KB lacks
+    are NIL. The probability that the best candidate is right is a sigmoid of its score, fitted to
+    the same mentions (Platt scaling). Take a corpus that was not trained on. Figures printed are
+    of this corpus: for those of another one, evaluate there.
+
+    \b
+    Example:
+      python -m spacy pel calibrate training/model-best dev.pubtator.gz
+    """
+    from tqdm import tqdm
+
+    settings = Path(pipeline) / component / "cfg"
+    if not settings.is_file():
+        raise PelError(
+            f'{pipeline}: no folder of a pipeline with a "{component}"; give one that may be '
+            "changed, such as training/model-best"
+        )
+    nlp = load_pipeline(pipeline)
+    linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+    with tqdm(desc="Linking", unit=" documents") as bar:
+        figures = calibrate(nlp, corpus, component=component, limit=limit, progress=bar.update)
+    with whole_file(settings) as file:
+        json.dump(linker.cfg, file)
+    if linker.nil_threshold is None:
+        msg.warn("No mention is NIL: nothing to tune a threshold on, and none is set")
+    else:
+        typer.echo(f"NIL below a score of {linker.nil_threshold:.4f}")
+    typer.echo(nil_summary(figures["nil"]))
+    before, after = figures["expected_calibration_error"].values()
+    typer.echo(f"Expected calibration error: {100 * before:.1f} before, {100 * after:.1f} after")
+    msg.good(f"Calibrated {pipeline} on {figures['mentions']:,} mentions")
+
+
+def calibrate(
+    nlp: Language,
+    corpus: Sequence[Path],
+    *,
+    component: str = "proxy_linker",
+    limit: int = 0,
+    progress: Optional[Callable[[], object]] = None,
+) -> dict[str, Any]:
+    """Set the linker's NIL threshold and calibration by the gold mentions of PubTator files.
+
+    Without a mention that is NIL, the threshold is None. limit: documents taken of each file; 0
+    takes all. progress: called after each document.
+    Gives ``mentions``; ``nil``, see ``evaluation.nil``; and ``expected_calibration_error``,
+    {"before": x, "after": x}, before being that of the score itself, cut to 0 to 1.
+    Raises PelError if there is no linker or mention, all mentions are NIL, none of the gold ids is
+    in the KB, best candidates are all right or all wrong, or the KB has no vectors of its encoder.
+    """
+    # Imported here: torch takes seconds, and spaCy imports this module for all of its commands.
+    from ..linking import Calibration
+    from ..pipeline.scorer import nil_scores, scored_mentions
+
+    linker = linker_of(nlp, component)
+    examples = gold_examples(nlp, linker, corpus, limit)
+    _check_golds(examples, linker, corpus)
+    link_examples(linker, examples, progress)
+    mentions = list(scored_mentions(examples, linker.kb, linker.spans_key))
+    threshold = best_nil_threshold([m.score for m in mentions], [not m.golds for m in mentions])
+    decided = threshold is not None
+    mentions = [m._replace(said_nil=decided and m.score < threshold) for m in mentions]
+    with_candidates = [mention for mention in mentions if mention.candidates]
+    scores = np.array([mention.score for mention in with_candidates])
+    right = np.array([mention.right for mention in with_candidates], dtype=bool)
+    if right.all() or not right.any():
+        raise PelError(
+            f"of {len(right)} best candidates {right.sum()} are right, which says nothing of "
+            "probabilities; give a larger corpus, or a pipeline that is better trained"
+        )
+    linker.nil_threshold = threshold
+    linker.calibration = Calibration(*platt_fit(scores, right))
+    return {
+        "mentions": len(mentions),
+        "nil": nil_scores(mentions, decided=decided),
+        "expected_calibration_error": {
+            "before": expected_calibration_error(np.clip(scores, 0, 1), right),
+            "after": expected_calibration_error(linker.calibration.probabilities(scores), right),
+        },
+    }
+
+
+def _check_golds(examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[Path]) -> None:
+    """Raises PelError if there is no mention whose entity is in the KB."""
+    spans = [span for e in examples for span in gold_mentions(e.reference, linker.spans_key)]
+    ids = {id for span in spans for id in gold_ids(span)}
+    files = ", ".join(map(str, corpus))
+    if not ids:
+        raise PelError(f"{files}: all mentions are NIL; give a corpus with entities as well")
+    if not any(id in linker.kb for id in ids):
+        raise PelError(
+            f"{files}: none of the {len(ids):,} gold ids, such as {min(ids)}, is in "
+            f"{linker.kb.path}; give a corpus and a KB that use the same identifiers"
+        )
+

@@ -1,0 +1,51 @@
+"""Gold mentions of PubTator files, linked: what is evaluated, and calibrated on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Optional
+
+from spacy.language import Language
+from spacy.training import Example
+
+from ..errors import PelError
+from ..training.corpus import PubTatorCorpus, gold_mentions
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+
+# The depth of the metrics: recall@64.
+CANDIDATES = 64
+
+
+def gold_examples(
+    nlp: Language, linker: ProxyLinker, corpus: Sequence[Path], limit: int = 0
+) -> list[Example]:
+    """The documents of PubTator files, with their mentions where the linker is set to have them.
+
+    limit: documents taken of each file; 0 takes all. Raises PelError if there is no mention, or the
+    KB has no vectors of the linker's encoder.
+    """
+    linker.finish_training()
+    linker.index  # refuses a KB that does not fit before the corpus is read
+    examples = list(PubTatorCorpus(corpus, limit=limit, spans_key=linker.spans_key)(nlp))
+    if not any(gold_mentions(example.reference, linker.spans_key) for example in examples):
+        raise PelError(f"{', '.join(map(str, corpus))}: no mentions; give a corpus that has some")
+    return examples
+
+
+def link_examples(
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    progress: Optional[Callable[[], object]] = None,
+) -> None:
+    """Link the mentions, each to 64 candidates or more. progress: called after each document."""
+    kept = linker.candidates
+    linker.candidates = max(kept, CANDIDATES)
+    try:
+        for _ in linker.pipe(example.predicted for example in examples):
+            if progress:
+                progress()
+    finally:
+        linker.candidates = kept

@@ -1,0 +1,96 @@
+"""Where the rows of entities come from: an encoder, or a KB that has them already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import PelError
+from ..kb.entity import Entity
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.write_vectors import opened_rows
+from ..proxies import entity_rows, proxy_texts
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+    from ..retriever import Retriever
+
+
+class EncodedRows:
+    """Rows that a retriever encodes: a ``RowEncoder`` of the KB's changes (``kb.row_encoder``)."""
+
+    def __init__(self, retriever: Retriever, row_kind: str) -> None:
+        self.retriever = retriever
+        self.row_kind = row_kind
+        self.dim = retriever.width
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return self.retriever.fingerprint()
+
+    def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors, float32 [n, dim], and the place of each one's entity among them, int64 [n]."""
+        return entity_rows(entities, self.row_kind, self.retriever.entity_vectors)
+
+
+class LinkerRows(EncodedRows):
+    """The rows of a pipeline's linker. Raises PelError if it has no weights."""
+
+    def __init__(self, linker: ProxyLinker) -> None:
+        super().__init__(linker.retriever, linker.cfg["row_kind"])
+
+
+class StoredRows:
+    """Rows that ``embed_kb`` wrote, for entities whose texts are the same still."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.kb = kb
+
+    def check(self, encoder: EncodedRows) -> None:
+        """Raises PelError if the encoder would not have made these rows."""
+        kb = self.kb
+        if not kb.has_vectors:
+            raise PelError(f"{kb.path}: has no vectors that could be re-used; embed without it")
+        if (kb.fingerprint, kb.row_kind) != (encoder.fingerprint, encoder.row_kind):
+            raise PelError(
+                f"{kb.path}: its vectors are those of another encoder or row kind, and cannot be "
+                "re-used; give the pipeline that made them, or embed without it"
+            )
+
+    def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that are there, as ``EncodedRows.rows`` gives those of all entities."""
+        places, numbers, counts = self._unchanged(entities)
+        vectors, owners = [np.empty((0, self.kb.dim), dtype=np.float32)], [places[:0]]
+        for segment in self.kb.segments:
+            inside = (numbers >= segment.first) & (numbers < segment.first + segment.count)
+            if segment.entry["vectors"] is None or not inside.any():
+                continue
+            matrix, row_entities = opened_rows(segment.folder, segment.entry["vectors"])
+            starts, ends = _bounds(row_entities, numbers[inside] - segment.first)
+            whole = ends - starts == counts[inside]  # an entity may lack its rows
+            rows = [np.arange(*bounds) for bounds in zip(starts[whole], ends[whole])]
+            vectors.append(matrix.take(np.concatenate([places[:0], *rows])))
+            owners.append(np.repeat(places[inside][whole], counts[inside][whole]))
+        return np.concatenate(vectors), np.concatenate(owners)
+
+    def _unchanged(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the entities that have the same texts here: their places among those given, their
+        numbers here, and how many rows each has to have. int64 [n] each."""
+        numbers = [self.kb.number(entity.concept_id) for entity in entities]
+        present = [place for place, number in enumerate(numbers) if number is not None]
+        found = []
+        for place, old in zip(present, self.kb.entities([numbers[place] for place in present])):
+            texts = proxy_texts(entities[place], self.kb.row_kind)
+            if proxy_texts(old, self.kb.row_kind) == texts:
+                found.append((place, numbers[place], len(texts)))
+        places, numbers, counts = np.array(found, dtype=np.int64).reshape(-1, 3).T
+        return places, numbers, counts
+
+
+def _bounds(row_entities: np.ndarray, entities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first row of each entity, and the one behind its last, where rows ascend by entity."""
+    wanted = entities.astype(row_entities.dtype)  # numpy would convert all rows instead
+    return np.searchsorted(row_entities, wanted), np.searchsorted(row_entities, wanted, "right")

@@ -1,0 +1,32 @@
+"""A built knowledge base as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..entity import Entity
+from ..knowledge_base import KnowledgeBase
+from ..manifest import MANIFEST
+from .source import ReadOptions, Source
+
+
+def is_kb_folder(path: Path) -> bool:
+    """Whether a folder holds a knowledge base, of any schema version."""
+    return (path / MANIFEST).is_file()
+
+
+def read_folder(path: Path, options: ReadOptions) -> Source:
+    """The entities of a KB folder in order of concept id, without their vectors.
+
+    The version says what the KB was built from.
+    Raises PelError, with the remedy, if there is no KB or it is not whole.
+    """
+    kb = KnowledgeBase.open(path)
+    built_from = ", ".join(kb.manifest["sources"])
+    return Source(_entities(kb), tuple(kb.semantic_types), built_from or None)
+
+
+def _entities(kb: KnowledgeBase) -> Iterator[Entity]:
+    with kb:
+        yield from kb

@@ -1,0 +1,126 @@
+"""MeSH ASCII: descriptors (d20xx.bin) and supplementary concepts (c20xx.bin), plain or gzipped."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...errors import PelError
+from ..entity import Entity
+from .lines import numbered_lines
+from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
+from .source import ReadOptions, Source
+
+_FILES = re.compile(r"(?:.*_)?[cd]\d{4}\.bin(?:\.gz)?")
+# Elements whose value begins with a name, and goes on behind a bar with what is known of it.
+_TERMS = ("ENTRY", "PRINT ENTRY", "SY")
+
+Record = defaultdict[str, list[str]]  # the values of each element
+
+
+def read_mesh_ascii(path: Path, options: ReadOptions) -> Source:
+    """The records of a MeSH ASCII file, or of the d* and c* files of a folder.
+
+    Names are MH or NM, then ENTRY, PRINT ENTRY and SY; MS or NO is the definition. Tree numbers are
+    those of MN and of an mtrees file of the same year beside it; their top branches are the types,
+    and the descriptors one step above are the parents. A supplementary record (NM) takes the
+    descriptors it is mapped to (HM) as parents, and their types, where their file is read along
+    with it. Files are read twice, as descriptors refer to later ones; only the tree and the
+    headings stay in memory.
+    Reading raises PelError, with file and line, for a line that is no element and for a record
+    without id or name.
+    """
+    files = mesh_ascii_files(path) if path.is_dir() else [path]
+    if not files:
+        raise PelError(f"{path}: holds no d20xx.bin or c20xx.bin; give a folder with MeSH's ASCII")
+    return Source(_entities(files), BRANCH_TYPES, mesh_year(files[0]))
+
+
+def mesh_ascii_files(folder: Path) -> list[Path]:
+    """The descriptor files of a folder, then the supplementary ones."""
+    files = [path for path in folder.iterdir() if _FILES.fullmatch(path.name)]
+    return sorted(files, key=lambda path: (path.name.rpartition("_")[2][0] != "d", path.name))
+
+
+def _entities(files: list[Path]) -> Iterator[Entity]:
+    numbers: dict[str, list[str]] = defaultdict(list)  # by heading
+    for path in files:
+        for number, heading in _mtrees(path):
+            numbers[heading].append(number)
+    descriptors: dict[str, str] = {}  # by heading
+    for path in files:
+        for record in _records(path):
+            if record["MH"]:
+                heading = record["MH"][0]
+                descriptors[heading] = record["UI"][0]
+                numbers[heading] = list(dict.fromkeys(record["MN"] + numbers[heading]))
+    tree = MeshTree(
+        (number, descriptors[heading])
+        for heading in descriptors
+        for number in numbers[heading]
+    )
+    for path in files:
+        for record in _records(path):
+            yield _entity(record, tree, descriptors, numbers)
+
+
+def _entity(
+    record: Record, tree: MeshTree, descriptors: dict[str, str], numbers: dict[str, list[str]]
+) -> Entity:
+    name, id = (record["MH"] or record["NM"])[0], record["UI"][0]
+    headings = (heading.lstrip("*").partition("/")[0] for heading in record["HM"])
+    mapped = [descriptors[heading] for heading in headings if heading in descriptors]
+    above = tree.parents(numbers.get(name, ())) if record["MH"] else ()
+    return Entity(
+        concept_id=id,
+        canonical_name=name,
+        aliases=tuple(value.partition("|")[0] for term in _TERMS for value in record[term]),
+        types=tree.types([id, *mapped]),
+        definition=next(iter(record["MS"] + record["NO"]), None),
+        parents=tuple(dict.fromkeys((*above, *mapped))),
+        sources=(VOCABULARY,),
+    )
+
+
+def _records(path: Path) -> Iterator[Record]:
+    """The records of a file, each whole: with an id and the name of a descriptor or supplement."""
+    record: Record | None = None
+    start = 0
+    for number, line in numbered_lines(path):
+        if line.strip() == "*NEWRECORD":
+            if record is not None:
+                yield _whole(record, path, start)
+            record, start = defaultdict(list), number
+        elif line.strip():
+            element, equals, value = line.partition(" =")
+            if record is None or not equals:
+                raise PelError(
+                    f"{path}, line {number}: expected *NEWRECORD or ELEMENT = VALUE, found "
+                    f"{line[:40]!r}; give a MeSH ASCII file"
+                )
+            if value.strip():
+                record[element.strip()].append(value.strip())
+    if record is not None:
+        yield _whole(record, path, start)
+
+
+def _whole(record: Record, path: Path, number: int) -> Record:
+    if not record["UI"] or not (record["MH"] or record["NM"]):
+        raise PelError(
+            f"{path}, line {number}: a record without UI, or without MH or NM; give the "
+            "descriptors (d20xx.bin) or the supplementary concepts (c20xx.bin)"
+        )
+    return record
+
+
+def _mtrees(path: Path) -> Iterator[tuple[str, str]]:
+    """Pairs (tree number, heading) of the mtrees files of the same year in the same folder."""
+    year = mesh_year(path)
+    for file in sorted(path.parent.glob(f"*mtrees{year}.bin*")) if year else ():
+        for number, line in numbered_lines(file):
+            heading, semicolon, place = line.rpartition(";")
+            if not semicolon:
+                raise PelError(f"{file}, line {number}: expected HEADING;TREE NUMBER")
+            yield place.strip(), heading.strip()

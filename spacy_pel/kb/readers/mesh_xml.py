@@ -1,0 +1,145 @@
+"""MeSH XML: descriptors (desc*.xml) and supplementary concepts (supp*.xml), plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from ...errors import PelError
+from ..entity import Entity
+from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
+from .source import ReadOptions, Source
+
+_NAMES = ("desc*.xml", "desc*.xml.gz", "supp*.xml", "supp*.xml.gz")
+_RECORDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "SupplementalRecord"}
+
+
+def read_mesh_xml(path: Path, options: ReadOptions) -> Source:
+    """The records of a MeSH XML file, or of the desc* and supp* files of a folder.
+
+    All terms of a record's concepts are names, and the scope note of the preferred concept (of a
+    supplementary record without one, its note) is the definition. Types are the top branches of the
+    tree numbers, parents the descriptors one step above. A supplementary record takes the
+    descriptors it is mapped to as parents, and their types where their file is read along with it.
+    Files are read twice, as descriptors refer to later ones; only the tree stays in memory.
+    Reading raises PelError, with file and line, for XML that is not well-formed or declares
+    entities, and with the number of the record for one without id or name.
+    """
+    files = mesh_xml_files(path) if path.is_dir() else [path]
+    if not files:
+        raise PelError(f"{path}: holds no desc*.xml or supp*.xml; give a folder with MeSH's XML")
+    return Source(_entities(files), BRANCH_TYPES, mesh_year(files[0]))
+
+
+def mesh_xml_files(folder: Path) -> list[Path]:
+    """The descriptor files of a folder, then the supplementary ones."""
+    return [path for name in _NAMES for path in sorted(folder.glob(name))]
+
+
+def _entities(files: list[Path]) -> Iterator[Entity]:
+    tree = MeshTree(
+        (number, _text(record, "DescriptorUI"))
+        for path in files
+        for record in _records(path)
+        for number in _texts(record, "TreeNumberList/TreeNumber")
+    )
+    for path in files:
+        for position, record in enumerate(_records(path), start=1):
+            entity = _entity(record, tree)
+            if not entity.concept_id or not entity.canonical_name:
+                raise PelError(
+                    f"{path}, record {position} ({entity.concept_id or entity.canonical_name!r}): "
+                    "has no id or no name; fetch the file again"
+                )
+            yield entity
+
+
+def _entity(record: ElementTree.Element, tree: MeshTree) -> Entity:
+    kind = _RECORDS[record.tag]
+    id = _text(record, f"{kind}UI")
+    headings = [
+        heading.lstrip("*")
+        for heading in _texts(
+            record, "HeadingMappedToList/HeadingMappedTo/DescriptorReferredTo/DescriptorUI"
+        )
+    ]
+    preferred = "ConceptList/Concept[@PreferredConceptYN='Y']/ScopeNote"
+    return Entity(
+        concept_id=id,
+        canonical_name=_text(record, f"{kind}Name/String"),
+        aliases=tuple(_texts(record, "ConceptList/Concept/TermList/Term/String")),
+        types=tree.types([id, *headings]),
+        definition=_text(record, preferred) or _text(record, "Note") or None,
+        parents=(*tree.parents(_texts(record, "TreeNumberList/TreeNumber")), *headings),
+        sources=(VOCABULARY,),
+    )
+
+
+def _text(record: ElementTree.Element, path: str) -> str:
+    return next(iter(_texts(record, path)), "")
+
+
+def _texts(record: ElementTree.Element, path: str) -> list[str]:
+    return [text for element in record.iterfind(path) if (text := (element.text or "").strip())]
+
+
+def _records(path: Path) -> Iterator[ElementTree.Element]:
+    """The records of a file, one in memory at a time."""
+    with _xml_file(path) as file:
+        _refuse_entities(file, path)
+    with _xml_file(path) as file:
+        events = ElementTree.iterparse(file, events=("start", "end"))
+        _, root = next(events)
+        for event, element in events:
+            if event == "end" and element.tag in _RECORDS:
+                yield element
+                root.clear()
+
+
+def _refuse_entities(file: IO[bytes], path: Path) -> None:
+    """Raises PelError if the file declares entities: they can grow, or name other files.
+
+    They can only stand before the first element. (defusedxml refuses them as well, but at the
+    price of a parser in Python, which takes four times as long.)
+    """
+    parser = expat.ParserCreate()
+    started = False
+
+    def refuse(name: str, *_: object) -> None:
+        raise PelError(
+            f"{path}, line {parser.CurrentLineNumber}: declares the entity {name!r}, which MeSH "
+            "does not need; fetch the file from the NLM"
+        )
+
+    def start(*_: object) -> None:
+        nonlocal started
+        started = True
+
+    parser.EntityDeclHandler = refuse
+    parser.StartElementHandler = start
+    while not started and (block := file.read(1 << 12)):
+        parser.Parse(block)
+
+
+@contextmanager
+def _xml_file(path: Path) -> Iterator[IO[bytes]]:
+    opener = gzip.open if path.name.endswith(".gz") else open
+    try:
+        with opener(path, "rb") as file:
+            yield file
+    except (ElementTree.ParseError, expat.ExpatError) as error:
+        raise PelError(f"{path}: bad XML ({error}); fetch it again") from error
+    except (LookupError, ValueError) as error:
+        if isinstance(error, PelError):
+            raise
+        raise PelError(f"{path}: cannot be decoded ({error}); save it as UTF-8") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise PelError(f"{path}: damaged gzip; fetch it again") from error
+    except OSError as error:
+        raise PelError(f"{path}: cannot be read ({error.strerror}); check its rights") from error

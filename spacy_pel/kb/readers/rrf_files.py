@@ -1,0 +1,206 @@
+"""The files of a UMLS META folder as relations of DuckDB, and the fault of a file it refuses.
+
+DuckDB reads, filters and sorts them within a bound of memory, several times as fast as a loop in
+Python. It says little about a row that is not whole; the file is then read again, line by line.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import PelError
+from .lines import numbered_lines
+
+if TYPE_CHECKING:
+    import duckdb
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = {
+    "MRCONSO": "CUI LAT TS LUI STT SUI ISPREF AUI SAUI SCUI SDUI SAB TTY CODE STR SRL SUPPRESS CVF",
+    "MRSTY": "CUI TUI STN STY ATUI CVF",
+    "MRDEF": "CUI AUI ATUI SATUI SAB DEF SUPPRESS CVF",
+    "MRREL": "CUI1 AUI1 STYPE1 REL CUI2 AUI2 STYPE2 RELA RUI SRUI SAB SL RG DIR SUPPRESS CVF",
+    "MRHIER": "CUI AUI CXN PAUI SAB RELA PTR HCD CVF",
+    "MRCUI": "CUI1 VER REL RELA MAPREASON CUI2 MAPIN",
+    "MRRANK": "RANK SAB TTY SUPPRESS",
+    "MRSAB": "VCUI RCUI VSAB RSAB SON SF SVER VSTART VEND IMETA RMETA SLC SCC SRL TFR CFR CXTY "
+    "TTYL ATNL LAT CENC CURVER SABIN SSN SCIT",
+}
+# The columns that no row leaves empty.
+REQUIRED = {
+    "MRCONSO": ("CUI", "STR"),
+    "MRSTY": ("CUI", "TUI", "STY"),
+    "MRDEF": ("CUI", "DEF"),
+    "MRREL": ("CUI1", "REL", "CUI2"),
+    "MRHIER": ("CUI", "AUI"),
+    "MRCUI": ("CUI1", "REL"),
+    "MRRANK": ("RANK", "SAB", "TTY"),
+    "MRSAB": ("RSAB",),
+}
+LONGEST_ROW = 1_000_000  # bytes
+SETTINGS = {
+    "memory_limit": "1GB",
+    "preserve_insertion_order": True,
+    "autoinstall_known_extensions": False,  # nothing is downloaded
+    "autoload_known_extensions": False,
+}
+
+
+def meta_folder(path: Path) -> Path | None:
+    """The folder with MRCONSO: the one given, its META, or the META of its only release."""
+    for folder in (path, path / "META"):
+        if _parts(folder, "MRCONSO"):
+            return folder
+    found = [folder for folder in sorted(path.glob("*/META")) if _parts(folder, "MRCONSO")]
+    return found[0] if len(found) == 1 else None
+
+
+@contextmanager
+def opened_release(meta: Path) -> Iterator[Release]:
+    """The tables of a META folder; scratch files go to the folder for temporary files.
+
+    Raises PelError for a fault of the files, where it is met, and if there is no room to sort.
+    """
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="spacy-pel-rrf-") as scratch:
+        settings = {**SETTINGS, "temp_directory": str(Path(scratch) / "spilled")}
+        with closing(duckdb.connect(config=settings)) as connection:
+            release = Release(meta, Path(scratch), connection)
+            try:
+                yield release
+            except RuntimeError as error:
+                if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
+                    raise KeyboardInterrupt from error
+                raise
+            except duckdb.Error as error:
+                release.raise_fault()
+                if not isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException)):
+                    raise
+                reason = str(error).partition("\n")[0]
+                raise PelError(
+                    f"{meta}: cannot be sorted in {tempfile.gettempdir()} ({reason}); free some "
+                    "space there, or set TMPDIR to a larger folder"
+                ) from error
+
+
+class Release:
+    """The tables of a META folder, and a DuckDB connection to query them with."""
+
+    def __init__(
+        self, meta: Path, scratch: Path, connection: duckdb.DuckDBPyConnection
+    ) -> None:
+        self.meta = meta
+        self.scratch = scratch
+        self.connection = connection
+        self._read: set[str] = set()
+
+    def __contains__(self, table: str) -> bool:
+        return bool(_parts(self.meta, table))
+
+    def rows(self, table: str, select: str, where: str = "TRUE") -> str:
+        """SQL for the rows of a table, in the order of its file, that hold ``where``.
+
+        The query fails for every row of the file that is not whole, kept or not.
+        """
+        self._read.add(table)
+        columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in (*_columns(table), "AFTER"))
+        empty = [f"coalesce(trim({name}), '') = ''" for name in REQUIRED[table]]
+        nul = [f"contains({name}, chr(0))" for name in REQUIRED[table]]
+        broken = " OR ".join(("AFTER IS NOT NULL", *empty, *nul))
+        return (
+            f"SELECT {select} FROM read_csv({quoted(str(self._file(table)))}, "
+            f"columns = {{{columns}}}, delim = '|', quote = '', escape = '', header = false, "
+            f"auto_detect = false, new_line = '\\n', max_line_size = {LONGEST_ROW}) "
+            f"WHERE CASE WHEN {broken} THEN error('a row is not whole') ELSE {where} END"
+        )
+
+    def fetched(self, query: str) -> Iterator[tuple]:
+        """The rows of a query, as a stream."""
+        cursor = self.connection.execute(query)
+        while rows := cursor.fetchmany(10_000):
+            yield from rows
+
+    def raise_fault(self) -> None:
+        """Raises PelError, with file and line, for the first fault of the files read so far."""
+        for table in COLUMNS:
+            if table in self._read:
+                _check_lines(table, self._file(table))
+
+    def _file(self, table: str) -> Path:
+        """The file of a table; parts are put together first, in the scratch folder."""
+        parts = _parts(self.meta, table)
+        if len(parts) == 1:
+            return parts[0]
+        whole = self.scratch / f"{table}.RRF.gz"
+        if not whole.exists():
+            logger.info("putting together %s", ", ".join(part.name for part in parts))
+            with open(whole, "wb") as file:
+                for part in parts:
+                    with open(part, "rb") as opened:
+                        shutil.copyfileobj(opened, file, 2**20)
+        return whole
+
+
+def _parts(folder: Path, table: str) -> list[Path]:
+    """The one file of a table, or the parts .aa.gz, .ab.gz, ...; none if it is absent.
+
+    The parts, one after another, are one gzip file, whether the stream was cut or each was packed
+    by itself. PelError if one before the last is missing.
+    """
+    for name in (f"{table}.RRF", f"{table}.RRF.gz"):
+        if (folder / name).is_file():
+            return [folder / name]
+    parts = sorted(folder.glob(f"{table}.RRF.a[a-z].gz"))
+    for part, letter in zip(parts, "abcdefghijklmnopqrstuvwxyz"):
+        expected = f"{table}.RRF.a{letter}.gz"
+        if part.name != expected:
+            raise PelError(f"{folder / expected}: this part is missing; fetch it")
+    return parts
+
+
+def _check_lines(table: str, path: Path) -> None:
+    """Raises PelError for the first line that is no whole row of the table."""
+    columns = _columns(table)
+    for number, line in numbered_lines(path, LONGEST_ROW):
+        if not line:
+            continue
+        place = f"{path}, line {number}"
+        values = line.split("|")
+        if len(values) != len(columns) + 1 or values[-1]:
+            raise PelError(
+                f"{place}: expected {len(columns)} columns, each ended by a bar, found "
+                f"{line.count('|')} bars; fetch or unpack the file again"
+            )
+        row = dict(zip(columns, values))
+        for column in REQUIRED[table]:
+            if not row[column].strip():
+                raise PelError(f"{place}: column {column} is empty; correct the row")
+        for character, name in (("\0", "NUL byte"), ("\r", "carriage return")):
+            if character in line:
+                raise PelError(f"{place}: a {name} within the row; take it out")
+
+
+def _columns(table: str) -> Sequence[str]:
+    return COLUMNS[table].split()
+
+
+def quoted(text: str) -> str:
+    """A text as SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def among(column: str, texts: Iterable[str]) -> str:
+    """The condition that a column, which holds no bar, is one of the texts.
+
+    Not IN: of a long list DuckDB makes a join, which gives the rows in another order.
+    """
+    texts = "".join(f"{text}|" for text in texts)
+    return f"contains({quoted(f'|{texts}')}, '|' || {column} || '|')"

@@ -1,0 +1,100 @@
+"""SSSOM mapping tables: which identifiers of two vocabularies mean the same."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ...errors import PelError
+from ..merging import plain_id
+from .lines import numbered_lines
+
+EXACT = ("skos:exactMatch",)
+_COLUMNS = ("subject_id", "predicate_id", "object_id")
+
+
+def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> dict[str, str]:
+    """The mapping of ``.sssom.tsv`` files, plain or ``.gz``, for ``merged``: subject to object.
+
+    Rows of the given predicates count, unless their ``predicate_modifier`` negates them. Being
+    an exact match is transitive: where a subject has several objects, all that are linked with it
+    lead to its first. Identifiers are CURIEs, which is how OBO files write theirs; those of UMLS
+    and MeSH lose their prefix ("UMLS:C0012634" is "C0012634"), as their own files have none.
+    The comment lines (the metadata and its curie_map) are not needed.
+    Raises PelError, with file and line, for a missing column, a row that is not whole, and an
+    identifier without a prefix.
+    """
+    mapping: dict[str, str] = {}
+    for path in paths:
+        for subject, object in _pairs(path, predicates):
+            _link(mapping, subject, object)
+    return mapping
+
+
+def mapping_version(path: Path) -> str | None:
+    """The ``mapping_set_version`` that the comment lines of a table give, or None."""
+    for _, line in numbered_lines(path):
+        if not line.startswith("#"):
+            break
+        key, _, value = line.lstrip("# ").partition(":")
+        if key == "mapping_set_version":
+            return value.strip().strip("\"'")
+    return None
+
+
+def _link(mapping: dict[str, str], subject: str, object: str) -> None:
+    """Adds a pair to a mapping, which never gets cycles: only what leads nowhere is added."""
+    first, second = _end(mapping, subject), _end(mapping, object)
+    if first == second:
+        return
+    if first == subject:
+        mapping[subject] = second
+    else:
+        mapping[second] = first
+
+
+def _end(mapping: dict[str, str], id: str) -> str:
+    while id in mapping:
+        id = mapping[id]
+    return id
+
+
+def _pairs(path: Path, predicates: Sequence[str]) -> Iterator[tuple[str, str]]:
+    columns: list[str] = []
+    for number, values in _rows(path):
+        if not columns:
+            columns = values
+            missing = [name for name in _COLUMNS if name not in columns]
+            if missing:
+                raise PelError(
+                    f"{path}, line {number}: no column {missing[0]}; give an SSSOM table (TSV)"
+                )
+            continue
+        if len(values) != len(columns):
+            raise PelError(
+                f"{path}, line {number}: {len(values)} columns, where the header has "
+                f"{len(columns)}; fetch the file again"
+            )
+        row = dict(zip(columns, values))
+        if row["predicate_id"] in predicates and row.get("predicate_modifier") != "Not":
+            yield _curie(row["subject_id"], path, number), _curie(row["object_id"], path, number)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in numbered_lines(path):
+        if line.startswith("#") or not line:
+            continue
+        try:
+            yield number, next(csv.reader([line], delimiter="\t"))
+        except csv.Error as error:
+            raise PelError(f"{path}, line {number}: {error}; correct the line") from error
+
+
+def _curie(id: str, path: Path, number: int) -> str:
+    prefix, colon, local = id.strip().partition(":")
+    if not prefix or not local:
+        raise PelError(
+            f"{path}, line {number}: {id!r} is no CURIE, as in UMLS:C0012634; correct the line"
+        )
+    return plain_id(f"{prefix}:{local}")

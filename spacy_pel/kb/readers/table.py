@@ -1,0 +1,141 @@
+"""Tables with named columns: CSV, TSV and Parquet, read by DuckDB as a stream."""
+
+from __future__ import annotations
+
+import csv
+import glob
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import PelError
+from ..entity import Entity
+from ..merging import united
+from .lines import numbered_lines
+from .source import ReadOptions, Source
+
+_TEXTS = ("concept_id", "canonical_name", "definition")
+_NEEDED = ("concept_id", "canonical_name")
+_ROWS_AT_ONCE = 10_000
+
+
+def read_table(path: Path, options: ReadOptions) -> Source:
+    """The entities of a ``.csv``, ``.tsv`` (plain or ``.gz``) or ``.parquet`` file, in order of id.
+
+    A column is the field of Entity that it is named for, or that ``options.columns`` names it for;
+    other columns are ignored. Several columns may be named for a field that is a list. A cell of
+    such a field is a list, or a text whose items stand between bars ("MS|Disseminated sclerosis").
+    An entity may have one row or several, for example one a name: the first row's name is the
+    canonical one, and lists are united.
+    Raises PelError for a column that is not there or a field without one, and, while reading, with
+    the file and the row or line, for a cell without id or name and a file that cannot be parsed.
+    """
+    is_parquet = path.name.lower().endswith(".parquet")
+    relation, columns = _parquet(path) if is_parquet else _text_table(path)
+    fields = _fields(path, columns, options.columns)
+    query = f"SELECT {', '.join(map(_quoted, fields))} FROM {relation}"
+    return Source(united(_entities(path, query, fields)))
+
+
+def _text_table(path: Path) -> tuple[str, list[str]]:
+    """What DuckDB reads the rows from, and the names of the columns, from the first line.
+
+    They are given to DuckDB, lest it guess how the file is written.
+    """
+    delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+    lines = (line for _, line in numbered_lines(path))
+    try:
+        columns = next(csv.reader(lines, delimiter=delimiter), [])
+    except csv.Error as error:
+        raise PelError(f"{path}, line 1: {error}; correct the line") from error
+    repeated = [name for name in columns if columns.count(name) > 1]
+    if repeated:
+        raise PelError(f"{path}, line 1: two columns {repeated[0]!r}; rename one")
+    types = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in columns)
+    settings = f"auto_detect = false, header = true, delim = '{delimiter}', quote = '\"'"
+    return f"read_csv({_literal(path)}, {settings}, escape = '\"', columns = {{{types}}})", columns
+
+
+def _parquet(path: Path) -> tuple[str, list[str]]:
+    relation = f"read_parquet({_literal(path)})"
+    return relation, [row[0] for row in _rows(path, f"DESCRIBE SELECT * FROM {relation}")]
+
+
+def _rows(path: Path, query: str) -> Iterator[tuple[Any, ...]]:
+    import duckdb
+
+    # Without extensions, which DuckDB would fetch from the network.
+    settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    try:
+        with duckdb.connect(":memory:", config=settings) as connection:
+            rows = connection.execute(query)
+            while block := rows.fetchmany(_ROWS_AT_ONCE):
+                yield from block
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
+            raise KeyboardInterrupt from error
+        raise
+    except duckdb.Error as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        fault = " ".join(line[:120] for line in lines[:4]).partition(" Possible")[0]
+        raise PelError(f"{path}: {fault}; correct the file") from error
+
+
+def _entities(path: Path, query: str, fields: Mapping[str, str]) -> Iterator[Entity]:
+    for number, row in enumerate(_rows(path, query), start=1):
+        entity = _entity(zip(fields.values(), row))
+        if not entity.concept_id or not entity.canonical_name:
+            raise PelError(f"{path}, row {number}: no id or no name in it; correct the row")
+        yield entity
+
+
+def _entity(cells: Iterable[tuple[str, Any]]) -> Entity:
+    """The entity of pairs (field, cell)."""
+    values: dict[str, Any] = {}
+    for field, cell in cells:
+        if field in _TEXTS:
+            values[field] = "" if cell is None else str(cell).strip()
+        else:
+            values[field] = (*values.get(field, ()), *_items(cell))
+    return Entity(**values)
+
+
+def _items(cell: Any) -> list[str]:
+    if cell is None:
+        return []
+    items = cell if isinstance(cell, list) else str(cell).split("|")
+    return [str(item).strip() for item in items if item is not None and str(item).strip()]
+
+
+def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[str, str]:
+    """The field of Entity of each column that has one."""
+    for column, field in named.items():
+        if column not in columns:
+            raise PelError(f"{path}: no column {column!r}; it has {', '.join(columns)}")
+        if field not in Entity._fields:
+            raise PelError(f"no field {field!r}; choose one of {', '.join(Entity._fields)}")
+    others = set(Entity._fields) - set(named.values())
+    fields = {
+        column: named.get(column, column)
+        for column in columns
+        if column in named or column in others
+    }
+    for field in Entity._fields:
+        bearers = [column for column, name in fields.items() if name == field]
+        if not bearers and field in _NEEDED:
+            raise PelError(
+                f"{path}: no column {field}; name the one that holds it: --column {field}=COLUMN "
+                f"(it has {', '.join(columns)})"
+            )
+        if len(bearers) > 1 and field in _TEXTS:
+            raise PelError(f"{path}: several columns for {field}: {', '.join(bearers)}; name one")
+    return fields
+
+
+def _quoted(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _literal(path: Path) -> str:
+    """The path in SQL, with the characters masked that DuckDB would take for a pattern."""
+    return "'" + glob.escape(str(path)).replace("'", "''") + "'"

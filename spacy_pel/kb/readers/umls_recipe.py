@@ -1,0 +1,113 @@
+"""Which rows of a UMLS release become entities, and how: the recipes, and each choice by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+from ...errors import PelError
+from ..entity import SemanticType
+
+# MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
+ST21PV_TYPES = {
+    "T005": "A1.1.4",  # Virus
+    "T007": "A1.1.2",  # Bacterium
+    "T017": "A1.2",  # Anatomical Structure
+    "T022": "A2.1.4.1",  # Body System
+    "T031": "A1.4.2",  # Body Substance
+    "T033": "A2.2",  # Finding
+    "T037": "B2.3",  # Injury or Poisoning
+    "T038": "B2.2.1",  # Biologic Function
+    "T058": "B1.3.1",  # Health Care Activity
+    "T062": "B1.3.2",  # Research Activity
+    "T074": "A1.3.1",  # Medical Device
+    "T082": "A2.1.5",  # Spatial Concept
+    "T091": "A2.6.1",  # Biomedical Occupation or Discipline
+    "T092": "A2.7",  # Organization
+    "T097": "A2.9.1",  # Professional or Occupational Group
+    "T098": "A2.9.2",  # Population Group
+    "T103": "A1.4.1",  # Chemical
+    "T168": "A1.4.3",  # Food
+    "T170": "A2.4",  # Intellectual Product
+    "T201": "A2.3.1",  # Clinical Attribute
+    "T204": "A1.1.3",  # Eukaryote
+}
+ST21PV_VOCABULARIES = (
+    "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM "
+    "SNOMEDCT_US"
+).split()
+# scispaCy's choice: their definitions are written for people, others often for machines.
+DEFINITION_SOURCES = ("NCI_BRIDG", "NCI_NCI-GLOSS", "NCI", "GO", "MSH", "NCI_FDA")
+
+
+class UmlsRecipe(NamedTuple):
+    """How a UMLS release is read. The defaults are scispaCy's export ("full").
+
+    The preset "st21pv" is the subset of MedMentions ST21pv (21 types with their descendants, 18
+    vocabularies, English). It leaves suppressed rows out, as the "Active" subset of 2017AA that
+    MedMentions was annotated with does, and names by MRRANK, as arboEL's data do: the flags of
+    MRCONSO mark one name of all vocabularies, which may not be among the 18.
+
+    languages: codes of MRCONSO's column LAT whose names are kept; None keeps all. Definitions
+        follow the language of their vocabulary where MRSAB tells it.
+    vocabularies: the SABs of which names, definitions and parents are kept; None keeps all.
+    types: an entity is kept if one of its types is among these or their descendants. Each is a TUI
+        ("T005"), a name ("Virus") or a tree number ("A1.1.4"); None keeps all.
+    suppressed: whether rows with another SUPPRESS than N are kept.
+    preferred_name: "flags" takes the first row with ISPREF=Y, TS=P and STT=PF as the name; "rank"
+        the row whose SAB and TTY stand highest in MRRANK, or, without an MRRANK, that of "flags".
+    definition_sources: SABs whose definitions go before others; the first row of these wins.
+    """
+
+    languages: Optional[tuple[str, ...]] = ("ENG",)
+    vocabularies: Optional[tuple[str, ...]] = None
+    types: Optional[tuple[str, ...]] = None
+    suppressed: bool = False
+    preferred_name: str = "flags"
+    definition_sources: tuple[str, ...] = DEFINITION_SOURCES
+
+    @classmethod
+    def preset(cls, name: str) -> UmlsRecipe:
+        """A recipe by name: "full" or "st21pv"; PelError for another.
+
+        ``UmlsRecipe.preset("st21pv")._replace(suppressed=True)`` changes one choice of it.
+        """
+        if name not in PRESETS:
+            raise PelError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
+        return PRESETS[name]
+
+    def type_codes(self, types: Sequence[SemanticType]) -> list[str]:
+        """The TUIs, of the types of a release, that ``types`` stands for; PelError if one is none.
+
+        A tree number is no error where the release has no such type.
+        """
+        return sorted({found.code for wanted in self.types for found in _within(wanted, types)})
+
+
+PRESETS = {
+    "full": UmlsRecipe(),
+    "st21pv": UmlsRecipe(
+        vocabularies=tuple(ST21PV_VOCABULARIES),
+        types=tuple(ST21PV_TYPES.values()),
+        preferred_name="rank",
+    ),
+}
+
+
+def _within(wanted: str, types: Sequence[SemanticType]) -> list[SemanticType]:
+    """The type that is meant and its descendants."""
+    named = next((type for type in types if wanted in (type.code, type.name)), None)
+    number = named.tree_number if named else wanted
+    if not named and not re.fullmatch(r"[AB](\d+(\.\d+)*)?", wanted):
+        raise PelError(
+            f"no semantic type {wanted!r} in MRSTY.RRF; give a TUI, a name or a tree number"
+        )
+    if not number:
+        return [named]
+    below = number if len(number) == 1 else f"{number}."  # A, A1, A1.2: whole components
+    return [
+        type
+        for type in types
+        if type.tree_number and (type.tree_number == number or type.tree_number.startswith(below))
+    ]

@@ -1,0 +1,81 @@
+"""One segment of a KB: its records, its vectors, and which of its entities were removed since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .index import VectorIndex, opened_index
+from .store import EntityStore
+
+
+class Segment:
+    """Entities that were written together, numbered from 0 in order of concept id.
+
+    first: the number in the KB of its entity 0. count: how many it has, removed ones among them.
+    entry: what the manifest says of it. store: the records of all its entities.
+    """
+
+    def __init__(self, folder: Path, entry: dict[str, Any], first: int, dim: int | None) -> None:
+        """dim: of the vectors of the KB, or None if it has none."""
+        self.folder = folder
+        self.entry = entry
+        self.first = first
+        self.count: int = entry["count"]
+        self.store = EntityStore(folder / entry["records"])
+        self._dim = dim
+
+    @cached_property
+    def removed(self) -> np.ndarray:
+        """The entities that are no longer in the KB: int64, ascending."""
+        if self.entry["removed"] is None:
+            return np.empty(0, dtype=np.int64)
+        return np.load(self.folder / self.entry["removed"], allow_pickle=False)
+
+    @cached_property
+    def live(self) -> np.ndarray:
+        """Booleans [count]: whether the entity is in the KB."""
+        live = np.ones(self.count, dtype=bool)
+        live[self.removed] = False
+        live.flags.writeable = False  # lets an index remember what follows from it
+        return live
+
+    def is_live(self, number: int) -> bool:
+        """Whether the entity is in the KB."""
+        return bool(self.live[number])
+
+    def without_removed(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Those of the entities that are in the KB: int64."""
+        numbers = np.asarray(numbers, dtype=np.int64)
+        return numbers[self.live[numbers]]
+
+    def check(self, numbers: np.ndarray) -> None:
+        """Raises IndexError, with the number in the KB, for one that no entity of the KB has."""
+        known = (numbers >= 0) & (numbers < self.count)
+        known[known] = self.live[numbers[known]]
+        if not known.all():
+            raise IndexError(f"no entity has the number {numbers[~known][0] + self.first}")
+
+    @cached_property
+    def index(self) -> VectorIndex | None:
+        """The vectors, opened; None if the segment has none."""
+        if self.entry["vectors"] is None:
+            return None
+        return opened_index(self.folder, self.entry["vectors"], self._dim)
+
+    def close(self) -> None:
+        self.store.close()
+
+
+def segments_of(folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
+    """The segments of a KB folder, oldest first."""
+    dim = manifest["vectors"]["dim"] if manifest["vectors"] else None
+    counts = [entry["count"] for entry in manifest["segments"]]
+    firsts = np.cumsum([0, *counts[:-1]]).tolist()
+    return tuple(
+        Segment(folder, entry, first, dim) for entry, first in zip(manifest["segments"], firsts)
+    )

@@ -1,0 +1,128 @@
+"""Whether a KB folder is as its writer left it: every byte, and what the files say together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import PelError
+from .manifest import MANIFEST, sound_manifest
+from .partial import PARTIAL
+from .segment import Segment, segments_of
+from .segment_changes import file_names, live_rows
+from .transaction import CONTENT, is_ours, sha256
+from .vectors import mapped
+
+_BLOCK = 4096  # ids looked up at a time
+
+Report = Callable[[int], object]
+
+
+def verify(path: str | Path, *, progress: Report | None = None) -> list[str]:
+    """What is wrong with a KB folder, one line each that names the remedy; nothing if it is whole.
+
+    Every file is read whole and compared with its checksum; then the manifest with what the files
+    hold. progress: called with the bytes read since the last call.
+    Raises PelError if there is no KB.
+    """
+    folder = Path(path).absolute()
+    try:
+        manifest = sound_manifest(folder)
+    except PelError as error:
+        if (folder / MANIFEST).exists():
+            return [str(error)]
+        raise
+    problems = [*_foreign_files(folder, manifest), *_damaged_files(folder, manifest, progress)]
+    if not problems:
+        segments = segments_of(folder, manifest)
+        faults = _misfits(manifest, segments) or _wrong_counts(manifest, segments)
+        problems = [f"{folder / MANIFEST}: {fault}; build the KB again" for fault in faults]
+    return problems
+
+
+def _foreign_files(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
+    known = {MANIFEST, *manifest["files"]}
+    for path in sorted(folder.iterdir()):
+        ours = is_ours(path.name) or path.name.startswith(PARTIAL)
+        if path.name not in known and not ours:
+            yield f"{path}: does not belong to the KB; move it elsewhere"
+
+
+def _damaged_files(
+    folder: Path, manifest: dict[str, Any], progress: Report | None
+) -> Iterator[str]:
+    for name, entry in manifest["files"].items():
+        path = folder / name
+        remedy = "copy the folder again, or build the KB again"
+        if not CONTENT.fullmatch(name):
+            yield f"{folder / MANIFEST}: names {name!r}, which is no file of a KB; {remedy}"
+        elif not path.is_file():
+            yield f"{path}: missing; {remedy}"
+        elif path.stat().st_size != entry["bytes"]:
+            yield f"{path}: {path.stat().st_size} bytes, not {entry['bytes']}; {remedy}"
+        elif sha256(path, progress) != entry["sha256"]:
+            yield f"{path}: does not agree with its checksum; {remedy}"
+
+
+def _misfits(manifest: dict[str, Any], segments: Sequence[Segment]) -> list[str]:
+    """Files that are not those of the segments, or not what the segments' entries say."""
+    named = {name for segment in segments for name in file_names(segment.entry)}
+    if named != set(manifest["files"]):
+        return ["the files of its segments are not those it lists"]
+    vectors = manifest["vectors"]
+    return [fault for segment in segments for fault in _misfits_of(segment, vectors)]
+
+
+def _wrong_counts(manifest: dict[str, Any], segments: Sequence[Segment]) -> Iterator[str]:
+    """Totals that are not those of the segments, and ids that two segments have."""
+    entities = sum(int(segment.live.sum()) for segment in segments)
+    if entities != manifest["counts"]["entities"]:
+        yield f"counts {manifest['counts']['entities']} entities where there are {entities}"
+    rows = sum(map(live_rows, segments))
+    if manifest["vectors"] and rows != manifest["vectors"]["rows"]:
+        yield f"counts {manifest['vectors']['rows']} vectors where there are {rows}"
+    yield from _repeated_ids(segments)
+
+
+def _misfits_of(segment: Segment, vectors: dict[str, Any] | None) -> Iterator[str]:
+    records, count = segment.entry["records"], segment.count
+    if not _has_number(segment, count - 1) or _has_number(segment, count):
+        yield f"counts {count} records in {records}, which has another number of them"
+    if not _ascend_within(segment.removed, count):
+        yield f"{segment.entry['removed']} does not hold ascending numbers below {count}"
+    entry = segment.entry["vectors"]
+    if entry and vectors:
+        matrix, rows = (mapped(segment.folder / entry[name]) for name in ("file", "rows_file"))
+        shape = (entry["rows"], vectors["dim"])
+        if matrix.shape != shape or matrix.dtype != vectors["dtype"] or len(rows) != shape[0]:
+            yield f"{entry['file']} and {entry['rows_file']} do not hold {shape[0]} vectors as said"
+        elif len(rows) and not 0 <= rows.min() <= rows.max() < count:
+            yield f"{entry['rows_file']} names entities that {records} does not have"
+    elif entry or vectors:
+        yield f"vectors are there for {records} or for the KB, not for both"
+
+
+def _has_number(segment: Segment, number: int) -> bool:
+    try:
+        return bool(segment.store.labels([number]))
+    except IndexError:
+        return False
+
+
+def _ascend_within(numbers: np.ndarray, count: int) -> bool:
+    bounded = np.concatenate([[-1], numbers, [count]])
+    return bool((np.diff(bounded) > 0).all())
+
+
+def _repeated_ids(segments: Sequence[Segment]) -> Iterator[str]:
+    """Concept ids that stand in live records of two segments: within one they cannot."""
+    for place, segment in enumerate(segments):
+        numbers = np.flatnonzero(segment.live) if place else ()
+        for start in range(0, len(numbers), _BLOCK):
+            for id, _ in segment.store.labels(numbers[start : start + _BLOCK]):
+                found = ((other, other.store.number(id)) for other in segments[:place])
+                if any(number is not None and other.is_live(number) for other, number in found):
+                    yield f"the id {id!r} stands in two records"

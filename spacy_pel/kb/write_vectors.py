@@ -1,0 +1,197 @@
+"""Writing the vectors of a KB: rows as they come, then the index that finds them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import PelError
+from .approximate import MEMORY, built_index, kind_for, mapped_index, write_index
+from .index import opened_rows
+from .knowledge_base import KnowledgeBase
+from .manifest import read_manifest
+from .recall import fewest_probes
+from .transaction import Transaction, transaction
+from .vectors import DTYPES, ArrayWriter, MatrixWriter, VectorMatrix, mapped
+
+logger = logging.getLogger(__name__)
+
+# For each kind of index the most rows of which every one is looked at in a search.
+EXACT_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}
+
+Batch = tuple[np.ndarray, np.ndarray]
+Batches = Iterable[Batch]
+
+
+def write_vectors(
+    path: str | Path,
+    batches: Batches,
+    *,
+    dim: int,
+    fingerprint: str,
+    row_kind: str,
+    dtype: str = "auto",
+    index: str = "auto",
+    memory: int = MEMORY,
+) -> KnowledgeBase:
+    """Writes the vectors of a KB, in place of those it has, and opens it.
+
+    batches: pairs (float32 [b, dim], entity numbers [b]), row after row. Search is by inner
+    product, so give vectors of unit length for cosine. row_kind: what a row stands for, for the
+    manifest. dtype, index, memory: see ``write_segment_vectors``.
+    Until the very end, and after any error or interruption, the KB stays as it was.
+    Raises PelError if there is no KB, if it was changed since it was built or compacted, for
+    vectors that do not fit it, and for a full disk.
+    """
+    folder = Path(path).absolute()
+    read_manifest(folder)  # without a KB no folder is made
+    with transaction(folder) as changes:
+        manifest = read_manifest(folder)
+        segment = _only_segment(folder, manifest)
+        entry = write_segment_vectors(
+            changes, batches, segment["count"], dim, dtype=dtype, index=index, memory=memory
+        )
+        vectors = {
+            "dim": dim,
+            "dtype": mapped(folder / entry["file"]).dtype.name,
+            "row_kind": row_kind,
+            "fingerprint": fingerprint,
+            "rows": entry["rows"],
+        }
+        records = segment["records"]
+        changes.commit(
+            {
+                **manifest,
+                "files": {records: manifest["files"][records], **changes.files},
+                "segments": [{**segment, "vectors": entry}],
+                "vectors": vectors,
+            }
+        )
+    return KnowledgeBase.open(folder)
+
+
+def write_segment_vectors(
+    changes: Transaction,
+    batches: Batches,
+    n_entities: int,
+    dim: int,
+    *,
+    dtype: str = "auto",
+    index: str = "auto",
+    memory: int = MEMORY,
+) -> dict[str, Any]:
+    """Publishes the vectors of a segment, and returns what the manifest says of them.
+
+    batches: as for ``write_vectors``, with the numbers that the entities have in the segment.
+    dtype: "float32", "float16", "int8", or "auto": float32 if search is exact, else float16.
+    index: "exact", "approximate", or "auto": approximate for many rows. memory: bytes that an
+    approximate index may take.
+    Raises PelError for vectors that do not fit, for unknown settings, for too little memory.
+    """
+    if dtype not in ("auto", *DTYPES):
+        raise PelError(f"{dtype!r} is no dtype of vectors; choose auto or one of {DTYPES}")
+    if index not in EXACT_ROWS:
+        raise PelError(f"{index!r} is no kind of index; choose one of {tuple(EXACT_ROWS)}")
+    files = _Files(changes, dim, dtype, EXACT_ROWS[index])
+    for vectors, numbers in _checked(batches, n_entities, dim):
+        files.append(vectors, numbers)
+    files.close()
+    entry = {**files.published(), "rows": files.matrix.n_rows, "index": None}
+    matrix, row_entities = opened_rows(changes.folder, entry)
+    if not len(row_entities):
+        raise PelError("no vectors to write; embed at least one entity")
+    reached = np.zeros(n_entities, dtype=bool)
+    reached[row_entities] = True
+    if not reached.all():
+        logger.warning("%d of %d entities have no vector", (~reached).sum(), n_entities)
+    if len(row_entities) > EXACT_ROWS[index]:
+        entry["index"] = _published_index(changes, matrix, row_entities, memory)
+    return entry
+
+
+def _published_index(
+    changes: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
+) -> dict[str, Any]:
+    """Publishes an approximate index, and returns what the manifest says of it."""
+    kind = kind_for(len(matrix), matrix.dim, memory)
+    logger.info("building the index of %d vectors", len(matrix))
+    path = changes.temporary(".faiss")
+    write_index(built_index(matrix, kind), path)
+    probes, recall = fewest_probes(matrix, row_entities, mapped_index(path))
+    logger.info("%s, %d lists a search: recall %s", kind, probes, recall)
+    name = changes.publish(path, "index")
+    return {"file": name, "kind": kind, "probes": probes, "recall": recall}
+
+
+def _only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    segment, *others = manifest["segments"]
+    if others or segment["removed"] is not None:
+        raise PelError(
+            f"{folder}: was changed since it was built; first run: "
+            f"python -m spacy pel kb compact {folder}"
+        )
+    return segment
+
+
+def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
+    """The batches, as arrays that fit the entities. Raises PelError for others."""
+    for vectors, numbers in batches:
+        vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        numbers = np.asarray(numbers)
+        if vectors.shape != (len(numbers), dim):
+            raise PelError(f"vectors of shape {vectors.shape}, expected ({len(numbers)}, {dim})")
+        if not np.isfinite(vectors).all():
+            raise PelError("the vectors hold NaN or infinity; check the weights of the encoder")
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n_entities:
+            raise PelError(f"entity numbers outside of 0 to {n_entities - 1}; embed this KB's own")
+        yield vectors, numbers
+
+
+class _Files:
+    """Writes rows, and the entity of each, to new files."""
+
+    def __init__(self, changes: Transaction, dim: int, dtype: str, exact_rows: float) -> None:
+        """dtype: "auto" for float32 as long as there are no more than exact_rows, else float16."""
+        self._changes = changes
+        self._dim = dim
+        self._switch = exact_rows if dtype == "auto" else inf
+        self.matrix = self._new_matrix("float32" if dtype == "auto" else dtype)
+        self._numbers_path = changes.temporary(".npy")
+        self._numbers = ArrayWriter(self._numbers_path, "int32")
+
+    def append(self, vectors: np.ndarray, numbers: np.ndarray) -> None:
+        if self.matrix.n_rows + len(numbers) > self._switch:
+            self._switch = inf
+            self._to_float16()
+        self.matrix.append(vectors)
+        self._numbers.append(numbers)
+
+    def close(self) -> None:
+        self.matrix.close()
+        self._numbers.close()
+
+    def published(self) -> dict[str, str | None]:
+        """The names of the files, once they are closed."""
+        publish, scales = self._changes.publish, self.matrix.scales_path
+        return {
+            "file": publish(self.matrix.path, "vectors"),
+            "scales_file": publish(scales, "scales") if scales else None,
+            "rows_file": publish(self._numbers_path, "rows"),
+        }
+
+    def _to_float16(self) -> None:
+        self.matrix.close()
+        path = self.matrix.path
+        self.matrix = self._new_matrix("float16")
+        for _, block in VectorMatrix.opened(path).blocks():
+            self.matrix.append(block)
+        path.unlink()
+
+    def _new_matrix(self, dtype: str) -> MatrixWriter:
+        scales = self._changes.temporary(".npy") if dtype == "int8" else None
+        return MatrixWriter(self._changes.temporary(".npy"), scales, self._dim, dtype)

@@ -1,0 +1,95 @@
+"""What linking writes on a Doc."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+from spacy.tokens import Doc, Span
+
+from ..kb.knowledge_base import KnowledgeBase
+from ..linking import Links
+from ..training.corpus import NIL, gold_mentions
+
+
+class Answer(NamedTuple):
+    """What is said of a mention, as plain data.
+
+    id: of the best candidate, "NIL" if that is rejected; "" if there is none to reject.
+    score, probability: of the best candidate; None if there is none. Nor is there a probability
+        before the linker is calibrated.
+    candidates: {"id", "name", "score"} of each, best first, also where they are rejected.
+    """
+
+    id: str
+    score: Optional[float]
+    probability: Optional[float]
+    candidates: List[Dict[str, Any]]
+
+
+def answers(links: Links, kb: KnowledgeBase) -> Iterator[Answer]:
+    """An answer a mention, in their order."""
+    distinct = np.unique(links.numbers)
+    distinct = distinct[distinct >= 0].tolist()
+    labels = dict(zip(distinct, kb.labels(distinct)))
+    if links.probabilities is None:
+        probabilities = [None] * len(links.nil)
+    else:
+        probabilities = links.probabilities.tolist()
+    lines = zip(links.numbers.tolist(), links.scores.tolist(), links.nil.tolist(), probabilities)
+    for numbers, scores, nil, probability in lines:
+        candidates = [
+            {"id": labels[number][0], "name": labels[number][1], "score": score}
+            for number, score in zip(numbers, scores)
+            if number >= 0
+        ]
+        if candidates:
+            best = candidates[0]
+            yield Answer(NIL if nil else best["id"], best["score"], probability, candidates)
+        else:
+            yield Answer(NIL if nil else "", None, None, [])
+
+
+def write_answers(
+    docs: Iterable[Doc], answers: Iterator[Answer], spans_key: Optional[str], overwrite: bool
+) -> None:
+    """Write the answers on the mentions of the docs, in their order.
+
+    overwrite: whether an id that is there is replaced; a mention that keeps its own is given
+        nothing else either.
+    """
+    for doc in docs:
+        spans = gold_mentions(doc, spans_key)
+        ids = [_annotate(span, next(answers), overwrite) for span in spans]
+        if not spans_key:
+            _write_token_ids(spans, ids)
+        elif spans:  # a doc may lack the group
+            _write_group_ids(doc, spans_key, ids)
+
+
+def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
+    """Set the span's attributes; gives its id."""
+    if span.kb_id_ and not overwrite:
+        span._.kb_id = span.kb_id_
+        return span.kb_id_
+    span._.kb_id = answer.id
+    span._.kb_score = answer.score
+    span._.kb_probability = answer.probability
+    span._.kb_candidates = answer.candidates
+    return answer.id
+
+
+def _write_token_ids(spans: Sequence[Span], ids: Sequence[str]) -> None:
+    # doc.ents makes its spans anew from the tokens: an id set on such a span would be lost.
+    for span, id in zip(spans, ids):
+        for token in span:
+            token.ent_kb_id_ = id
+
+
+def _write_group_ids(doc: Doc, key: str, ids: Sequence[str]) -> None:
+    group = doc.spans[key]
+    linked = [
+        Span(doc, span.start, span.end, label=span.label, kb_id=id, span_id=span.id)
+        for span, id in zip(group, ids)
+    ]
+    doc.spans[key] = type(group)(doc, name=group.name, attrs=group.attrs, spans=linked)

@@ -1,0 +1,73 @@
+"""kb info and kb find."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
+
+from ..conftest import ENTITIES
+from ..kb.examples import segmented_kb
+
+
+def test_info_of_a_kb_without_vectors(run, bare_kb: KnowledgeBase) -> None:
+    info = json.loads(run("kb", "info", bare_kb.path, "--json"))
+    assert (info["entities"], info["aliases"], info["definitions"]) == (7, 10, 2)
+    assert (info["alt_ids"], info["segments"], info["removed"]) == (1, 1, 0)
+    assert info["types"] == ["Anatomy", "Chemical", "Disease", "Procedure"]
+    assert info["bytes"] == sum(
+        path.stat().st_size for path in bare_kb.path.iterdir() if path.suffix != ".json"
+    )
+    for name in ("rows", "row_kind", "dim", "dtype", "index", "recall", "fingerprint"):
+        assert info[name] is None
+
+
+def test_info_of_a_kb_with_vectors(run, tiny_kb: Path, tiny_folder: Path) -> None:
+    info = json.loads(run("kb", "info", tiny_kb, "--json"))
+    assert (info["rows"], info["row_kind"], info["dim"]) == (17, "name", 32)
+    assert (info["dtype"], info["index"], info["recall"]) == ("float32", "exact", None)
+    shown = run("kb", "info", tiny_kb)
+    assert info["fingerprint"] in shown and "Anatomy, Chemical, Disease, Procedure" in shown
+
+
+def test_info_of_an_approximate_index(run, tmp_path: Path) -> None:
+    folder = tmp_path / "kb"
+    entities = [Entity(f"C{i:03d}", f"name {i}", (), (f"type {i}",)) for i in range(500)]
+    build_kb(entities, folder).close()
+    vectors = np.random.default_rng(0).normal(size=(500, 8)).astype(np.float32)
+    write_vectors(
+        folder, [(vectors, np.arange(500))], dim=8, fingerprint="f", row_kind="entity",
+        dtype="float16", index="approximate",
+    )  # fmt: skip
+    info = json.loads(run("kb", "info", folder, "--json"))
+    assert info["dtype"] == "float16" and info["index"] not in ("exact", None)
+    assert {"1", "64"} <= set(info["recall"])
+    shown = run("kb", "info", folder)
+    assert f"1: {info['recall']['1']}" in shown and "and 480 more" in shown
+
+
+def test_info_of_a_kb_that_was_changed(run, tmp_path: Path) -> None:
+    segments = [ENTITIES[:5], ENTITIES[5:]]
+    segmented_kb(tmp_path / "kb", segments, removed={"C01", "C06", "C07"})
+    info = json.loads(run("kb", "info", tmp_path / "kb", "--json"))
+    assert (info["entities"], info["segments"], info["removed"]) == (4, 2, 3)
+
+
+def test_info_of_a_damaged_kb(run, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
+    copy = shutil.copytree(bare_kb.path, tmp_path / "copy")
+    next(copy.glob("entities-*")).unlink()
+    assert "missing; copy the whole folder" in run("kb", "info", copy, code=1)
+
+
+def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
+    assert run("kb", "find", bare_kb.path, "SCLEROSIS") == "C01 multiple sclerosis Disease"
+    assert run("kb", "find", bare_kb.path, "ms") == (
+        "C01 multiple sclerosis Disease C02 mass spectrometry Procedure"
+    )
+    assert run("kb", "find", bare_kb.path, "ms", "--limit", 1) == "C01 multiple sclerosis Disease"
+    assert run("kb", "find", bare_kb.path, "X3") == "C03 rheumatoid arthritis Disease"
+    assert "no id 'yeti' and no entity whose names" in run("kb", "find", bare_kb.path, "yeti")

@@ -1,0 +1,109 @@
+"""Calibration against a fit by brute force, and an error counted bin by bin."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.evaluation.calibration import expected_calibration_error, platt_fit
+
+OUTCOMES = st.lists(
+    st.tuples(st.floats(-1, 1, width=32), st.booleans()), min_size=2, max_size=30
+).filter(lambda rows: {right for _, right in rows} == {True, False})
+
+
+def softened_loss(slope: float, intercept: float, rows) -> float:
+    """Cross-entropy of the sigmoid against Platt's targets, by the formula."""
+    n_right = sum(right for _, right in rows)
+    high, low = (n_right + 1) / (n_right + 2), 1 / (len(rows) - n_right + 2)
+    loss = 0.0
+    for score, right in rows:
+        target, logit = (high if right else low), slope * score + intercept
+        # -t log p - (1 - t) log (1 - p), where log p = -log(1 + e^-x)
+        loss += target * softplus(-logit) + (1 - target) * softplus(logit)
+    return loss
+
+
+def softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def descended(rows, steps: int = 20000, rate: float = 0.5) -> tuple[float, float]:
+    """The same fit by gradient descent."""
+    n_right = sum(right for _, right in rows)
+    high, low = (n_right + 1) / (n_right + 2), 1 / (len(rows) - n_right + 2)
+    slope = intercept = 0.0
+    for _ in range(steps):
+        errors = [
+            (score, 1 / (1 + math.exp(-slope * score - intercept)) - (high if right else low))
+            for score, right in rows
+        ]
+        slope -= rate * sum(score * error for score, error in errors) / len(rows)
+        intercept -= rate * sum(error for _, error in errors) / len(rows)
+    return slope, intercept
+
+
+def test_the_fit_is_that_of_gradient_descent():
+    rows = [(0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.2, False), (-0.3, False)]
+    assert platt_fit(*zip(*rows)) == pytest.approx(descended(rows), abs=1e-4)
+
+
+@given(OUTCOMES)
+def test_no_sigmoid_nearby_fits_better(rows):
+    slope, intercept = platt_fit(*zip(*rows))
+    best = softened_loss(slope, intercept, rows)
+    for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
+        assert best <= softened_loss(slope * factor, intercept, rows) + 1e-6
+        assert best <= softened_loss(slope, intercept * factor, rows) + 1e-6
+    for shift in (-0.5, -0.01, 0.01, 0.5):
+        assert best <= softened_loss(slope + shift, intercept, rows) + 1e-6
+        assert best <= softened_loss(slope, intercept + shift, rows) + 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_scores_that_part_right_from_wrong_give_a_finite_sigmoid(scale):
+    scores, right = scale * np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1], dtype=bool)
+    slope, intercept = platt_fit(scores, right)
+    probabilities = 1 / (1 + np.exp(-slope * scores - intercept))
+    assert 0.1 < probabilities[0] < probabilities[1] < 0.5 < probabilities[2] < 0.9
+
+
+def test_scores_all_the_same_say_how_many_are_right():
+    slope, intercept = platt_fit([0.5] * 4, [True, True, True, False])
+    assert slope == pytest.approx(0, abs=1e-6)
+    # The mean of the targets: (3 * 4/5 + 1/3) / 4.
+    assert 1 / (1 + math.exp(-0.5 * slope - intercept)) == pytest.approx((2.4 + 1 / 3) / 4)
+
+
+@pytest.mark.parametrize("right", [[True, True], [False, False]])
+def test_a_fit_needs_both(right):
+    with pytest.raises(ValueError, match="a fit needs both"):
+        platt_fit([0.1, 0.2], right)
+
+
+def naive_error(rows) -> float:
+    """Counted one bin after the other, the last with its upper end."""
+    total = 0.0
+    for n in range(15):
+        upper = np.inf if n == 14 else n + 1
+        members = [(p, right) for p, right in rows if n <= p * 15 < upper]
+        if members:
+            mean = sum(p for p, _ in members) / len(members)
+            share = sum(right for _, right in members) / len(members)
+            total += len(members) / len(rows) * abs(mean - share)
+    return total
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
+def test_the_error_equals_a_naive_count(rows):
+    assert expected_calibration_error(*zip(*rows)) == pytest.approx(naive_error(rows), abs=1e-9)
+
+
+def test_the_error_by_hand():
+    assert expected_calibration_error([0.7] * 10, [True] * 7 + [False] * 3) == pytest.approx(0)
+    assert expected_calibration_error([1.0, 1.0, 0.0], [True, False, False]) == pytest.approx(1 / 3)
+    assert expected_calibration_error([], []) is None

@@ -1,0 +1,130 @@
+"""The NIL class against a search of all thresholds, and counts by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.evaluation.nil import (
+    average_precision,
+    best_nil_threshold,
+    nil_metrics,
+    nil_summary,
+)
+
+# Few values, so that scores tie; -inf: no candidate, inf: not linked.
+SCORES = st.one_of(
+    st.sampled_from([0.1, 0.2, 0.5, -math.inf, math.inf]), st.floats(-1, 1, width=32)
+)
+MENTIONS = st.lists(st.tuples(SCORES, st.booleans()), min_size=1, max_size=25)
+
+
+def f1(threshold: float, mentions) -> float:
+    said = [score < threshold for score, _ in mentions]
+    hits = sum(said_nil and nil for said_nil, (_, nil) in zip(said, mentions))
+    return 2 * hits / (sum(said) + sum(nil for _, nil in mentions))
+
+
+@given(MENTIONS)
+def test_no_threshold_is_better(mentions):
+    threshold = best_nil_threshold(*zip(*mentions))
+    if not any(nil for score, nil in mentions if score < math.inf):
+        assert threshold is None
+        return
+    assert math.isfinite(threshold)
+    finite = [score for score, _ in mentions if math.isfinite(score)]
+    tried = [*finite, *(np.nextafter(score, math.inf) for score in finite), -1e300]
+    best = max(f1(t, mentions) for t in tried)
+    assert f1(threshold, mentions) == pytest.approx(best)
+    said = sum(score < threshold for score, _ in mentions)  # of equally good ones the lowest
+    assert all(
+        sum(score < t for score, _ in mentions) >= said
+        for t in tried
+        if f1(t, mentions) > best - 1e-12
+    )
+
+
+def test_the_threshold_by_hand():
+    scores, nil = [0.9, 0.2, 0.4, 0.3, 0.8], [False, True, False, True, False]
+    assert best_nil_threshold(scores, nil) == pytest.approx(0.35)
+    assert best_nil_threshold(scores, [False] * 5) is None
+    assert 0.9 < best_nil_threshold(scores, [True] * 5) < 0.91
+    assert best_nil_threshold([-math.inf, 0.5], [True, False]) == 0.5
+    assert best_nil_threshold([], []) is None
+
+
+def naive_average_precision(mentions) -> float:
+    """Sum over thresholds of precision times the recall gained there."""
+    n_nil = sum(nil for _, nil in mentions)
+    total = gained = 0.0
+    for threshold in sorted({score for score, _ in mentions if score < math.inf}):
+        said = [nil for score, nil in mentions if score <= threshold]
+        recall = sum(said) / n_nil
+        total += sum(said) / len(said) * (recall - gained)
+        gained = recall
+    return total
+
+
+@given(MENTIONS)
+def test_average_precision_is_the_sum_over_thresholds(mentions):
+    found = average_precision(*zip(*mentions))
+    if any(nil for _, nil in mentions):
+        assert found == pytest.approx(naive_average_precision(mentions))
+    else:
+        assert found is None
+
+
+def test_average_precision_by_hand():
+    assert average_precision([0.1, 0.2, 0.3], [True, False, True]) == pytest.approx((1 + 2 / 3) / 2)
+    assert average_precision([0.5, 0.5], [True, False]) == 0.5
+    assert average_precision([math.inf, 0.5], [True, False]) == 0
+
+
+def test_metrics_by_hand():
+    #         in the KB: right, rejected, second, not found; NIL: told, not told
+    ranks = [1, 1, 2, 0, 0, 0]
+    in_kb = [True, True, True, True, False, False]
+    said = [False, True, False, False, True, False]
+    scores = [0.9, 0.2, 0.7, 0.6, 0.1, 0.3]
+    metrics = nil_metrics(scores, said, ranks, in_kb, decided=True)
+    assert metrics == {
+        "gold": 2,
+        "average_precision": pytest.approx((1 + 2 / 3) / 2),
+        "precision": 1 / 2,
+        "recall": 1 / 2,
+        "f1": 1 / 2,
+        "recall@1": pytest.approx(2 / 6),
+        "recall@64": pytest.approx(4 / 6),
+    }
+    assert json.loads(json.dumps(metrics)) == metrics
+
+
+def test_a_rejected_entity_stands_one_rank_further_down():
+    at_64 = nil_metrics([0.1], [False], [64], [True], decided=True)["recall@64"]
+    rejected = nil_metrics([0.1], [True], [64], [True], decided=True)["recall@64"]
+    assert (at_64, rejected) == (1.0, 0.0)
+
+
+def test_what_is_not_defined_is_none():
+    no_threshold = nil_metrics([0.5, 0.1], [False] * 2, [1, 0], [True, False], decided=False)
+    assert [no_threshold[name] for name in ("precision", "recall", "f1")] == [None] * 3
+    assert (no_threshold["average_precision"], no_threshold["recall@1"]) == (1.0, 0.5)
+    none_called = nil_metrics([0.5], [False], [0], [False], decided=True)
+    assert (none_called["precision"], none_called["recall"], none_called["f1"]) == (None, 0, 0)
+    no_nil = nil_metrics([0.5], [False], [1], [True], decided=True)
+    assert (no_nil["average_precision"], no_nil["recall"], no_nil["f1"]) == (None, None, None)
+    nothing = nil_metrics([], [], [], [], decided=True)
+    assert nothing.pop("gold") == 0 and set(nothing.values()) == {None}
+
+
+def test_summary():
+    metrics = nil_metrics([0.1, 0.9], [False] * 2, [0, 1], [False, True], decided=False)
+    assert nil_summary(metrics) == (
+        "NIL: 1 mentions; average precision 100.0, precision -, recall -, f1 -, "
+        "recall@1 50.0, recall@64 50.0"
+    )

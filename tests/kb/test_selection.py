@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase, Only, SemanticType, build_kb, write_vectors
+from spacy_pel.kb.selection import known_types, with_descendants
+
+TYPES = [
+    SemanticType("Entity", "T071", "A"), SemanticType("Object", "T072", "A1"),
+    SemanticType("Organism", "T001", "A1.1"), SemanticType("Two", "T002", "A2.2"),
+    SemanticType("Twenty", "T020", "A2.20"), SemanticType("Under two", "T022", "A2.2.1"),
+    SemanticType("Event", "T051", "B"), SemanticType("Apple", None, "AB1"),
+    SemanticType("Loose"),
+]  # fmt: skip
+N = 1000
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    """1,000 entities on a circle; the first is one of its type, each third is of source S3."""
+    folder = tmp_path_factory.mktemp("selection") / "kb"
+    entities = [
+        Entity(
+            f"C{i:03d}", f"name {i}", (), ("Under two",) if i == 700 else ("Organism",), None,
+            (f"A{i}",), sources=("S3", "S") if i % 3 == 0 else ("S",),
+        )
+        for i in range(N)
+    ]  # fmt: skip
+    build_kb(entities, folder, types=TYPES)
+    angles = np.linspace(0, np.pi / 2, N)
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    return write_vectors(
+        folder, [(vectors, np.arange(N))], dim=2, fingerprint="f", row_kind="entity"
+    )
+
+
+@pytest.mark.parametrize(
+    "wanted, names",
+    [
+        (["A2.2"], None),
+        (["Two"], {"Two", "Under two"}),
+        (["T020"], {"Twenty"}),
+        (["Object"], {"Object", "Organism"}),
+        (["Entity"], {"Entity", "Object", "Organism", "Two", "Twenty", "Under two"}),
+        (["Loose", "Event"], {"Loose", "Event"}),
+        (["Apple"], {"Apple"}),
+        ([], set()),
+    ],
+)
+def test_descendants_by_whole_components(wanted: list[str], names: set[str] | None) -> None:
+    if names is None:
+        with pytest.raises(PelError, match="no semantic type 'A2.2'"):
+            with_descendants(wanted, TYPES)
+    else:
+        assert with_descendants(wanted, TYPES) == names
+
+
+def test_a_type_of_several_places_in_the_tree() -> None:
+    types = [*TYPES, SemanticType("Two", "T002", "B7"), SemanticType("Below", None, "B7.1")]
+    assert with_descendants(["T002"], types) == {"Two", "Under two", "Below"}
+
+
+def test_a_bare_name_goes_where_more_is_known() -> None:
+    bare, known, loose = SemanticType("T"), SemanticType("T", "T1"), SemanticType("L")
+    assert known_types([bare, loose, known, known, loose]) == [loose, known]
+
+
+def nearest(kb: KnowledgeBase, k: int, only: Only) -> list[int]:
+    return kb.search(np.array([[1.0, 0.0]]), k, only).numbers[0].tolist()
+
+
+def test_constraints_hold_together(kb: KnowledgeBase) -> None:
+    assert nearest(kb, 3, Only(sources=["S3"])) == [0, 3, 6]
+    assert nearest(kb, 2, Only(types=["Two"])) == [700, -1]  # 0.1 % of the KB
+    assert nearest(kb, 3, Only(ids=["A9", "C005", "C006", "C006", "unknown"])) == [5, 6, 9]
+    both = Only(sources=["S3", "S"], types=["T001"], ids=["C700", "C699", "C001"])
+    assert nearest(kb, 3, both) == [1, 699, -1]
+    assert nearest(kb, 2, Only(ids=["unknown"])) == [-1, -1]
+    assert nearest(kb, 2, Only()) == [0, 1]
+
+
+def test_more_constraints_than_are_kept(kb: KnowledgeBase) -> None:
+    for _ in range(2):
+        for i in range(20):
+            assert nearest(kb, 1, Only(ids=[f"C{i:03d}"])) == [i]
+
+
+@pytest.mark.parametrize(
+    "only, fault",
+    [
+        (Only(types=["Organsim"]), "no semantic type 'Organsim' in this KB; see"),
+        (Only(sources=["MSH"]), "no entity comes from 'MSH'; it has: S, S3"),
+        (Only(types="Organism"), "types is the text 'Organism'; give a list"),
+    ],
+)
+def test_constraints_that_cannot_be_meant(kb: KnowledgeBase, only: Only, fault: str) -> None:
+    with pytest.raises(PelError, match=fault):
+        nearest(kb, 1, only)
+
+
+def test_numbers_of_sources(kb: KnowledgeBase) -> None:
+    assert kb.of_sources("S3").tolist() == list(range(0, N, 3))
+    assert len(kb.of_sources("S3", "S")) == N

@@ -1,0 +1,68 @@
+"""The decision between the best candidate and NIL; the search is tested with the retriever."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.kb.index import Candidates
+from spacy_pel.linking import Calibration, link
+
+SCORES = st.floats(-2, 2, width=32)
+
+
+class NoEncoder:
+    def mention_vectors(self, mentions) -> np.ndarray:
+        return np.zeros((len(mentions), 1), dtype=np.float32)
+
+
+class FixedScores:
+    """An index whose candidates have these scores [n, k]."""
+
+    def __init__(self, scores) -> None:
+        self.scores = np.array(scores, dtype=np.float32)
+
+    def search(self, vectors: np.ndarray, k: int) -> Candidates:
+        numbers = np.where(np.isinf(self.scores), -1, np.arange(k))
+        return Candidates(numbers, self.scores)
+
+
+def decided(best, **settings):
+    """What linking says of mentions with these best scores, and a second candidate below."""
+    scores = [[score, score - 1] for score in best]
+    return link(NoEncoder(), FixedScores(scores), [None] * len(scores), 2, **settings)
+
+
+@given(st.lists(SCORES, min_size=1), st.one_of(SCORES, st.floats(-2, 2)))
+def test_below_the_threshold_is_nil(best, threshold):
+    links = decided(best, nil_threshold=threshold)
+    assert links.nil.tolist() == [score < threshold for score in best]
+    assert links.scores[:, 0].tolist() == best and links.probabilities is None
+    assert (links.numbers == [0, 1]).all()
+
+
+def test_without_a_threshold_nothing_is_nil():
+    assert decided([-1.0, 0.0, -math.inf]).nil.tolist() == [False] * 3
+
+
+def test_without_a_candidate_it_is_nil_whatever_the_threshold():
+    links = decided([-math.inf, -1e30], nil_threshold=-1e38)
+    assert links.nil.tolist() == [True, False]
+
+
+@given(st.lists(SCORES, min_size=1), st.floats(-50, 50), st.floats(-50, 50))
+def test_probabilities_are_sigmoids(best, slope, intercept):
+    links = decided(best, calibration=Calibration(slope, intercept))
+    expected = [1 / (1 + math.exp(-(slope * score + intercept))) for score in best]
+    assert links.probabilities.tolist() == pytest.approx(expected, abs=1e-12)
+    assert not links.nil.any()
+
+
+def test_extreme_scores_do_not_overflow():
+    with np.errstate(all="raise"):
+        found = Calibration(100.0, 0.0).probabilities(np.array([-1e6, 0, 1e6, -math.inf]))
+    assert found.tolist() == [0.0, 0.5, 1.0, 0.0]
