@@ -13,7 +13,7 @@ from .exact import imported_faiss, nearest_of_all
 from .vectors import VectorMatrix, mapped
 
 _CELLS = 1 << 21  # rows found, over all queries of a chunk: bounds the memory of a search
-_FLOATS = 1 << 20  # numbers held at a time when scores are computed again
+_FLOATS = 1 << 18  # numbers held at a time when scores are computed again
 _TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by
 _OVERSAMPLING = 4  # rows retrieved for an entity wanted: depth costs little, a second search much
 _SPARE = 16  # entities wanted besides

@@ -13,7 +13,7 @@ from ..errors import PelError
 
 DTYPES = ("float32", "float16", "int8")
 _BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
-_RESIDENT = 1 << 29  # bytes of a larger file that may stay in memory after they were read
+_RESIDENT = 1 << 27  # bytes of a larger file that may stay in memory after they were read
 _FAULT = 1 << 16  # bytes that Linux maps for one row that is read
 
 
