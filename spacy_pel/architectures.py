@@ -64,7 +64,7 @@ def BiEncoder(
     pooling: "mean" over all tokens, "focus" over those of the mention or title, or "both".
     similarity: "cosine" (vectors of length 1) or "dot".
     mention_length, entity_length: the most tokens of an input.
-    mixed_precision: bfloat16 where it is safe; a large gain on processors that have it.
+    mixed_precision: bfloat16 where it is safe, on processors that have it: a large gain there.
     Raises PelError on an unknown pooling or similarity.
 
     ``initialize(X=texts)`` fetches the weights. Input and output are the towers' (``tower``).

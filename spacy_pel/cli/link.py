@@ -121,9 +121,9 @@ def link_documents(
     """Run the pipeline over a stream of docs; yields each as plain data, in order.
 
     Where a doc has mentions, the linker alone runs. A result is {"id", "text", "mentions":
-    [{"start", "end", "text", "label", "id", "name", "score", "candidates": [{"id", "name",
-    "score"}]}]}, offsets in characters, candidates best first and as many as the linker is set to;
-    a doc's "id" is ``doc.user_data["id"]``, and absent where that is.
+    [{"start", "end", "text", "label", "id", "name", "score", "probability", "candidates": [{"id",
+    "name", "score"}]}]}, offsets in characters, candidates best first, as many as the linker is
+    set to; a doc's "id" is ``doc.user_data["id"]``, and absent where that is.
     Raises PelError if there is no linker, its KB has no vectors of its encoder, or a worker fails.
     """
     linker = linker_of(nlp, component)
@@ -154,5 +154,6 @@ def _as_mention(span: Span) -> dict[str, Any]:
         "id": span.kb_id_,
         "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
         "score": span._.kb_score,
+        "probability": span._.kb_probability,
         "candidates": candidates,
     }

@@ -61,6 +61,7 @@ def test_a_record_is_what_the_pipeline_says(
                 "id": ent._.kb_id,
                 "name": ent._.kb_candidates[0]["name"],
                 "score": pytest.approx(ent._.kb_score, abs=1e-5),
+                "probability": None,
                 "candidates": [
                     {**candidate, "score": pytest.approx(candidate["score"], abs=1e-5)}
                     for candidate in ent._.kb_candidates[:3]

@@ -7,7 +7,12 @@ from transformers.models.bert.modeling_bert import BertModel
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.inputs import TokenIds, pad
-from spacy_pel.models.encoder import TextEncoder, build_transformer, mean_over
+from spacy_pel.models.encoder import (
+    TextEncoder,
+    build_transformer,
+    has_fast_bfloat16,
+    mean_over,
+)
 
 from ..towers import TEXTS, bert_states, biencoder
 
@@ -132,7 +137,8 @@ def test_a_pooler_is_left_behind() -> None:
     assert not any("pooler" in name for name in encode.state_dict())
 
 
-def test_bfloat16_is_close_to_float32() -> None:
+def test_bfloat16_is_close_to_float32(monkeypatch) -> None:
+    monkeypatch.setattr("spacy_pel.models.encoder.has_fast_bfloat16", lambda device: True)
     exact, quick = encoder(), encoder(mixed_precision=True)
     with torch.no_grad():
         a = exact(*batch(TOKENS), NO_PERTURBATION)
@@ -140,3 +146,14 @@ def test_bfloat16_is_close_to_float32() -> None:
     assert b.dtype == torch.float32
     assert not torch.equal(a, b)
     torch.testing.assert_close(a, b, atol=2e-2, rtol=0)
+
+
+@pytest.mark.parametrize("instructions, differs", [({"avx512_bf16": True}, True), ({}, False)])
+def test_bfloat16_needs_a_processor_that_has_it(monkeypatch, instructions, differs) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: instructions)
+    has_fast_bfloat16.cache_clear()
+    with torch.no_grad():
+        a = encoder()(*batch(TOKENS), NO_PERTURBATION)
+        b = encoder(mixed_precision=True)(*batch(TOKENS), NO_PERTURBATION)
+    has_fast_bfloat16.cache_clear()
+    assert torch.equal(a, b) != differs
