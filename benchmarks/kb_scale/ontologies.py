@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, open_source
+from spacy_pel.kb import KnowledgeBase, build_kb, open_source
 from spacy_pel.kb.merging import merged
 from spacy_pel.kb.readers.sssom import read_mapping
 

@@ -15,7 +15,7 @@ from spacy_pel.kb.compaction import compact, first_to_fold
 from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES, contents
-from .living import NameRows, assert_holds, embed, living_kb
+from .living import NameRows, assert_holds, living_kb
 
 
 def numbered(first: int, last: int) -> list[Entity]:

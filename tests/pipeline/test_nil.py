@@ -1,0 +1,113 @@
+"""NIL and probabilities, as the component decides and writes them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import spacy
+from spacy import displacy
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from thinc.api import Adam
+
+from spacy_pel.kb.index import Candidates
+from spacy_pel.linking import Calibration
+
+from .conftest import TRAIN, Trained, examples, with_mentions
+
+
+@pytest.fixture
+def decided(trained: Trained) -> Language:
+    """The trained pipeline, with a threshold between the scores of the mentions of ``two``."""
+    nlp = spacy.load(trained.path)
+    linker = nlp.get_pipe("proxy_linker")
+    low, high = sorted(ent._.kb_score for ent in nlp(two(nlp)).ents)
+    linker.nil_threshold = (low + high) / 2
+    linker.calibration = Calibration(4.0, -1.0)
+    return nlp
+
+
+def two(nlp: Language) -> Doc:
+    """A doc with two mentions, each of two tokens."""
+    text = "The patient has liver cyst. Who would know this?"
+    return with_mentions(nlp, text, {"liver cyst": "", "would know": ""})
+
+
+def by_score(doc: Doc) -> list[Span]:
+    return sorted(doc.ents, key=lambda ent: -ent._.kb_score)
+
+
+def test_a_score_below_the_threshold_is_nil(decided: Language) -> None:
+    linked, nil = by_score(decided(two(decided)))
+    best = linked._.kb_candidates[0]["id"]
+    assert (linked.kb_id_, linked._.kb_id) == (best, best) and linked._.kb_ents[0][0] == best
+    assert (nil.kb_id_, nil._.kb_id) == ("NIL", "NIL")
+    assert [token.ent_kb_id_ for token in nil] == ["NIL", "NIL"]
+    # The rejected candidates are those of a linker without a threshold.
+    rejected = list(nil._.kb_candidates)
+    assert nil._.kb_ents == [] and nil._.kb_score == rejected[0]["score"]
+    decided.get_pipe("proxy_linker").nil_threshold = None
+    _, without = by_score(decided(two(decided)))
+    assert without._.kb_candidates == rejected and without.kb_id_ == rejected[0]["id"]
+
+
+def test_a_score_at_the_threshold_is_not_nil(decided: Language) -> None:
+    linker = decided.get_pipe("proxy_linker")
+    linker.nil_threshold = by_score(decided(two(decided)))[1]._.kb_score
+    assert by_score(decided(two(decided)))[1].kb_id_ != "NIL"
+
+
+def test_the_probability_is_the_sigmoid_of_the_score(decided: Language) -> None:
+    for ent in decided(two(decided)).ents:
+        expected = 1 / (1 + math.exp(-4.0 * ent._.kb_score + 1.0))
+        assert type(ent._.kb_probability) is float
+        assert ent._.kb_probability == pytest.approx(expected)
+    decided.get_pipe("proxy_linker").calibration = None
+    assert [ent._.kb_probability for ent in decided(two(decided)).ents] == [None, None]
+
+
+def test_nil_is_written_on_groups_and_drawn_by_displacy(decided: Language, monkeypatch) -> None:
+    doc = decided(two(decided))
+    assert "NIL" in displacy.render(doc, style="ent", jupyter=False)
+    doc = decided.make_doc("Who would know this?")
+    doc.spans["sc"] = [doc[1:3]]
+    linker = decided.get_pipe("proxy_linker")
+    linker.nil_threshold = 2.0
+    monkeypatch.setattr(linker, "spans_key", "sc")
+    (span,) = decided(doc).spans["sc"]
+    assert (span.kb_id_, span._.kb_id, span._.kb_ents) == ("NIL", "NIL", [])
+    assert len(span._.kb_candidates) == 5
+
+
+@pytest.mark.parametrize(("threshold", "id"), [(None, ""), (-1.0, "NIL")])
+def test_a_mention_without_a_candidate(decided: Language, monkeypatch, threshold, id) -> None:
+    linker = decided.get_pipe("proxy_linker")
+    linker.nil_threshold = threshold
+
+    class Empty:
+        def search(self, vectors, k):
+            shape = (len(vectors), k)
+            return Candidates(np.full(shape, -1), np.full(shape, -np.inf, dtype=np.float32))
+
+    monkeypatch.setattr(type(linker), "index", Empty())
+    for ent in decided(two(decided)).ents:
+        assert (ent.kb_id_, ent._.kb_id) == (id, id)
+        values = (ent._.kb_score, ent._.kb_probability, ent._.kb_candidates, ent._.kb_ents)
+        assert values == (None, None, [], [])
+
+
+def test_new_weights_drop_what_was_calibrated(decided: Language) -> None:
+    linker = decided.get_pipe("proxy_linker")
+    decided.update(examples(decided, TRAIN[:2]), sgd=Adam(0.001))
+    assert (linker.nil_threshold, linker.calibration) == (None, None)
+
+
+def test_a_configured_threshold_outlives_training(trained: Trained) -> None:
+    named = {"components.proxy_linker.nil_threshold": 0.25}
+    nlp = spacy.load(trained.path, config=named)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.calibration = Calibration(1.0, 0.0)
+    nlp.update(examples(nlp, TRAIN[:2]), sgd=Adam(0.001))
+    assert (linker.nil_threshold, linker.calibration) == (0.25, None)
