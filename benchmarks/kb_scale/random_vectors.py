@@ -39,7 +39,8 @@ def main() -> None:
         row_kind="entity",
     )
     index = made.segments[0].entry["vectors"]["index"]
-    print(f"{n:,} vectors of {arguments.dim} in {time.perf_counter() - start:.0f} s; index: {index}")
+    seconds = time.perf_counter() - start
+    print(f"{n:,} vectors of {arguments.dim} in {seconds:.0f} s; index: {index}")
 
 
 if __name__ == "__main__":

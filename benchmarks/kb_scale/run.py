@@ -1,6 +1,6 @@
 """All figures of the KB at UMLS scale, written into the tables of README.md beside this file.
 
-    python benchmarks/kb_scale/run.py SCRATCH DATA [--peer-python PYTHON] [--cuis 3000000] [--only ...]
+    python benchmarks/kb_scale/run.py SCRATCH DATA [--peer-python PYTHON] [--cuis N] [--only ...]
 
 SCRATCH needs 25 GB for 3 million CUIs, and may be deleted afterwards. DATA is the folder that
 ``project/project.yml`` calls ``data``. PYTHON is one that has scispacy.
@@ -79,7 +79,7 @@ def ontologies(arguments: argparse.Namespace) -> str:
 
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "build": build,
-    "vectors-384": lambda arguments: vectors(arguments, 384, "exact-float16,SQ8,SQ4,RaBitQ"),
+    "vectors-384": lambda arguments: vectors(arguments, 384, "SQ8,SQ4,exact-float16"),
     "vectors-768": lambda arguments: vectors(arguments, 768, "SQ4"),
     "opening": opening,
     "changes": changes,

@@ -16,7 +16,7 @@ class Entity(NamedTuple):
     alt_ids: other identifiers of the same entity; each resolves to this record.
     parents: concept ids of broader entities; they need not be in the KB.
     retired_ids: identifiers it had in earlier releases; each resolves to this record.
-    xrefs: identifiers in other vocabularies ("MSH:D009103"); they may be shared, and do not resolve.
+    xrefs: identifiers in other vocabularies ("MSH:D009103"): may be shared, and do not resolve.
     sources: where the record comes from, for example the vocabularies or files that were joined.
     """
 

@@ -190,7 +190,7 @@ class KnowledgeBase:
 
     @property
     def alias_to_cuis(self) -> Mapping[str, set[str]]:
-        """From names, exact, to sets of ids, as scispaCy's KnowledgeBase has it; nothing is held."""
+        """From exact names to sets of ids, as scispaCy's KnowledgeBase has it; nothing is held."""
         return IdsByName(self)
 
     # Vectors

@@ -96,7 +96,7 @@ def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> se
     for text in wanted:
         chosen = [type for type in types if text in (type.name, type.code)]
         if not chosen:
-            raise PelError(f"no semantic type {text!r} in this KB; see: python -m spacy pel kb info")
+            raise PelError(f"no semantic type {text!r} in this KB; see python -m spacy pel kb info")
         numbers = [type.tree_number for type in chosen if type.tree_number]
         names.update(type.name for type in chosen)
         names.update(
