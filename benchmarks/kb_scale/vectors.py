@@ -29,7 +29,7 @@ import numpy as np
 from spacy_pel.kb.approximate import MEMORY, built_index, kind_for, mapped_index, write_index
 from spacy_pel.kb.exact import imported_faiss
 from spacy_pel.kb.index import Candidates, VectorIndex, opened_index, opened_rows
-from spacy_pel.kb.recall import DEPTH, fewest_probes, recall
+from spacy_pel.kb.recall import DEPTH, chosen_probes, recall
 from spacy_pel.kb.vectors import ArrayWriter, MatrixWriter, VectorMatrix
 
 _BLOCK = 50_000
@@ -153,7 +153,7 @@ def build(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         write_index(graph, path)
     else:
         write_index(built_index(matrix, kind), path)
-        probes, _ = fewest_probes(matrix, row_entities, mapped_index(path))
+        probes, _ = chosen_probes(matrix, row_entities, mapped_index(path))
     (folder / f"{kind}.json").write_text(json.dumps({"file": path.name, "probes": probes}))
     return {
         "build_seconds": time.perf_counter() - start,

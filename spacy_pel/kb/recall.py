@@ -14,36 +14,46 @@ DEPTH = 64
 _QUERIES = 512
 _NOISE = 0.5  # of the length of a row: the cosine of a query and its row is about 0.9
 _WANTED = 0.995
+_MARGIN = 4  # times the lists that the sample needs: mentions are not as near to rows as its queries
 _SEED = 0
 
 
-def fewest_probes(
+def chosen_probes(
     matrix: VectorMatrix, row_entities: np.ndarray, ivf: Any
 ) -> tuple[int, dict[str, float | int]]:
-    """The fewest lists, a power of 2 or all, that have recall enough, and the recall they have.
+    """How many lists a search should look at, and the recall that it has then.
 
-    Recall of entities, as ``recall`` returns it. The queries are rows drawn at random with noise
-    added, so that a query is no row itself.
+    The fewest lists, a power of 2, that have recall enough for a sample of queries, and a margin.
+    Recall of entities, as ``recall`` returns it.
     """
-    queries = noisy_rows(matrix)
+    queries = sample_queries(matrix)
     truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
-    probes = 1
-    while True:
+
+    def recall_of(probes: int) -> dict[str, float]:
         index = VectorIndex(matrix, row_entities, ApproximateRows(ivf, probes))
-        found = recall(index.search(queries, DEPTH), truth)
-        if min(found["1"], found["64"]) >= _WANTED or probes == ivf.nlist:
-            return probes, {**found, "queries": len(queries)}
-        probes = min(2 * probes, ivf.nlist)
+        return recall(index.search(queries, DEPTH), truth)
+
+    probes = 1
+    while probes < ivf.nlist and min(recall_of(probes).values()) < _WANTED:
+        probes *= 2
+    probes = min(_MARGIN * probes, ivf.nlist)
+    return probes, {**recall_of(probes), "queries": len(queries)}
 
 
-def noisy_rows(matrix: VectorMatrix) -> np.ndarray:
-    """Queries for a measurement, float32 [n, dim]: the same for the same matrix."""
+def sample_queries(matrix: VectorMatrix) -> np.ndarray:
+    """Queries for a measurement, float32 [n, dim]: the same for the same matrix.
+
+    Half of them are rows with noise, half lie midway between two rows: far from the middle of any
+    list, where the nearest rows are spread over several.
+    """
     random = np.random.default_rng(_SEED)
     rows = np.sort(random.choice(len(matrix), min(_QUERIES, len(matrix)), replace=False))
-    vectors = matrix.take(rows)
+    vectors = matrix.take(rows)[random.permutation(len(rows))]
+    between = vectors + np.roll(vectors, 1, axis=0)
     noise = random.standard_normal(vectors.shape, dtype=np.float32)
     noise *= _NOISE / np.sqrt(matrix.dim) * np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors + noise
+    half = len(rows) // 2
+    return np.concatenate([(vectors + noise)[:half], between[half:]])
 
 
 def recall(found: Candidates, truth: Candidates) -> dict[str, float]:

@@ -15,7 +15,7 @@ from .approximate import MEMORY, built_index, kind_for, mapped_index, write_inde
 from .index import opened_rows
 from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
-from .recall import fewest_probes
+from .recall import chosen_probes
 from .transaction import Transaction, transaction
 from .vectors import DTYPES, ArrayWriter, MatrixWriter, VectorMatrix, mapped
 
@@ -122,7 +122,7 @@ def _published_index(
     logger.info("building the index of %d vectors", len(matrix))
     path = changes.temporary(".faiss")
     write_index(built_index(matrix, kind), path)
-    probes, recall = fewest_probes(matrix, row_entities, mapped_index(path))
+    probes, recall = chosen_probes(matrix, row_entities, mapped_index(path))
     logger.info("%s, %d lists a search: recall %s", kind, probes, recall)
     name = changes.publish(path, "index")
     return {"file": name, "kind": kind, "probes": probes, "recall": recall}

@@ -15,7 +15,7 @@ from spacy_pel.kb.approximate import (
     mapped_index,
     write_index,
 )
-from spacy_pel.kb.recall import fewest_probes, recall
+from spacy_pel.kb.recall import chosen_probes, recall
 from spacy_pel.kb.vectors import VectorMatrix
 
 N, DIM = 3000, 24
@@ -38,7 +38,7 @@ class Example:
         self.row_entities = (np.arange(N) // 3).astype(np.int32)
         self.path = folder / "index.faiss"
         write_index(built_index(self.matrix, "SQ8"), self.path)
-        probes, self.recall = fewest_probes(
+        probes, self.recall = chosen_probes(
             self.matrix, self.row_entities, mapped_index(self.path)
         )
         self.settings = {"file": self.path.name, "probes": probes}
@@ -53,7 +53,17 @@ class Example:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
-    return Example(tmp_path_factory.mktemp("approximate"))
+    with pytest.MonkeyPatch.context() as patch:  # with a margin so few lists would all be looked at
+        patch.setattr("spacy_pel.kb.recall._MARGIN", 1)
+        return Example(tmp_path_factory.mktemp("approximate"))
+
+
+def test_a_margin_is_added_to_the_lists_that_suffice(example: Example) -> None:
+    probes, recall = chosen_probes(
+        example.matrix, example.row_entities, mapped_index(example.path)
+    )
+    assert probes == min(4 * example.settings["probes"], mapped_index(example.path).nlist)
+    assert min(recall["1"], recall["64"]) >= min(example.recall["1"], example.recall["64"])
 
 
 @pytest.fixture(autouse=True)
