@@ -2,10 +2,11 @@
 
     python benchmarks/kb_scale/changes.py KB [--entities 1000] [--queries 100]
 
-KB is a folder with vectors of any encoder; new entities get random unit vectors. The KB itself
-stays as it is: a copy beside it, of links to its files, is changed, and deleted in the end. After
-each change the answers of ``KnowledgeBase.search`` are compared with a look at every row there is,
-by numpy.
+KB is a folder with the vectors of random_vectors.py; those of new and updated entities lie around
+the same centres. The KB itself stays as it is: a copy beside it, of links to its files, is changed,
+and deleted in the end. After each change the answers of ``KnowledgeBase.search`` are compared with
+a look at every row there is, by numpy, for --queries queries of each kind: rows that were there
+before with noise, rows of new and updated entities with noise, and random directions.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from vectors import around, cluster_centres, noise, unit
 
 from spacy_pel.kb import Candidates, Entity, KnowledgeBase
 from spacy_pel.kb.changes import add_entities, remove_entities, update_entities
@@ -29,19 +32,26 @@ from spacy_pel.kb.recall import recall
 K = 64
 
 
-class RandomRows:
-    """One row an entity: a unit vector drawn from its id and name."""
+class ClusteredRows:
+    """One row an entity, drawn from its id and name, as random_vectors.py draws those of a KB."""
 
-    def __init__(self, dim: int, fingerprint: str, row_kind: str) -> None:
-        self.dim, self.fingerprint, self.row_kind = dim, fingerprint, row_kind
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.dim, self.fingerprint, self.row_kind = kb.dim, kb.fingerprint, kb.row_kind
+        self._clusters = cluster_centres(np.random.default_rng(0), len(kb), kb.dim)
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        return np.stack([self.vector(entity) for entity in entities]), np.arange(len(entities))
+        return np.concatenate([self._row(entity) for entity in entities]), np.arange(len(entities))
 
-    def vector(self, entity: Entity) -> np.ndarray:
+    def _row(self, entity: Entity) -> np.ndarray:
         seed = zlib.crc32("\n".join(entity[:2]).encode())
-        vector = np.random.default_rng(seed).standard_normal(self.dim, dtype=np.float32)
-        return vector / np.linalg.norm(vector)
+        return around(np.random.default_rng(seed), self._clusters, 1)
+
+
+class Gone(NamedTuple):
+    """Entities that were removed: their ids and the rows that they had, float32 [n, dim]."""
+
+    ids: Sequence[str] = ()
+    rows: np.ndarray | None = None
 
 
 def main() -> None:
@@ -62,49 +72,85 @@ def measure(folder: Path, n_entities: int, n_queries: int) -> None:
     """Prints the table of changes of the KB of a folder."""
     random = np.random.default_rng(0)
     with KnowledgeBase.open(folder) as kb:
-        encoder = RandomRows(kb.dim, kb.fingerprint, kb.row_kind)
-        old = kb.entities(random.choice(kb.numbers(), 2 * n_entities, replace=False))
+        encoder = ClusteredRows(kb)
+        numbers = random.choice(kb.numbers(), 2 * n_entities, replace=False)
+        old, rows = kb.entities(numbers), _rows(kb, numbers)
         print(f"{len(kb):,} entities, {kb.manifest['vectors']['rows']:,} vectors of {kb.dim}\n")
     new = [Entity(f"ADDED{number}", f"new {number}") for number in range(n_entities)]
     other = [entity._replace(canonical_name=f"other {i}") for i, entity in enumerate(old[::2])]
-    gone = [entity.concept_id for entity in old[1::2]]
+    gone = Gone([entity.concept_id for entity in old[1::2]], rows[1::2])
     # Name, function, and which entities must be found and which not when it has run.
-    steps: list[tuple[str, Callable[[], object], list[Entity], list[str]]] = [
-        ("add", lambda: add_entities(folder, new, encoder), new, []),
-        ("update", lambda: update_entities(folder, other, encoder), new + other, []),
-        ("remove", lambda: remove_entities(folder, gone), new + other, gone),
+    steps: list[tuple[str, Callable[[], object], list[Entity], Gone]] = [
+        ("add", lambda: add_entities(folder, new, encoder), new, Gone()),
+        ("update", lambda: update_entities(folder, other, encoder), new + other, Gone()),
+        ("remove", lambda: remove_entities(folder, gone.ids), new + other, gone),
         ("compact", lambda: compact(folder), new + other, gone),
     ]
-    print("| change | seconds | segments | recall@1 | recall@64 | not found | found though gone |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    kinds = ("old rows", "new rows", "random directions")
+    columns = [f"{kind}, @{k}" for kind in kinds for k in (1, K)]
+    columns = ["seconds", "segments", *columns, "query p50 ms", "not found", "found though gone"]
+    print("| change | " + " | ".join(columns) + " |\n|---" + "|---:" * len(columns) + "|")
     for name, change, present, absent in steps:
         start = time.perf_counter()
         change()
         seconds = time.perf_counter() - start
         with KnowledgeBase.open(folder) as kb:
-            own = np.stack([encoder.vector(entity) for entity in present])
-            first = kb.labels(kb.search(own, 1).numbers[:, 0])
-            lost = sum(id != entity.concept_id for (id, _), entity in zip(first, present))
-            some = own[:: len(own) // n_queries + 1]
-            queries = np.concatenate([some, _rows(kb, n_queries, random)])
-            found, truth = kb.search(queries, K), by_every_row(kb, queries)
-            shares = recall(found, truth)
-            ids = {id for id, _ in kb.labels(np.unique(found.numbers))}
-            again = len(ids.intersection(absent)) + sum(id in kb for id in absent)
-            segments = len(kb.segments)
-        print(
-            f"| {name} | {seconds:.2f} | {segments} | {shares['1']:.2%} | {shares['64']:.2%} | "
-            f"{lost} of {len(present)} | {again} of {len(absent)} |",
-            flush=True,
-        )
+            own, _ = encoder.rows(present)
+            old_rows = _rows(kb, random.choice(kb.segments[0].count, n_queries, replace=False))
+            new_rows = own[random.choice(len(own), n_queries, replace=False)]
+            queries = [_with_noise(random, part) for part in (old_rows, new_rows)]
+            queries.append(unit(noise(random, n_queries, kb.dim)))
+            cells = [f"{seconds:.2f}", str(len(kb.segments)), *_shares(kb, queries)]
+            cells += [f"{_milliseconds(kb, queries[0]):.1f}", _lost(kb, present, own)]
+            print(f"| {name} | {' | '.join(cells)} | {_again(kb, absent)} |", flush=True)
 
 
-def _rows(kb: KnowledgeBase, n: int, random: np.random.Generator) -> np.ndarray:
-    """Rows of the KB's first segment with noise, float32 [n, dim]."""
+def _shares(kb: KnowledgeBase, queries: Sequence[np.ndarray]) -> list[str]:
+    """For each kind of queries recall at 1 and at K."""
+    truth = by_every_row(kb, np.concatenate(queries))
+    cells, start = [], 0
+    for part in queries:
+        end = start + len(part)
+        true = Candidates(truth.numbers[start:end], truth.scores[start:end])
+        cells += [f"{share:.2%}" for share in recall(kb.search(part, K), true).values()]
+        start = end
+    return cells
+
+
+def _lost(kb: KnowledgeBase, present: Sequence[Entity], own: np.ndarray) -> str:
+    """How many of the entities are not the first that is found for their own row."""
+    first = kb.labels(kb.search(own, 1).numbers[:, 0])
+    lost = sum(id != entity.concept_id for (id, _), entity in zip(first, present))
+    return f"{lost} of {len(present)}"
+
+
+def _again(kb: KnowledgeBase, gone: Gone) -> str:
+    """How many of those that are gone are found by their id, or by the row that they had."""
+    if not gone.ids:
+        return "0 of 0"
+    found = {id for id, _ in kb.labels(np.unique(kb.search(gone.rows, K).numbers))}
+    again = sum(id in found or id in kb for id in gone.ids)
+    return f"{again} of {len(gone.ids)}"
+
+
+def _milliseconds(kb: KnowledgeBase, queries: np.ndarray) -> float:
+    """The median time of a single query."""
+    times = []
+    for query in queries:
+        start = time.perf_counter()
+        kb.search(query[None], K)
+        times.append(time.perf_counter() - start)
+    return 1000 * float(np.median(times))
+
+
+def _rows(kb: KnowledgeBase, numbers: np.ndarray) -> np.ndarray:
+    """Rows of the KB's first segment, which has one an entity, float32 [n, dim]."""
     matrix, _ = opened_rows(kb.path, kb.segments[0].entry["vectors"])
-    rows = matrix.take(np.sort(random.choice(len(matrix), n, replace=False)))
-    noise = random.standard_normal(rows.shape, dtype=np.float32)
-    return rows + 0.5 * noise / np.sqrt(kb.dim)
+    return matrix.take(numbers)
+
+
+def _with_noise(random: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+    return unit(rows + 0.5 * noise(random, *rows.shape))
 
 
 def by_every_row(kb: KnowledgeBase, queries: np.ndarray) -> Candidates:

@@ -80,7 +80,7 @@ def ontologies(arguments: argparse.Namespace) -> str:
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "build": build,
     "vectors-384": lambda arguments: vectors(arguments, 384, "SQ8,SQ4,exact-float16"),
-    "vectors-768": lambda arguments: vectors(arguments, 768, "SQ4"),
+    "vectors-768": lambda arguments: vectors(arguments, 768, "SQ8,SQ4"),
     "opening": opening,
     "changes": changes,
     "kill": kill,

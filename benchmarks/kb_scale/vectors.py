@@ -41,7 +41,7 @@ COLUMNS = {
     "open ms": "open",
     "MB before the first query": "opened_megabytes",
     "first query ms": "first",
-    "MB serving": "serving_megabytes",
+    "peak MB serving": "serving_megabytes",
     "ms a query in a batch": "batch",
     "single query p50 ms": "single",
     "only 30 %, batch ms": "third",
@@ -106,26 +106,36 @@ def write_rows(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     row_entities.close()
     rows = VectorMatrix.opened(folder / "float16.npy")
     near = rows.take(np.sort(random.choice(len(rows), arguments.queries, replace=False)))
-    np.save(folder / "queries.npy", _unit(near + 0.3 * _noise(random, *near.shape)))
+    np.save(folder / "queries.npy", unit(near + 0.3 * noise(random, *near.shape)))
     return {}
 
 
 def clustered(random: np.random.Generator, n: int, dim: int) -> Iterator[np.ndarray]:
     """Blocks of unit vectors, float32, n in all."""
-    topics = _unit(_noise(random, max(1, n // 3000), dim))
-    clusters = topics[random.integers(len(topics), size=max(1, n // 50))]
-    clusters = _unit(clusters + 0.8 * _noise(random, *clusters.shape))
+    clusters = cluster_centres(random, n, dim)
     for start in range(0, n, _BLOCK):
-        centres = clusters[random.integers(len(clusters), size=min(_BLOCK, n - start))]
-        yield _unit(centres + 0.5 * _noise(random, *centres.shape))
+        yield around(random, clusters, min(_BLOCK, n - start))
 
 
-def _noise(random: np.random.Generator, n: int, dim: int) -> np.ndarray:
+def cluster_centres(random: np.random.Generator, n: int, dim: int) -> np.ndarray:
+    """The centres of the clusters of n unit vectors: float32 [n / 50, dim]."""
+    topics = unit(noise(random, max(1, n // 3000), dim))
+    clusters = topics[random.integers(len(topics), size=max(1, n // 50))]
+    return unit(clusters + 0.8 * noise(random, *clusters.shape))
+
+
+def around(random: np.random.Generator, clusters: np.ndarray, n: int) -> np.ndarray:
+    """Unit vectors, each near the centre of some cluster: float32 [n, dim]."""
+    centres = clusters[random.integers(len(clusters), size=n)]
+    return unit(centres + 0.5 * noise(random, *centres.shape))
+
+
+def noise(random: np.random.Generator, n: int, dim: int) -> np.ndarray:
     """Gaussian vectors [n, dim] of about unit length."""
     return random.standard_normal((n, dim), dtype=np.float32) / np.float32(dim**0.5)
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
+def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
@@ -181,7 +191,6 @@ def serve(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     found, batch = _timed(lambda: index.search(queries, DEPTH))
     few = 5 if arguments.kinds.startswith("exact-") else 100  # those take seconds each
     singles = [_timed(lambda: index.search(query[None], DEPTH))[1] for query in queries[:few]]
-    serving_megabytes = _resident()  # before the masks below, which are the caller's
     third, thousandth = (
         _timed(lambda: index.search(queries, DEPTH, _allowed(arguments.rows, share)))[1]
         if "HNSW" not in arguments.kinds
@@ -196,7 +205,7 @@ def serve(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "first": 1000 * first,
         "batch": 1000 * batch / len(queries),
         "single": 1000 * float(np.median(singles)),
-        "serving_megabytes": serving_megabytes,
+        "serving_megabytes": _resident("VmHWM"),
         "third": third and 1000 * third / len(queries),
         "thousandth": thousandth and 1000 * thousandth / len(queries),
         **shares,

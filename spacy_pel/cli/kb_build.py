@@ -109,8 +109,8 @@ def build_cli(
         out,
         types=_types(opened.values()),
         sources=[
-            *(_named(path, source.version) for path, source in opened.items()),
-            *(_named(path, mapping_version(path)) for path in mapping or []),
+            *(source_name(path, source.version) for path, source in opened.items()),
+            *(source_name(path, mapping_version(path)) for path in mapping or []),
         ],
     )
     counts = made.manifest["counts"]
@@ -163,5 +163,6 @@ def _types(sources: Iterable[Source]) -> Iterator[SemanticType]:
     yield from dict.fromkeys(type for source in sources for type in source.types)
 
 
-def _named(path: Path, version: str | None) -> str:
+def source_name(path: Path, version: str | None) -> str:
+    """How the manifest names a source."""
     return f"{path} ({version})" if version else str(path)

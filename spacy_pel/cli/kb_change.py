@@ -13,6 +13,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from ..errors import PelError
+from ..files import whole_file
 from ..kb import KnowledgeBase, SemanticType, open_source
 from ..kb.change import ChangeCounts
 from ..kb.changes import add_entities, merge_entities, remove_entities, update_entities
@@ -20,11 +21,11 @@ from ..kb.compaction import compact
 from ..kb.difference import Change, difference
 from ..kb.readers import Source
 from ..kb.readers.lines import numbered_lines
-from ..kb.readers.sssom import read_mapping
+from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.row_encoder import RowEncoder
 from ..kb.verify import verify
 from .apps import Component, command, kb, msg
-from .files import whole_file
+from .kb_build import source_name
 from .pipelines import linker_of, load_pipeline
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
@@ -104,8 +105,7 @@ def merge_cli(
     Example:
       python -m spacy pel kb merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
     """
-    options = {"mapping": read_mapping([mapping])} if mapping else {}
-    _apply(merge_entities, folder, source, format, pipeline, component, **options)
+    _apply(merge_entities, folder, source, format, pipeline, component, mapping)
 
 
 @command(kb, "remove")
@@ -235,7 +235,7 @@ def _apply(
     format: Optional[str],
     pipeline: Optional[str],
     component: str,
-    **options: Any,
+    mapping: Optional[Path] = None,
 ) -> None:
     """Carries out a change of the KB by the entities of a source, and says what it did."""
     from tqdm import tqdm
@@ -244,6 +244,10 @@ def _apply(
     encoder = _encoder(pipeline, component) if pipeline else None
     start = time.perf_counter()
     opened = open_source(source, format=format)
+    options: dict[str, Any] = {"sources": [source_name(source, opened.version)]}
+    if mapping:
+        options["mapping"] = read_mapping([mapping])
+        options["sources"].append(source_name(mapping, mapping_version(mapping)))
     with tqdm(opened.entities, desc="Reading", unit=" entities") as entities:
         counts = change(folder, entities, encoder, types=_types(opened), **options)
     _report(folder, counts, start)

@@ -23,7 +23,7 @@ _ID = 8  # bytes that FAISS adds to a code
 _SEED = 0
 _TRAINED_PER_CENTRE = 50  # rows that k-means sees for a centre
 _ITERATIONS = 8
-_SELECTED = 4  # times as many rows as without a selection: those selected may be far from a query
+_SELECTED = 4  # times as many rows as without a selection, for few: they may be far from a query
 _TOGETHER = 16  # queries; from 20 on FAISS compares them with centres by BLAS, whose last bits
 # depend on the size of the batch
 
@@ -70,7 +70,7 @@ class ApproximateRows:
         """Whether every row is looked at with this effort."""
         if selection is None:
             return effort * self._probes >= self._ivf.nlist
-        return self._rows_seen(effort) >= len(selection.rows)
+        return self._rows_seen(effort, selection) >= len(selection.rows)
 
     def list_sizes(self, rows: np.ndarray) -> np.ndarray:
         """How many of the rows each list holds: int64 [n_lists]."""
@@ -97,7 +97,7 @@ class ApproximateRows:
         centre_scores, lists = self._ivf.quantizer.search(queries, n_lists)
         sizes = selection.list_sizes[lists]
         before = sizes.cumsum(axis=1) - sizes
-        lists[(sizes == 0) | (before >= self._rows_seen(effort))] = -1  # not looked at
+        lists[(sizes == 0) | (before >= self._rows_seen(effort, selection))] = -1  # not looked at
         parameters = faiss.SearchParametersIVF(
             nprobe=n_lists, sel=faiss.IDSelectorBitmap(selection.bits)
         )
@@ -117,9 +117,12 @@ class ApproximateRows:
         )
         return scores, rows
 
-    def _rows_seen(self, effort: int) -> float:
-        """How many rows of a selection are looked at: as many, and more, as without a selection."""
-        return _SELECTED * effort * self._probes * self._ivf.ntotal / self._ivf.nlist
+    def _rows_seen(self, effort: int, selection: RowSelection) -> float:
+        """How many rows of a selection are looked at: as many as without one if it is of all rows,
+        and more, the fewer it has."""
+        missing = 1 - len(selection.rows) / self._ivf.ntotal
+        usual = effort * self._probes * self._ivf.ntotal / self._ivf.nlist
+        return usual * (1 + (_SELECTED - 1) * missing)
 
 
 def kind_for(n_rows: int, dim: int, memory: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
 from .row_encoder import RowEncoder
 from .segment import segments_of
-from .segment_changes import Entry, commit_segments, count_entity, without
+from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_memory, without
 from .staging import write_records
 from .store import EntityStore
 from .transaction import Transaction, transaction
@@ -53,10 +53,15 @@ Plan = Callable[[KnowledgeBase, Gone], Iterable[Entity]]
 
 
 def changed(
-    path: str | Path, plan: Plan, encoder: RowEncoder | None, types: Iterable[SemanticType]
+    path: str | Path,
+    plan: Plan,
+    encoder: RowEncoder | None,
+    types: Iterable[SemanticType],
+    sources: Sequence[str],
 ) -> ChangeCounts:
     """Carries out a change; nothing is written if it changes nothing.
 
+    types, sources: of the entities that it writes; sources are added to the manifest's.
     Raises PelError for what the plan refuses, if nothing would be left in the KB, if another
     writer is at it, and for a full disk.
     """
@@ -68,7 +73,8 @@ def changed(
         if new or gone.numbers:
             entries = _remaining(changes, kb, gone) + ([new] if new else [])
             counts.subtract(gone.counts)
-            _commit(changes, kb, entries, counts)
+            named = dict.fromkeys([*kb.manifest["sources"], *sources])
+            _commit(changes, kb, {**kb.manifest, "sources": list(named)}, entries, counts)
     left = len(gone.numbers)
     if new is None:
         return ChangeCounts(removed=left)
@@ -97,6 +103,7 @@ def _new_segment(
                 entry["count"],
                 kb.dim,
                 dtype=kb.manifest["vectors"]["dtype"],
+                memory=index_memory(kb.manifest["segments"]),
             )
     return entry, counts
 
@@ -123,15 +130,19 @@ def _remaining(changes: Transaction, kb: KnowledgeBase, gone: Gone) -> list[Entr
 
 
 def _commit(
-    changes: Transaction, kb: KnowledgeBase, entries: list[Entry], counts: Counter[str]
+    changes: Transaction,
+    kb: KnowledgeBase,
+    manifest: Manifest,
+    entries: list[Entry],
+    counts: Counter[str],
 ) -> None:
-    """Commits these segments, of which small ones at the end may be folded into one."""
+    """Commits a manifest with these segments, of which small ones at the end may be folded."""
     if not entries:
         raise PelError(f"{kb.path}: nothing would be left in it; delete the folder instead")
-    segments = segments_of(kb.path, {**kb.manifest, "segments": entries})
+    segments = segments_of(kb.path, {**manifest, "segments": entries})
     place = first_to_fold([int(segment.live.sum()) for segment in segments])
     if place < len(segments):
-        entry, more = folded(changes, kb.manifest, segments[place:])
+        entry, more = folded(changes, manifest, segments[place:])
         entries = [*entries[:place], entry]
         counts.update(more)
-    commit_segments(changes, kb.manifest, entries, counts)
+    commit_segments(changes, manifest, entries, counts)

@@ -9,7 +9,7 @@ one: as in a KB that is built of both, a concept id goes before an alternative i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import PelError
@@ -27,12 +27,14 @@ def add_entities(
     encoder: RowEncoder | None = None,
     *,
     types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
 ) -> ChangeCounts:
     """Adds entities that the KB does not have.
 
     encoder: makes the vectors, and must be that of the KB's; not needed for a KB without. types:
-    what the source tells of the entities' types. Until the very end, and after any error or
-    interruption, the KB stays as it was, also for those who have it open.
+    what the source tells of the entities' types. sources: what the entities come from, for the
+    manifest. Until the very end, and after any error or interruption, the KB stays as it was, also
+    for those who have it open.
     Raises PelError for a concept id that is in the KB or given twice, for bad entities, for no or
     another encoder, if another writer is at the KB, and for a full disk.
     """
@@ -47,7 +49,7 @@ def add_entities(
                 )
             yield entity
 
-    return changed(path, plan, encoder, types)
+    return changed(path, plan, encoder, types, sources)
 
 
 def update_entities(
@@ -56,6 +58,7 @@ def update_entities(
     encoder: RowEncoder | None = None,
     *,
     types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
 ) -> ChangeCounts:
     """Replaces the records, and the vectors, of entities that the KB has.
 
@@ -71,7 +74,7 @@ def update_entities(
                 gone.add(number, present)
                 yield entity
 
-    return changed(path, plan, encoder, types)
+    return changed(path, plan, encoder, types, sources)
 
 
 def merge_entities(
@@ -80,6 +83,7 @@ def merge_entities(
     encoder: RowEncoder | None = None,
     *,
     types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
     mapping: Mapping[str, str] | None = None,
 ) -> ChangeCounts:
     """Joins entities with the records of the same concept id, and adds those that have none.
@@ -101,7 +105,7 @@ def merge_entities(
                 gone.add(number, present)
                 yield both
 
-    return changed(path, plan, encoder, types)
+    return changed(path, plan, encoder, types, sources)
 
 
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
@@ -116,7 +120,7 @@ def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
             gone.add(*_existing(kb, id, "check the id"))
         return iter(())
 
-    return changed(path, plan, None, ())
+    return changed(path, plan, None, (), ())
 
 
 def _present(kb: KnowledgeBase, id: str) -> tuple[int, Entity] | None:

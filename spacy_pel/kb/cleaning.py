@@ -39,6 +39,14 @@ def cleaned(entity: Entity) -> Entity:
     )
 
 
+def cleaned_at(place: str, entity: Entity) -> Entity:
+    """The same for an entity that a reader found at a place, which the error names."""
+    try:
+        return cleaned(entity)
+    except PelError as error:
+        raise PelError(f"{place}: {error}") from error
+
+
 def _identifiers(ids: Iterable[str], entity: Entity, known: set[str]) -> tuple[str, ...]:
     """The ids without repeats, and without those that are known already."""
     if not ids:

@@ -16,7 +16,7 @@ from .index import opened_rows
 from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
 from .segment import Segment, segments_of
-from .segment_changes import Entry, Manifest, commit_segments, count_entity
+from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_memory
 from .selection import known_types
 from .staging import write_records
 from .transaction import Transaction, transaction
@@ -135,6 +135,7 @@ def _copied_vectors(
         settings["dim"],
         dtype=settings["dtype"],
         index="approximate" if approximate else "exact",
+        memory=index_memory(segment.entry for segment in segments),
     )
 
 

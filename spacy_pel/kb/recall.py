@@ -14,7 +14,7 @@ DEPTH = 64
 _QUERIES = 512
 _NOISE = 0.5  # of the length of a row: the cosine of a query and its row is about 0.9
 _WANTED = 0.995
-_MARGIN = 4  # times the lists that the sample needs: mentions are not as near to rows as its queries
+_MARGIN = 4  # times the lists that the sample needs: mentions are less near to rows than these
 _SEED = 0
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .approximate import MEMORY
 from .entity import Entity
 from .segment import Segment, segments_of
 from .transaction import Transaction
@@ -64,6 +65,12 @@ def live_rows(segment: Segment) -> int:
     if vectors is None or segment.entry["removed"] is None:
         return vectors["rows"] if vectors else 0
     return int(segment.live[mapped(segment.folder / vectors["rows_file"])].sum())
+
+
+def index_memory(entries: Iterable[Entry]) -> int:
+    """The bytes that an index of these segments was allowed; the default if none has an index."""
+    indexes = [entry["vectors"]["index"] for entry in entries if entry["vectors"]]
+    return max((index["memory"] for index in indexes if index), default=MEMORY)
 
 
 def file_names(entry: Entry) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import os
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +16,14 @@ from ..errors import PelError
 DTYPES = ("float32", "float16", "int8")
 _BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
 _RESIDENT = 1 << 27  # bytes of a larger file that may stay in memory after they were read
-_FAULT = 1 << 16  # bytes that Linux maps for one row that is read
 
 
 class VectorMatrix:
     """Rows of vectors, float32, float16, or int8 with a scale for each row.
 
     Of a matrix in a file only what is read comes into memory, and of a large one little stays
-    there. It may be used after a fork, and by several threads.
+    there: blocks are mapped, and let go; single rows are read, as Linux may map 2 MB for each.
+    It may be used after a fork, and by several threads.
     """
 
     def __init__(self, values: np.ndarray, scales: np.ndarray | None = None) -> None:
@@ -31,11 +33,16 @@ class VectorMatrix:
         self._values = values
         self._scales = scales
         self._touched = 0
+        self._descriptor: int | None = None  # of a large file
 
     @classmethod
     def opened(cls, path: Path, scales_path: Path | None = None) -> VectorMatrix:
         """The matrix of files; PelError if one cannot be read."""
-        return cls(mapped(path), mapped(scales_path) if scales_path else None)
+        matrix = cls(mapped(path), mapped(scales_path) if scales_path else None)
+        if matrix._values.nbytes > _RESIDENT and hasattr(os, "pread"):
+            matrix._descriptor = _opened(path)
+            weakref.finalize(matrix, os.close, matrix._descriptor)
+        return matrix
 
     def __len__(self) -> int:
         return len(self._values)
@@ -46,9 +53,8 @@ class VectorMatrix:
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers: float32 [n, dim], a copy."""
-        vectors = self._as_float32(self._values[rows], rows)
-        self._release(len(rows) * max(_FAULT, self._values[:1].nbytes))
-        return vectors
+        values = self._values[rows] if self._descriptor is None else self._read(rows)
+        return self._as_float32(values, rows)
 
     def block(self, start: int, stop: int) -> np.ndarray:
         """The rows from start to before stop: float32, read-only, and mapped if it is at rest."""
@@ -64,6 +70,13 @@ class VectorMatrix:
             block = self.block(start, start + step)
             yield start, block
             self._release(block.nbytes)
+
+    def _read(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the file as they are stored: [n, dim]."""
+        first, size = self._values.offset, self._values.strides[0]
+        places = (first + size * rows.astype(np.int64)).tolist()
+        content = bytearray().join([os.pread(self._descriptor, size, place) for place in places])
+        return np.frombuffer(content, self._values.dtype).reshape(len(rows), self.dim)
 
     def _as_float32(self, values: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
         vectors = np.asarray(values, dtype=np.float32)
@@ -159,6 +172,13 @@ def mapped(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
+        raise unreadable(path) from error
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError as error:
         raise unreadable(path) from error
 
 

@@ -125,7 +125,7 @@ def _published_index(
     probes, recall = chosen_probes(matrix, row_entities, mapped_index(path))
     logger.info("%s, %d lists a search: recall %s", kind, probes, recall)
     name = changes.publish(path, "index")
-    return {"file": name, "kind": kind, "probes": probes, "recall": recall}
+    return {"file": name, "kind": kind, "memory": memory, "probes": probes, "recall": recall}
 
 
 def _only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:

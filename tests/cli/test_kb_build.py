@@ -61,7 +61,7 @@ def test_build_merges_sources(run, tmp_path: Path) -> None:
 
 
 def test_build_takes_a_format(run, source: Path, tmp_path: Path) -> None:
-    renamed = source.rename(tmp_path / "source.json")
+    renamed = source.rename(tmp_path / "source.data")
     assert "cannot tell the format" in run("kb", "build", renamed, tmp_path / "kb", code=1)
     run("kb", "build", renamed, tmp_path / "kb", "--format", "jsonl")
     assert len(KnowledgeBase.open(tmp_path / "kb")) == len(ENTITIES)

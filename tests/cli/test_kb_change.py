@@ -86,6 +86,7 @@ def test_merge_by_a_mapping(run, bare_kb: KnowledgeBase, jsonl, tmp_path: Path) 
     run("kb", "merge", bare_kb.path, jsonl(Entity("X:5", "podagra")), "--mapping", table)
     kb = KnowledgeBase.open(bare_kb.path)
     assert kb["X:5"] == Entity("C0000005", "gout", ("podagra",), alt_ids=("X:5",))
+    assert [Path(source).name for source in kb.manifest["sources"]] == ["source.jsonl", table.name]
 
 
 def test_a_bad_source_changes_nothing(run, bare_kb: KnowledgeBase, jsonl) -> None:

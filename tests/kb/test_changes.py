@@ -73,6 +73,14 @@ def test_merge(folder: Path) -> None:
     assert sorted(encoder.encoded) == ["B1", "C2", "C4"]
 
 
+def test_sources_are_added_to_the_manifest(folder: Path) -> None:
+    add_entities(folder, NEW, NameRows(), sources=["new.obo (2)"])
+    merge_entities(folder, [Entity("B2", "Two")], NameRows(), sources=["x.obo", "new.obo (2)"])
+    update_entities(folder, [Entity("B2", "II")], NameRows(), sources=["y.csv"])
+    update_entities(folder, [Entity("B2", "II")], NameRows(), sources=["nothing changed"])
+    assert compact(folder).manifest["sources"] == ["new.obo (2)", "x.obo", "y.csv"]
+
+
 def test_merge_by_a_mapping(folder: Path) -> None:
     merge_entities(folder, [Entity("X:7", "Spectrometry")], NameRows(), mapping={"X:7": "C2"})
     kb = KnowledgeBase.open(folder)

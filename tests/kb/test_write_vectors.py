@@ -69,7 +69,7 @@ def test_what_is_written_is_found(
 def test_an_index_says_what_its_recall_is(folder: Path, rows: np.ndarray) -> None:
     kb = write(folder, batches(rows), index="approximate")
     entry = json.loads((folder / "manifest.json").read_text())["segments"][0]["vectors"]
-    assert entry["index"].keys() == {"file", "kind", "probes", "recall"}
+    assert entry["index"].keys() == {"file", "kind", "memory", "probes", "recall"}
     measured = entry["index"]["recall"]
     assert measured.keys() == {"1", "64", "queries"} and measured["queries"] == 50
     assert min(measured["1"], measured["64"]) >= 0.995

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
+from ..cleaning import cleaned_at
 from ..entity import Entity
 from .lines import numbered_lines
 from .source import ReadOptions, Source
@@ -17,18 +18,38 @@ def read_jsonl(path: Path, options: ReadOptions) -> Source:
     """The entities of a ``.jsonl`` or ``.jsonl.gz`` file; keys outside the schema are ignored.
 
     Reading raises PelError, with file and line, for bad JSON, a missing or empty ``concept_id`` or
-    ``canonical_name``, and a field of the wrong type.
+    ``canonical_name``, a field of the wrong type, an id of an earlier line, and what
+    ``cleaned`` refuses.
     """
     return Source(_entities(path))
 
 
 def _entities(path: Path) -> Iterator[Entity]:
+    seen: set[int] = set()  # hashes of ids: some 60 bytes an entity
     for number, line in numbered_lines(path):
         if line.strip():
+            place = f"{path}, line {number}"
             try:
-                yield _entity(json_object(line))
+                entity = _entity(json_object(line))
             except ValueError as error:
-                raise PelError(f"{path}, line {number}: {error}; correct the line") from error
+                raise PelError(f"{place}: {error}; correct the line") from error
+            entity = cleaned_at(place, entity)
+            if hash(entity.concept_id) in seen:
+                _refuse_repeated(path, number, entity.concept_id)
+            seen.add(hash(entity.concept_id))
+            yield entity
+
+
+def _refuse_repeated(path: Path, number: int, id: str) -> None:
+    """Raises PelError if the id of a line is that of an earlier one, and not its hash alone."""
+    for earlier, line in numbered_lines(path):
+        if earlier == number:
+            return
+        if line.strip() and json_object(line)["concept_id"].strip() == id:
+            raise PelError(
+                f"{path}, line {number}: the concept_id {id!r} of line {earlier} again; merge its "
+                "records into one"
+            )
 
 
 def json_object(line: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
+from ..cleaning import cleaned_at
 from ..entity import Entity
 from ..merging import united
 from .lines import numbered_lines
@@ -51,7 +52,8 @@ def read_obo(path: Path, options: ReadOptions) -> Source:
     that one term replaces becomes a retired id of that term. Frames that share an id are joined,
     as the format says; so are files put one behind another. A term without a name is skipped, and
     a log line counts these. The version is ``data-version``.
-    Reading raises PelError, with file and line, for a term whose id or name cannot be parsed.
+    Reading raises PelError, with file and line, for a term whose id or name cannot be parsed, and
+    for what ``cleaned`` refuses.
     """
     header = _header(path)
     entities = united(_entities(path, header.get("default-namespace")))
@@ -79,7 +81,8 @@ def _entities(path: Path, namespace: str | None) -> Iterator[Entity]:
         if "name" not in facts:
             nameless += 1
             continue
-        yield _entity(_text(frame.id), facts, namespace, retired)
+        entity = _entity(_text(frame.id), facts, namespace, retired)
+        yield cleaned_at(f"{path}, line {lines[0][0]}", entity)
     if broken:
         number, line = broken[0]
         logger.warning(

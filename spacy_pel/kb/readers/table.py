@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
+from ..cleaning import cleaned_at
 from ..entity import Entity
 from ..merging import united
 from .lines import numbered_lines
@@ -28,7 +29,8 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     An entity may have one row or several, for example one a name: the first row's name is the
     canonical one, and lists are united.
     Raises PelError for a column that is not there or a field without one, and, while reading, with
-    the file and the row or line, for a cell without id or name and a file that cannot be parsed.
+    the file and the row or line, for a cell without id or name, for what ``cleaned`` refuses, and
+    for a file that cannot be parsed.
     """
     is_parquet = path.name.lower().endswith(".parquet")
     relation, columns = _parquet(path) if is_parquet else _text_table(path)
@@ -86,7 +88,7 @@ def _entities(path: Path, query: str, fields: Mapping[str, str]) -> Iterator[Ent
         entity = _entity(zip(fields.values(), row))
         if not entity.concept_id or not entity.canonical_name:
             raise PelError(f"{path}, row {number}: no id or no name in it; correct the row")
-        yield entity
+        yield cleaned_at(f"{path}, row {number}", entity)
 
 
 def _entity(cells: Iterable[tuple[str, Any]]) -> Entity:

@@ -8,7 +8,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.readers import ReadOptions
+from spacy_pel.kb.readers import ReadOptions, jsonl
 from spacy_pel.kb.readers.jsonl import read_jsonl
 
 FULL = {
@@ -66,6 +66,10 @@ def test_reads_the_schema_and_ignores_the_rest(tmp_path: Path, name: str) -> Non
         (json.dumps({**FULL, "types": [1]}), "'types' is not a list of strings"),
         (json.dumps({**FULL, "alt_ids": {"a": 1}}), "'alt_ids' is not a list of strings"),
         (json.dumps({**FULL, "definition": ["x"]}), "'definition' is not a string or null"),
+        (json.dumps({**FULL, "concept_id": "C\0"}), "the id .* holds control characters"),
+        (json.dumps({**FULL, "concept_id": "C" * 1001}), "the id .* has 1,001 characters"),
+        (json.dumps({**FULL, "definition": "x" * 1_000_001}), "a text of .* has 1,000,001 char"),
+        (json.dumps({**FULL, "concept_id": " C1"}), "the concept_id 'C1' of line 1 again"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str, fault: str) -> None:
@@ -74,6 +78,17 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, fault: str) -> None:
     with pytest.raises(PelError, match=rf"kb\.jsonl, line 2: {fault}") as caught:
         list(read_jsonl(path, ReadOptions()).entities)
     assert "\n" not in str(caught.value)
+
+
+def test_ids_of_the_same_hash_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "hash", lambda text: 0, raising=False)
+    ids = [f"C{number}" for number in range(3)]
+    path = tmp_path / "kb.jsonl"
+    lines = [json.dumps({"concept_id": id, "canonical_name": "x"}) for id in ids]
+    path.write_text("\n".join(lines))
+    assert [entity.concept_id for entity in read_jsonl(path, ReadOptions()).entities] == ids
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:

@@ -137,6 +137,12 @@ def test_a_term_that_cannot_be_parsed_is_named(tmp_path: Path, term: str, line: 
     assert "\n" not in str(caught.value)
 
 
+def test_a_text_out_of_proportion_is_named(tmp_path: Path) -> None:
+    text = f"[Term]\nid: D:1\nname: a\n\n[Term]\nid: D:2\nname: {'b' * 1_000_001}\n"
+    with pytest.raises(PelError, match=r"x\.obo, line 6: a text of the entity 'D:2' has 1,000,001"):
+        read(write(tmp_path, text))
+
+
 def test_cycles_of_parents_are_only_ids(tmp_path: Path) -> None:
     text = "[Term]\nid: D:1\nname: a\nis_a: D:2\n\n[Term]\nid: D:2\nname: b\nis_a: D:1\n"
     assert [entity.parents for entity in read(write(tmp_path, text))] == [("D:2",), ("D:1",)]
