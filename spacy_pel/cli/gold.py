@@ -1,4 +1,4 @@
-"""Gold mentions of PubTator files, linked: what is evaluated, and calibrated on."""
+"""Gold mentions of corpora, linked: what is evaluated, and calibrated on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
-from ..training.corpus import PubTatorCorpus, gold_mentions
+from ..training.corpus import gold_mentions
+from ..training.open_corpus import open_corpus
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -22,14 +23,19 @@ CANDIDATES = 64
 def gold_examples(
     nlp: Language, linker: ProxyLinker, corpus: Sequence[Path], limit: int = 0
 ) -> list[Example]:
-    """The documents of PubTator files, with their mentions where the linker is set to have them.
+    """The documents of corpora, with their mentions where the linker is set to have them.
 
-    limit: documents taken of each file; 0 takes all. Raises PelError if there is no mention, or the
-    KB has no vectors of the linker's encoder.
+    corpus: names as ``open_corpus`` takes them. limit: documents taken of each file or world; 0
+    takes all. Raises PelError if there is no mention, or the KB has no vectors of the linker's
+    encoder.
     """
     linker.finish_training()
     linker.index  # refuses a KB that does not fit before the corpus is read
-    examples = list(PubTatorCorpus(corpus, limit=limit, spans_key=linker.spans_key)(nlp))
+    examples = [
+        example
+        for name in corpus
+        for example in open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp)
+    ]
     if not any(gold_mentions(example.reference, linker.spans_key) for example in examples):
         raise PelError(f"{', '.join(map(str, corpus))}: no mentions; give a corpus that has some")
     return examples

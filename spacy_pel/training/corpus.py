@@ -1,11 +1,14 @@
-"""PubTator files as a spaCy corpus."""
+"""Annotated documents as spaCy Examples; PubTator files as a corpus of them."""
+
+from __future__ import annotations
 
 import logging
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Optional
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -13,32 +16,18 @@ from spacy.training import Example
 from spacy.util import filter_spans
 
 from spacy_pel.errors import PelError
-from spacy_pel.training.pubtator import PubTatorDocument, PubTatorMention, read_pubtator
+from spacy_pel.training.documents import AnnotatedDocument, AnnotatedMention
+from spacy_pel.training.pubtator import read_pubtator
 
 logger = logging.getLogger(__name__)
 
 NIL = "NIL"
 
 
-def make_pubtator_corpus(
-    path: Union[Path, List[Path]],
-    limit: int = 0,
-    spans_key: Optional[str] = None,
-    gold_mentions: bool = True,
-) -> "PubTatorCorpus":
-    """Return the corpus of one or several PubTator files, for a ``[corpora]`` block of a config.
+class Corpus:
+    """Examples of annotated documents, read anew at every call. A subclass says what the parts are.
 
-    The arguments are those of PubTatorCorpus.
-    """
-    paths = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
-    return PubTatorCorpus(paths, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions)
-
-
-class PubTatorCorpus:
-    """Examples of one or several PubTator files, read anew at every call.
-
-    paths: the files, plain or .gz, in the order they are read.
-    limit: documents taken of each file; 0 takes all.
+    limit: documents taken of each part, a file for example; 0 takes all.
     spans_key: where the mentions stand: ``doc.spans[spans_key]``, or ``doc.ents`` if None. The
         latter holds no overlaps: of overlapping mentions the longest stays, and the number left
         out is logged as a warning.
@@ -52,44 +41,45 @@ class PubTatorCorpus:
     """
 
     def __init__(
-        self,
-        paths: Sequence[Union[str, Path]],
-        *,
-        limit: int = 0,
-        spans_key: Optional[str] = None,
-        gold_mentions: bool = True,
+        self, *, limit: int = 0, spans_key: Optional[str] = None, gold_mentions: bool = True
     ) -> None:
-        if not paths:
-            raise PelError("a PubTator corpus without a file; name one or more in 'path'")
         if limit < 0:
-            raise PelError(f"limit of a PubTator corpus is {limit}; set it to 0 to read all")
-        self.paths = tuple(Path(path) for path in paths)
+            raise PelError(f"limit of a corpus is {limit}; set it to 0 to read all")
         self.limit = limit
         self.spans_key = spans_key
         self.gold_mentions = gold_mentions
-        self._reported: set[Path] = set()
+        self._reported: set[str] = set()
+
+    def parts(self) -> Iterator[tuple[str, Iterator[AnnotatedDocument]]]:
+        """The parts that the limit counts: a name, for messages, and all documents of each."""
+        raise NotImplementedError
+
+    def documents(self) -> Iterator[AnnotatedDocument]:
+        """The documents as annotated; raises PelError where a source breaks its format."""
+        for _, documents in self.parts():
+            yield from islice(documents, self.limit or None)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Yield an Example a document; raises PelError where a file breaks the format.
+        """Yield an Example a document; raises PelError where a source breaks its format.
 
-        The counts of a file are logged when it is first read to its end.
+        The counts of a part are logged when it is first read to its end.
         """
-        for path in self.paths:
+        for name, documents in self.parts():
             counts: Counter[str] = Counter()
-            for document in islice(read_pubtator(path), self.limit or None):
+            for document in islice(documents, self.limit or None):
                 if document.text:
-                    yield self._example(nlp, path, document, counts)
-            if path not in self._reported:
-                self._reported.add(path)
-                _report(path, counts)
+                    yield self._example(nlp, name, document, counts)
+            if name not in self._reported:
+                self._reported.add(name)
+                _report(name, counts)
 
     def _example(
-        self, nlp: Language, path: Path, document: PubTatorDocument, counts: Counter
+        self, nlp: Language, name: str, document: AnnotatedDocument, counts: Counter
     ) -> Example:
         reference = nlp.make_doc(document.text)
         if reference.text != document.text:
             raise PelError(
-                f"{path}: the tokenizer changes the text of document {document.id}, so offsets no "
+                f"{name}: the tokenizer changes the text of document {document.id}, so offsets no "
                 "longer hold; use a tokenizer that keeps every character"
             )
         reference.user_data["id"] = document.id
@@ -97,9 +87,7 @@ class PubTatorCorpus:
         split = split_tokens(reference, {offset for pair in bounds for offset in pair})
         predicted = reference.copy()
         spans = [
-            reference.char_span(
-                start, end, label=mention.type, kb_id="|".join(mention.ids) or NIL
-            )
+            reference.char_span(start, end, label=mention.type, kb_id="|".join(mention.ids) or NIL)
             for (start, end), mention in zip(bounds, document.mentions)
         ]
         kept = spans if self.spans_key else filter_spans(spans)
@@ -113,24 +101,62 @@ class PubTatorCorpus:
         )
         return Example(predicted, reference)
 
-    def _set_mentions(self, doc: Doc, spans: List[Span]) -> None:
+    def _set_mentions(self, doc: Doc, spans: list[Span]) -> None:
         if self.spans_key:
             doc.spans[self.spans_key] = spans
         else:
             doc.ents = spans
 
 
-def gold_mentions(doc: Doc, spans_key: Optional[str] = None) -> List[Span]:
+class PubTatorCorpus(Corpus):
+    """Examples of one or several PubTator files; each is a part.
+
+    paths: the files, plain or .gz, in the order they are read. The other arguments: see Corpus.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        limit: int = 0,
+        spans_key: Optional[str] = None,
+        gold_mentions: bool = True,
+    ) -> None:
+        if not paths:
+            raise PelError("a PubTator corpus without a file; name one or more in 'path'")
+        super().__init__(limit=limit, spans_key=spans_key, gold_mentions=gold_mentions)
+        self.paths = tuple(Path(path) for path in paths)
+
+    def parts(self) -> Iterator[tuple[str, Iterator[AnnotatedDocument]]]:
+        for path in self.paths:
+            yield str(path), read_pubtator(path)
+
+
+def make_pubtator_corpus(
+    path: Path | list[Path],
+    limit: int = 0,
+    spans_key: Optional[str] = None,
+    gold_mentions: bool = True,
+) -> PubTatorCorpus:
+    """Return the corpus of one or several PubTator files, for a ``[corpora]`` block of a config.
+
+    The arguments are those of PubTatorCorpus.
+    """
+    paths = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
+    return PubTatorCorpus(paths, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions)
+
+
+def gold_mentions(doc: Doc, spans_key: Optional[str] = None) -> list[Span]:
     """Return the mentions of a doc: ``doc.spans[spans_key]``, or ``doc.ents`` if it is None."""
     return list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
 
 
-def gold_ids(span: Span) -> Tuple[str, ...]:
+def gold_ids(span: Span) -> tuple[str, ...]:
     """Return the entity ids of a gold mention, any of which is right; none for NIL."""
     return () if span.kb_id_ in ("", NIL) else tuple(span.kb_id_.split("|"))
 
 
-def _trimmed_bounds(mention: PubTatorMention) -> Tuple[int, int]:
+def _trimmed_bounds(mention: AnnotatedMention) -> tuple[int, int]:
     start = mention.end - len(mention.text.lstrip())
     return start, mention.start + len(mention.text.rstrip())
 
@@ -138,7 +164,7 @@ def _trimmed_bounds(mention: PubTatorMention) -> Tuple[int, int]:
 def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
     """Split tokens of the doc so that no character offset is inside one; return their number."""
     starts = [token.idx for token in doc]
-    cuts: defaultdict[int, List[int]] = defaultdict(list)
+    cuts: defaultdict[int, list[int]] = defaultdict(list)
     for offset in sorted(offsets):
         index = bisect_right(starts, offset) - 1
         if starts[index] < offset < starts[index] + len(doc[index]):
@@ -152,14 +178,14 @@ def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
     return len(cuts)
 
 
-def _report(path: Path, counts: Counter) -> None:
+def _report(name: str, counts: Counter) -> None:
     logger.info(
         "%s: %d documents, %d mentions, %d left out, %d tokens split",
-        *(path, counts["documents"], counts["mentions"], counts["left_out"], counts["split"]),
+        *(name, counts["documents"], counts["mentions"], counts["left_out"], counts["split"]),
     )
     if counts["left_out"]:
         logger.warning(
             "%s: %d of %d mentions left out, as they overlap a longer one and doc.ents allows no "
             "overlap; set spans_key to keep them",
-            *(path, counts["left_out"], counts["mentions"]),
+            *(name, counts["left_out"], counts["mentions"]),
         )

@@ -1,4 +1,4 @@
-"""PubTator files, read as documents with mentions."""
+"""PubTator files: documents with mentions, read and written."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import gzip
 import re
 import zlib
 from pathlib import Path
-from typing import Iterator, NamedTuple, Optional
+from typing import Iterable, Iterator, Optional
 
 from spacy_pel.errors import PelError
+from spacy_pel.training.documents import AnnotatedDocument, AnnotatedMention
 
 _PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")
 _RELATION_NAME = re.compile(r"[A-Za-z_]+")
@@ -17,52 +18,38 @@ _NO_ID = ("", "-", "-1")
 _SHOWN = 60  # characters of the user's text quoted in an error
 
 
-class PubTatorMention(NamedTuple):
-    """A mention as annotated.
-
-    start, end: character offsets into the document's text, end exclusive.
-    text: the characters between them.
-    type: the annotated type, for example "Disease".
-    ids: entity ids, any of which is right; empty for a mention without an id (NIL).
-    """
-
-    start: int
-    end: int
-    text: str
-    type: str
-    ids: tuple[str, ...]
-
-
-class PubTatorDocument(NamedTuple):
-    """A document: its id, its text (title + " " + abstract) and its mentions in file order."""
-
-    id: str
-    text: str
-    mentions: tuple[PubTatorMention, ...]
-
-
-def read_pubtator(path: Path) -> Iterator[PubTatorDocument]:
+def read_pubtator(path: Path) -> Iterator[AnnotatedDocument]:
     """Yield the documents of a PubTator file, one at a time; gzip where the name ends in .gz.
 
     A blank line ends a document, and so does the title line of the next one. A document without
     an abstract line is its title alone, one without a title line its abstract alone. Relation
     lines and the columns after the sixth are skipped.
 
-    Ids are alternatives wherever several stand in the column: "|" parts them, and so does the "+"
-    of NCBI's composite mentions, which name several entities as "|" does in BC5CDR; one of them
-    found is a hit. The prefixes UMLS:, MESH: and OMIM: are removed, as knowledge bases hold bare
-    ids; "-1", "-" and nothing mean no id.
+    Where several ids stand in the column, parted by "|" or by the "+" of NCBI disease, one of them
+    found is a hit (docs/corpora.md says what they mean in each corpus). The prefixes UMLS:, MESH:
+    and OMIM: are removed, as knowledge bases hold bare ids; "-1", "-" and nothing mean no id.
 
     Raises PelError, naming file and line, where the file breaks the format or a mention's text is
     not what the document has at its offsets, blanks around it aside (NCBI has such blanks).
     """
-    draft: Optional[_Draft] = None
     documents = 0
-    for where, line in _located_lines(path):
+    for document in documents_of(_located_lines(path)):
+        documents += 1
+        yield document
+    if not documents:
+        raise PelError(f"{path}: no documents in the file; give a PubTator file that holds some")
+
+
+def documents_of(lines: Iterable[tuple[str, str]]) -> Iterator[AnnotatedDocument]:
+    """Yield the documents of lines in PubTator format: pairs (where it stands, line).
+
+    Raises PelError as read_pubtator does.
+    """
+    draft: Optional[_Draft] = None
+    for where, line in lines:
         blank = not line.strip()
         passage = _PASSAGE.fullmatch(line)
         if draft and (blank or (passage and passage[2] == "t" and passage[1] != draft.id)):
-            documents += 1
             yield draft.document()
             draft = None
         if blank:
@@ -79,10 +66,28 @@ def read_pubtator(path: Path) -> Iterator[PubTatorDocument]:
         else:
             draft.add_annotation(where, line)
     if draft:
-        documents += 1
         yield draft.document()
-    if not documents:
-        raise PelError(f"{path}: no documents in the file; give a PubTator file that holds some")
+
+
+def pubtator_text(document: AnnotatedDocument) -> str:
+    """The document in PubTator format, with a blank line behind it: what read_pubtator reads.
+
+    Line ends within the text become blanks, so that offsets hold; a mention without ids gets "-1".
+    """
+    id, text, mentions, title = document
+    first, rest = (title, text[len(title) :]) if title else (text, "")
+    lines = [f"{id}|t|{_one_line(first)}"]
+    if rest:
+        lines.append(f"{id}|a|{_one_line(rest[1:])}")
+    lines += (
+        f"{id}\t{start}\t{end}\t{_one_line(mention)}\t{type}\t{'|'.join(ids) or '-1'}"
+        for start, end, mention, type, ids in mentions
+    )
+    return "\n".join(lines) + "\n\n"
+
+
+def _one_line(text: str) -> str:
+    return text.translate({ord(character): " " for character in "\r\n\t"})
 
 
 def _located_lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -133,11 +138,10 @@ class _Draft:
             )
         self._rows.append((where, row))
 
-    def document(self) -> PubTatorDocument:
-        passages = (self._passages[kind] for kind in "ta" if kind in self._passages)
-        text = " ".join(passages)
+    def document(self) -> AnnotatedDocument:
+        text = " ".join(self._passages[kind] for kind in "ta" if kind in self._passages)
         mentions = tuple(_mention(where, row, text) for where, row in self._rows)
-        return PubTatorDocument(self.id, text, mentions)
+        return AnnotatedDocument(self.id, text, mentions, self._passages.get("t", ""))
 
     def _check_id(self, where: str, id: str) -> None:
         if id != self.id:
@@ -147,7 +151,7 @@ class _Draft:
             )
 
 
-def _mention(where: str, row: list[str], text: str) -> PubTatorMention:
+def _mention(where: str, row: list[str], text: str) -> AnnotatedMention:
     start, end, mention, type = _offset(where, row[1]), _offset(where, row[2]), row[3], row[4]
     if start >= end:
         raise PelError(f"{where}: start {start} is not before end {end}; correct the offsets")
@@ -167,7 +171,7 @@ def _mention(where: str, row: list[str], text: str) -> PubTatorMention:
         raise PelError(f"{where}: the mention is blank; remove the line")
     if not type.strip():
         raise PelError(f"{where}: the mention has no type; write one in the fifth column")
-    return PubTatorMention(start, end, found, type.strip(), _ids(row[5]))
+    return AnnotatedMention(start, end, found, type.strip(), _ids(row[5]))
 
 
 def _offset(where: str, field: str) -> int:

@@ -235,5 +235,5 @@ def test_a_tokenizer_that_changes_the_text_is_refused(path):
 def test_bad_settings_are_refused(path):
     with pytest.raises(PelError, match="without a file; name one"):
         make_pubtator_corpus([])
-    with pytest.raises(PelError, match="limit of a PubTator corpus is -1; set it to 0"):
+    with pytest.raises(PelError, match="limit of a corpus is -1; set it to 0"):
         make_pubtator_corpus(path, limit=-1)

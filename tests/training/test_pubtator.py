@@ -4,9 +4,12 @@ import gzip
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.training.pubtator import PubTatorDocument, PubTatorMention, read_pubtator
+from spacy_pel.training.documents import AnnotatedDocument, AnnotatedMention
+from spacy_pel.training.pubtator import pubtator_text, read_pubtator
 
 TWO_DOCUMENTS = """\
 1|t|Lung cancer.
@@ -32,15 +35,18 @@ def write(tmp_path):
 
 
 EXPECTED = [
-    PubTatorDocument(
+    AnnotatedDocument(
         "1",
         "Lung cancer. It hurts.",
         (
-            PubTatorMention(0, 11, "Lung cancer", "Disease", ("D008175",)),
-            PubTatorMention(16, 21, "hurts", "Symptom", ()),
+            AnnotatedMention(0, 11, "Lung cancer", "Disease", ("D008175",)),
+            AnnotatedMention(16, 21, "hurts", "Symptom", ()),
         ),
+        "Lung cancer.",
     ),
-    PubTatorDocument("2", "Flu ", (PubTatorMention(0, 3, "Flu", "Disease", ("D007251",)),)),
+    AnnotatedDocument(
+        "2", "Flu ", (AnnotatedMention(0, 3, "Flu", "Disease", ("D007251",)),), "Flu"
+    ),
 ]
 
 
@@ -165,3 +171,45 @@ def test_an_unreadable_file(write, tmp_path, content):
     path = tmp_path / "corpus.txt.gz" if content is None else write(content, "corpus.txt.gz")
     with pytest.raises(PelError, match=f"^{re.escape(str(path))}.*cannot be read.*; check that"):
         list(read_pubtator(path))
+
+
+IDS = st.sampled_from([(), ("D1", "D2")])
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@st.composite
+def documents(draw):
+    """A document with or without a title, with mentions anywhere, none of them blank."""
+    title, rest = draw(TEXT), draw(TEXT)
+    text = f"{title} {rest}"
+    offset = st.integers(0, len(text))
+    pairs = draw(st.lists(st.tuples(offset, offset).map(sorted), max_size=4))
+    mentions = tuple(
+        AnnotatedMention(start, end, text[start:end], "T", draw(IDS))
+        for start, end in pairs
+        if text[start:end].strip()
+    )
+    return AnnotatedDocument("1", text, mentions, title)
+
+
+def as_one_line(text):
+    return re.sub("[\r\n\t]", " ", text)
+
+
+@given(document=documents())
+@settings(deadline=None)
+def test_what_is_written_is_read(tmp_path_factory, document):
+    path = tmp_path_factory.getbasetemp() / "written.txt"
+    path.write_text(pubtator_text(document) * 2, "utf-8", newline="")
+    expected = document._replace(
+        text=as_one_line(document.text),
+        title=as_one_line(document.title or document.text),
+        mentions=tuple(m._replace(text=as_one_line(m.text)) for m in document.mentions),
+    )
+    assert list(read_pubtator(path)) == [expected, expected]
+
+
+def test_a_title_alone_is_written_alone(write):
+    content = "1|t|Flu\n1\t0\t3\tFlu\tD\tC1\n\n2|a|Flu\n"
+    first, second = map(pubtator_text, read_pubtator(write(content)))
+    assert (first, second) == ("1|t|Flu\n1\t0\t3\tFlu\tD\tC1\n\n", "2|t|Flu\n\n")

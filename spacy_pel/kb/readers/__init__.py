@@ -16,6 +16,7 @@ from .rrf_files import meta_folder
 from .source import ReadOptions, Source
 from .table import read_table
 from .umls_recipe import UmlsRecipe
+from .zeshel import read_zeshel
 
 __all__ = ["READERS", "ReadOptions", "Source", "UmlsRecipe", "detected_format", "open_source"]
 
@@ -26,6 +27,7 @@ READERS: dict[str, Callable[[Path, ReadOptions], Source]] = {
     "mesh-xml": read_mesh_xml,
     "mesh-ascii": read_mesh_ascii,
     "table": read_table,
+    "zeshel": read_zeshel,
     "kb": read_folder,
 }
 # What tells the formats of single files: how their names end.
@@ -35,6 +37,7 @@ SUFFIXES = {
     "mesh-xml": (".xml", ".xml.gz"),
     "mesh-ascii": (".bin", ".bin.gz"),
     "table": (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet"),
+    "zeshel": (".json", ".json.gz"),
 }
 # And those of folders: what tells whether one is such a folder.
 FOLDERS = {

@@ -1,0 +1,47 @@
+"""One figure for several knowledge bases: the mean over them, and over all their mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from .metrics import GROUPS
+
+COUNTS = {group: "mentions" if group == "all" else group for group in GROUPS}
+
+
+def averaged_metrics(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Average the results of ``linking_metrics`` of several evaluations, of worlds for example.
+
+    Gives {"evaluations": n, "macro": x, "micro": y}, with x and y in the form of
+    ``linking_metrics``. Macro is the plain mean over the evaluations, each of which weighs the same
+    however many mentions it has; micro the mean over all their mentions. Counts are sums in both.
+    An evaluation without a mention in a group has no say in it; None if there is none that has.
+    """
+    names = [name for name in metrics[0] if name.startswith("recall@") or name == "mrr"]
+    counts = {field: _total(one.get(field) for one in metrics) for field in COUNTS.values()}
+    macro: dict[str, Any] = {name: {} for name in names}
+    micro: dict[str, Any] = {name: {} for name in names}
+    for name in names:
+        for group, field in COUNTS.items():
+            pairs = [
+                (one[name][group], one[field]) for one in metrics if one[name][group] is not None
+            ]
+            macro[name][group] = _mean([(value, 1) for value, _ in pairs])
+            micro[name][group] = _mean(pairs)
+    return {
+        "evaluations": len(metrics),
+        "macro": {**counts, **macro},
+        "micro": {**counts, **micro},
+    }
+
+
+def _total(counts: Any) -> Optional[int]:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _mean(pairs: Sequence[tuple[float, int]]) -> Optional[float]:
+    """The mean of pairs (value, weight)."""
+    weight = sum(weight for _, weight in pairs)
+    return sum(value * weight for value, weight in pairs) / weight if weight else None
