@@ -2,6 +2,7 @@
 
     mention:  [CLS] left [Ms] mention [Me] right [SEP]
     entity:   [CLS] title [SEP] types [SEP] description [SEP]
+    pair:     [CLS] left [Ms] mention [Me] right [SEP] title [SEP] types [SEP] description [SEP]
 
 Knows tokenizers and numpy; nothing of spaCy, torch or the knowledge base.
 """
@@ -21,7 +22,8 @@ MENTION_START, MENTION_END = "[Ms]", "[Me]"
 
 
 class TokenIds(NamedTuple):
-    """One input. ``ids``: int32 [t]. ``start:end``: the tokens of the mention or the title."""
+    """One input. ``ids``: int32 [t]. ``start:end``: the tokens of the mention or the title; of a
+    pair, the entity's side."""
 
     ids: np.ndarray
     start: int
@@ -46,7 +48,7 @@ class EntityText(NamedTuple):
 
 class TokenBatch(NamedTuple):
     """Padded inputs. ``ids``: int64 [n, t]; ``mask``, ``focus``: bool [n, t], true where there is
-    a token, and where it belongs to the mention or the title."""
+    a token, and where it stands between its input's start and end."""
 
     ids: np.ndarray
     mask: np.ndarray
@@ -145,6 +147,40 @@ class InputBuilder:
             ids[self.entity_length - 1 :] = [self._sep]
         end = min(1 + len(parts[0]), self.entity_length - 1)
         return TokenIds(np.array(ids, dtype=np.int32), 1, end)
+
+
+class PairBuilder:
+    """Turns a mention and an entity into one input for the cross-encoder.
+
+    tokenizer, position_limit: as of ``InputBuilder``.
+    length: the most tokens of a pair, special tokens counted. The mention's side, with its [CLS]
+        and [SEP], takes at most half of them, and is the same for all entities; the entity's side
+        takes what is left, and is cut at its end.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
+        self.length = min(length, position_limit)
+        half = self.length // 2
+        self._mentions = InputBuilder(tokenizer, half, half, half)
+        self._entities = InputBuilder(tokenizer, self.length, self.length, self.length)
+
+    def mentions(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
+        """The mentions' sides of pairs, in the order given."""
+        return self._mentions.mentions(mentions)
+
+    def entities(self, entities: Sequence[EntityText]) -> list[TokenIds]:
+        """The entities' sides of pairs, in the order given, with a [CLS] that ``pair`` takes off."""
+        return self._entities.entities(entities)
+
+    def pair(self, mention: TokenIds, entity: TokenIds) -> TokenIds:
+        """``[CLS] left [Ms] mention [Me] right [SEP] title [SEP] types [SEP] description [SEP]``.
+
+        Its start and end are those of the entity's side.
+        """
+        start = len(mention.ids)
+        ids = np.concatenate([mention.ids, entity.ids[1 : 1 + self.length - start]])
+        ids[-1] = entity.ids[-1]  # [SEP], also where the entity's side is cut
+        return TokenIds(ids, start, len(ids))
 
 
 def _tokenised_with(mention: MentionInContext) -> Hashable:

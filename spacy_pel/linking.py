@@ -11,20 +11,55 @@ import numpy as np
 
 from .inputs import MentionInContext
 from .kb.index import Candidates
+from .kb.knowledge_base import KnowledgeBase
+from .kb.selection import Only
 from .retriever import Retriever
 
 
 class Searchable(Protocol):
     """A knowledge base, or an index in memory."""
 
-    def search(self, vectors: np.ndarray, k: int) -> Candidates: ...
+    def search(self, vectors: np.ndarray, k: int, only: Optional[Only] = None) -> Candidates: ...
+
+
+class Ranker(Protocol):
+    """A reranker (see ``reranker.Reranker.scores``)."""
+
+    def scores(
+        self,
+        mentions: Sequence[MentionInContext],
+        numbers: np.ndarray,
+        found: np.ndarray,
+        kb: KnowledgeBase,
+    ) -> np.ndarray: ...
+
+
+class Reranking(NamedTuple):
+    """A second look at the ``top`` best candidates of each mention, by the texts in the KB."""
+
+    reranker: Ranker
+    kb: KnowledgeBase
+    top: int
+
+
+class Naming(NamedTuple):
+    """What the names in the KB say: a candidate that has the mention as one of its names, but for
+    case, blanks and punctuation, gets ``weight`` on top of the score that orders candidates."""
+
+    kb: KnowledgeBase
+    weight: float
 
 
 class Calibration(NamedTuple):
-    """Platt scaling: the probability that a best candidate is right is a sigmoid of its score."""
+    """Platt scaling: the probability that a best candidate is right is a sigmoid of its score.
+
+    reranked: how many candidates were reranked where it was fitted; of the scores of another
+        number it says nothing. 0: it is of the retriever's scores.
+    """
 
     slope: float
     intercept: float
+    reranked: int = 0
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """float64, in the shape of the scores."""
@@ -32,19 +67,39 @@ class Calibration(NamedTuple):
         return (1 + np.tanh(logits / 2)) / 2  # a sigmoid that does not overflow
 
 
+class NameWeight(NamedTuple):
+    """What an exact name is worth beside the score that orders candidates, in its units.
+
+    reranked: as of ``Calibration``.
+    """
+
+    weight: float
+    reranked: int = 0
+
+
 class Links(NamedTuple):
     """What linking says of n mentions.
 
     numbers: int64 [n, k], entity numbers, best first; -1 where there are fewer than k.
-    scores: float32 [n, k]; -inf there.
+    scores: float32 [n, k], the retriever's; -inf there.
     nil: bool [n], whether the entity is none of these: the KB lacks it.
     probabilities: float64 [n] that the best candidate is right; None without a calibration.
+    rerank_scores: float32 [n, k], the logarithm of each candidate's probability among those that
+        were reranked; NaN of the others; None without a reranker.
+    named: bool [n, k], whether the mention is a name of the candidate; None without ``Naming``.
     """
 
     numbers: np.ndarray
     scores: np.ndarray
     nil: np.ndarray
     probabilities: Optional[np.ndarray]
+    rerank_scores: Optional[np.ndarray] = None
+    named: Optional[np.ndarray] = None
+
+    @property
+    def ranking_scores(self) -> np.ndarray:
+        """Float [n, k]: by what candidates are ordered but for names; -inf if not reranked."""
+        return _ranking_scores(self.scores, self.rerank_scores)
 
 
 def link(
@@ -55,14 +110,100 @@ def link(
     *,
     nil_threshold: Optional[float] = None,
     calibration: Optional[Calibration] = None,
+    reranking: Optional[Reranking] = None,
+    naming: Optional[Naming] = None,
+    only: Optional[Sequence[Optional[Only]]] = None,
 ) -> Links:
     """The k best entities of each mention, and whether it is NIL.
 
-    nil_threshold: a mention whose best score is below it is NIL, and so is one without a
-        candidate; None: no mention is.
+    nil_threshold: a mention whose best score by the retriever is below it is NIL, and so is one
+        without a candidate; None: no mention is.
+    reranking: puts the best candidates in another order, and first; the rest stay in theirs. As
+        many are looked at as it says, also where k is fewer.
+    naming: orders the candidates by the reranker's score, or without one the retriever's, and what
+        their names are worth besides; those that were not reranked stay behind.
+    only: for each mention what its search is confined to, if it is.
     """
-    found = index.search(retriever.mention_vectors(mentions), k)
+    vectors = retriever.mention_vectors(mentions)
+    found = _found(index, vectors, k if reranking is None else max(k, reranking.top), only)
     best = found.scores[:, 0].astype(np.float64)
     nil = np.zeros(len(best), dtype=bool) if nil_threshold is None else best < nil_threshold
+    again = named = None
+    if reranking is not None:
+        found, again = _reranked(found, mentions, reranking)
+    decisive = _ranking_scores(found.scores, again)
+    if naming is not None:
+        named = names_match(naming.kb, mentions, found.numbers)
+        decisive = decisive + naming.weight * named
+        order = np.argsort(-decisive, axis=1, kind="stable")
+        found = Candidates(*_in_order(order, *found))
+        again = again if again is None else _in_order(order, again)[0]
+        named, decisive = _in_order(order, named, decisive)
+    best = decisive[:, 0].astype(np.float64)
     probabilities = None if calibration is None else calibration.probabilities(best)
-    return Links(found.numbers, found.scores, nil, probabilities)
+    cut = [x if x is None else x[:, :k] for x in (*found, again, named)]
+    return Links(cut[0], cut[1], nil, probabilities, cut[2], cut[3])
+
+
+def _ranking_scores(scores: np.ndarray, again: Optional[np.ndarray]) -> np.ndarray:
+    return scores if again is None else np.where(np.isnan(again), -np.inf, again)
+
+
+def names_match(
+    kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
+) -> np.ndarray:
+    """bool [n, k]: whether each mention is a name of each of its candidates, int64 [n, k].
+
+    Each distinct mention is looked up once.
+    """
+    surfaces = [text[start:end] for text, start, end in mentions]
+    entities = {surface: kb.numbers_named(surface) for surface in dict.fromkeys(surfaces)}
+    matches = [np.isin(row, entities[surface]) for surface, row in zip(surfaces, numbers)]
+    return np.array(matches).reshape(numbers.shape)
+
+
+def _found(
+    index: Searchable,
+    vectors: np.ndarray,
+    k: int,
+    only: Optional[Sequence[Optional[Only]]],
+) -> Candidates:
+    """The k nearest entities of each vector, each within its own limits."""
+    if only is None:
+        return index.search(vectors, k)
+    numbers = np.empty((len(vectors), k), dtype=np.int64)
+    scores = np.empty((len(vectors), k), dtype=np.float32)
+    for limits in dict.fromkeys(only):
+        places = [place for place, own in enumerate(only) if own == limits]
+        numbers[places], scores[places] = index.search(vectors[places], k, limits)
+    return Candidates(numbers, scores)
+
+
+def _in_order(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+    return [np.take_along_axis(array, order, axis=1) for array in arrays]
+
+
+def _reranked(
+    found: Candidates, mentions: Sequence[MentionInContext], reranking: Reranking
+) -> tuple[Candidates, np.ndarray]:
+    """The candidates in their new order, and their rerank scores in it; equal ones go by id."""
+    reranker, kb, top = reranking
+    numbers = found.numbers[:, :top]
+    scores = np.full(found.scores.shape, np.nan, dtype=np.float32)
+    again = reranker.scores(mentions, numbers, found.scores[:, :top], kb)
+    scores[:, :top] = _log_softmax(again)
+    distinct = np.unique(numbers[numbers >= 0]).tolist()
+    ids = {number: id for number, (id, _) in zip(distinct, kb.labels(distinct))}
+    order = np.tile(np.arange(found.scores.shape[1]), (len(scores), 1))
+    for places, row, candidates in zip(order, scores, numbers):
+        keys = [(-row[i], ids[n]) for i, n in enumerate(candidates.tolist()) if n >= 0]
+        places[: len(keys)] = sorted(range(len(keys)), key=keys.__getitem__)
+    numbers, cosines, scores = _in_order(order, *found, scores)
+    return Candidates(numbers, cosines), np.where(numbers < 0, np.float32(np.nan), scores)
+
+
+def _log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Of each row; -inf, for no candidate, stays -inf."""
+    best = scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min)
+    total = np.exp(scores - best).sum(axis=1, keepdims=True)
+    return scores - best - np.log(np.maximum(total, np.finfo(np.float32).tiny))

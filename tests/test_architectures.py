@@ -10,7 +10,6 @@ import torch
 from thinc.api import Adam, Model
 from transformers import BertConfig, BertModel, BertTokenizerFast, DistilBertConfig, DistilBertModel
 
-from spacy_pel import architectures
 from spacy_pel.architectures import (
     BiEncoder,
     PretrainedEncoder,
@@ -23,6 +22,7 @@ from spacy_pel.architectures import (
     set_dropout,
     settings,
 )
+from spacy_pel.architectures import towers
 from spacy_pel.errors import PelError
 from spacy_pel.inputs import EntityText, MentionInContext, train_tokenizer
 
@@ -98,7 +98,7 @@ def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyP
     assert together.shape == (19, 32) and together.dtype == np.float32
     alone = np.concatenate([tower.predict(TowerInputs([t])) for t in tokens])
     np.testing.assert_allclose(together, alone, atol=1e-5)
-    monkeypatch.setattr(architectures, "BATCH_TOKENS", 30)  # many groups
+    monkeypatch.setattr(towers, "BATCH_TOKENS", 30)  # many groups
     np.testing.assert_allclose(tower.predict(TowerInputs(tokens)), together, atol=1e-5)
     order = rng.permutation(len(tokens))
     shuffled = tower.predict(TowerInputs([tokens[i] for i in order]))
@@ -113,7 +113,7 @@ def test_no_input_gives_no_vector() -> None:
 
 
 def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(architectures, "BATCH_TOKENS", 30)
+    monkeypatch.setattr(towers, "BATCH_TOKENS", 30)
     model = biencoder()
     tower, tokens = model.get_ref("entity"), input_builder(model).entities(ENTITIES)
     zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens]
@@ -208,7 +208,7 @@ def test_dropout_is_set_in_every_tower() -> None:
 
 
 def test_bfloat16_is_close_to_float32_and_trains(monkeypatch) -> None:
-    monkeypatch.setattr("spacy_pel.models.encoder.has_fast_bfloat16", lambda device: True)
+    monkeypatch.setattr("spacy_pel.models.bert.has_fast_bfloat16", lambda device: True)
     exact, quick = biencoder(), biencoder(mixed_precision=True)
     np.testing.assert_allclose(vectors(quick), vectors(exact), atol=2e-2)
     before = vectors(quick)

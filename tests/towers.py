@@ -1,4 +1,4 @@
-"""Small bi-encoders, and BERT computed without the package, for the tests that need them."""
+"""Small bi- and cross-encoders, and BERT computed without the package, for the tests that need them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from spacy_pel.architectures import BiEncoder, ScratchEncoder, encoder_of, set_dropout
+from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.inputs import EntityText, MentionInContext, TokenIds
+from spacy_pel.reranker import Reranker
 from spacy_pel.retriever import Retriever
 
 TEXTS = [
@@ -64,6 +66,19 @@ def retriever(**changes) -> Retriever:
     return Retriever(biencoder(**changes))
 
 
+def reranker(
+    *, layers: int = 1, width: int = 32, heads: int = 4, length: int = 40, **changes
+) -> Reranker:
+    """An initialised cross-encoder without dropout."""
+    torch.manual_seed(1)
+    source = ScratchEncoder(layers, width, heads, vocab_size=200, max_tokens=48)
+    model = CrossEncoder(source, length, **changes)
+    model.initialize(X=TEXTS)
+    set_dropout(model, 0.0)
+    spread_weights(encoder_of(model.layers[0]))
+    return Reranker(model)
+
+
 def spread_weights(encoder: nn.Module) -> None:
     """Draw weights anew and larger: with those BERT begins with, all texts look alike."""
     with torch.no_grad():
@@ -72,10 +87,15 @@ def spread_weights(encoder: nn.Module) -> None:
                 weight.copy_(torch.randn_like(weight) * 0.1)
 
 
-def bert_states(encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None = None) -> Tensor:
+def bert_states(
+    encoder: nn.Module,
+    tokens: TokenIds,
+    perturbation: Tensor | None = None,
+    segments: Tensor | None = None,
+) -> Tensor:
     """Last states [t, d] of one input, by Hugging Face's own path through ``input_ids``.
 
-    perturbation: [t, d], added to the sum of the word, position and segment embeddings, where the
+    segments: int64 [1, t]. perturbation: [t, d], added to the sum of the word, position and segment embeddings, where the
     layer norm of the embeddings reads it.
     """
     transformer = encoder.transformer
@@ -84,7 +104,7 @@ def bert_states(encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | Non
     )
     try:
         ids = torch.as_tensor(tokens.ids, dtype=torch.int64)[None]
-        return transformer(input_ids=ids).last_hidden_state[0]
+        return transformer(input_ids=ids, token_type_ids=segments).last_hidden_state[0]
     finally:
         hook.remove()
 
@@ -95,3 +115,12 @@ def bert_vector(
     """The vector [d] of one input: mean pooling, length 1."""
     pooled = bert_states(encoder, tokens, perturbation).mean(0)
     return pooled / pooled.norm()
+
+
+def pair_score(
+    encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None = None
+) -> Tensor:
+    """The score of one pair: mean over its tokens, the entity's side being the second segment."""
+    segments = (torch.arange(len(tokens.ids)) >= tokens.start).long()[None]
+    states = bert_states(encoder, tokens, perturbation, segments)
+    return states.mean(0) @ encoder.score.weight[0]

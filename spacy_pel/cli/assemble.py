@@ -11,11 +11,11 @@ import typer
 from spacy.language import Language
 
 from ..errors import PelError
+from ..files import whole_folder
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.manifest import MANIFEST, manifest_text
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, kb_reference
 from .apps import Component, Pipeline, command, msg, pel
-from .files import whole_folder
 from .pipelines import linker_of, load_pipeline
 
 

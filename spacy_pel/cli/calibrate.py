@@ -14,35 +14,43 @@ from spacy.training import Example
 
 from ..errors import PelError
 from ..evaluation.calibration import expected_calibration_error, platt_fit
+from ..evaluation.name_match import name_weight
 from ..evaluation.nil import best_nil_threshold, nil_summary
+from ..files import whole_file
 from ..training.corpus import gold_ids, gold_mentions
-from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
-from .files import whole_file
+from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .gold import gold_examples, link_examples
 from .pipelines import linker_of, load_pipeline
 
 if TYPE_CHECKING:
+    from ..linking import NameWeight
     from ..pipeline.proxy_linker import ProxyLinker
 
 
 @command(pel, "calibrate")
 def calibrate_cli(
     pipeline: Pipeline,
-    corpus: Annotated[list[Path], typer.Argument(help="PubTator files, plain or .gz")],
+    corpus: Corpora,
     kb: OtherKB = None,
     limit: Annotated[int, typer.Option(min=0, help="Documents taken of each file; 0: all")] = 0,
     spans_key: SpansKey = None,
     component: Component = "proxy_linker",
+    names: Annotated[
+        bool, typer.Option("--names", help="Let exact names count; needs a second pass")
+    ] = False,
 ) -> None:
     """Tune NIL and probabilities on dev.
 
-    Changes the pipeline in its folder, and nothing of its vectors or candidates.
+    Changes the pipeline in its folder, and nothing of its vectors. Nor of the order of candidates,
+    but with --names: then the weight is fitted that it has, beside the score, if the mention is one
+    of a candidate's names (conditional logistic regression); no names count again without it.
 
     A mention is NIL if its best score is below a threshold: the one with the best F1 of the NIL
     class on the gold mentions of the corpus, where those that are NIL or whose ids the KB lacks
     are NIL. The probability that the best candidate is right is a sigmoid of its score, fitted to
-    the same mentions (Platt scaling). Take a corpus that was not trained on. Figures printed are
-    of this corpus: for those of another one, evaluate there.
+    the same mentions (Platt scaling): of the reranker's score, if the linker reranks. Take a corpus
+    that was not trained on. Figures printed are of this corpus: for those of another one, evaluate
+    there.
 
     \b
     Example:
@@ -59,7 +67,9 @@ def calibrate_cli(
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
     with tqdm(desc="Linking", unit=" documents") as bar:
-        figures = calibrate(nlp, corpus, component=component, limit=limit, progress=bar.update)
+        figures = calibrate(
+            nlp, corpus, component=component, limit=limit, names=names, progress=bar.update
+        )
     with whole_file(settings) as file:
         json.dump(linker.cfg, file)
     if linker.nil_threshold is None:
@@ -67,6 +77,10 @@ def calibrate_cli(
     else:
         typer.echo(f"NIL below a score of {linker.nil_threshold:.4f}")
     typer.echo(nil_summary(figures["nil"]))
+    if linker.name_weight is not None:
+        typer.echo(f"An exact name is worth {linker.name_weight.weight:.4f} of the score")
+    elif names:
+        msg.warn("The mentions do not say what an exact name is worth: none counts")
     before, after = figures["expected_calibration_error"].values()
     typer.echo(f"Expected calibration error: {100 * before:.1f} before, {100 * after:.1f} after")
     msg.good(f"Calibrated {pipeline} on {figures['mentions']:,} mentions")
@@ -78,14 +92,17 @@ def calibrate(
     *,
     component: str = "proxy_linker",
     limit: int = 0,
+    names: bool = False,
     progress: Optional[Callable[[], object]] = None,
 ) -> dict[str, Any]:
-    """Set the linker's NIL threshold and calibration by the gold mentions of PubTator files.
+    """Set the linker's NIL threshold and calibration by the gold mentions of corpora.
 
     Without a mention that is NIL, the threshold is None. limit: documents taken of each file; 0
-    takes all. progress: called after each document.
+    takes all. names: whether exact names are to count, too; the linker's name weight is set, or
+    taken away. progress: called after each document.
     Gives ``mentions``; ``nil``, see ``evaluation.nil``; and ``expected_calibration_error``,
-    {"before": x, "after": x}, before being that of the score itself, cut to 0 to 1.
+    {"before": x, "after": x}, before being that of the score itself: a cosine, cut to 0 to 1, or
+    the reranker's probability.
     Raises PelError if there is no linker or mention, all mentions are NIL, none of the gold ids is
     in the KB, best candidates are all right or all wrong, or the KB has no vectors of its encoder.
     """
@@ -96,13 +113,15 @@ def calibrate(
     linker = linker_of(nlp, component)
     examples = gold_examples(nlp, linker, corpus, limit)
     _check_golds(examples, linker, corpus)
+    linker.name_weight = _name_weight(linker, examples, progress) if names else None
     link_examples(linker, examples, progress)
-    mentions = list(scored_mentions(examples, linker.kb, linker.spans_key))
+    weight = linker.name_weight.weight if linker.name_weight else 0.0
+    mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, weight))
     threshold = best_nil_threshold([m.score for m in mentions], [not m.golds for m in mentions])
     decided = threshold is not None
     mentions = [m._replace(said_nil=decided and m.score < threshold) for m in mentions]
     with_candidates = [mention for mention in mentions if mention.candidates]
-    scores = np.array([mention.score for mention in with_candidates])
+    scores = np.array([mention.decisive for mention in with_candidates])
     right = np.array([mention.right for mention in with_candidates], dtype=bool)
     if right.all() or not right.any():
         raise PelError(
@@ -110,15 +129,40 @@ def calibrate(
             "probabilities; give a larger corpus, or a pipeline that is better trained"
         )
     linker.nil_threshold = threshold
-    linker.calibration = Calibration(*platt_fit(scores, right))
+    linker.calibration = Calibration(*platt_fit(scores, right), linker.reranked)
+    # The reranker's scores are logarithms.
+    before = np.exp(scores) if linker.reranked else np.clip(scores, 0, 1)
     return {
         "mentions": len(mentions),
         "nil": nil_scores(mentions, decided=decided),
         "expected_calibration_error": {
-            "before": expected_calibration_error(np.clip(scores, 0, 1), right),
+            "before": expected_calibration_error(before, right),
             "after": expected_calibration_error(linker.calibration.probabilities(scores), right),
         },
     }
+
+
+def _name_weight(
+    linker: ProxyLinker, examples: Sequence[Example], progress: Optional[Callable[[], object]]
+) -> Optional[NameWeight]:
+    """What an exact name is worth to the linker on these examples; None if they do not say."""
+    from ..linking import NameWeight
+
+    linker.name_weight = NameWeight(0.0, linker.reranked)  # looks names up, changes no order
+    tables = []
+    for example in examples:
+        links = linker.predict([example.predicted])
+        if links is not None:
+            golds = [
+                [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
+                for span in gold_mentions(example.reference, linker.spans_key)
+            ]
+            right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
+            tables.append((links.ranking_scores, links.named, right))
+        if progress:
+            progress()
+    weight = name_weight(*(np.concatenate(columns) for columns in zip(*tables)))
+    return None if weight is None else NameWeight(weight, linker.reranked)
 
 
 def _check_golds(examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[Path]) -> None:
@@ -133,4 +177,3 @@ def _check_golds(examples: Sequence[Example], linker: ProxyLinker, corpus: Seque
             f"{files}: none of the {len(ids):,} gold ids, such as {min(ids)}, is in "
             f"{linker.kb.path}; give a corpus and a KB that use the same identifiers"
         )
-

@@ -13,14 +13,14 @@ from spacy.language import Language
 
 from ..evaluation.metrics import metrics_table
 from ..evaluation.nil import nil_summary
-from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
-from .files import whole_file
+from ..files import whole_file
+from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .gold import gold_examples, link_examples
 from .pipelines import linker_of, load_pipeline
 
 # Of the scores, what is written; the rest are the same figures under plain names, for configs.
 COUNTED = (
-    *("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nil"),
+    *("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nil", "concepts"),
     *("expected_calibration_error", "nel_micro_"),
 )
 
@@ -28,11 +28,18 @@ COUNTED = (
 @command(pel, "evaluate")
 def evaluate_cli(
     pipeline: Pipeline,
-    corpus: Annotated[list[Path], typer.Argument(help="PubTator files, plain or .gz")],
+    corpus: Corpora,
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write")],
     kb: OtherKB = None,
     limit: Annotated[int, typer.Option(min=0, help="Documents taken of each file; 0: all")] = 0,
     spans_key: SpansKey = None,
+    rerank: Annotated[
+        Optional[int],
+        typer.Option(
+            min=0,
+            help="Candidates that the reranker reads again; 0: none  [default: as the linker is set]",
+        ),
+    ] = None,
     component: Component = "proxy_linker",
 ) -> None:
     """Score linking on gold mentions.
@@ -43,7 +50,8 @@ def evaluate_cli(
     a miss), over those in the KB, and over entities seen and unseen in training; recall and MRR
     look at the candidates, also of a mention called NIL. How well NIL is told, and recall with NIL
     as a class, is in "nil"; "expected_calibration_error" is of a calibrated pipeline.
-    mentions_per_second is of linking alone: no loading, tokenising or scoring.
+    mentions_per_second is of linking alone: no loading, tokenising or scoring. With --rerank 0
+    a pipeline that reranks is scored without: the difference is what its reranker is worth.
 
     \b
     Example:
@@ -53,7 +61,11 @@ def evaluate_cli(
 
     with whole_file(output) as file:
         nlp = load_pipeline(pipeline)
-        linker_of(nlp, component, kb=kb, spans_key=spans_key)
+        linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+        if rerank is not None:
+            linker.rerank = rerank
+        if rerank:
+            linker.reranker  # refuses a pipeline without one
         with tqdm(desc="Linking", unit=" documents") as bar:
             metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=bar.update)
         json.dump({"pipeline": pipeline, **metrics}, file, indent=2)
@@ -71,11 +83,12 @@ def evaluate(
     limit: int = 0,
     progress: Optional[Callable[[], object]] = None,
 ) -> dict[str, Any]:
-    """Link the gold mentions of PubTator files, and score it over the 64 best candidates.
+    """Link the gold mentions of corpora, and score it over the 64 best candidates.
 
     Mentions are where the linker is set to have them. limit: documents taken of each file; 0 takes
     all. progress: called after each document. Gives the metrics of ``scorer.linking_scores``,
-    ``mentions_per_second`` (of the linker's ``pipe``), and ``kb``, ``kb_entities`` and ``corpus``.
+    ``mentions_per_second`` (of the linker's ``pipe``), ``reranked`` (how many candidates of a
+    mention), ``kb``, ``kb_entities`` and ``corpus``.
     Raises PelError if there is no linker or no mention, or the KB has no vectors of its encoder.
     """
     linker = linker_of(nlp, component)
@@ -87,6 +100,7 @@ def evaluate(
     return {
         **{name: value for name, value in scores.items() if name.startswith(COUNTED)},
         "mentions_per_second": scores["mentions"] / seconds,
+        "reranked": linker.reranked,
         "kb": str(linker.kb.path),
         "kb_entities": len(linker.kb),
         "corpus": [str(path) for path in corpus],

@@ -140,8 +140,11 @@ class KnowledgeBase:
         Unless exact, names are the same that differ only in case, blanks, punctuation or Unicode
         compatibility form.
         """
-        numbers = self._gathered(lambda segment: segment.store.named(name, exact))
-        return sorted(self.entities(numbers))
+        return sorted(self.entities(self.numbers_named(name, exact)))
+
+    def numbers_named(self, name: str, exact: bool = False) -> np.ndarray:
+        """The numbers of the entities with this name, as of ``named``: int64, ascending."""
+        return self._gathered(lambda segment: segment.store.named(name, exact))
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:
         """The entities whose names hold all words of the text, those named most like it first."""
@@ -157,10 +160,16 @@ class KnowledgeBase:
     def of_types(self, *names_or_codes: str) -> np.ndarray:
         """The numbers of the entities of these semantic types, or of types below them: int64.
 
-        Raises PelError for a type that the KB does not have.
+        "" stands for the entities without a type. Ascending. Raises PelError for a type that the
+        KB does not have.
         """
-        names = with_descendants(names_or_codes, self.semantic_types)
-        return self._gathered(lambda segment: segment.store.of_types(names))
+        names = with_descendants(filter(None, names_or_codes), self.semantic_types)
+        numbers = self._gathered(lambda segment: segment.store.of_types(names))
+        if "" not in names_or_codes:
+            return numbers
+        all_names = {type.name for type in self.semantic_types}
+        typed = self._gathered(lambda segment: segment.store.of_types(all_names))
+        return np.union1d(numbers, np.setdiff1d(self.numbers(), typed, assume_unique=True))
 
     def of_sources(self, *names: str) -> np.ndarray:
         """The numbers of the entities that come from any of these sources: int64, ascending.

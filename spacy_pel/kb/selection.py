@@ -20,7 +20,8 @@ _KEPT = 8  # each takes a byte an entity
 class Only(NamedTuple):
     """What a search is confined to: each field that is given must hold.
 
-    types: names or codes of semantic types; an entity of a type below one of them counts.
+    types: names or codes of semantic types; an entity of a type below one of them counts. "" stands
+        for entities without a type.
     sources: names of sources, as in ``Entity.sources``.
     ids: concept ids, alternative or retired ids; those that the KB does not have are passed over.
     """

@@ -1,22 +1,13 @@
-"""A BERT that gives one vector for a text, and whose input embeddings can be perturbed."""
+"""A BERT that gives one vector for a text."""
 
 from __future__ import annotations
 
-import json
-from contextlib import nullcontext
-from functools import cache
-from typing import Optional
-
-import torch
-from tokenizers import Tokenizer
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-# What torch calls the instructions of x86 and ARM processors that compute in bfloat16.
-_BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
+from .bert import BertEncoder, mean_over
 
 
-class TextEncoder(nn.Module):
+class TextEncoder(BertEncoder):
     """Tower of the bi-encoder: token ids -> vector (PEL, section 5.2).
 
     pooling: "mean" over all tokens (the paper); "focus": over the tokens of the mention or of the
@@ -24,65 +15,26 @@ class TextEncoder(nn.Module):
         the two at equal length, with which an encoder built from scratch learns to use the context
         much sooner.
     normalize: give vectors of length 1, so that their dot product is the cosine.
-    mixed_precision: compute in bfloat16 where torch holds that to be safe; three times as fast on
-        a processor that has bfloat16 instructions. On one that has none it is float32 as without.
-
-    The transformer and the tokenizer are set later (``load``), since weights come with training or
-    from disk. Both are None until then.
+    mixed_precision: see ``BertEncoder``.
     """
 
     def __init__(self, *, pooling: str, normalize: bool, mixed_precision: bool):
-        super().__init__()
+        super().__init__(mixed_precision=mixed_precision)
         self.pooling = pooling
         self.normalize = normalize
-        self.mixed_precision = mixed_precision
-        self.transformer: Optional[nn.Module] = None
-        self.tokenizer: Optional[Tokenizer] = None
-
-    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
-        """Take a Hugging Face BERT and its tokenizer."""
-        transformer.pooler = None  # its weights would be kept and never trained
-        # Not to be trained with: torch's fast attention on a CPU has no dropout.
-        transformer.config.attention_probs_dropout_prob = 0.0
-        for module in transformer.modules():
-            if hasattr(module, "dropout_prob"):
-                module.dropout_prob = 0.0
-        self.transformer = transformer
-        self.tokenizer = tokenizer
 
     @property
-    def width(self) -> int:
+    def n_outputs(self) -> int:
         """Length of the vectors."""
-        return self.transformer.config.hidden_size
-
-    @property
-    def position_limit(self) -> int:
-        """The most tokens of an input."""
-        return self.transformer.config.max_position_embeddings
-
-    def set_dropout(self, rate: float) -> None:
-        """Set the rate of every dropout layer."""
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = rate
+        return self.width
 
     def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
         """Vectors, float32 [n, d].
 
         ids: int64 [n, t]; mask, focus: bool [n, t] (see ``inputs.TokenBatch``).
-        perturbation: float32 [n, t, d], or [1, 1, 1] for none. It is added to the composite input
-            embeddings (word + position + segment): BERT sums the three, so adding to the word
-            embedding adds to the sum. Its gradient is the gradient with respect to them.
+        perturbation: float32 [n, t, d], or [1, 1, 1] for none (see ``BertEncoder.states``).
         """
-        with (
-            torch.autocast(ids.device.type, torch.bfloat16, enabled=self._in_bfloat16(ids.device)),
-            self._attention_kernel(ids.device),
-        ):
-            words = self.transformer.get_input_embeddings()(ids)
-            hidden = self.transformer(
-                inputs_embeds=words + perturbation, attention_mask=mask.long()
-            ).last_hidden_state
-        pooled = self._pool(hidden.float(), mask, focus)
+        pooled = self._pool(self.states(ids, mask, perturbation), mask, focus)
         return nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled
 
     def _pool(self, hidden: Tensor, mask: Tensor, focus: Tensor) -> Tensor:
@@ -91,71 +43,3 @@ class TextEncoder(nn.Module):
             means = (mean_over(hidden, tokens) for tokens in (mask, focus))
             return sum(nn.functional.normalize(mean, dim=-1) for mean in means)
         return mean_over(hidden, mask if self.pooling == "mean" else focus)
-
-    def _in_bfloat16(self, device: torch.device) -> bool:
-        return self.mixed_precision and has_fast_bfloat16(device.type)
-
-    def _attention_kernel(self, device: torch.device):
-        """torch's own choice, but for training on a CPU: there the backward pass of its fused
-        attention takes twice the time of the plain one at these lengths."""
-        if self.training and device.type == "cpu":
-            return sdpa_kernel(SDPBackend.MATH)
-        return nullcontext()
-
-    def config_json(self) -> str:
-        """The transformer's configuration, as far as it differs from the defaults."""
-        return json.dumps(self.transformer.config.to_diff_dict(), sort_keys=True)
-
-    def to_bytes(self) -> bytes:
-        """Weights (safetensors), configuration and tokenizer (JSON); no pickle."""
-        import srsly
-        from safetensors.torch import save
-
-        if self.transformer is None:
-            return b""
-        weights = {k: v.contiguous().cpu() for k, v in self.transformer.state_dict().items()}
-        return srsly.msgpack_dumps(
-            {
-                "config": self.config_json(),
-                "tokenizer": self.tokenizer.to_str(),
-                "weights": save(weights),
-            }
-        )
-
-    def from_bytes(self, data: bytes, device: torch.device) -> "TextEncoder":
-        """Load what ``to_bytes`` gave; needs no network."""
-        import srsly
-        from safetensors.torch import load
-
-        if data:
-            message = srsly.msgpack_loads(data)
-            transformer = build_transformer(**json.loads(message["config"]))
-            transformer.load_state_dict(load(message["weights"]))
-            self.load(transformer, Tokenizer.from_str(message["tokenizer"]))
-            self.to(device)
-        return self
-
-
-def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Mean of hidden [n, t, d] over the tokens where mask [n, t] is true: [n, d]."""
-    weight = mask.to(hidden.dtype)
-    return (hidden * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True)
-
-
-def build_transformer(**config) -> nn.Module:
-    """A BERT with random weights, of the given Hugging Face configuration."""
-    from transformers import BertConfig, BertModel
-
-    return BertModel(BertConfig(**config), add_pooling_layer=False)
-
-
-@cache
-def has_fast_bfloat16(device_type: str) -> bool:
-    """Whether the device computes in bfloat16 by instructions of its own.
-
-    A processor without them does it many times more slowly than in float32 (7 times, measured).
-    """
-    if device_type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
-        return True
-    capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(name) for name in _BFLOAT16_INSTRUCTIONS)

@@ -43,13 +43,22 @@ class ScoreLoss:
         vectors: mentions, float32 [n, d], and entities, float32 [r, d].
         """
         mentions, entities = (torch.tensor(v, requires_grad=True) for v in vectors)
-        scores = mentions @ entities.T
-        positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
-        is_negative = torch.as_tensor(targets.negatives)
-        negatives = scores.masked_fill(~is_negative, -torch.inf)
-        loss = self.of_scores(positive, negatives).mean()
+        loss = self._mean(mentions @ entities.T, targets)
         gradients = torch.autograd.grad(loss, (mentions, entities))
         return tuple(g.numpy() for g in gradients), loss.item()
+
+    def on_scores(self, scores: np.ndarray, targets: Targets) -> tuple[np.ndarray, float]:
+        """Gradient with respect to the scores, float32 [n, r], and the mean loss."""
+        leaf = torch.tensor(scores, requires_grad=True)
+        loss = self._mean(leaf, targets)
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        return gradient.numpy(), loss.item()
+
+    def _mean(self, scores: Tensor, targets: Targets) -> Tensor:
+        """Mean loss over the mentions."""
+        positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
+        is_negative = torch.as_tensor(targets.negatives)
+        return self.of_scores(positive, scores.masked_fill(~is_negative, -torch.inf)).mean()
 
     def get_grad(self, vectors, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
         """Gradients with respect to the mention and the entity vectors."""

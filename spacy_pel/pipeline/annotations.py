@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -18,7 +19,9 @@ class Answer(NamedTuple):
     id: of the best candidate, "NIL" if that is rejected; "" if there is none to reject.
     score, probability: of the best candidate; None if there is none. Nor is there a probability
         before the linker is calibrated.
-    candidates: {"id", "name", "score"} of each, best first, also where they are rejected.
+    candidates: {"id", "name", "score"} of each, best first, also where they are rejected; from a
+        linker that reranks also "rerank_score", None of those that were not looked at again; from
+        one to which exact names say something also "name_match", whether it is one.
     """
 
     id: str
@@ -36,11 +39,11 @@ def answers(links: Links, kb: KnowledgeBase) -> Iterator[Answer]:
         probabilities = [None] * len(links.nil)
     else:
         probabilities = links.probabilities.tolist()
-    lines = zip(links.numbers.tolist(), links.scores.tolist(), links.nil.tolist(), probabilities)
-    for numbers, scores, nil, probability in lines:
+    lines = zip(links.numbers.tolist(), _sayings(links), links.nil.tolist(), probabilities)
+    for numbers, sayings, nil, probability in lines:
         candidates = [
-            {"id": labels[number][0], "name": labels[number][1], "score": score}
-            for number, score in zip(numbers, scores)
+            {"id": labels[number][0], "name": labels[number][1], **said}
+            for number, said in zip(numbers, sayings)
             if number >= 0
         ]
         if candidates:
@@ -48,6 +51,18 @@ def answers(links: Links, kb: KnowledgeBase) -> Iterator[Answer]:
             yield Answer(NIL if nil else best["id"], best["score"], probability, candidates)
         else:
             yield Answer(NIL if nil else "", None, None, [])
+
+
+def _sayings(links: Links) -> Iterator[List[Dict[str, Any]]]:
+    """What is said of each candidate besides its name, for each mention."""
+    columns = {"score": links.scores.tolist()}
+    if links.rerank_scores is not None:
+        again = links.rerank_scores.tolist()
+        columns["rerank_score"] = [[None if isnan(x) else x for x in row] for row in again]
+    if links.named is not None:
+        columns["name_match"] = links.named.tolist()
+    for rows in zip(*columns.values()):
+        yield [dict(zip(columns, said)) for said in zip(*rows)]
 
 
 def write_answers(

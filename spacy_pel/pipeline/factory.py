@@ -1,7 +1,7 @@
 """The factory of ``proxy_linker`` and its default config."""
 
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Callable, Dict, List, Optional
 
 from spacy.language import Language
 from thinc.api import Config, Model
@@ -18,6 +18,13 @@ kb = null
 path = null
 # Where the mentions are: doc.ents (null), or doc.spans[spans_key], which may overlap.
 spans_key = null
+# Whether an acronym that its document defines, as in "multiple sclerosis (MS)", is read as its long
+# form, in training and in linking. The paper does not.
+expand_acronyms = true
+# Entity types, by name or code, to which the search for mentions of a label is confined, such as
+# {"DISEASE": ["T047", "T048"]}; "" stands for entities without a type, as a third of MeSH has none:
+# {"Chemical": ["Chemical or Drug", ""]}. null, or a label that is not here: all entities.
+label_types = null
 # How many candidates a mention keeps.
 candidates = 64
 # A mention whose best score is below it is NIL: the KB lacks its entity. null: the threshold that
@@ -26,6 +33,11 @@ nil_threshold = null
 # What a row of the index stands for: an "entity" (the paper), a "name" of one, or a
 # "described-name", which has the definition with it.
 row_kind = "name"
+# How many of the candidates the reranker reads again, if there is one; 0 for none.
+rerank = 16
+# A cross-encoder, or null. A linker with one trains it alone, on what the trained retriever of
+# "path" finds: @architectures = "spacy-pel.CrossEncoder.v1", see project/configs/demo_rerank.cfg.
+reranker = null
 # In training, each alias is hidden with this probability.
 name_dropout = 0.1
 # Whether to replace ids that are already on the mentions.
@@ -105,11 +117,15 @@ def make_proxy_linker(
     kb: Optional[str],
     path: Optional[str],
     spans_key: Optional[str],
+    expand_acronyms: bool,
+    label_types: Optional[Dict[str, List[str]]],
     candidates: int,
     nil_threshold: Optional[float],
     row_kind: str,
     name_dropout: float,
     overwrite: bool,
+    reranker: Optional[Model],
+    rerank: int,
     loss: ScoreLoss,
     regularizer: Optional[FGSM],
     negatives: Callable,
@@ -123,11 +139,15 @@ def make_proxy_linker(
         kb=kb,
         path=path,
         spans_key=spans_key,
+        expand_acronyms=expand_acronyms,
+        label_types=label_types,
         candidates=candidates,
         nil_threshold=nil_threshold,
         row_kind=row_kind,
         name_dropout=name_dropout,
         overwrite=overwrite,
+        reranker=reranker,
+        rerank=rerank,
         loss=loss,
         regularizer=regularizer,
         negatives=negatives,

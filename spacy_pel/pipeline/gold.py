@@ -6,23 +6,29 @@ from typing import Iterable, List, Optional, Sequence, Set, Tuple
 
 from spacy.training import Example
 
-from ..inputs import MentionInContext
 from ..kb.knowledge_base import KnowledgeBase
 from ..training.corpus import gold_ids, gold_mentions
 from ..training.trainer import GoldMention
+from .mentions import mentions_in_context
 
 
 def trainable_mentions(
-    examples: Iterable[Example], kb: KnowledgeBase, spans_key: Optional[str]
+    examples: Iterable[Example],
+    kb: KnowledgeBase,
+    spans_key: Optional[str],
+    expand_acronyms: bool = False,
 ) -> List[GoldMention]:
-    """The gold mentions that have an entity in the KB."""
+    """The gold mentions that have an entity in the KB.
+
+    expand_acronyms: whether they are read as linking would read them; see ``mentions``.
+    """
     mentions = []
     for example in examples:
-        text = example.reference.text
-        for span in gold_mentions(example.reference, spans_key):
+        spans = gold_mentions(example.reference, spans_key)
+        contexts = mentions_in_context(example.reference, spans, expand_acronyms)
+        for span, context in zip(spans, contexts):
             golds = _numbers(kb, gold_ids(span))
             if golds:
-                context = MentionInContext(text, span.start_char, span.end_char)
                 mentions.append(GoldMention(context, golds))
     return mentions
 

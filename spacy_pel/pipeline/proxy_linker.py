@@ -3,45 +3,45 @@
 import json
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional
 
-import numpy as np
-import spacy.util
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
 from .. import architectures
+from ..architectures.sources import linker_folder
 from ..errors import PelError
-from ..inputs import MentionInContext
 from ..kb.knowledge_base import KnowledgeBase
-from ..linking import Calibration, Links, Searchable, link
+from ..linking import Links, Naming, Reranking, Searchable, link
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
 from ..proxies import check_row_kind
 from ..retriever import Retriever
-from ..training.corpus import gold_mentions
 from ..training.negatives import Sampler
-from ..training.proxy_pool import ProxyPool
-from ..training.trainer import RetrieverTrainer
+from ..training.optimizer import apply_gradients
+from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
+from . import learning
 from .annotations import answers, write_answers
+from .calibrated import NOT_CALIBRATED, CalibratedPipe
 from .extensions import install_extensions
 from .gold import gold_numbers, trainable_mentions
 from .kb_reference import KB_REFERENCE, found_kb, kb_reference
+from .mentions import mentions_of, search_limits
+from .saving import Part
 from .workers import use_one_thread_in_a_worker
 
+if TYPE_CHECKING:
+    from ..reranker import Reranker
 
-# Of a linker that was saved before there was any of this.
-_NOT_CALIBRATED = {"nil_threshold": None, "configured_nil_threshold": None, "calibration": None}
 
+class ProxyLinker(CalibratedPipe):
+    """Links mentions to entities: encodes each in its context, finds the nearest proxies, and, if
+    it has a reranker, reads the best of them again together with the mention.
 
-class ProxyLinker(TrainablePipe):
-    """Links mentions to entities: encodes each in its context, finds the nearest proxies.
-
-    DOCS: the README; PEL (Wiatrak et al. 2022), sections 4 and 5.
+    DOCS: the README; PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class ProxyLinker(TrainablePipe):
         kb: Optional[str],
         path: Optional[str],
         spans_key: Optional[str],
+        expand_acronyms: bool,
+        label_types: Optional[Dict[str, List[str]]],
         candidates: int,
         nil_threshold: Optional[float],
         row_kind: str,
@@ -61,13 +63,19 @@ class ProxyLinker(TrainablePipe):
         loss: ScoreLoss,
         regularizer: Optional[FGSM],
         negatives: Sampler,
+        reranker: Optional[Model],
+        rerank: int,
         scorer: Optional[Callable],
     ):
         """Construct the component; opens nothing. The arguments are those of the factory."""
         self.vocab = vocab
         self.model = model
+        self.reranker_model = reranker
+        self.rerank = rerank
         self.name = name
         self.spans_key = spans_key
+        self.expand_acronyms = expand_acronyms
+        self.label_types = label_types
         self.candidates = candidates
         self.overwrite = overwrite
         self.loss = loss
@@ -77,9 +85,9 @@ class ProxyLinker(TrainablePipe):
         self.name_dropout = name_dropout
         # What belongs to the weights and is saved with them.
         self.cfg: Dict[str, Any] = {
+            **NOT_CALIBRATED,
             "nil_threshold": nil_threshold,
             "configured_nil_threshold": nil_threshold,
-            "calibration": None,
             "row_kind": check_row_kind(row_kind),
             "architecture": architectures.settings(model),
             "trained_entities": [],
@@ -88,8 +96,9 @@ class ProxyLinker(TrainablePipe):
         self._configured_kb = self._kb_path = kb
         self._kb: Optional[KnowledgeBase] = None
         self._retriever: Optional[Retriever] = None
+        self._reranker: Optional["Reranker"] = None
         self._checked_fingerprint: Optional[str] = None  # of a KB whose vectors fit
-        self._trainer: Optional[RetrieverTrainer] = None
+        self._trainer: Optional[Trainer] = None
         install_extensions()
 
     # Knowledge base and weights
@@ -130,12 +139,33 @@ class ProxyLinker(TrainablePipe):
         return self._retriever
 
     @property
+    def reranker(self) -> "Reranker":
+        """The trained cross-encoder. Raises PelError, with the remedy, if there is none."""
+        if self._reranker is None:
+            model = self.reranker_model
+            if model is None or not architectures.is_initialized(model):
+                raise PelError(
+                    f'"{self.name}" has no trained reranker; train one (project/configs/'
+                    "demo_rerank.cfg shows how), or link without: rerank = 0"
+                )
+            # Imported here: without a reranker nothing of it is loaded.
+            from ..reranker import Reranker
+
+            self._reranker = Reranker(model)
+        return self._reranker
+
+    @property
+    def reranked(self) -> int:
+        """How many candidates of a mention are ranked again; 0 without a reranker."""
+        return 0 if self.reranker_model is None else self.rerank
+
+    @property
     def index(self) -> Searchable:
         """What is searched: the KB, or, in a training session, the proxies as they are now.
 
         Raises PelError if the KB has no vectors, or those of another encoder.
         """
-        if self._trainer is not None:
+        if isinstance(self._trainer, RetrieverTrainer):
             return self._trainer.pool
         if self._checked_fingerprint != self.kb.fingerprint:
             self.kb.check_fingerprint(self.retriever.fingerprint())
@@ -144,41 +174,25 @@ class ProxyLinker(TrainablePipe):
 
     # Linking
 
-    @property
-    def nil_threshold(self) -> Optional[float]:
-        """A mention whose best score is below it is NIL; None: no mention is."""
-        return self.cfg["nil_threshold"]
-
-    @nil_threshold.setter
-    def nil_threshold(self, threshold: Optional[float]) -> None:
-        self.cfg["nil_threshold"] = threshold
-
-    @property
-    def calibration(self) -> Optional[Calibration]:
-        """What makes probabilities of scores; None before ``pel calibrate``."""
-        return self.cfg["calibration"] and Calibration(*self.cfg["calibration"])
-
-    @calibration.setter
-    def calibration(self, calibration: Optional[Calibration]) -> None:
-        self.cfg["calibration"] = calibration and list(calibration)
-
     def predict(self, docs: Iterable[Doc]) -> Optional[Links]:
         """What linking says of the docs' mentions, in their order; None if there is no mention."""
-        mentions = [
-            MentionInContext(doc.text, span.start_char, span.end_char)
-            for doc in docs
-            for span in gold_mentions(doc, self.spans_key)
-        ]
+        docs = list(docs)
+        mentions = mentions_of(docs, self.spans_key, self.expand_acronyms)
         if not mentions:
             return None
         use_one_thread_in_a_worker()
+        weight = self.fitting(self.name_weight)
+        naming = Naming(self.kb, weight.weight) if weight else None
         return link(
             self.retriever,
             self.index,
             mentions,
             self.candidates,
             nil_threshold=self.nil_threshold,
-            calibration=self.calibration,
+            calibration=self.fitting(self.calibration),
+            reranking=Reranking(self.reranker, self.kb, self.reranked) if self.reranked else None,
+            naming=naming,
+            only=search_limits(docs, self.spans_key, self.label_types),
         )
 
     def set_annotations(self, docs: Iterable[Doc], links: Optional[Links]) -> None:
@@ -187,6 +201,11 @@ class ProxyLinker(TrainablePipe):
             write_answers(docs, answers(links, self.kb), self.spans_key, self.overwrite)
 
     # Training
+
+    @property
+    def trainer(self) -> Optional[Trainer]:
+        """What trains the retriever, or the reranker; None outside a training session."""
+        return self._trainer
 
     def initialize(
         self,
@@ -198,13 +217,18 @@ class ProxyLinker(TrainablePipe):
     ) -> None:
         """Fetch or build the encoder, and get ready for training.
 
+        With a reranker in the config it is the reranker that is trained, on the candidates that
+        the retriever finds for the training mentions; they are searched now, and kept. The
+        retriever has to be trained, and the KB to have its vectors; it stands still.
+
         get_examples: the training examples.
         searched_entities: how many entities evaluation during training searches, null for all: the
             training entities, those of searched_corpus, and as many others drawn at random.
         searched_corpus: usually the dev corpus; its entities are among those searched, so that
             the figures seen while training are high but comparable. Evaluate on the whole KB at
-            the end: python -m spacy pel evaluate.
-        Raises PelError if no example has a mention whose entity is in the KB.
+            the end: python -m spacy pel evaluate. With a reranker the whole KB is always searched.
+        Raises PelError if no example has a mention whose entity is in the KB, and, for a reranker,
+        if there is no trained retriever, or the KB has no vectors of it.
         """
         kb = self.kb
         trained = gold_numbers(get_examples(), kb, self.spans_key)
@@ -213,12 +237,22 @@ class ProxyLinker(TrainablePipe):
                 f"no mention of the training examples has an entity in {kb.path}; check that the "
                 "corpus and the KB use the same identifiers"
             )
-        self.model.initialize(X=self._texts(get_examples))
-        self._retriever = None
-        others = searched_corpus(nlp) if searched_corpus else ()
-        also = gold_numbers(others, kb, self.spans_key)
-        self.cfg["trained_entities"] = [id for id, _ in kb.labels(sorted(trained))]
-        self._trainer = self._make_trainer(trained | also, searched_entities)
+        texts = learning.vocabulary_texts(kb, get_examples())
+        if self.reranker_model is None:
+            self.model.initialize(X=texts)
+            self._retriever = None
+            others = searched_corpus(nlp) if searched_corpus else ()
+            wanted = trained | gold_numbers(others, kb, self.spans_key)
+            self._trainer = learning.retriever_trainer(self, wanted, searched_entities)
+            self.cfg["trained_entities"] = []
+        else:
+            learning.check_candidates(self)
+            self.reranker_model.initialize(X=texts)
+            self._reranker = None
+            self._trainer = learning.reranker_trainer(self)
+            self._trainer.retrieve(self._trainable(get_examples()))
+        seen = {id for id, _ in kb.labels(sorted(trained))}
+        self.cfg["trained_entities"] = sorted(seen.union(self.cfg["trained_entities"]))
 
     def update(
         self,
@@ -235,13 +269,12 @@ class ProxyLinker(TrainablePipe):
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "ProxyLinker.update")
+        mentions = self._trainable(examples)
         if self._trainer is None:  # training goes on from a saved pipeline
-            wanted = gold_numbers(examples, self.kb, self.spans_key)
-            self._trainer = self._make_trainer(wanted, 20000)
-        mentions = trainable_mentions(examples, self.kb, self.spans_key)
+            self._trainer = learning.resumed_trainer(self, mentions)
         if not mentions:
             return losses
-        architectures.set_dropout(self.model, drop)
+        architectures.set_dropout(self._trained_model, drop)
         losses[self.name] += sum(self._trainer.step(mentions))
         if sgd not in (None, False):
             self.finish_update(sgd)
@@ -249,11 +282,21 @@ class ProxyLinker(TrainablePipe):
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Apply the accumulated gradients; what was calibrated on the weights before is dropped."""
-        self.model.finish_update(sgd)
-        self.nil_threshold, self.calibration = self.cfg["configured_nil_threshold"], None
-        self._checked_fingerprint = None
+        apply_gradients(self._trained_model, sgd)
+        self.calibration = self.name_weight = None
+        if self.reranker_model is None:
+            self.nil_threshold = self.cfg["configured_nil_threshold"]
+            self._checked_fingerprint = None
         if self._trainer is not None:
-            self._trainer.pool.note_update()
+            self._trainer.note_update()
+
+    def _trainable(self, examples: Iterable[Example]) -> List[GoldMention]:
+        return trainable_mentions(examples, self.kb, self.spans_key, self.expand_acronyms)
+
+    @property
+    def _trained_model(self) -> Model:
+        """What training changes: the reranker, if there is one, and then nothing else."""
+        return self.model if self.reranker_model is None else self.reranker_model
 
     def finish_training(self) -> None:
         """Leave the training session: search the KB from now on, not its part under training."""
@@ -275,94 +318,39 @@ class ProxyLinker(TrainablePipe):
     def add_label(self, label: str) -> int:
         raise NotImplementedError("a linker has entities, not labels; add them to the KB")
 
-    def _make_trainer(self, wanted: set, searched_entities: Optional[int]) -> RetrieverTrainer:
-        # thinc seeds numpy's global generator from [training.seed].
-        rng = np.random.default_rng(np.random.randint(2**31))
-        searched = self.kb.numbers()
-        if searched_entities is not None and searched_entities < len(searched):
-            others = rng.permutation(np.setdiff1d(searched, list(wanted)))
-            n_others = max(0, searched_entities - len(wanted))
-            searched = np.sort(np.concatenate([list(wanted), others[:n_others]])).astype(int)
-        pool = ProxyPool(
-            self.kb, self.retriever, self.cfg["row_kind"], searched, self.name_dropout
-        )
-        return RetrieverTrainer(
-            self.retriever, pool, self.loss, self.regularizer, self.negatives, rng
-        )
-
-    def _texts(self, get_examples: Callable[[], Iterable[Example]]) -> Iterator[str]:
-        """The texts that a vocabulary is learned from."""
-        for entity in self.kb:
-            yield from entity.names
-            yield from entity.types
-            yield entity.definition or ""
-        for example in get_examples():
-            yield example.reference.text
-
     # Saving and loading
 
     def open(self, path: os.PathLike) -> "ProxyLinker":
         """Take weights, settings and KB of a trained linker: its folder, or its pipeline's.
 
+        A reranker that the config names is not replaced by the saved one.
         Raises PelError if there is none.
         """
-        folder = Path(path)
-        if not (folder / "model").is_file():
-            folder = folder / "proxy_linker"
-        if not (folder / "model").is_file():
-            raise PelError(
-                f'no trained linker in {path}; give the folder of a pipeline with a "proxy_linker",'
-                " such as training/model-best"
-            )
-        return self.from_disk(folder, exclude=("vocab",))
+        exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
+        return self.from_disk(linker_folder(Path(path)), exclude=exclude)
 
-    def to_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()) -> None:
-        """Save weights and settings, and where the KB is; the KB itself stays where it is."""
-        path = Path(path)
-        serialize: Dict[str, Callable] = {
-            "cfg": lambda p: p.write_text(json.dumps(self.cfg), encoding="utf8"),
-            "model": lambda p: p.write_bytes(self.model.to_bytes()),
-            KB_REFERENCE: lambda p: p.write_text(
-                json.dumps(kb_reference(self._kb_path, self._configured_kb, p)), "utf8"
+    def parts(self) -> Dict[str, Part]:
+        """Weights and settings, and where the KB is; the KB itself stays where it is."""
+        return {
+            "cfg": Part(
+                lambda _: json.dumps(self.cfg).encode(), lambda b, _: self._set_cfg(json.loads(b))
+            ),
+            "model": Part(lambda _: self.model.to_bytes(), lambda b, _: self._set_weights(b)),
+            "reranker": Part(
+                (lambda _: self._reranker_bytes()) if self.reranker_model is not None else None,
+                lambda b, _: self._set_reranker(b),
+                optional=True,
+            ),
+            KB_REFERENCE: Part(
+                lambda f: json.dumps(kb_reference(self._kb_path, self._configured_kb, f)).encode(),
+                lambda b, f: self._set_kb_reference(json.loads(b), f),
             ),
         }
-        spacy.util.to_disk(path, serialize, exclude)
-
-    def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()) -> "ProxyLinker":
-        """Load what ``to_disk`` saved."""
-        deserialize: Dict[str, Callable] = {
-            "cfg": lambda p: self._set_cfg(json.loads(p.read_text("utf8"))),
-            "model": lambda p: self._set_weights(p.read_bytes()),
-            KB_REFERENCE: lambda p: self._set_kb_reference(json.loads(p.read_text("utf8")), p),
-        }
-        spacy.util.from_disk(Path(path), deserialize, exclude)
-        return self
-
-    def to_bytes(self, *, exclude: Iterable[str] = tuple()) -> bytes:
-        """Weights, settings and the KB's path, as bytes."""
-        serialize: Dict[str, Callable] = {
-            "cfg": lambda: json.dumps(self.cfg).encode(),
-            "model": self.model.to_bytes,
-            KB_REFERENCE: lambda: json.dumps(
-                kb_reference(self._kb_path, self._configured_kb)
-            ).encode(),
-        }
-        return spacy.util.to_bytes(serialize, exclude)
-
-    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = tuple()) -> "ProxyLinker":
-        """Load what ``to_bytes`` gave."""
-        deserialize: Dict[str, Callable] = {
-            "cfg": lambda b: self._set_cfg(json.loads(b)),
-            "model": self._set_weights,
-            KB_REFERENCE: lambda b: self._set_kb_reference(json.loads(b), None),
-        }
-        spacy.util.from_bytes(data, deserialize, exclude)
-        return self
 
     def _set_cfg(self, cfg: Dict[str, Any]) -> None:
         """Take what was saved, but for a threshold that the config names and did not then."""
         configured = self.cfg["configured_nil_threshold"]
-        self.cfg = {**_NOT_CALIBRATED, **cfg}
+        self.cfg = {**NOT_CALIBRATED, **cfg}
         if configured not in (None, self.cfg["configured_nil_threshold"]):
             self.cfg.update(nil_threshold=configured, configured_nil_threshold=configured)
         self.model = architectures.from_settings(cfg["architecture"])
@@ -370,6 +358,18 @@ class ProxyLinker(TrainablePipe):
     def _set_weights(self, data: bytes) -> None:
         self.model.from_bytes(data)
         self._retriever = self._checked_fingerprint = self._trainer = None
+
+    def _reranker_bytes(self) -> bytes:
+        # Imported here, as below: without a reranker nothing of it is loaded.
+        from ..architectures.crossencoder import to_message
+
+        return to_message(self.reranker_model)
+
+    def _set_reranker(self, data: bytes) -> None:
+        from ..architectures.crossencoder import from_message
+
+        self.reranker_model = from_message(data)
+        self._reranker = self._trainer = None
 
     def _set_kb_reference(self, reference: Dict[str, Any], file: Optional[Path]) -> None:
         """Link to the KB that was saved, but for one that the config names and did not then."""

@@ -20,6 +20,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..evaluation.calibration import expected_calibration_error
+from ..evaluation.concepts import concept_scores
 from ..evaluation.metrics import first_hit_ranks, linking_metrics
 from ..evaluation.nil import nil_metrics
 from ..kb.knowledge_base import KnowledgeBase
@@ -49,8 +50,9 @@ def linking_scores(
     at the candidates alone, whether or not they were rejected; of them ``nel_recall_at_1``,
     ``nel_recall_at_64`` and ``nel_mrr`` over the mentions in the KB as plain numbers, which
     ``[training.score_weights]`` needs; ``nil``, what became of the mentions whose entity the KB
-    lacks, and recall with NIL as a class (see ``evaluation.nil``); of a calibrated linker
-    ``expected_calibration_error``; and ``nel_micro_p/r/f`` of spaCy's Scorer for mentions in
+    lacks, and recall with NIL as a class (see ``evaluation.nil``); ``concepts``, precision, recall
+    and F1 of the distinct entities of documents (see ``evaluation.concepts``); of a calibrated
+    linker ``expected_calibration_error``; and ``nel_micro_p/r/f`` of spaCy's Scorer for mentions in
     ``doc.ents``, where a gold id that the KB lacks has to be found, and NIL is a miss.
     A candidate is right if it is any of the gold ids, or the entity that has one as an alternative
     id.
@@ -65,6 +67,7 @@ def linking_scores(
     scores["nel_recall_at_64"] = scores["recall@64"]["in_kb"]
     scores["nel_mrr"] = scores["mrr"]["in_kb"]
     scores["nil"] = nil_scores(mentions, decided=nil_threshold is not None)
+    scores["concepts"] = concept_scores(_concepts(e, kb, spans_key) for e in examples)
     probable = [(m.probability, m.right) for m in mentions if m.probability is not None]
     if probable:
         scores["expected_calibration_error"] = expected_calibration_error(*zip(*probable))
@@ -79,12 +82,16 @@ class ScoredMention(NamedTuple):
 
     golds: concept ids any of which is right; none if the KB has none of the mention's gold ids.
     candidates: concept ids, best first; none for a mention that the pipeline missed.
-    score: of the best candidate; -inf if there is none, inf if the linker did not see the mention.
+    score: the retriever's for the candidate that it holds best, by which NIL is decided; -inf if
+        there is none, inf if the linker did not see the mention.
+    decisive: the score that has put the first candidate first: the reranker's, or else the
+        retriever's, and what an exact name was worth.
     """
 
     golds: Tuple[str, ...]
     candidates: List[str]
     score: float
+    decisive: float
     said_nil: bool
     probability: Optional[float]
 
@@ -95,22 +102,47 @@ class ScoredMention(NamedTuple):
 
 
 def scored_mentions(
-    examples: Iterable[Example], kb: KnowledgeBase, spans_key: Optional[str]
+    examples: Iterable[Example],
+    kb: KnowledgeBase,
+    spans_key: Optional[str],
+    name_weight: float = 0.0,
 ) -> Iterator[ScoredMention]:
-    """The gold mentions of the examples, each with what the predicted doc says of it."""
+    """The gold mentions of the examples, each with what the predicted doc says of it.
+
+    name_weight: what an exact name was worth to the order of the candidates.
+    """
     for example in examples:
         predicted = {_offsets(s): s for s in gold_mentions(example.predicted, spans_key)}
         for span in gold_mentions(example.reference, spans_key):
             golds = _concept_ids(kb, gold_ids(span))
             found = predicted.get(_offsets(span))
             if found is None:
-                yield ScoredMention(golds, [], np.inf, False, None)
+                yield ScoredMention(golds, [], np.inf, np.inf, False, None)
                 continue
             candidates = found._.kb_candidates
             none = -np.inf if found._.kb_id in ("", NIL) else np.inf
-            score = candidates[0]["score"] if candidates else none
+            score = max((candidate["score"] for candidate in candidates), default=none)
+            decisive = _decisive(candidates[0], name_weight) if candidates else none
             ids = [candidate["id"] for candidate in candidates]
-            yield ScoredMention(golds, ids, score, found.kb_id_ == NIL, found._.kb_probability)
+            nil, probability = found.kb_id_ == NIL, found._.kb_probability
+            yield ScoredMention(golds, ids, score, decisive, nil, probability)
+
+
+def _decisive(candidate: Dict[str, Any], name_weight: float) -> float:
+    score = candidate.get("rerank_score", candidate["score"])
+    return score + name_weight * candidate.get("name_match", False)
+
+
+def _concepts(
+    example: Example, kb: KnowledgeBase, spans_key: Optional[str]
+) -> Tuple[List[str], List[str]]:
+    """The entities of a document: those of its gold mentions, and those that were said to be."""
+    gold = []
+    for span in gold_mentions(example.reference, spans_key):
+        for id in gold_ids(span):
+            gold += _concept_ids(kb, [id]) or [id]
+    said = [span.kb_id_ for span in gold_mentions(example.predicted, spans_key)]
+    return gold, [id for id in said if id not in ("", NIL)]
 
 
 def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> Dict[str, Any]:

@@ -104,3 +104,10 @@ def test_constraints_that_cannot_be_meant(kb: KnowledgeBase, only: Only, fault: 
 def test_numbers_of_sources(kb: KnowledgeBase) -> None:
     assert kb.of_sources("S3").tolist() == list(range(0, N, 3))
     assert len(kb.of_sources("S3", "S")) == N
+
+
+def test_entities_without_a_type_are_a_type_of_their_own(tmp_path) -> None:
+    entities = [Entity("C1", "a", (), ("T",)), Entity("C2", "b"), Entity("C3", "c", (), ("U",))]
+    kb = build_kb(entities, tmp_path / "kb")
+    assert kb.of_types("").tolist() == [1]
+    assert kb.of_types("U", "").tolist() == [1, 2] and kb.of_types("U").tolist() == [2]

@@ -7,12 +7,8 @@ from transformers.models.bert.modeling_bert import BertModel
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.inputs import TokenIds, pad
-from spacy_pel.models.encoder import (
-    TextEncoder,
-    build_transformer,
-    has_fast_bfloat16,
-    mean_over,
-)
+from spacy_pel.models.bert import build_transformer, has_fast_bfloat16, mean_over
+from spacy_pel.models.encoder import TextEncoder
 
 from ..towers import TEXTS, bert_states, biencoder
 
@@ -138,7 +134,7 @@ def test_a_pooler_is_left_behind() -> None:
 
 
 def test_bfloat16_is_close_to_float32(monkeypatch) -> None:
-    monkeypatch.setattr("spacy_pel.models.encoder.has_fast_bfloat16", lambda device: True)
+    monkeypatch.setattr("spacy_pel.models.bert.has_fast_bfloat16", lambda device: True)
     exact, quick = encoder(), encoder(mixed_precision=True)
     with torch.no_grad():
         a = exact(*batch(TOKENS), NO_PERTURBATION)

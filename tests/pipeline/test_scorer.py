@@ -87,6 +87,15 @@ def test_the_groups_are_counted(scores: dict[str, Any]) -> None:
     assert counts["in_kb"] == sum(in_kb for *_, in_kb, _ in COUNTED)
 
 
+def test_entities_of_documents(scores: dict[str, Any]) -> None:
+    gold = [{"C01", "C02", "C06"}, {"C04", "C03", "C07", "XYZ", "C05"}]  # X3 is C03
+    said = [{"C01", "C05"}, {"C03", "C01", "C06"}]
+    right = sum(len(one & other) for one, other in zip(gold, said))
+    assert scores["concepts"] == pytest.approx(
+        {"precision": right / 5, "recall": right / 8, "f1": 2 * right / 13}
+    )
+
+
 def test_recall_and_mrr(scores: dict[str, Any]) -> None:
     assert scores["recall@1"] == pytest.approx(
         {"all": 3 / 11, "in_kb": 3 / 7, "seen": 3 / 3, "unseen": 0 / 4}
@@ -193,6 +202,10 @@ def test_the_nil_class(bare_kb: KnowledgeBase) -> None:
         "f1": pytest.approx(2 / 3),
         "recall@1": pytest.approx(3 / 6),
         "recall@64": pytest.approx(5 / 6),
+        "curve": {
+            "precision": [1.0, pytest.approx(2 / 3), pytest.approx(3 / 4)],
+            "recall": [pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0],
+        },
     }
 
 

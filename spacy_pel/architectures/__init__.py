@@ -1,0 +1,24 @@
+"""thinc models around ``models/``: what the pipeline trains, saves and loads.
+
+The reranker's is in ``architectures.crossencoder``, which is imported where there is one.
+"""
+
+from .biencoder import BiEncoder, from_settings, input_builder, settings
+from .sources import EncoderSource, PretrainedEncoder, ScratchEncoder, TrainedEncoder
+from .towers import Tower, TowerInputs, encoder_of, is_initialized, set_dropout
+
+__all__ = [
+    "BiEncoder",
+    "EncoderSource",
+    "PretrainedEncoder",
+    "ScratchEncoder",
+    "Tower",
+    "TowerInputs",
+    "TrainedEncoder",
+    "encoder_of",
+    "from_settings",
+    "input_builder",
+    "is_initialized",
+    "set_dropout",
+    "settings",
+]

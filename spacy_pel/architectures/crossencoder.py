@@ -1,0 +1,71 @@
+"""The reranker as a thinc model: one tower that scores pairs (PEL, appendix B)."""
+
+from typing import Callable, List, Tuple
+
+import numpy as np
+import srsly
+from thinc.api import Model
+
+from ..errors import PelError
+from ..inputs import PairBuilder
+from ..models.crossencoder import PairScorer
+from .sources import EncoderSource, no_source
+from .towers import TowerInputs, encoder_of, load_encoder, make_tower
+
+
+def CrossEncoder(
+    encoder: EncoderSource,
+    length: int = 256,
+    mixed_precision: bool = False,
+    retriever_weight: float = 0.0,
+) -> Model[TowerInputs, np.ndarray]:
+    """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
+
+    encoder: where the weights come from at initialisation.
+    length: the most tokens of a pair (``inputs.PairBuilder``), 16 or more.
+    mixed_precision: bfloat16 where it is safe, on processors that have it: a large gain there.
+    retriever_weight: what the retriever's score counts beside that of the pair. 0: nothing (the
+        paper). With the alpha that the retriever was trained with (32), training begins where the
+        retriever stands, which suits an encoder or a corpus that is too small to begin anew.
+    Raises PelError if the length is less.
+
+    ``initialize(X=texts)`` fetches the weights. Input is that of a tower (``towers``), be it of
+    how many mentions and documents: pairs of like length are scored together.
+    """
+    if length < 16:
+        raise PelError(f"length of a cross-encoder is {length}; set it to 16 or more (paper: 256)")
+    return Model(
+        "crossencoder",
+        _forward,
+        init=load_encoder(encoder),
+        layers=[make_tower(PairScorer(mixed_precision=mixed_precision))],
+        attrs={
+            "length": length,
+            "mixed_precision": mixed_precision,
+            "retriever_weight": retriever_weight,
+        },
+    )
+
+
+def to_message(crossencoder: Model) -> bytes:
+    """Settings and weights, to be saved; no pickle."""
+    message = {"settings": dict(crossencoder.attrs), "weights": crossencoder.to_bytes()}
+    return srsly.msgpack_dumps(message)
+
+
+def from_message(message: bytes) -> Model:
+    """The cross-encoder of what ``to_message`` gave."""
+    saved = srsly.msgpack_loads(message)
+    return CrossEncoder(no_source, **saved["settings"]).from_bytes(saved["weights"])
+
+
+def pair_builder(crossencoder: Model) -> PairBuilder:
+    """The builder of its inputs."""
+    encoder = encoder_of(crossencoder.layers[0])
+    return PairBuilder(encoder.tokenizer, crossencoder.attrs["length"], encoder.position_limit)
+
+
+def _forward(
+    model: Model, inputs: TowerInputs, is_train: bool
+) -> Tuple[np.ndarray, Callable[[np.ndarray], List[np.ndarray]]]:
+    return model.layers[0](inputs, is_train)

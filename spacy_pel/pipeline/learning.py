@@ -1,0 +1,94 @@
+"""The trainers of a linker, made from what it is configured with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Set
+
+import numpy as np
+from spacy.training import Example
+
+from ..architectures import is_initialized
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..training.proxy_pool import ProxyPool
+from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
+
+if TYPE_CHECKING:
+    from ..training.reranker_trainer import RerankerTrainer
+    from .proxy_linker import ProxyLinker
+
+
+def retriever_trainer(
+    linker: ProxyLinker, wanted: Set[int], searched_entities: Optional[int]
+) -> RetrieverTrainer:
+    """Trains the retriever; its evaluations search the wanted entities and as many as are asked.
+
+    wanted: numbers of entities. searched_entities: see ``ProxyLinker.initialize``.
+    """
+    rng = _rng()
+    searched = linker.kb.numbers()
+    if searched_entities is not None and searched_entities < len(searched):
+        others = rng.permutation(np.setdiff1d(searched, list(wanted)))
+        n_others = max(0, searched_entities - len(wanted))
+        searched = np.sort(np.concatenate([list(wanted), others[:n_others]])).astype(int)
+    pool = ProxyPool(
+        linker.kb, linker.retriever, linker.cfg["row_kind"], searched, linker.name_dropout
+    )
+    return RetrieverTrainer(
+        linker.retriever, pool, linker.loss, linker.regularizer, linker.negatives, rng
+    )
+
+
+def reranker_trainer(linker: ProxyLinker) -> RerankerTrainer:
+    """Trains the reranker on the retriever's candidates in the KB.
+
+    Raises PelError if the retriever is not trained, the KB has no vectors of it, or there is
+    nothing to choose from.
+    """
+    # Imported here: without a reranker nothing of it is loaded.
+    from ..training.reranker_trainer import RerankerTrainer
+
+    check_candidates(linker)
+    return RerankerTrainer(
+        linker.reranker, linker.retriever, linker.kb, linker.rerank, linker.regularizer, _rng()
+    )
+
+
+def check_candidates(linker: ProxyLinker) -> None:
+    """Raises PelError if there is nothing that a reranker could be trained on."""
+    if not is_initialized(linker.model):
+        raise PelError(
+            f'the reranker of "{linker.name}" is trained on the candidates of a trained retriever; '
+            'give the folder of one as its "path" in the config, such as training/model-best'
+        )
+    if linker.rerank < 2:
+        raise PelError(
+            f'"rerank" of "{linker.name}" is {linker.rerank}; to train a reranker it must be 2 or '
+            "more (the paper: 16)"
+        )
+    linker.kb.check_fingerprint(linker.retriever.fingerprint())
+
+
+def resumed_trainer(linker: ProxyLinker, mentions: Iterable[GoldMention]) -> Trainer:
+    """The trainer of a linker that was saved, to go on with these mentions.
+
+    Raises PelError as the others do.
+    """
+    if linker.reranker_model is not None:
+        return reranker_trainer(linker)
+    return retriever_trainer(linker, {n for m in mentions for n in m.golds}, 20000)
+
+
+def vocabulary_texts(kb: KnowledgeBase, examples: Iterable[Example]) -> Iterator[str]:
+    """The texts that a vocabulary is learned from."""
+    for entity in kb:
+        yield from entity.names
+        yield from entity.types
+        yield entity.definition or ""
+    for example in examples:
+        yield example.reference.text
+
+
+def _rng() -> np.random.Generator:
+    # thinc seeds numpy's global generator from [training.seed].
+    return np.random.default_rng(np.random.randint(2**31))

@@ -1,0 +1,69 @@
+"""A component that is saved as some files in a folder, or as the same in one string of bytes."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Callable, Dict, Iterable, NamedTuple, Optional
+
+import spacy.util
+from spacy.pipeline import TrainablePipe
+
+
+class Part(NamedTuple):
+    """A file of a saved component. Both functions are told its path, None where there is no file.
+
+    dump: gives its bytes; None if the component has nothing of the kind. load: takes them; a file
+    that is not there is not loaded, if it is optional.
+    """
+
+    dump: Optional[Callable[[Optional[Path]], bytes]]
+    load: Callable[[bytes, Optional[Path]], None]
+    optional: bool = False
+
+
+class SavedPipe(TrainablePipe):
+    """A component that says what its parts are; they are loaded in this order."""
+
+    def parts(self) -> Dict[str, Part]:
+        raise NotImplementedError
+
+    def to_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()) -> None:
+        """Save the component in a folder."""
+        writers = {name: partial(_write, part) for name, part in self.parts().items()}
+        spacy.util.to_disk(Path(path), writers, exclude)
+
+    def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()):
+        """Load what ``to_disk`` saved."""
+        readers = {name: partial(_read, part) for name, part in self.parts().items()}
+        spacy.util.from_disk(Path(path), readers, exclude)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = tuple()) -> bytes:
+        """The component as bytes."""
+        parts = self.parts().items()
+        dumps = {name: partial(part.dump, None) for name, part in parts if part.dump}
+        return spacy.util.to_bytes(dumps, exclude)
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = tuple()):
+        """Load what ``to_bytes`` gave."""
+        loads = {name: partial(_load, part) for name, part in self.parts().items()}
+        spacy.util.from_bytes(data, loads, exclude)
+        return self
+
+
+def _write(part: Part, file: Path) -> None:
+    if part.dump:
+        file.write_bytes(part.dump(file))
+    else:
+        file.unlink(missing_ok=True)  # of a component that was saved there before
+
+
+def _read(part: Part, file: Path) -> None:
+    if file.is_file() or not part.optional:
+        part.load(file.read_bytes(), file)
+
+
+def _load(part: Part, data: bytes) -> None:
+    part.load(data, None)

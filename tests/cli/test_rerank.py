@@ -1,0 +1,91 @@
+"""Evaluation and calibration of a pipeline that reranks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from spacy.language import Language
+
+from spacy_pel.architectures import TrainedEncoder, encoder_of
+from spacy_pel.architectures.crossencoder import CrossEncoder
+from spacy_pel.cli.evaluate import evaluate
+
+from ..towers import spread_weights
+from .test_calibrate import MENTIONS, TEXT, pubtator
+
+
+@pytest.fixture
+def pipeline(tiny_folder: Path, tmp_path: Path) -> Path:
+    """The tiny pipeline with a reranker of random weights, which puts all in another order."""
+    nlp = spacy.load(tiny_folder)
+    linker = nlp.get_pipe("proxy_linker")
+    torch.manual_seed(0)
+    linker.reranker_model = CrossEncoder(TrainedEncoder(str(tiny_folder)), length=40)
+    linker.reranker_model.initialize(X=[])
+    spread_weights(encoder_of(linker.reranker_model.layers[0]))
+    nlp.to_disk(tmp_path / "pipeline")
+    return tmp_path / "pipeline"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "dev.pubtator"
+    path.write_text(pubtator(MENTIONS), encoding="utf8")
+    return path
+
+
+def evaluated(run, pipeline: Path, corpus: Path, *options: object) -> dict:
+    file = pipeline.parent / "metrics.json"
+    run("evaluate", pipeline, corpus, "--output", file, *options)
+    return without_speed(json.loads(file.read_text("utf8")))
+
+
+def without_speed(metrics: dict) -> dict:
+    return {k: v for k, v in metrics.items() if k not in ("mentions_per_second", "pipeline")}
+
+
+def test_with_and_without(run, pipeline: Path, corpus: Path, tiny_nlp: Language) -> None:
+    reranked = evaluated(run, pipeline, corpus)
+    without = evaluated(run, pipeline, corpus, "--rerank", 0)
+    assert (reranked["reranked"], without["reranked"]) == (16, 0)
+    assert without == without_speed(evaluate(tiny_nlp, [corpus]))
+    assert reranked["mrr"] != without["mrr"]
+    assert reranked["recall@16"] == without["recall@16"]
+    assert reranked["nil"]["average_precision"] == without["nil"]["average_precision"]
+
+
+def test_a_pipeline_without_a_reranker_cannot_rerank(
+    run, tiny_folder: Path, corpus: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "metrics.json"
+    options = ("--output", output, "--rerank", 4)
+    message = run("evaluate", tiny_folder, corpus, *options, code=1)
+    assert "has no trained reranker; train one" in message and not output.exists()
+
+
+def test_what_is_calibrated_is_the_rerankers_score(run, pipeline: Path, corpus: Path) -> None:
+    linker = spacy.load(pipeline).get_pipe("proxy_linker")
+    nlp = spacy.load(pipeline)
+    doc = nlp.make_doc(TEXT)
+    places = [(TEXT.index(m), TEXT.index(m) + len(m)) for m, _ in MENTIONS]
+    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
+    linked = linker(doc.copy())
+    best = [ent._.kb_candidates[0] for ent in linked.ents]
+    # Right for two mentions, wrong for one.
+    golds = [best[0]["id"], best[1]["id"], "C98", "C98", "-1"]
+    corpus.write_text(pubtator([(m, g) for (m, _), g in zip(MENTIONS, golds)]), encoding="utf8")
+    run("calibrate", pipeline, corpus)
+    calibrated = spacy.load(pipeline).get_pipe("proxy_linker")
+    assert calibrated.calibration.reranked == 16
+    again = calibrated(doc.copy())
+    slope, intercept, _ = calibrated.calibration
+    for ent in again.ents:
+        logit = slope * ent._.kb_candidates[0]["rerank_score"] + intercept
+        assert ent._.kb_probability == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
+    calibrated.rerank = 0
+    assert [ent._.kb_probability for ent in calibrated(doc.copy()).ents] == [None] * 5

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import copy
+import logging
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from thinc.api import Adam
+from torch import Tensor
+
+from spacy_pel.architectures import encoder_of
+from spacy_pel.errors import PelError
+from spacy_pel.inputs import EntityText
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.index import Candidates
+from spacy_pel.models.adversarial import FGSM
+from spacy_pel.reranker import Reranker
+from spacy_pel.training import reranker_trainer as module
+from spacy_pel.training.objective import StepLoss
+from spacy_pel.training.reranker_trainer import RerankerTrainer, with_added, with_gold
+from spacy_pel.training.trainer import GoldMention
+
+from ..towers import MENTIONS, pair_score, reranker
+
+ENTITIES = [
+    Entity("C0", "Multiple sclerosis", ("MS",), ("Disease",), "Of the nerves."),
+    Entity("C1", "Mass spectrometry", ("MS",), ("Procedure",)),
+    Entity("C2", "Mitral stenosis", (), ("Disease",)),
+    Entity("C3", "Aspirin"),
+    Entity("C4", "murmur of the heart"),
+]
+GOLD = [
+    GoldMention(MENTIONS[0], (0,)),
+    GoldMention(MENTIONS[1], (1, 4)),
+    GoldMention(MENTIONS[2], (2,)),
+    GoldMention(MENTIONS[3], (3,)),
+]
+# What the retriever finds for each; the last mention's gold is not among it, the third's is alone.
+FOUND = np.array([[1, 0, 2], [4, 1, 3], [2, -1, -1], [4, 0, 1]])
+SCORES = np.where(FOUND < 0, -np.inf, [[0.9, 0.6, 0.2]]).astype(np.float32)
+# (candidates, column of the positive, columns of the negatives) of each mention in training.
+TRAINED = [
+    ([1, 0, 2], 1, [0, 2]),
+    ([4, 1, 3], 0, [2]),
+    ([2], 0, []),
+    ([4, 0, 3], 2, [0, 1]),
+]
+
+
+class FixedSearch:
+    """A KB whose search finds FOUND, and a retriever whose vectors are the mentions' places."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.entities = kb.entities
+        self.searched: list[int] = []
+
+    def mention_vectors(self, mentions) -> np.ndarray:
+        return np.array([[MENTIONS.index(mention)] for mention in mentions])
+
+    def search(self, vectors: np.ndarray, k: int) -> Candidates:
+        self.searched.append(len(vectors))
+        found = FOUND[vectors[:, 0]][:, :k]
+        return Candidates(found, SCORES[vectors[:, 0]][:, :k])
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    return build_kb(ENTITIES, tmp_path_factory.mktemp("reranker_trainer") / "kb")
+
+
+def trainer(kb: KnowledgeBase, fgsm: FGSM | None = None, seed: int = 0, **changes):
+    fixed = FixedSearch(kb)
+    rng = np.random.default_rng(seed)
+    return RerankerTrainer(reranker(**changes), fixed, fixed, 3, fgsm, rng)
+
+
+def encoder(ranker: Reranker):
+    return encoder_of(ranker.model.layers[0])
+
+
+def gradients(ranker: Reranker) -> dict[str, Tensor]:
+    return {
+        name: torch.zeros_like(weight) if weight.grad is None else weight.grad
+        for name, weight in encoder(ranker).named_parameters()
+    }
+
+
+def naive_step(ranker: Reranker, kb: KnowledgeBase, epsilon: float, weight: float) -> StepLoss:
+    """Eq. 1 and 8 over pairs, one by one with autograd alone; leaves gradients on the weights."""
+    module = encoder(ranker).eval()
+    builder = ranker.builder
+    texts = [tokens_of_entity(ranker, kb, number) for number in range(len(ENTITIES))]
+    pairs = [
+        [builder.pair(side, texts[number]) for number in candidates]
+        for side, (candidates, *_) in zip(builder.mentions(MENTIONS), TRAINED)
+    ]
+    zeros = [[torch.zeros(len(p.ids), 32, requires_grad=True) for p in row] for row in pairs]
+    clean = naive_loss(module, pairs, zeros, ranker.retriever_weight)
+    leaves = [z for row in zeros for z in row]
+    # A second gold candidate is in no loss, and has no gradient.
+    found = torch.autograd.grad(clean, leaves, retain_graph=True, allow_unused=True)
+    by_inputs = iter(torch.zeros_like(z) if g is None else g for z, g in zip(leaves, found))
+    added = [[epsilon * next(by_inputs).sign() for _ in row] for row in zeros]
+    adversarial = weight * naive_loss(module, pairs, added, ranker.retriever_weight)
+    (clean + adversarial).backward()
+    return StepLoss(clean.item(), adversarial.item())
+
+
+def naive_loss(module, pairs, added, retriever_weight: float) -> Tensor:
+    losses = []
+    for row, perturbations, (_, positive, negatives) in zip(pairs, added, TRAINED):
+        scores = [
+            pair_score(module, p, a) + retriever_weight * cosine
+            for p, a, cosine in zip(row, perturbations, (0.9, 0.6, 0.2))
+        ]
+        total = sum(torch.exp(scores[column]) for column in [positive, *negatives])
+        losses.append(-torch.log(torch.exp(scores[positive]) / total))
+    return sum(losses) / len(losses)
+
+
+def tokens_of_entity(ranker: Reranker, kb: KnowledgeBase, number: int):
+    entity = ENTITIES[number]
+    parts = ["; ".join(entity.aliases), entity.definition or ""]
+    description = ". ".join(part for part in parts if part)
+    text = EntityText(entity.canonical_name, ", ".join(entity.types), description)
+    return ranker.builder.entities([text])[0]
+
+
+def assert_close(ours: Reranker, reference: Reranker) -> None:
+    expected = gradients(reference)
+    for name, gradient in gradients(ours).items():
+        scale = expected[name].abs().max().item()
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-3, atol=1e-3 * scale + 1e-6)
+    assert sum(g.abs().max() > 1e-4 for g in expected.values()) > 15
+
+
+@pytest.mark.parametrize("held_tokens", [8192, 100, 1])
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_the_adversarial_step_equals_pure_torch(kb, weight, held_tokens, monkeypatch) -> None:
+    monkeypatch.setattr(module, "HELD_TOKENS", held_tokens)
+    ours = trainer(kb, FGSM(epsilon=0.01, weight=weight), layers=2)
+    reference = Reranker(copy.deepcopy(ours.reranker.model))
+    expected = naive_step(reference, kb, 0.01, weight)
+    value = ours.step(GOLD)
+    assert value == pytest.approx(expected, rel=1e-4)
+    assert value.adversarial > weight * value.clean > 0
+    assert_close(ours.reranker, reference)
+
+
+@pytest.mark.parametrize("retriever_weight", [0.0, 5.0])
+def test_the_clean_step_equals_pure_torch(kb, retriever_weight: float) -> None:
+    ours = trainer(kb, retriever_weight=retriever_weight)
+    reference = Reranker(copy.deepcopy(ours.reranker.model))
+    clean = naive_step(reference, kb, 0.0, 0.0).clean
+    assert ours.step(GOLD) == (pytest.approx(clean, rel=1e-5), 0.0)
+    assert_close(ours.reranker, reference)
+
+
+def test_what_is_counted(kb) -> None:
+    clean, adversarial = trainer(kb), trainer(kb, FGSM())
+    repeats = [*GOLD, GOLD[0]]
+    clean.step(repeats)
+    adversarial.step(repeats)
+    for counts, passes in ((clean.counts, 1), (adversarial.counts, 2)):
+        assert (counts.mentions, counts.mention_inputs) == (5, 4)
+        assert counts.pair_inputs == passes * sum(len(row) for row, *_ in TRAINED)
+        assert counts.entity_inputs == counts.index_inputs == 0
+
+
+def test_encoder_passes_are_what_is_counted(kb) -> None:
+    ours, seen = trainer(kb, FGSM()), []
+    encoder(ours.reranker).register_forward_hook(lambda m, i, output: seen.append(len(output)))
+    ours.step(GOLD)
+    assert sum(seen) == ours.counts.pair_inputs
+
+
+def test_candidates_are_searched_once(kb, caplog) -> None:
+    ours = trainer(kb)
+    with caplog.at_level(logging.INFO):
+        ours.retrieve(iter(GOLD))
+    assert "gold among the 3 candidates of 75.0 % of the mentions" in caplog.text
+    assert ours.kb.searched == [4]
+    for _ in range(3):
+        ours.step(GOLD)
+    assert ours.kb.searched == [4]
+    other = trainer(kb)
+    other.step(GOLD[:1])  # not seen before: searched when it comes
+    other.step(GOLD[:3])
+    assert other.kb.searched == [1, 2]
+
+
+def test_a_small_problem_is_learned_and_the_seed_decides(kb) -> None:
+    def losses(seed: int) -> list[float]:
+        ours, optimizer = trainer(kb, FGSM(), seed), Adam(0.005)
+        found = []
+        for _ in range(30):
+            found.append(sum(ours.step([*GOLD, *GOLD])))
+            ours.model.finish_update(optimizer)
+        scores = ours.reranker.scores(MENTIONS, FOUND, SCORES, kb)
+        assert FOUND[0, scores[0].argmax()] == 0 and FOUND[1, scores[1].argmax()] in (1, 4)
+        return found
+
+    found = losses(0)
+    assert np.mean(found[-3:]) < 0.5 * found[0]
+    assert found == losses(0)
+
+
+def test_a_retriever_that_finds_no_gold_is_refused(kb) -> None:
+    ours = trainer(kb)
+    with pytest.raises(PelError, match="for none of 1 training mentions .* train the retriever"):
+        ours.retrieve(GOLD[3:])
+
+
+def test_a_loss_that_is_no_number_is_an_error(kb) -> None:
+    ours = trainer(kb)
+    with torch.no_grad():
+        encoder(ours.reranker).score.weight[0, 0] = torch.nan
+    with pytest.raises(PelError, match='loss is nan for a batch that begins with "MS"; lower the'):
+        ours.step(GOLD)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 9), max_size=4, unique=True),
+            st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True),
+        ),
+        min_size=1,
+    )
+)
+def test_gold_is_among_the_candidates_in_training(rows) -> None:
+    numbers = np.array([found + [-1] * (4 - len(found)) for found, _ in rows])
+    kept = numbers.copy()
+    trained, targets = with_gold(numbers, [tuple(golds) for _, golds in rows])
+    assert np.array_equal(numbers, kept)  # those kept for the next epoch
+    for i, (found, golds) in enumerate(rows):
+        hits = [number for number in found if number in golds]
+        expected = found if hits else [*found[:3], golds[0]]
+        assert trained[i].tolist() == expected + [-1] * (4 - len(expected))
+        assert trained[i, targets.positive[i]] == (hits or golds)[0]
+        negatives = trained[i][targets.negatives[i]].tolist()
+        assert negatives == [number for number in expected if number not in golds]
+
+
+def test_a_gold_that_was_not_found_scores_as_the_last_that_was() -> None:
+    none = -np.inf
+    scores = np.array([[9, 5, 2], [9, none, none], [none] * 3, [3, 2, 1]], dtype=np.float32)
+    added = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=bool)
+    expected = [[9, 5, 2], [9, 9, 0], [0, 0, 0], [3, 2, 1]]
+    found = with_added(scores, added)
+    assert found.tolist() == expected and found.dtype == np.float32
