@@ -1,4 +1,4 @@
-"""The proxies that training and its evaluations see: a part of the KB, under the present weights."""
+"""The proxies that training and its evaluations see: a part of the KB, as the weights are now."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import numpy as np
 from ..inputs import EntityText
 from ..kb.index import Candidates, VectorIndex
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.selection import Only
 from ..proxies import encode_rows, proxy_texts
 from ..retriever import Retriever
+from .counts import Counts
 from .negatives import Row
 
 logger = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ class ProxyPool:
         self.row_kind = row_kind
         self.searched = searched
         self.name_dropout = name_dropout
+        self.counts = Counts()
         self._drawn = kb.numbers()
         self._index: Optional[VectorIndex] = None
         self._first_row = np.empty(0, dtype=np.int64)
@@ -56,10 +59,23 @@ class ProxyPool:
         if self._index is None or self._age >= steps:
             self._refresh()
 
-    def search(self, vectors: np.ndarray, k: int) -> Candidates:
-        """The k best of the searched entities, under the present weights."""
+    def bring_up_to_date(self) -> bool:
+        """Encode the index under the present weights, if there is one and it is older."""
+        if self._index is not None:
+            self.refresh_every(1)
+        return self._index is not None
+
+    def search(self, vectors: np.ndarray, k: int, only: Optional[Only] = None) -> Candidates:
+        """The k best of the searched entities, under the present weights.
+
+        only: the types that they are confined to; of its fields no other is looked at.
+        """
         self.refresh_every(1)
-        return self._index.search(vectors, k)
+        if only is None:
+            return self._index.search(vectors, k)
+        allowed = np.zeros(self.searched.max(initial=0) + 1, dtype=bool)
+        allowed[np.intersect1d(self.searched, self.kb.of_types(*only.types))] = True
+        return self._index.search(vectors, k, allowed)
 
     def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:
         """n rows: an entity drawn uniformly from the whole KB, then one of its rows."""
@@ -110,6 +126,7 @@ class ProxyPool:
             encode_rows(self.kb, self.searched, self.row_kind, self.retriever.entity_vectors)
         )
         vectors, owners = (np.concatenate(parts) for parts in zip(*chunks))
+        self.counts.index_inputs += len(owners)
         self._index = VectorIndex.from_vectors(vectors, owners)
         # Rows of an entity stand together: its first one tells which of its names a row is.
         starts = np.flatnonzero(np.diff(owners, prepend=-1))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 
 import numpy as np
 import pytest
@@ -114,3 +115,43 @@ def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> 
 
 def test_the_surface_of_a_mention() -> None:
     assert [gold.surface for gold in GOLD] == ["MS", "MS", "Mitral stenosis", "Aspirin"]
+
+
+@pytest.mark.parametrize(
+    ("fgsm", "negatives"),
+    [(None, RandomNegatives(3)), (FGSM(), MixedNegatives(2, p=0.5, refresh=1))],
+)
+def test_counts_are_what_went_through_the_encoders(kb, fgsm, negatives) -> None:
+    trainer = make_trainer(kb, fgsm=fgsm, negatives=negatives, shared=False)
+    encoded = {"mention": 0, "entity": 0}
+    for name in encoded:
+
+        def count(module, inputs, output, name=name) -> None:
+            encoded[name] += len(output)
+
+        encoder_of(trainer.retriever.model.get_ref(name)).register_forward_hook(count)
+    for _ in range(2):
+        trainer.step([*GOLD, GOLD[0]])
+        trainer.note_update()
+    assert trainer.pool.search(np.ones((1, 32), dtype=np.float32), 1) is not None
+    counts = trainer.counts
+    assert (counts.mentions, counts.mention_inputs, counts.pair_inputs) == (10, 8, 0)
+    assert counts.mention_inputs == encoded["mention"]
+    assert counts.entity_inputs + counts.index_inputs == encoded["entity"]
+    indexes = 3 if fgsm else 1  # of seven rows: two for mining, and that of the search
+    assert counts.index_inputs == 7 * indexes and counts.entity_inputs > 0
+
+
+def test_a_trainer_goes_on_from_a_state(kb: KnowledgeBase) -> None:
+    def draws(trainer: RetrieverTrainer) -> list[float]:
+        return [*trainer.step(GOLD), *trainer.step(GOLD), trainer.rng.random()]
+
+    begun, resumed = (
+        make_trainer(kb, negatives=MixedNegatives(4, refresh=9), seed=seed) for seed in (1, 2)
+    )
+    draws(begun)
+    state = json.loads(json.dumps(begun.state()))
+    resumed.restore(state)
+    assert resumed.counts == begun.counts and resumed.counts is resumed.pool.counts
+    assert draws(resumed) == draws(begun)
+    assert resumed.state() == begun.state()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from ..errors import PelError
+from .errors import PelError
 
 
 @contextmanager

@@ -1,0 +1,113 @@
+"""All that a training needs to be taken up again, in one file that is replaced whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from thinc.api import Config
+from torch import Tensor
+
+from ..errors import PelError
+
+
+class Checkpoint(NamedTuple):
+    """tensors: weights, optimizer and torch's random state. facts: the rest, as plain data."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names begin so, without it."""
+        return {k[len(prefix) :]: v for k, v in self.tensors.items() if k.startswith(prefix)}
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write the file (safetensors), and only then replace the one at the path.
+
+    Raises PelError or OSError if it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    tensors = {name: t.detach().cpu().contiguous() for name, t in checkpoint.tensors.items()}
+    try:
+        save_file(tensors, temporary, metadata={"facts": json.dumps(checkpoint.facts)})
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except SafetensorError as error:
+        raise PelError(
+            f"{path}: cannot be written ({error}); make space on its disk and go on with --resume"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """What ``save_checkpoint`` wrote. Raises PelError if the file is something else."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads(file.metadata()["facts"])
+            return Checkpoint({name: file.get_tensor(name) for name in file.keys()}, facts)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise PelError(
+            f"{path}: is no checkpoint, or a damaged one ({error}); remove it to train from the "
+            "beginning"
+        ) from error
+
+
+def check_same_config(checkpoint: Checkpoint, config: str) -> None:
+    """Raises PelError if the checkpoint is that of another config."""
+    before, now = (_settings(text) for text in (checkpoint.facts["config"], config))
+    changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+    if changed:
+        raise PelError(
+            f"the config is not that of the checkpoint: it differs in {', '.join(changed[:5])}; "
+            "give the same config and overrides, or train into another folder"
+        )
+
+
+def _settings(config: str) -> dict[str, Any]:
+    """The values of a config by their full names."""
+
+    def flatten(section: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, value in section.items():
+            if isinstance(value, dict):
+                yield from flatten(value, f"{prefix}{key}.")
+            else:
+                yield prefix + key, value
+
+    return dict(flatten(Config().from_str(config), ""))
+
+
+def random_states() -> Checkpoint:
+    """The states of the generators that everything draws from."""
+    name, keys, *rest = np.random.get_state()
+    tensors = {"torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        tensors["cuda"] = torch.cuda.get_rng_state()
+    return Checkpoint(
+        tensors, {"python": random.getstate(), "numpy": [name, keys.tolist(), *rest]}
+    )
+
+
+def set_random_states(states: Checkpoint) -> None:
+    """Draw from these states on."""
+    set_python_random(states.facts["python"])
+    np.random.set_state(tuple(states.facts["numpy"]))
+    torch.set_rng_state(states.tensors["torch"])
+    if torch.cuda.is_available():
+        torch.cuda.set_rng_state(states.tensors["cuda"])
+
+
+def set_python_random(state: list) -> None:
+    """Set ``random`` to a state that has been through JSON."""
+    version, keys, gauss = state
+    random.setstate((version, tuple(keys), gauss))

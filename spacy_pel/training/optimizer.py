@@ -1,0 +1,148 @@
+"""AdamW for the torch modules inside thinc models, in place."""
+
+import math
+from typing import Any, Dict, Iterator, List, Tuple
+
+import torch
+from thinc.api import Model, Optimizer
+from thinc.optimizers import FloatOrSeq
+from torch import nn
+
+from ..errors import PelError
+from .distributed import average_gradients
+
+
+class AdamW(Optimizer):
+    """torch's AdamW with global clipping, as an optimizer of thinc (PEL, table 6).
+
+    learn_rate: a number or a schedule. weight_decay: decoupled, of weights alone: biases and
+    the gains of LayerNorm keep theirs. grad_clip: the largest norm of all gradients of a model
+    taken together; 0 for no clipping.
+
+    ``apply_gradients`` updates torch modules by it. Used as thinc's optimizers are, on weights of
+    thinc's own layers, it is thinc's Adam with the same settings.
+    """
+
+    def __init__(
+        self,
+        learn_rate: FloatOrSeq,
+        *,
+        weight_decay: float = 0.01,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-6,
+        grad_clip: float = 1.0,
+    ):
+        super().__init__(
+            learn_rate,
+            L2=weight_decay,
+            L2_is_weight_decay=True,
+            beta1=beta1,
+            beta2=beta2,
+            eps=eps,
+            grad_clip=grad_clip,
+            use_averages=False,
+        )
+        # The norm of the gradients of the last update, before clipping.
+        self.last_norm = 0.0
+        self._of_model: Dict[int, torch.optim.AdamW] = {}
+
+    def update(self, model: Model) -> None:
+        """Update the torch modules of the model by their gradients, and forget these.
+
+        Without gradients (a batch that teaches nothing) nothing changes.
+        Raises PelError, before anything changes, if a gradient is not finite.
+        """
+        average_gradients(weight for _, weight in torch_parameters(model))
+        parameters = [weight for _, weight in torch_parameters(model) if weight.grad is not None]
+        if not parameters:
+            return
+        self.last_norm = self._clip(parameters)
+        inner = self._inner(model)
+        for group in inner.param_groups:
+            group["lr"] = self.learn_rate
+        inner.step()
+        inner.zero_grad()
+
+    def state_dict(self, model: Model) -> Dict[str, torch.Tensor]:
+        """The state of the model's torch weights: tensors by name; none before the first update."""
+        if model.id not in self._of_model:
+            return {}
+        state = self._of_model[model.id].state
+        return {
+            f"{name}.{key}": tensor
+            for name, weight in torch_parameters(model)
+            for key, tensor in state.get(weight, {}).items()
+        }
+
+    def load_state_dict(self, model: Model, state: Dict[str, torch.Tensor]) -> None:
+        """Take what ``state_dict`` gave, for the weights that the model has now."""
+        inner = self._inner(model)
+        for name, weight in torch_parameters(model):
+            keys = ("step", "exp_avg", "exp_avg_sq")
+            if f"{name}.step" in state:
+                inner.state[weight] = {
+                    key: state[f"{name}.{key}"].to("cpu" if key == "step" else weight.device)
+                    for key in keys
+                }
+
+    def _clip(self, parameters: List[nn.Parameter]) -> float:
+        """Scale the gradients to the largest norm allowed; gives the norm they had."""
+        norm = float(nn.utils.clip_grad_norm_(parameters, self.grad_clip or math.inf))
+        if not math.isfinite(norm):
+            raise PelError(f"the norm of the gradients is {norm}; lower the learning rate")
+        return norm
+
+    def _inner(self, model: Model) -> torch.optim.AdamW:
+        """The model's own; a new one for a model whose weights have been replaced."""
+        inner, groups = self._of_model.get(model.id), _groups(model, self.L2)
+        if inner is None or _members(inner.param_groups) != _members(groups):
+            inner = torch.optim.AdamW(
+                groups, lr=self.learn_rate, betas=(self.b1, self.b2), eps=self.eps
+            )
+            self._of_model[model.id] = inner
+        return inner
+
+
+def apply_gradients(model: Model, optimizer: Optimizer) -> None:
+    """Update the weights of a model by the gradients accumulated in it, and forget these."""
+    if isinstance(optimizer, AdamW):
+        optimizer.update(model)
+    else:
+        model.finish_update(optimizer)
+
+
+def torch_modules(model: Model) -> Iterator[nn.Module]:
+    """The torch modules inside a thinc model, each once."""
+    for node in model.walk():
+        for shim in node.shims:
+            if isinstance(shim._model, nn.Module):
+                yield shim._model
+
+
+def torch_parameters(model: Model) -> Iterator[Tuple[str, nn.Parameter]]:
+    """The trainable weights of the torch modules, each with a name of its own."""
+    for number, module in enumerate(torch_modules(model)):
+        for name, weight in module.named_parameters():
+            if weight.requires_grad:
+                yield f"{number}.{name}", weight
+
+
+def _groups(model: Model, weight_decay: float) -> List[Dict[str, Any]]:
+    """Weights that decay, and those that do not: biases, and all of LayerNorm."""
+    undecayed = {
+        id(weight)
+        for module in torch_modules(model)
+        for layer in module.modules()
+        for name, weight in layer.named_parameters(recurse=False)
+        if isinstance(layer, nn.LayerNorm) or name.endswith("bias")
+    }
+    weights = [weight for _, weight in torch_parameters(model)]
+    return [
+        {"params": [w for w in weights if id(w) not in undecayed], "weight_decay": weight_decay},
+        {"params": [w for w in weights if id(w) in undecayed], "weight_decay": 0.0},
+    ]
+
+
+def _members(groups: List[Dict[str, Any]]) -> List[int]:
+    return [id(weight) for group in groups for weight in group["params"]]

@@ -1,0 +1,132 @@
+"""``pel train``: the log, resuming, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from typer.testing import CliRunner
+
+from spacy_pel.cli import pel
+from spacy_pel.kb import build_kb
+from spacy_pel.training.loop import TrainingRun
+
+from ..pipeline.conftest import PROBLEM, TRAIN
+from ..training.problem import contents, timeless, write_config
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_kb(PROBLEM, tmp_path_factory.mktemp("train") / "kb").path
+
+
+def train(*arguments: object, code: int = 0) -> str:
+    """What ``pel train`` prints, if it ends with this exit code; a failure's last line is one."""
+    result = CliRunner().invoke(pel, ["train", *map(str, arguments)])
+    assert result.exit_code == code, (result.output, result.exception)
+    if code:
+        assert result.stderr.splitlines()[-1].startswith("Error: ")
+        assert "Traceback" not in result.output
+    return " ".join(result.output.split())
+
+
+def log_of(output: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (output / "log.jsonl").read_text("utf8").splitlines()]
+
+
+def test_a_run_and_one_that_was_interrupted(
+    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_config(tmp_path, kb)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    said = train(config, "--output", whole, "--training.max_steps", 4)
+    assert f"Trained: {whole / 'model-best'}" in said and "Step 4: recall_at_1" in said
+    log = log_of(whole)
+    assert [line["step"] for line in log] == [0, 0, 1, 2, 2, 3, 4, 4]
+    assert set(log[2]) == {
+        *("step", "epoch", "loss", "adversarial", "learn_rate", "gradient_norm", "mentions"),
+        *("mentions_per_second", "seconds", "counts", "memory_mb"),
+    }
+    assert spacy.load(whole / "model-last").meta["performance"]["proxy_linker_loss"] > 0
+
+    def interrupt(self: TrainingRun, finished: bool) -> None:
+        if self.step == 4:
+            raise KeyboardInterrupt
+        save(self, finished)
+
+    save = TrainingRun._save_checkpoint
+    monkeypatch.setattr(TrainingRun, "_save_checkpoint", interrupt)
+    arguments = (config, "--output", broken, "--training.max_steps", 4, "--resume")
+    said = train(*arguments, code=130)
+    assert f"No checkpoint in {broken}: training begins" in said
+    assert "interrupted; all that was saved before is whole, and --resume goes on from it" in said
+    monkeypatch.undo()
+    with open(broken / "log.jsonl", "a") as file:
+        file.write('{"step": 3, "lo')  # as a killed process may leave it
+    (broken / ".model-best.0123.tmp").mkdir()
+
+    other = (*arguments[:-3], "--training.max_steps", 5, "--training.dropout", 0.2, "--resume")
+    said = train(*other, code=1)
+    assert "it differs in training.dropout, training.max_steps; give the same config" in said
+    assert "Going on after step 2" in train(*arguments)
+    assert timeless(log_of(broken)) == timeless(log)
+    models = [
+        {k: v for k, v in contents(folder).items() if k.startswith("model-")}
+        for folder in (whole, broken)
+    ]
+    assert models[0] == models[1] and not list(broken.glob(".*"))
+    assert f"Training is finished: {broken / 'model-best'}" in train(*arguments)
+
+
+def test_without_resume_training_begins_anew(kb: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, kb)
+    for name in ("model-best", "model-last"):
+        (tmp_path / "output" / name).mkdir(parents=True)
+        (tmp_path / "output" / name / "of_another_run").touch()
+    (tmp_path / "output" / "log.jsonl").write_text('{"step": 7}\n')
+    train(config, "--output", tmp_path / "output", "--training.max_steps", 1)
+    assert [line["step"] for line in log_of(tmp_path / "output")] == [0, 0, 1]
+    assert not any("of_another_run" in name for name in contents(tmp_path / "output"))
+
+
+def test_another_optimizer_keeps_no_checkpoint(kb: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, kb, **{"training.optimizer.@optimizers": "Adam.v1"})
+    said = train(config, "--output", tmp_path / "output", "--training.max_steps", 1)
+    assert "No checkpoint was kept: that needs the optimizer spacy-pel.AdamW.v1" in said
+    assert sorted(path.name for path in (tmp_path / "output").iterdir()) == [
+        *("log.jsonl", "model-best", "model-last")
+    ]
+
+
+def with_ids(ids: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
+    return [(text, {m: ids.get(id, "") for m, id in golds.items()}) for text, golds in TRAIN[:9]]
+
+
+NO_ENTITY = "no mention of the training examples has an entity in"
+EVERY_ID = {id for _, golds in TRAIN for id in golds.values()}
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ({id: f"MESH{id}" for id in EVERY_ID}, NO_ENTITY),
+        ({}, NO_ENTITY),
+    ],
+    ids=["of another KB", "all NIL"],
+)
+def test_a_corpus_that_teaches_nothing(kb: Path, tmp_path: Path, ids, message) -> None:
+    config = write_config(tmp_path, kb, train=with_ids(ids))
+    assert message in train(config, "--output", tmp_path / "output", code=1)
+    assert not (tmp_path / "output").exists()
+
+
+def test_a_damaged_checkpoint(kb: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, kb)
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / "checkpoint.safetensors").write_bytes(b"half of one")
+    said = train(config, "--output", tmp_path / "output", "--resume", code=1)
+    assert "is no checkpoint, or a damaged one" in said and "remove it to train from the" in said
+

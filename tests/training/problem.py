@@ -1,0 +1,146 @@
+"""A training so small that it takes a second: texts of a KB of 37 entities, and a config."""
+
+from __future__ import annotations
+
+import json
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as spacy_train
+from spacy.util import load_config, load_model_from_config
+from thinc.api import Config
+
+from spacy_pel.training.checkpoint import load_checkpoint
+from spacy_pel.training.loop import CHECKPOINT, TrainingRun
+
+from ..pipeline.conftest import TRAIN
+
+CONFIG = """
+[nlp]
+lang = "en"
+pipeline = ["proxy_linker"]
+
+[components]
+
+[components.proxy_linker]
+factory = "proxy_linker"
+kb = "KB"
+candidates = 10
+regularizer = null
+
+[components.proxy_linker.model]
+@architectures = "spacy-pel.BiEncoder.v1"
+mention_length = 24
+entity_length = 24
+
+[components.proxy_linker.model.encoder]
+@misc = "spacy-pel.ScratchEncoder.v1"
+layers = 1
+width = 16
+heads = 2
+vocab_size = 300
+max_tokens = 32
+
+[components.proxy_linker.negatives]
+@misc = "spacy-pel.MixedNegatives.v1"
+n = 6
+p = 0.5
+refresh = 2
+in_batch = true
+
+[corpora]
+
+[corpora.train]
+@readers = "spacy-pel.PubTatorCorpus.v1"
+path = "TRAIN"
+
+[corpora.dev]
+@readers = "spacy-pel.PubTatorCorpus.v1"
+path = "DEV"
+
+[training]
+seed = 3
+train_corpus = "corpora.train"
+dev_corpus = "corpora.dev"
+dropout = 0.1
+accumulate_gradient = 2
+max_steps = 5
+eval_frequency = 2
+
+[training.batcher]
+@batchers = "spacy.batch_by_sequence.v1"
+size = 4
+
+[training.optimizer]
+@optimizers = "spacy-pel.AdamW.v1"
+
+[training.optimizer.learn_rate]
+@schedules = "warmup_linear.v1"
+warmup_steps = 2
+total_steps = 8
+initial_rate = 0.01
+"""
+
+
+def write_pubtator(path: Path, texts) -> None:
+    """Texts with their mentions, numbered from 1."""
+    blocks = []
+    for number, (text, mentions) in enumerate(texts, 1):
+        block = [f"{number}|t|{text}", f"{number}|a|"]
+        for mention, id in mentions.items():
+            start = text.index(mention)
+            row = (number, start, start + len(mention), mention, "TERM", id)
+            block.append("\t".join(map(str, row)))
+        blocks.append("\n".join(block))
+    path.write_text("\n\n".join(blocks) + "\n", encoding="utf8")
+
+
+def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes: Any) -> Path:
+    """A config and its corpora in the folder; changes: by the settings' full names."""
+    text = CONFIG.replace('"KB"', json.dumps(str(kb)))
+    for name, texts in (("train", train), ("dev", dev)):
+        write_pubtator(folder / f"{name}.pubtator", texts)
+        text = text.replace(f'"{name.upper()}"', json.dumps(str(folder / f"{name}.pubtator")))
+    changed = Config().from_str(text, overrides=changes)
+    filled = load_model_from_config(changed, auto_fill=True).config
+    filled.to_disk(folder / "config.cfg")
+    return folder / "config.cfg"
+
+
+def initialized(config: Path) -> Language:
+    return init_nlp(load_config(config, interpolate=False))
+
+
+def training_run(config: Path, output: Path) -> TrainingRun:
+    """A run at its beginning, or, with a checkpoint in the folder, at that."""
+    output.mkdir(exist_ok=True)
+    run = TrainingRun(initialized(config), output, load_config(config).to_str())
+    if (output / CHECKPOINT).exists():
+        run.resume(load_checkpoint(output / CHECKPOINT))
+    return run
+
+
+def train_by_spacy(config: Path, output: Path) -> Language:
+    """What ``spacy train`` does."""
+    output.mkdir()
+    return spacy_train(initialized(config), output, stdout=StringIO(), stderr=sys.stderr)[0]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files below a folder."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines of the log without what the machine decides, as they stand in it."""
+    lines = json.loads(json.dumps(lines))
+    for line in lines:
+        for name in ("mentions_per_second", "seconds", "memory_mb"):
+            line.pop(name, None)
+        line.get("scores", {}).pop("speed", None)
+    return lines

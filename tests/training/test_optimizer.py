@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from spacy.util import registry
+from thinc.api import Adam, Model, PyTorchWrapper_v2, chain, fix_random_seed
+from thinc.api import Linear as ThincLinear
+from torch import Tensor, nn
+
+from spacy_pel.errors import PelError
+from spacy_pel.training.optimizer import AdamW, apply_gradients, torch_modules
+
+DECAYED = {"0.weight", "2.weight", "4.weight"}
+
+
+def module(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(5, 8), nn.LayerNorm(8), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2, bias=False)
+    )
+
+
+def batches(n: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(6, 5, generator=generator) for _ in range(n)]
+
+
+def learn(model: Model, optimizer: AdamW, inputs: list[Tensor]) -> list[float]:
+    """Norms of the gradients; the loss is the sum of squares of the outputs."""
+    norms = []
+    for x in inputs:
+        outputs, backprop = model.begin_update(x.numpy())
+        backprop(2 * outputs)
+        apply_gradients(model, optimizer)
+        optimizer.step_schedules()
+        norms.append(optimizer.last_norm)
+    return norms
+
+
+def learn_by_torch(plain: nn.Module, inputs: list[Tensor], rates: list[float], clip: float):
+    """The same with torch alone."""
+    named = dict(plain.named_parameters())
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [named[name] for name in named if name in DECAYED], "weight_decay": 0.1},
+            {"params": [named[n] for n in named if n not in DECAYED], "weight_decay": 0.0},
+        ],
+        betas=(0.8, 0.99),
+        eps=1e-6,
+    )
+    norms = []
+    for x, rate in zip(inputs, rates):
+        outputs = plain(x)
+        outputs.backward(2 * outputs.detach())
+        norms.append(float(nn.utils.clip_grad_norm_(plain.parameters(), clip)))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+    return norms
+
+
+def same_weights(a: nn.Module, b: nn.Module) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters()))
+
+
+@pytest.mark.parametrize("clip", [1.0, 100.0, 0.0])
+def test_it_is_torchs_bit_for_bit(clip: float) -> None:
+    rates = [0.0, 0.01, 0.02, 0.015, 0.01, 0.005]
+    ours, theirs, inputs = module(), module(), batches(6)
+    optimizer = AdamW(iter(rates), weight_decay=0.1, beta1=0.8, beta2=0.99, grad_clip=clip)
+    norms = learn(PyTorchWrapper_v2(ours), optimizer, inputs)
+    assert norms == learn_by_torch(theirs, inputs, rates, clip or float("inf"))
+    assert same_weights(ours, theirs) and not same_weights(ours, module())
+    assert 1 < max(norms) < 100
+
+
+def test_weights_stay_where_they_are() -> None:
+    torch_module = module()
+    places = [weight.data_ptr() for weight in torch_module.parameters()]
+    learn(PyTorchWrapper_v2(torch_module), AdamW(0.01), batches(2))
+    assert [weight.data_ptr() for weight in torch_module.parameters()] == places
+
+
+def test_modules_share_one_norm_and_one_that_is_used_twice_counts_once() -> None:
+    first = PyTorchWrapper_v2(nn.Linear(5, 5))
+    model = chain(first, PyTorchWrapper_v2(nn.Linear(5, 5)), first)
+    assert len(list(torch_modules(model))) == 2
+    outputs, backprop = model.begin_update(batches(1)[0].numpy())
+    backprop(outputs)
+    weights = [w for m in torch_modules(model) for w in m.parameters()]
+    expected = np.sqrt(sum(float((w.grad**2).sum()) for w in weights))
+    optimizer = AdamW(0.01)
+    apply_gradients(model, optimizer)
+    assert optimizer.last_norm == pytest.approx(expected, rel=1e-6)
+
+
+def test_nothing_changes_without_gradients() -> None:
+    model = PyTorchWrapper_v2(module())
+    optimizer = AdamW(0.1)
+    learn(model, optimizer, batches(1))
+    before = [w.clone() for w in model.shims[0]._model.parameters()]
+    apply_gradients(model, optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.shims[0]._model.parameters()))
+
+
+def test_a_weight_that_stands_still_is_left_alone() -> None:
+    torch_module = module()
+    torch_module[0].requires_grad_(False)
+    before = torch_module[0].weight.clone()
+    learn(PyTorchWrapper_v2(torch_module), AdamW(0.1), batches(2))
+    assert torch.equal(torch_module[0].weight, before)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_gradients_that_are_not_finite_change_nothing(bad: float) -> None:
+    torch_module = module()
+    model, optimizer = PyTorchWrapper_v2(torch_module), AdamW(0.01)
+    learn(model, optimizer, batches(1))
+    before = [w.clone() for w in torch_module.parameters()]
+    outputs, backprop = model.begin_update(batches(1)[0].numpy())
+    backprop(np.full_like(outputs, bad))
+    with pytest.raises(PelError, match="norm of the gradients is nan|inf; lower the learning rate"):
+        apply_gradients(model, optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(before, torch_module.parameters()))
+
+
+def test_it_goes_on_from_a_saved_state() -> None:
+    rates = [0.01, 0.02, 0.03, 0.02, 0.01]
+    unbroken = PyTorchWrapper_v2(module())
+    learn(unbroken, AdamW(iter(rates)), batches(5))
+
+    begun, optimizer = PyTorchWrapper_v2(module()), AdamW(iter(rates))
+    assert optimizer.state_dict(begun) == {}
+    learn(begun, optimizer, batches(5)[:2])
+    resumed, fresh = PyTorchWrapper_v2(module(seed=9)), AdamW(iter(rates[2:]))
+    resumed.shims[0]._model.load_state_dict(begun.shims[0]._model.state_dict())
+    fresh.load_state_dict(
+        resumed, {name: tensor.clone() for name, tensor in optimizer.state_dict(begun).items()}
+    )
+    learn(resumed, fresh, batches(5)[2:])
+    assert same_weights(resumed.shims[0]._model, unbroken.shims[0]._model)
+
+
+def test_replaced_weights_begin_anew() -> None:
+    model, optimizer = PyTorchWrapper_v2(module()), AdamW(0.01)
+    learn(model, optimizer, batches(3))
+    model.shims[0]._model = module(seed=4)
+    learn(model, optimizer, batches(2))
+    other, anew = PyTorchWrapper_v2(module(seed=4)), AdamW(0.01)
+    learn(other, anew, batches(2))
+    assert same_weights(model.shims[0]._model, other.shims[0]._model)
+
+
+def test_another_optimizer_updates_as_thinc_does() -> None:
+    models = [PyTorchWrapper_v2(module()) for _ in range(2)]
+    for model, update in zip(models, (apply_gradients, Model.finish_update)):
+        outputs, backprop = model.begin_update(batches(1)[0].numpy())
+        backprop(outputs)
+        update(model, Adam(0.01))
+    assert same_weights(*(model.shims[0]._model for model in models))
+    assert not same_weights(models[0].shims[0]._model, module())
+
+
+def test_weights_of_thincs_own_layers_are_updated_by_thincs_adam() -> None:
+    weights = []
+    for optimizer in (
+        AdamW(0.01, weight_decay=0.1),
+        Adam(0.01, L2=0.1, eps=1e-6, use_averages=False),
+    ):
+        fix_random_seed(0)
+        model = ThincLinear(2, 5)
+        model.initialize()
+        for x in batches(3):
+            outputs, backprop = model.begin_update(x.numpy())
+            backprop(outputs)
+            model.finish_update(optimizer)
+        weights.append(model.get_param("W"))
+    assert np.array_equal(*weights)
+
+
+def test_a_config_gives_it_a_schedule() -> None:
+    schedule = {"@schedules": "warmup_linear.v1", "warmup_steps": 2, "total_steps": 4}
+    block = {
+        "@optimizers": "spacy-pel.AdamW.v1",
+        "learn_rate": {**schedule, "initial_rate": 0.1},
+        "weight_decay": 0.01,
+        "eps": 1e-6,
+        "grad_clip": 1.0,
+    }
+    optimizer = registry.resolve({"optimizer": block})["optimizer"]
+    assert isinstance(optimizer, AdamW) and optimizer.averages is None
+    rates = []
+    for _ in itertools.repeat(None, 5):
+        rates.append(optimizer.learn_rate)
+        optimizer.step_schedules()
+    assert rates == pytest.approx([0.0, 0.05, 0.1, 0.05, 0.0])
