@@ -5,12 +5,17 @@ from spacy.cli._util import app
 from . import (  # noqa: F401  (add commands)
     assemble,
     calibrate,
+    doctor,
     evaluate,
     kb_build,
     kb_change,
     kb_embed,
     kb_show,
     link,
+    macro,
+    okb,
+    serve,
+    train,
 )
 from .apps import pel
 

@@ -13,8 +13,21 @@ from wasabi import Printer
 from ..errors import PelError
 from .signals import ending_on_sigterm
 
+_PEL = """Link the mentions of documents to the entities of a knowledge base.
+
+\b
+From a source of entities to linked documents:
+  python -m spacy pel kb build umls/2024AA/META kb
+  python -m spacy train config.cfg --output training --paths.kb kb
+  python -m spacy pel kb embed kb training/model-best
+  python -m spacy pel calibrate training/model-best dev.pubtator
+  python -m spacy pel link training/model-best notes.txt --output linked.jsonl
+
+Each command shows examples of its own: python -m spacy pel link --help. Where something does not
+work: python -m spacy pel doctor training/model-best
+"""
 pel = typer.Typer(
-    help="Link the mentions of documents to the entities of a knowledge base.",
+    help=_PEL,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,6 +42,10 @@ msg = Printer()
 
 Pipeline = Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")]
 Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline")]
+Corpora = Annotated[
+    list[Path],
+    typer.Argument(help="PubTator files, plain or .gz; or FOLDER:SPLIT of MedMentions or ZESHEL"),
+]
 OtherKB = Annotated[
     Optional[Path], typer.Option("--kb", help="Folder of a KB to use instead of the pipeline's own")
 ]
@@ -38,8 +55,12 @@ SpansKey = Annotated[
 ]
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Callable], Callable]:
+def command(
+    app: typer.Typer, name: str, *, after_all: str = "nothing was written", **settings: Any
+) -> Callable[[Callable], Callable]:
     """Decorator: adds a function to the app, and gives it back unchanged.
+
+    after_all: how things stand after an interruption or a failure of the disk. settings: Typer's.
 
     As a command, what the user can put right is one line on stderr and the exit code 1 (130 for
     Ctrl-C, 143 for SIGTERM); any other error is a bug and keeps its traceback.
@@ -58,14 +79,14 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable], Callable]:
             except OSError as error:
                 place = f"{error.filename}: " if error.filename else ""
                 _fail(
-                    f"{place}{error.strerror or error}; nothing was written; check the path, its "
-                    "rights and the space on its disk, and run it again",
+                    f"{place}{error.strerror or error}; {after_all}; check the path, its rights "
+                    "and the space on its disk, and run it again",
                     1,
                 )
             except KeyboardInterrupt:
-                _fail("interrupted; nothing was written", 130)
+                _fail(f"interrupted; {after_all}", 130)
 
-        app.command(name, no_args_is_help=True)(run)
+        app.command(name, **{"no_args_is_help": True, **settings})(run)
         return function
 
     return add

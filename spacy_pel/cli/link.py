@@ -2,158 +2,143 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, groupby, islice
+import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 from spacy.language import Language
-from spacy.tokens import Doc, Span
 
-from ..training.corpus import gold_mentions
-from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
-from .documents import gives_mentions, read_documents
-from .files import whole_file
+from ..documents import format_named, format_of, open_source
+from ..documents.format import Format
+from ..documents.formats import suffixes
+from ..errors import PelError
+from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
+from .bulk import link_to_file, link_to_stream
+from .linking import Linking, OnError
+from .parts import Counts
 from .pipelines import linker_of, load_pipeline
-from .pipe import pipe
+from .progress import Progress
 
-if TYPE_CHECKING:
-    from ..pipeline.proxy_linker import ProxyLinker
-
-# Documents after which spaCy's memory of words seen is emptied: it would grow with the input.
-ZONE = 10_000
+STDOUT = "-"
 
 
-@command(pel, "link")
+@command(
+    pel,
+    "link",
+    after_all="what is linked is kept beside the output, and the same command goes on from there",
+)
 def link_cli(
     pipeline: Pipeline,
     input: Annotated[
-        str, typer.Argument(help="A file .txt, .jsonl or .spacy, or - for text on stdin")
+        str,
+        typer.Argument(
+            help=f"A file ({suffixes('input')}; also .gz), a folder of such files, or - for stdin"
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="JSONL file to write")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help=f"File ({suffixes('output')}), or - for stdout")
+    ] = STDOUT,
+    from_: Annotated[
+        Optional[str], typer.Option("--from", help="Format of the input; else its name decides")
+    ] = None,
+    to: Annotated[
+        Optional[str], typer.Option("--to", help="Format of the output; else its name decides")
+    ] = None,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Documents linked at a time")] = 128,
     n_process: Annotated[int, typer.Option(min=1, help="Processes to use")] = 1,
     candidates: Annotated[int, typer.Option(min=1, help="Candidates written a mention")] = 5,
+    on_error: Annotated[
+        OnError, typer.Option(help="A bad document ends the run, or is reported and left out")
+    ] = OnError.stop,
     component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents.
 
-    Writes a JSON object a document: its mentions, each with its entity and candidates.
+    \b
+    format    read                                 written
+    text      a document a line; in a folder,
+              a document a file
+    jsonl     "text", and if wanted "id" and       the same, mentions with entity,
+              "mentions": [{"start", "end",        score and candidates
+              "label"}]
+    csv, tsv  columns "text" and, if wanted, "id"  a mention a row
+    pubtator  title, abstract, mentions            the same, with the entity's id
+    bioc      passages, annotations                the same, with the entity's id
+    parquet                                        a mention a row, with candidates
+    docbin    a Doc with its annotations           the same, with the linker's
 
-    Text holds a document a line. JSONL holds objects with "text" and, if wanted, "id" and
-    "mentions": [{"start", "end", "label"}] (characters); where mentions are given, no others are
-    looked for. Both may be gzipped, and are read as a stream; a .spacy file (DocBin) is loaded
-    whole.
+    Where mentions are given, no others are looked for. Offsets count characters of the text; that
+    of a PubTator document is title + " " + abstract, that of BioC has each passage at its offset.
+
+    A large input is linked in parts, kept in OUTPUT.parts until all are done. After a crash or an
+    interruption, run the same command again: it goes on where it was. Text, JSONL, CSV, PubTator
+    and BioC are streams; DocBin is held in memory.
 
     \b
     Examples:
       python -m spacy pel link training/model-best notes.txt --output linked.jsonl
-      zcat notes.gz | python -m spacy pel link training/model-best - --output linked.jsonl
+      python -m spacy pel link training/model-best pubmed.xml.gz -o pubmed.parquet --n-process 4
+      python -m spacy pel link training/model-best notes/ -o linked.csv --on-error skip
+      zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
-    from tqdm import tqdm
-
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
     linker.candidates = candidates
-    docs = read_documents(nlp, input, linker.spans_key)
-    with tqdm(desc="Linking", unit=" documents") as bar:
-        n_docs, n_mentions = link_to_file(
-            nlp,
-            docs,
-            output,
-            component=component,
-            batch_size=batch_size,
-            n_process=n_process,
-            progress=bar.update,
+    linking = Linking(nlp, component, batch_size, n_process, on_error)
+    _read_names(nlp)
+    written_as = _output_format(output, to)
+    source = open_source(input, from_)
+    if output != STDOUT and Path(input).resolve() in Path(output).resolve().parents:
+        raise PelError(f"{output}: is in the folder that is read; write it somewhere else")
+    with Progress(source) as progress:
+        if output == STDOUT:
+            counts = link_to_stream(linking, source, sys.stdout.buffer, written_as, progress)
+        else:
+            counts = link_to_file(linking, source, Path(output), written_as, progress)
+    _report(counts, linking, output)
+
+
+def _read_names(nlp: Language) -> None:
+    """Have the names read of which there may be millions: with progress, and before any fork."""
+    from tqdm import tqdm
+
+    from ..pipeline.name_matcher import KBMatcher
+
+    for _, component in nlp.pipeline:
+        if isinstance(component, KBMatcher):
+            component.read_names(partial(tqdm, desc="Reading names", unit=" entities"))
+
+
+def _output_format(output: str, name: Optional[str]) -> Format:
+    """The format of the output; PelError if it is not known, or cannot be written."""
+    if name is not None:
+        format: Optional[Format] = format_named(name)
+    else:
+        format = format_named("jsonl") if output == STDOUT else format_of(output)
+    if format is None or format.output is None:
+        raise PelError(
+            f"{output}: what to write? give it one of these suffixes: {suffixes('output')}; or "
+            "name the format with --to"
         )
-    if n_docs and not n_mentions:
-        msg.warn(
-            f"No mention found by the pipeline ({', '.join(nlp.pipe_names)}); add a component that "
-            'finds some before the linker, such as a trained "ner", or give JSONL with "mentions"'
+    return format
+
+
+def _report(counts: Counts, linking: Linking, output: str) -> None:
+    """On stderr, as stdout may be the output."""
+    if counts.documents and not counts.mentions:
+        typer.echo(
+            f"No mention found by the pipeline ({', '.join(linking.nlp.pipe_names)}); add a "
+            'component that finds some before the linker, such as a trained "ner" or '
+            '"kb_matcher", or give JSONL with "mentions"',
+            err=True,
         )
-    msg.good(f"Linked {n_mentions:,} mentions of {n_docs:,} documents: {output}")
-
-
-def link_to_file(
-    nlp: Language,
-    docs: Iterable[Doc],
-    output: Path,
-    *,
-    component: str = "proxy_linker",
-    batch_size: int = 128,
-    n_process: int = 1,
-    progress: Optional[Callable[[], object]] = None,
-) -> tuple[int, int]:
-    """Write what ``link_documents`` gives to a JSONL file; returns counts of docs and mentions.
-
-    The file is whole or, after an error or an interruption, as it was. Memory does not grow with
-    the number of docs, if they are a stream. progress: called after each doc.
-    Raises what ``link_documents`` does, and OSError if the file cannot be written.
-    """
-    docs = iter(docs)
-    n_docs = n_mentions = 0
-    with whole_file(output) as file:
-        for first in docs:
-            with nlp.memory_zone():
-                part = chain([first], islice(docs, ZONE - 1))
-                for record in link_documents(
-                    nlp, part, component=component, batch_size=batch_size, n_process=n_process
-                ):
-                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
-                    n_docs, n_mentions = n_docs + 1, n_mentions + len(record["mentions"])
-                    if progress:
-                        progress()
-    return n_docs, n_mentions
-
-
-def link_documents(
-    nlp: Language,
-    docs: Iterable[Doc],
-    *,
-    component: str = "proxy_linker",
-    batch_size: int = 128,
-    n_process: int = 1,
-) -> Iterator[dict[str, Any]]:
-    """Run the pipeline over a stream of docs; yields each as plain data, in order.
-
-    Where a doc has mentions, the linker alone runs. A result is {"id", "text", "mentions":
-    [{"start", "end", "text", "label", "id", "name", "score", "probability", "candidates": [{"id",
-    "name", "score"}]}]}, offsets in characters, candidates best first, as many as the linker is
-    set to; a doc's "id" is ``doc.user_data["id"]``, and absent where that is.
-    Raises PelError if there is no linker, its KB has no vectors of its encoder, or a worker fails.
-    """
-    linker = linker_of(nlp, component)
-    linker.index  # refuses a KB that does not fit here and now, not in a worker
-    others = [name for name in nlp.pipe_names if name != component]
-    # Of a stream that mixes both kinds, consecutive docs of a kind are linked together.
-    for given, group in groupby(docs, key=lambda doc: gives_mentions(doc, linker.spans_key)):
-        disabled = others if given else []
-        for doc in pipe(
-            nlp, group, n_process=n_process, disable=disabled, batch_size=batch_size
-        ):
-            yield _as_record(doc, linker)
-
-
-def _as_record(doc: Doc, linker: ProxyLinker) -> dict[str, Any]:
-    id = {"id": doc.user_data["id"]} if "id" in doc.user_data else {}
-    mentions = [_as_mention(span) for span in gold_mentions(doc, linker.spans_key)]
-    return {**id, "text": doc.text, "mentions": mentions}
-
-
-def _as_mention(span: Span) -> dict[str, Any]:
-    candidates = span._.kb_candidates
-    return {
-        "start": span.start_char,
-        "end": span.end_char,
-        "text": span.text,
-        "label": span.label_,
-        "id": span.kb_id_,
-        "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
-        "score": span._.kb_score,
-        "probability": span._.kb_probability,
-        "candidates": candidates,
-    }
+    skipped = f", {len(counts.skipped):,} skipped" if counts.skipped else ""
+    typer.echo(
+        f"Linked {counts.mentions:,} mentions of {counts.documents:,} documents{skipped}: "
+        f"{'stdout' if output == STDOUT else output}",
+        err=True,
+    )

@@ -17,7 +17,7 @@ def spacy_pel(*arguments: object) -> subprocess.CompletedProcess:
 def test_spacy_lists_the_commands() -> None:
     result = spacy_pel("--help")
     assert result.returncode == 0, result.stderr
-    for name in ("kb", "link", "evaluate", "assemble"):
+    for name in ("kb", "link", "evaluate", "assemble", "doctor"):
         assert f"\n  {name} " in result.stdout
 
 
@@ -30,8 +30,8 @@ def test_an_error_is_one_line_on_stderr(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("kb", "build"), ("kb", "embed"), ("kb", "info"), ("link",), ("evaluate",),
-                ("assemble",)]
+    "command", [("kb", "build"), ("kb", "embed"), ("kb", "info"), ("link",), ("evaluate",), ("doctor",),
+                ("assemble",), ("macro",), ("okb",)]
 )  # fmt: skip
 def test_help_has_an_example(run, command: tuple[str, ...]) -> None:
     assert f"python -m spacy pel {' '.join(command)} " in run(*command, "--help")

@@ -1,0 +1,229 @@
+"""BioC XML: collections of documents in passages.
+
+Read and written with the standard library. PyPI's "bioc" says nothing of the offsets, fails on the
+first odd document, and brings lxml and four more packages, of which it needs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, NoReturn, Optional
+from xml.etree import ElementTree
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from .document import Document, Mention, Passage, make_doc, passages_of
+from .format import Input, TextOutput, document_id
+from .linked import linked_mentions
+
+_HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n'
+    "<collection><source>spacy_pel</source><date/><key/>\n"
+)
+_TAIL = "</collection>\n"
+_BLOCK = 1 << 16
+# What XML cannot hold becomes U+FFFD, one character for one; a carriage return would be lost.
+_NO_XML = {
+    code: "\ufffd"
+    for code in (*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF)
+}
+
+
+def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The documents as plain data, one in memory at a time."""
+    number = 0
+    try:
+        for element in _elements(file):
+            if element.tag == "document":
+                number += 1
+                yield f"document {number}", _plain_document(element)
+    except (ElementTree.ParseError, expat.ExpatError) as error:
+        raise ValueError(f"bad XML after document {number} ({error}); fetch it again") from error
+    except LookupError as error:
+        raise ValueError(f"cannot be decoded ({error}); save it as UTF-8") from error
+    if not number:
+        raise ValueError("no document in it; give a BioC collection")
+
+
+def _elements(file: BinaryIO) -> Iterator[ElementTree.Element]:
+    """The elements below the root, when they end; they are taken from it after that."""
+    parser = ElementTree.XMLPullParser(("start", "end"))
+    guard: Any = _guard()
+    path: list[ElementTree.Element] = []
+    while block := file.read(_BLOCK):
+        if not path:
+            guard.Parse(block)  # before the parser sees it
+        parser.feed(block)
+        yield from _ended(parser, path)
+    parser.close()
+    yield from _ended(parser, path)
+
+
+def _ended(
+    parser: ElementTree.XMLPullParser, path: list[ElementTree.Element]
+) -> Iterator[ElementTree.Element]:
+    for event, element in parser.read_events():
+        if event == "start":
+            path.append(element)
+            continue
+        path.pop()
+        if len(path) == 1:
+            yield element
+            path[0].clear()
+
+
+def _guard() -> Any:
+    """A parser that refuses entities, which can grow, or name other files.
+
+    They can only be declared before the first element. (defusedxml refuses them as well, but at the
+    price of a parser in Python, which takes four times as long.)
+    """
+    parser = expat.ParserCreate()
+
+    def refuse(name: str, *_: object) -> NoReturn:
+        raise ValueError(
+            f"declares the entity {name!r}, which BioC does not need; remove the declaration"
+        )
+
+    parser.EntityDeclHandler = refuse
+    return parser
+
+
+def _plain_document(element: ElementTree.Element) -> dict[str, Any]:
+    return {
+        "id": element.findtext("id", ""),
+        "infons": _infons(element),
+        "passages": [_plain_passage(passage) for passage in element.iterfind("passage")],
+        "annotations": _annotations(element),
+    }
+
+
+def _plain_passage(element: ElementTree.Element) -> dict[str, Any]:
+    sentences = list(element.iterfind("sentence"))
+    holders = sentences if element.find("text") is None else [element]
+    return {
+        "infons": _infons(element),
+        "texts": [[e.findtext("offset", ""), e.findtext("text", "")] for e in holders],
+        "annotations": [a for e in (element, *sentences) for a in _annotations(e)],
+    }
+
+
+def _infons(element: ElementTree.Element) -> dict[str, str]:
+    return {infon.get("key", ""): infon.text or "" for infon in element.iterfind("infon")}
+
+
+def _annotations(element: ElementTree.Element) -> list[dict[str, Any]]:
+    return [
+        {
+            "label": _infons(annotation).get("type", ""),
+            "text": annotation.findtext("text"),
+            "locations": [
+                [location.get("offset", ""), location.get("length", "")]
+                for location in annotation.iterfind("location")
+            ],
+        }
+        for annotation in element.iterfind("annotation")
+    ]
+
+
+def _doc(nlp: Language, data: dict[str, Any], spans_key: Optional[str]) -> Doc:
+    text, passages = "", []
+    for passage in data["passages"]:
+        text, start = _with_texts(text, passage["texts"], nlp.max_length)
+        passages.append(Passage(start, len(text), passage["infons"]))
+    annotations = [a for part in (data, *data["passages"]) for a in part["annotations"]]
+    mentions = [_mention(text, annotation) for annotation in annotations]
+    id = data["id"].strip() or None
+    document = Document(text, id, mentions or None, passages, data["infons"])
+    return make_doc(nlp, document, spans_key)
+
+
+def _with_texts(before: str, texts: list[list[str]], longest: int) -> tuple[str, int]:
+    """The text with these put at their offsets, blanks between, and where the first begins."""
+    text, start = before, None
+    for offset, more in texts:
+        place = _integer(offset, "the offset of a passage")
+        if not len(text) <= place <= longest:
+            raise ValueError(
+                f"a passage at {place}, where the text before it ends at {len(text)}; correct the "
+                f"offsets, which count characters up to {longest:,}"
+            )
+        text += " " * (place - len(text)) + more
+        start = place if start is None else start
+    return text, len(text) if start is None else start
+
+
+def _mention(text: str, annotation: dict[str, Any]) -> Mention:
+    """Of a mention in pieces, all from the first to the last."""
+    places = [
+        (_integer(offset, "the offset of an annotation"), _integer(length, "its length"))
+        for offset, length in annotation["locations"]
+    ]
+    if not places:
+        raise ValueError(f"the annotation {annotation['text']!r} has no location")
+    start, end = min(o for o, _ in places), max(o + length for o, length in places)
+    expected = annotation["text"]
+    if len(places) == 1 and expected is not None and text[start:end].split() != expected.split():
+        raise ValueError(
+            f"the annotation reads {expected[:60]!r} but the document has "
+            f"{text[start:end][:60]!r} at {start}-{end}; correct the offsets, which count "
+            "characters (not bytes)"
+        )
+    return Mention(start, end, annotation["label"])
+
+
+def _integer(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{what} is {text!r}, no whole number") from None
+
+
+def _text(number: int, doc: Doc, spans_key: Optional[str]) -> str:
+    passages = passages_of(doc)
+    mentions = list(enumerate(linked_mentions(doc, spans_key), start=1))
+    lines = ["<document>" + _element("id", document_id(number, doc))]
+    lines.append(_infon_text(doc.user_data.get("infons", {}).items()))
+    for i, passage in enumerate(passages):
+        last = len(doc.text) + 1 if i + 1 == len(passages) else passages[i + 1].start
+        inside = [(n, mention) for n, mention in mentions if mention["start"] < last]
+        mentions = [(n, mention) for n, mention in mentions if mention["start"] >= last]
+        text = _element("text", doc.text[passage.start : passage.end])
+        lines.append(f"<passage>{_infon_text(passage.infons.items())}")
+        lines.append(f"<offset>{passage.start}</offset>{text}")
+        lines += [_annotation(n, mention) for n, mention in inside]
+        lines.append("</passage>")
+    return "\n".join([*filter(None, lines), "</document>\n"])
+
+
+def _annotation(number: int, mention: dict[str, Any]) -> str:
+    infons = [("type", mention["label"]), ("identifier", mention["id"]), ("name", mention["name"])]
+    infons += [(key, mention[key]) for key in ("score", "probability")]
+    start, end = mention["start"], mention["end"]
+    return (
+        f'<annotation id="{number}">{_infon_text((k, v) for k, v in infons if v is not None)}'
+        f'<location offset="{start}" length="{end - start}"/>'
+        f"{_element('text', mention['text'])}</annotation>"
+    )
+
+
+def _infon_text(infons: Iterable[tuple[str, Any]]) -> str:
+    return "".join(
+        f"<infon key={quoteattr(key.translate(_NO_XML))}>{_escaped(str(value))}</infon>"
+        for key, value in infons
+    )
+
+
+def _element(tag: str, text: str) -> str:
+    return f"<{tag}>{_escaped(text)}</{tag}>"
+
+
+def _escaped(text: str) -> str:
+    return escape(text.translate(_NO_XML), {"\r": "&#13;"})
+
+
+INPUT = Input(_documents, _doc)
+OUTPUT = TextOutput(_text, _HEAD, _TAIL)

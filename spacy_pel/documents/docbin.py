@@ -1,0 +1,49 @@
+"""DocBin: spaCy's own format, with all annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Optional
+
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from .format import Input
+
+
+def _docs(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        docs = DocBin().from_bytes(file.read())
+    except OSError:
+        raise
+    except Exception as error:  # of zlib, of msgpack, or of what it holds
+        raise ValueError("not a DocBin; write it with DocBin.to_disk") from error
+    # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
+    for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
+        yield f"document {number}", DocBin(docs.attrs, store_user_data=True, docs=[doc]).to_bytes()
+
+
+def _doc(nlp: Language, data: bytes, spans_key: Optional[str]) -> Doc:
+    (doc,) = DocBin().from_bytes(data).get_docs(nlp.vocab)
+    return doc
+
+
+class _Output:
+    """A DocBin is one object: it is held in memory when the parts are joined."""
+
+    def write_part(
+        self, docs: Iterable[tuple[int, Doc]], spans_key: Optional[str], path: Path
+    ) -> None:
+        DocBin(store_user_data=True, docs=(doc for _, doc in docs)).to_disk(path)
+
+    def join(self, parts: Sequence[Path], path: Path) -> None:
+        docs = DocBin(store_user_data=True)
+        for part in parts:
+            docs.merge(DocBin(store_user_data=True).from_disk(part))
+        docs.to_disk(path)
+
+
+INPUT = Input(_docs, _doc)
+OUTPUT = _Output()

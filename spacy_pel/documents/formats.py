@@ -1,0 +1,46 @@
+"""The one list of file formats. To add one: a module beside this one, and a line here."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..errors import PelError
+from . import bioc, docbin, jsonl, parquet, pubtator, tables, text
+from .format import Format
+
+FORMATS = (
+    Format("text", (".txt",), text.LINES),
+    Format("jsonl", (".jsonl",), jsonl.INPUT, jsonl.OUTPUT),
+    Format("csv", (".csv",), tables.CSV_INPUT, tables.CSV_OUTPUT),
+    Format("tsv", (".tsv",), tables.TSV_INPUT, tables.TSV_OUTPUT),
+    Format("pubtator", (".pubtator", ".pubtator.txt"), pubtator.INPUT, pubtator.OUTPUT),
+    Format("bioc", (".xml",), bioc.INPUT, bioc.OUTPUT),
+    Format("parquet", (".parquet",), output=parquet.OUTPUT),
+    Format("docbin", (".spacy",), docbin.INPUT, docbin.OUTPUT),
+)
+
+
+def format_of(name: str) -> Optional[Format]:
+    """The format of files of this name, the longest suffix deciding; None if there is none."""
+    pairs = [(suffix, format) for format in FORMATS for suffix in format.suffixes]
+    fitting = [pair for pair in pairs if name.lower().endswith(pair[0])]
+    return max(fitting, key=lambda pair: len(pair[0]))[1] if fitting else None
+
+
+def format_named(name: str) -> Format:
+    """The format with this name; PelError if there is none."""
+    for format in FORMATS:
+        if format.name == name:
+            return format
+    names = ", ".join(format.name for format in FORMATS)
+    raise PelError(f'no format "{name}"; choose one of: {names}')
+
+
+def suffixes(direction: str) -> str:
+    """The suffixes of what can be read ("input"), or written ("output"), for messages."""
+    return ", ".join(
+        suffix
+        for format in FORMATS
+        if getattr(format, direction) is not None
+        for suffix in format.suffixes
+    )

@@ -1,0 +1,46 @@
+"""What linking says of a Doc, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from spacy.tokens import Doc, Span
+
+from ..training.corpus import NIL, gold_mentions
+
+
+def linked_document(doc: Doc, spans_key: Optional[str]) -> dict[str, Any]:
+    """{"id", "text", "mentions"}, mentions as ``linked_mention`` gives them; no "id" without one.
+
+    The id is ``doc.user_data["id"]``.
+    """
+    id = {"id": doc.user_data["id"]} if "id" in doc.user_data else {}
+    return {**id, "text": doc.text, "mentions": linked_mentions(doc, spans_key)}
+
+
+def linked_mentions(doc: Doc, spans_key: Optional[str]) -> list[dict[str, Any]]:
+    """Of each: "start", "end", "text", "label", "id", "name", "score", "probability", "candidates".
+
+    Offsets in characters; candidates best first, as many as the linker is set to.
+    """
+    return [_linked_mention(span) for span in gold_mentions(doc, spans_key)]
+
+
+def entity_id(mention: dict[str, Any]) -> Optional[str]:
+    """The id of the entity that a mention was linked to; None if it is NIL."""
+    return None if mention["id"] in ("", NIL) else mention["id"]
+
+
+def _linked_mention(span: Span) -> dict[str, Any]:
+    candidates = span._.kb_candidates
+    return {
+        "start": span.start_char,
+        "end": span.end_char,
+        "text": span.text,
+        "label": span.label_,
+        "id": span.kb_id_,
+        "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
+        "score": span._.kb_score,
+        "probability": span._.kb_probability,
+        "candidates": candidates,
+    }

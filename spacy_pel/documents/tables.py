@@ -1,0 +1,84 @@
+"""CSV and TSV: read, a document a row; written, a mention a row."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, BinaryIO, Optional
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from .document import Document, make_doc
+from .format import LONGEST, Fault, Input, TextOutput, decoded, document_id, numbered_lines
+from .linked import linked_mentions
+
+COLUMNS = ("document", "start", "end", "text", "label", "id", "name", "score", "probability")
+
+
+def _rows(delimiter: str, file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
+    csv.field_size_limit(LONGEST)  # of 131,072, which a document may well exceed
+    # Lines that are not UTF-8 come back as they were, to be refused one by one.
+    lines = (line.decode("utf8", "surrogateescape") for _, line in numbered_lines(file))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    header = _header(reader)
+    places = {key: header.index(key) for key in ("text", "id") if key in header}
+    while True:
+        first = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            yield f"line {first}", Fault(str(error))
+            continue
+        if row is None:
+            return
+        if len(row) not in (0, len(header)):
+            fault = f"{len(row)} fields where the first line names {len(header)} columns"
+            yield f"line {first}", Fault(fault)
+        elif row:
+            yield f"line {first}", {key: row[place] for key, place in places.items()}
+
+
+def _header(reader: Any) -> list[str]:
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        raise ValueError(f"line 1: {error}; correct it") from error
+    if "text" not in header:
+        raise ValueError(
+            f"no column 'text' in line 1, which names: {', '.join(header) or 'none'}; name the "
+            "column that holds the documents 'text', and that of their ids, if any, 'id'"
+        )
+    return header
+
+
+def _doc(nlp: Language, row: dict[str, str], spans_key: Optional[str]) -> Doc:
+    cells = {key: decoded(cell.encode("utf8", "surrogateescape")) for key, cell in row.items()}
+    return make_doc(nlp, Document(cells["text"], cells.get("id")), spans_key)
+
+
+def _lines(delimiter: str, number: int, doc: Doc, spans_key: Optional[str]) -> str:
+    rows = (
+        {"document": document_id(number, doc), **mention}
+        for mention in linked_mentions(doc, spans_key)
+    )
+    return _text(delimiter, ([row[column] for column in COLUMNS] for row in rows))
+
+
+def _text(delimiter: str, rows: Any) -> str:
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return file.getvalue()
+
+
+def _table(delimiter: str) -> tuple[Input, TextOutput]:
+    return (
+        Input(partial(_rows, delimiter), _doc),
+        TextOutput(partial(_lines, delimiter), head=_text(delimiter, [COLUMNS])),
+    )
+
+
+CSV_INPUT, CSV_OUTPUT = _table(",")
+TSV_INPUT, TSV_OUTPUT = _table("\t")

@@ -1,0 +1,153 @@
+"""What is written is read back: texts, offsets, labels, ids."""
+
+from __future__ import annotations
+
+import csv
+import json
+import unicodedata
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from spacy_pel.documents.document import Mention, Passage
+from spacy_pel.documents.formats import FORMATS, format_of
+from spacy_pel.documents.tables import COLUMNS
+from spacy_pel.training.pubtator import read_pubtator
+
+from .examples import KEY, bounds, linked, read, written
+
+QUICK = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+CHARACTERS = st.one_of(
+    st.sampled_from("ab MS,\"'<&>|\t\n\r;é🧬\u2028\x85\x0b\x00-"),
+    st.characters(exclude_categories=["Cs"]),
+)
+
+
+@st.composite
+def docs(draw: st.DrawFn) -> Doc:
+    """A linked doc of any text, in one or two passages, with any mentions."""
+    text = draw(st.text(CHARACTERS, max_size=30))
+    mentions = []
+    for _ in range(draw(st.integers(0, 3)) if text else 0):
+        start = draw(st.integers(0, len(text) - 1))
+        end = draw(st.integers(start + 1, len(text)))
+        if text[start:end].strip():
+            mentions.append(Mention(start, end, draw(st.sampled_from(["Disease", "D&G"]))))
+    cut = draw(st.integers(0, len(text)))
+    passages = []
+    if cut < len(text) and draw(st.booleans()):
+        passages = [Passage(0, cut, {"type": "title"}), Passage(cut + 1, len(text), {"a": "<b>"})]
+        mentions = [m for m in mentions if not m.start <= cut < m.end]
+        text = text[:cut] + " " + text[cut + 1 :]
+        mentions = [m for m in mentions if text[m.start : m.end].strip()]
+    return linked(text, *mentions, id=draw(st.sampled_from([None, "d1", "é x"])), passages=passages)
+
+
+def xml_text(text: str) -> str:
+    """The text with what XML cannot hold replaced, character by character."""
+    ok = ("\t", "\n", "\r")
+    return "".join(
+        "\ufffd" if (unicodedata.category(c) == "Cc" and c < " " and c not in ok) or c in "\ufffe\uffff"
+        else c
+        for c in text
+    )  # fmt: skip
+
+
+def one_line(text: str) -> str:
+    return text.translate({ord(c): " " for c in "\r\n\t"})
+
+
+@pytest.mark.parametrize(
+    "format, suffix, seen",
+    [
+        ("jsonl", ".jsonl", str),
+        ("docbin", ".spacy", str),
+        ("bioc", ".xml", xml_text),
+        ("pubtator", ".pubtator", one_line),
+    ],
+)
+@QUICK
+@given(made=st.lists(docs(), min_size=1, max_size=3))
+def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[Doc]) -> None:
+    path = written(made, tmp_path / f"file{suffix}", format)
+    again = read(path, KEY)
+    assert [doc.text for doc in again] == [seen(doc.text) for doc in made]
+    assert [bounds(doc) for doc in again] == [bounds(doc) for doc in made]
+    for number, (doc, before) in enumerate(zip(again, made), start=1):
+        id = before.user_data.get("id")
+        if format in ("jsonl", "docbin"):
+            assert doc.user_data.get("id") == id
+        else:
+            assert doc.user_data["id"] == (id or str(number))
+        if format in ("bioc", "docbin") and "passages" in before.user_data:
+            assert [list(p) for p in doc.user_data["passages"]] == before.user_data["passages"]
+
+
+@settings(QUICK, max_examples=15)  # DuckDB takes its time to start
+@given(made=st.lists(docs(), max_size=3))
+def test_tables_say_what_jsonl_says(tmp_path: Path, made: list[Doc]) -> None:
+    records = map(json.loads, open(written(made, tmp_path / "f.jsonl", "jsonl"), "rb"))
+    expected = [
+        [str(record.get("id", number)), *(mention[column] for column in COLUMNS[1:])]
+        for number, record in enumerate(records, start=1)
+        for mention in record["mentions"]
+    ]
+    for format, delimiter in (("csv", ","), ("tsv", "\t")):
+        with open(written(made, tmp_path / "f", format), newline="", encoding="utf8") as file:
+            header, *rows = csv.reader(file, delimiter=delimiter)
+        assert tuple(header) == COLUMNS
+        assert rows == [["" if v is None else str(v) for v in row] for row in expected]
+    path = written(made, tmp_path / "f.parquet", "parquet")
+    columns = ", ".join(f'"{column}"' for column in COLUMNS)
+    with duckdb.connect() as connection:
+        rows = connection.execute(f"SELECT {columns} FROM '{path}'").fetchall()
+        assert [list(row) for row in rows] == expected
+        candidates = connection.execute(f"SELECT candidates FROM '{path}'").fetchall()
+    expected = {"id": "E0", "name": 'a "name"\t,', "score": 0.5}
+    assert all(
+        row == ([{**expected, "rerank_score": None, "name_match": None}],) for row in candidates
+    )
+
+
+@pytest.mark.parametrize("format", [format for format in FORMATS if format.output])
+def test_parts_decide_every_byte(tmp_path: Path, format) -> None:
+    made = [linked("MS and RA", Mention(0, 2)), linked("RA", Mention(0, 2))]
+    one = written(made, tmp_path / "one", format.name).read_bytes()
+    assert written(made, tmp_path / "two", format.name).read_bytes() == one
+    assert written([], tmp_path / "none", format.name).exists()
+
+
+def test_pubtator_has_title_abstract_and_ids(tmp_path: Path) -> None:
+    passages = [Passage(0, 2, {"type": "title"}), Passage(3, 8, {"type": "abstract"})]
+    mentions = (Mention(0, 2, "D\tx"), Mention(3, 5), Mention(3, 8))
+    doc = linked("MS\nis x\ty", *mentions, id="a|b", passages=passages)
+    path = written([doc], tmp_path / "f.pubtator", "pubtator")
+    assert path.read_text() == (
+        "a_b|t|MS\na_b|a|is x y\n"
+        "a_b\t0\t2\tMS\tD x\tE0\na_b\t3\t5\tis\tMENTION\tE1\na_b\t3\t8\tis x \tMENTION\t-1\n\n"
+    ).replace("is x \tM", "is x\tM").replace("\t3\t8\t", "\t3\t7\t")
+    (document,) = read_pubtator(path)
+    assert document.title == "MS"
+    assert [mention.ids for mention in document.mentions] == [("E0",), ("E1",), ()]
+
+
+def test_bioc_and_pubtator_become_each_other(tmp_path: Path) -> None:
+    text = "1|t|Lead.\n1|a|MS hurts.\n1\t6\t8\tMS\tDisease\tD1\n\n"
+    (tmp_path / "a.pubtator").write_text(text)
+    one = written(read(tmp_path / "a.pubtator", KEY), tmp_path / "b.xml", "bioc")
+    two = written(read(one, KEY), tmp_path / "c.pubtator", "pubtator")
+    assert two.read_text() == text.replace("D1", "-1")
+
+
+def test_a_suffix_is_that_of_the_name(tmp_path: Path) -> None:
+    assert format_of("A.PubTator.TXT").name == "pubtator"
+    assert format_of("a.txt").name == "text"
+    assert format_of("a.pdf") is None

@@ -1,0 +1,165 @@
+"""Documents of each format, and what is said of bad ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from spacy.tokens import DocBin, Span
+
+from spacy_pel.documents.document import gives_mentions
+from spacy_pel.errors import PelError
+
+from .examples import NLP, bounds, read
+
+BIOC = (
+    '<?xml version="1.0"?><!DOCTYPE collection SYSTEM "BioC.dtd"><collection><source>x</source>'
+    "{}</collection>"
+)
+PASSAGE = "<passage><infon key='type'>title</infon><offset>{}</offset><text>{}</text>{}</passage>"
+ANNOTATION = (
+    "<annotation id='1'><infon key='type'>D</infon><location offset='{}' length='{}'/>"
+    "<text>{}</text></annotation>"
+)
+
+
+def bioc(*parts: str) -> str:
+    return BIOC.format(f"<document><id>7</id>{''.join(parts)}</document>")
+
+
+def file(folder: Path, name: str, text: str | bytes) -> Path:
+    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return folder / name
+
+
+def test_jsonl_keeps_id_and_mentions(tmp_path: Path) -> None:
+    lines = '{"text": "MS.", "id": 7, "mentions": [{"start": 0, "end": 2}]}\n\n{"text": "None."}'
+    first, second = read(file(tmp_path, "a.jsonl", lines))
+    assert first.user_data["id"] == 7
+    assert bounds(first, None) == [(0, 2, "MENTION")]
+    assert gives_mentions(first, None) and not gives_mentions(second, None)
+    assert "id" not in second.user_data
+
+
+def test_no_mention_is_given_too(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.jsonl", '{"text": "MS.", "mentions": []}')
+    assert all(gives_mentions(doc, key) for key in (None, "k") for doc in read(path, key))
+
+
+def test_mentions_inside_tokens_and_with_white_space(tmp_path: Path) -> None:
+    text = "non-MS  patients\u00a0now"
+    mentions = [{"start": s, "end": e} for s, e in [(4, 6), (6, 16), (16, 20)]]
+    (doc,) = read(file(tmp_path, "a.jsonl", json.dumps({"text": text, "mentions": mentions})))
+    assert doc.text == text
+    assert [(e.text, e.start_char) for e in doc.ents] == [("MS", 4), ("patients", 8), ("now", 17)]
+
+
+def test_overlapping_mentions_need_a_spans_key(tmp_path: Path) -> None:
+    mentions = [{"start": 0, "end": 4}, {"start": 0, "end": 2}, {"start": 0, "end": 2}]
+    path = file(tmp_path, "a.jsonl", json.dumps({"text": "MS a", "mentions": mentions}))
+    with pytest.raises(PelError, match="line 1: mentions overlap; set --spans-key"):
+        read(path)
+    (doc,) = read(path, "all")
+    assert [span.text for span in doc.spans["all"]] == ["MS a", "MS", "MS"]
+
+
+@pytest.mark.parametrize("name, delimiter", [("a.csv", ","), ("a.tsv", "\t")])
+def test_tables(tmp_path: Path, name: str, delimiter: str) -> None:
+    long = "x" * 200_000  # more than Python's csv takes by itself
+    rows = [["year", "text", "id"], ["1", '"MS,\t""x""\nhurts"', "a"], ["2", long, ""]]
+    text = "\ufeff" + "\r\n".join(delimiter.join(row) for row in rows)
+    first, second = read(file(tmp_path, name, text))
+    assert (first.text, first.user_data["id"]) == ('MS,\t"x"\nhurts', "a")
+    assert second.text == long
+    assert not gives_mentions(first, None)
+
+
+def test_pubtator(tmp_path: Path) -> None:
+    text = (
+        "1|t|MS.\n1|a|It hurts.\n1\t0\t2\tMS\tD\tD009103\n1\tCID\tx\ty\n2|t|Next\n\n3|a|Alone\r\n"
+    )
+    one, two, three = read(file(tmp_path, "a.pubtator", text))
+    assert (one.text, bounds(one, None)) == ("MS. It hurts.", [(0, 2, "D")])
+    assert [doc.text for doc in (two, three)] == ["Next", "Alone"]
+    assert not gives_mentions(two, None)
+    assert [doc.user_data["id"] for doc in (one, two, three)] == ["1", "2", "3"]
+
+
+def test_bioc_passages_stand_at_their_offsets(tmp_path: Path) -> None:
+    annotations = ANNOTATION.format(8, 2, "RA") + ANNOTATION.format(4, 6, "hïgh RA")
+    sentences = (
+        "<passage><offset>12</offset>"
+        f"<sentence><offset>12</offset><text>One.</text>{ANNOTATION.format(12, 3, 'One')}</sentence>"
+        "<sentence><offset>18</offset><text>Two&#13;</text></sentence></passage>"
+    )
+    passage = PASSAGE.format(3, "hïgh RA.", annotations.replace("'4' length='6'", "'3' length='7'"))
+    (doc,) = read(file(tmp_path, "a.xml", bioc(passage, sentences)), "k")
+    assert doc.text == "   hïgh RA. One.  Two\r"
+    assert bounds(doc, "k") == [(3, 10, "D"), (8, 10, "D"), (12, 15, "D")]
+    assert doc.user_data["passages"] == [[3, 11, {"type": "title"}], [12, 22, {}]]
+
+
+def test_a_mention_in_pieces_is_taken_whole(tmp_path: Path) -> None:
+    pieces = "<location offset='0' length='2'/><location offset='7' length='6'/><text>a c</text>"
+    annotation = f"<annotation id='1'>{pieces}</annotation>"
+    passage = PASSAGE.format(0, "ab and cancer", annotation)
+    (doc,) = read(file(tmp_path, "a.xml", bioc(passage)))
+    assert bounds(doc, None) == [(0, 13, "MENTION")]
+
+
+def test_docbin(tmp_path: Path) -> None:
+    marked, bare = NLP("MS now"), NLP.make_doc("MS")
+    marked.ents = [Span(marked, 0, 1, label="D")]
+    marked.user_data["id"] = "d1"
+    DocBin(docs=[marked, bare], store_user_data=True).to_disk(tmp_path / "a.spacy")
+    first, second = read(tmp_path / "a.spacy")
+    assert (first.text, [e.text for e in first.ents]) == ("MS now", ["MS"])
+    assert first.user_data["id"] == "d1"
+    assert gives_mentions(first, None) and not gives_mentions(second, None)
+
+
+BAD = [
+    ("a.jsonl", "{", "line 1: bad JSON"),
+    ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),
+    ("a.jsonl", b'\n{"text": "\xff"}', "line 2: not UTF-8"),
+    ("a.jsonl", "3", "not a JSON object"),
+    ("a.jsonl", "{}", "'text' is missing or not a string"),
+    ("a.jsonl", '{"text": "MS", "id": [1]}', "'id' is not a string or an integer"),
+    ("a.jsonl", '{"text": "MS", "mentions": 1}', "'mentions' is not a list"),
+    ("a.jsonl", '{"text": "MS", "mentions": [1]}', "the mention 1 is not an object"),
+    ("a.jsonl", '{"text": "MS", "mentions": [{"start": 0}]}', "lacks an integer 'start' or 'end'"),
+    ("a.jsonl", '{"text": "MS", "mentions": [{"start": 0, "end": 3}]}', "0-3 is not in the 2 ch"),
+    ("a.jsonl", '{"text": "a ", "mentions": [{"start": 1, "end": 2}]}', "mention 1-2 is blank"),
+    ("a.jsonl", json.dumps({"text": "x " * 500_001}), "exceeds maximum"),
+    ("a.txt", b"a\n\xff\n", "line 2: not UTF-8"),
+    ("a.csv", "id,body\n1,MS\n", "no column 'text' in line 1, which names: id, body; name the"),
+    ("a.csv", "text,id\nMS\n", "line 2: 1 fields where the first line names 2 columns"),
+    ("a.csv", 'text\n"a" b\n', "line 2: ',' expected"),
+    ("a.csv", 'text\nfine\n"a\n', "line 3: unexpected end of data"),
+    ("a.csv", b"text\n\xff\n", "line 2: not UTF-8"),
+    ("a.pubtator", "1\t0\t2\tMS\tD\tD1\n", "line 1: .*mention before its document, or not PubT"),
+    ("a.pubtator", "1|t|x\n\n2|t|RA\n2\t0\t2\tMS\tD\tD1\n", "line 3: line 2 of.*the mention reads"),
+    ("a.xml", "", "bad XML after document 0 .no element found"),
+    ("a.xml", "<collection/>", "no document in it"),
+    ("a.xml", bioc(PASSAGE.format(0, "MS", ""))[:-20], "bad XML after document"),
+    ("a.xml", bioc(PASSAGE.format("x", "MS", "")), "offset of a passage is 'x', no whole number"),
+    ("a.xml", bioc(PASSAGE.format(10**12, "MS", "")), "a passage at 1000000000000, where the text"),
+    ("a.xml", bioc(PASSAGE.format(0, "MS", "") * 2), "document 1: a passage at 0, where the text"),
+    ("a.xml", bioc(PASSAGE.format(0, "é MS", ANNOTATION.format(3, 2, "MS"))), "annotation reads"),
+    ("a.xml", bioc(PASSAGE.format(0, "MS", "<annotation/>")), "annotation None has no location"),
+    (
+        "a.xml",
+        '<!DOCTYPE collection [<!ENTITY a "b">]><collection>&a;</collection>',
+        "declares the entity 'a', which BioC does not need",
+    ),
+    ("a.spacy", "text", "not a DocBin"),
+]
+
+
+@pytest.mark.parametrize("name, text, message", BAD)
+def test_a_bad_document_is_named(tmp_path: Path, name: str, text, message: str) -> None:
+    path = file(tmp_path, name, text)
+    with pytest.raises(PelError, match=f"{path}.*{message}") as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
