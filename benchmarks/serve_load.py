@@ -1,0 +1,239 @@
+"""Load on ``pel serve``: clients at once, good requests among wrong ones, every answer checked.
+
+    python benchmarks/serve_load.py PIPELINE project/assets/demo/texts.txt --seconds 180
+
+Starts a server of its own on a free port of this computer. Prints answers, wrong ones and times by
+kind of request, and the server's memory minute by minute. Ends with 1 if any answer was wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import numpy as np
+import spacy
+import typer
+from wasabi import msg
+
+JSON = {"content-type": "application/json"}
+# Texts as they come are not all ASCII.
+ASTRAL = "🧠 𝒳: "
+
+
+class Case(NamedTuple):
+    """A request, the status to expect, and whether an answer's JSON is right."""
+
+    kind: str
+    method: str
+    path: str
+    body: bytes | None
+    status: int
+    is_right: Callable[[Any], bool]
+
+
+def main(
+    pipeline: str,
+    texts: Path,
+    clients: int = 20,
+    seconds: int = 60,
+    seed: int = 0,
+) -> None:
+    """Send what CLIENTS send for SECONDS to a server of PIPELINE; TEXTS has one a line."""
+    nlp = spacy.load(pipeline)
+    cases = good_cases(nlp, texts.read_text("utf8").splitlines()), wrong_cases()
+    with running_server(pipeline) as address:
+        results, memory = asyncio.run(load(address, cases, clients, seconds, seed))
+    faults = report(results, memory, seconds)
+    raise typer.Exit(1 if faults else 0)
+
+
+# Requests
+
+
+def good_cases(nlp: spacy.Language, lines: list[str]) -> list[Case]:
+    """Texts alone, in batches and with given mentions, with what the pipeline says of them."""
+    texts = [line for line in lines if line.strip()]
+    texts += [ASTRAL + text for text in texts[::3]]
+    expected = {text: mentions_of(nlp(text)) for text in texts}
+    linked = [text for text in texts if expected[text]]
+    cases = [link_case("one text", [{"text": text}], [expected[text]]) for text in texts]
+    for start in range(0, len(texts) - 4, 4):
+        batch = texts[start : start + 4]
+        documents = [{"text": text} for text in batch]
+        cases.append(link_case("batch of 4", documents, [expected[t] for t in batch]))
+    for text in linked:
+        given = [{"start": start, "end": end} for start, end, _, _ in expected[text]]
+        document = {"text": text, "mentions": given}
+        cases.append(link_case("given mentions", [document], [expected[text]]))
+    for id in sorted({mention[2] for text in linked for mention in expected[text]} - {"NIL"}):
+        cases.append(get_case("entity", f"/entity/{id}", lambda a, id=id: a["id"] == id))
+    cases.append(get_case("search", "/search?q=acid", lambda a: isinstance(a["entities"], list)))
+    return cases
+
+
+def mentions_of(doc: spacy.tokens.Doc) -> list[tuple[int, int, str, float]]:
+    """(start, end, id, score) of each mention."""
+    return [(e.start_char, e.end_char, e._.kb_id, e._.kb_score) for e in doc.ents]
+
+
+def link_case(kind: str, documents: list[dict], expected: list[list[tuple]]) -> Case:
+    def is_right(answer: Any) -> bool:
+        return len(answer["documents"]) == len(expected) and all(
+            is_same(document["mentions"], mentions)
+            for document, mentions in zip(answer["documents"], expected)
+        )
+
+    body = json.dumps({"documents": documents}).encode()
+    return Case(kind, "POST", "/link", body, 200, is_right)
+
+
+def is_same(answered: list[dict], expected: list[tuple]) -> bool:
+    """Whether mentions are the same; scores differ in the last digits between batches."""
+    return len(answered) == len(expected) and all(
+        (m["start"], m["end"], m["id"]) == (start, end, id) and abs(m["score"] - score) < 1e-4
+        for m, (start, end, id, score) in zip(answered, expected)
+    )
+
+
+def get_case(kind: str, path: str, is_right: Callable[[Any], bool], status: int = 200) -> Case:
+    return Case(kind, "GET", path, None, status, is_right)
+
+
+def wrong_cases() -> list[Case]:
+    """Requests to refuse; a reason is asked of each answer."""
+    million = json.dumps({"documents": [{"text": "a " * 500_000}]}).encode()
+    overlapping = [{"start": 0, "end": 4}, {"start": 2, "end": 6}]
+    bodies = [
+        ("empty", b"", 422),
+        ("malformed", b'{"documents": [{"text": "MS"', 400),
+        ("binary", random.Random(0).randbytes(100_000), 400),
+        ("deep", b"[" * 100_000, 400),
+        ("lone surrogate", b'{"documents": [{"text": "\\ud800"}]}', 422),
+        ("a million characters", million, 422),
+        ("3 million bytes", b" " * 3_000_000, 413),
+        ("too many documents", json.dumps({"documents": [{"text": "MS"}] * 200}).encode(), 422),
+        (
+            "overlapping mentions",
+            json.dumps({"documents": [{"text": "kidney", "mentions": overlapping}]}).encode(),
+            422,
+        ),
+    ]
+    cases = [Case(kind, "POST", "/link", body, status, has_reason) for kind, body, status in bodies]
+    cases.append(get_case("unknown entity", "/entity/no%2Fsuch%00id", has_reason, 404))
+    cases.append(get_case("empty search", "/search?q=", has_reason, 422))
+    return cases
+
+
+def has_reason(answer: Any) -> bool:
+    """Whether it is a sentence, with no path and no trace of the program."""
+    detail = answer["detail"]
+    return list(answer) == ["detail"] and not re.search(r"Traceback|\.py|/\w+/|\n", detail)
+
+
+# Clients
+
+
+@contextmanager
+def running_server(pipeline: str) -> Iterator[str]:
+    """The address of a server, up to the end of the block; it must end in order."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "spacy", "pel", "serve", pipeline, "--port", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        while True:
+            try:
+                httpx.get(f"{address}/health", timeout=600)
+                break
+            except httpx.TransportError:
+                if server.poll() is not None:
+                    sys.exit("the server has not started")
+                time.sleep(0.2)
+        yield address
+    finally:
+        server.terminate()
+        code = server.wait(300)
+    if code:
+        sys.exit(f"the server ended with {code}")
+
+
+async def load(
+    address: str, cases: tuple[list[Case], list[Case]], clients: int, seconds: int, seed: int
+) -> tuple[dict, list[tuple[float, float]]]:
+    """(seconds, fault or None) of each answer by kind and status; (seconds, MB) of memory."""
+    results: dict[tuple[str, int], list] = defaultdict(list)
+    memory: list[tuple[float, float]] = []
+    began = time.perf_counter()
+    limits = httpx.Limits(max_connections=clients + 1)
+    async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
+
+        async def watch() -> None:
+            while True:
+                figures = (await client.get("/metrics")).text
+                resident = re.search(r"^process_resident_memory_bytes (\S+)", figures, re.M)
+                memory.append((time.perf_counter() - began, float(resident[1]) / 2**20))
+                await asyncio.sleep(1)
+
+        async def send(choices: random.Random) -> None:
+            while time.perf_counter() - began < seconds:
+                good, wrong = cases
+                case = choices.choice(good if choices.random() < 0.8 else wrong)
+                sent = time.perf_counter()
+                fault = await fault_of(client, case)
+                results[case.kind, case.status].append((time.perf_counter() - sent, fault))
+
+        watching = asyncio.create_task(watch())
+        await asyncio.gather(*(send(random.Random(seed + n)) for n in range(clients)))
+        watching.cancel()
+    return results, memory
+
+
+async def fault_of(client: httpx.AsyncClient, case: Case) -> str | None:
+    """What is wrong with the answer to a request, or None."""
+    try:
+        answer = await client.request(case.method, case.path, content=case.body, headers=JSON)
+    except httpx.TransportError as error:
+        return repr(error)
+    if answer.status_code != case.status:
+        return f"{answer.status_code}: {answer.text[:200]}"
+    return None if case.is_right(answer.json()) else f"wrong: {answer.text[:200]}"
+
+
+def report(results: dict, memory: list[tuple[float, float]], seconds: int) -> int:
+    """Prints the tables; returns how many answers were wrong."""
+    rows, faults = [], []
+    for (kind, status), answers in sorted(results.items(), key=lambda item: (item[0][1], item[0])):
+        times = 1000 * np.array([time for time, _ in answers])
+        wrong = [f"{kind}: {fault}" for _, fault in answers if fault]
+        faults += wrong
+        figures = [f"{f:,.0f}" for f in (*np.percentile(times, [50, 95]), times.max())]
+        rows.append((kind, status, f"{len(answers):,}", len(wrong), *figures))
+    header = ("request", "status", "answers", "wrong", "p50, ms", "p95, ms", "max, ms")
+    msg.table(rows, header=header, divider=True, aligns=("l", *"r" * 6))
+    total = sum(map(len, results.values()))
+    print(f"{total:,} answers in {seconds} s, {total / seconds:,.0f} a second; {len(faults)} wrong")
+    for fault in faults[:10]:
+        print(fault)
+    marks = [10, *range(60, seconds, 60), seconds]
+    at = [max((t, mb) for t, mb in memory if t <= mark)[1] for mark in marks if mark <= seconds]
+    print("resident MB:", ", ".join(f"{mb:,.0f} at {mark} s" for mark, mb in zip(marks, at)))
+    return len(faults)
+
+
+if __name__ == "__main__":
+    typer.run(main)

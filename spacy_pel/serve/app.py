@@ -1,0 +1,206 @@
+"""The web application: routes, and errors in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Optional
+from urllib.parse import quote
+
+from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+
+from ..kb import Entity
+from .limits import Limits
+from .messages import (
+    EntityRecord,
+    Health,
+    LinkRequest,
+    LinkResponse,
+    Problem,
+    SearchResponse,
+)
+from .metrics import Metrics
+from .middleware import LimitedBody, Observed
+from .service import LinkingService, Refused
+
+PAGE = Path(__file__).parent / "page"
+BUSY = {503: {"model": Problem, "description": "Too many requests wait"},
+        504: {"model": Problem, "description": "The time is up"}}  # fmt: skip
+WRONG = {400: {"model": Problem, "description": "Not JSON"},
+         413: {"model": Problem, "description": "Larger than the server takes"},
+         422: {"model": Problem, "description": "Not what is asked for"}}  # fmt: skip
+
+router = APIRouter()
+
+
+def create_app(service: LinkingService, entity_url: Optional[str] = None) -> FastAPI:
+    """The application that serves a linker, and closes it at the end.
+
+    entity_url: address of an entity's page at its source, with "{id}" for the id.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPIOffline(
+        title="spacy_pel",
+        description=_description(service.limits),
+        version=service.nlp.meta["version"],
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    app.state.entity_url = entity_url
+    app.state.metrics = metrics = Metrics(lambda: service.waiting)
+    app.add_middleware(LimitedBody, limits=service.limits)
+    app.add_middleware(Observed, metrics=metrics)
+    app.add_exception_handler(HTTPException, _http_problem)
+    app.add_exception_handler(RequestValidationError, _not_as_asked)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(Exception, _bug)
+    app.include_router(router)
+    app.mount("/page", StaticFiles(directory=PAGE), name="page")
+    return app
+
+
+@router.post("/link", responses={**WRONG, **BUSY}, response_model_exclude_unset=True)
+async def link(asked: LinkRequest, request: Request) -> LinkResponse:
+    """Link the mentions of documents: those given, or those that the pipeline finds."""
+    service, metrics = request.app.state.service, request.app.state.metrics
+    _check(asked, service.limits)
+    records = await service.link(asked.model_dump(exclude_none=True)["documents"])
+    metrics.documents.inc(len(records))
+    metrics.mentions.inc(sum(len(record["mentions"]) for record in records))
+    return LinkResponse.model_validate({"documents": records})
+
+
+@router.get("/entity/{id:path}", responses={404: {"model": Problem}, **BUSY})
+async def entity(id: str, request: Request) -> EntityRecord:
+    """The entity with this id, be it an alternative or a retired one."""
+    found = await request.app.state.service.entity(id)
+    if found is None:
+        raise HTTPException(404, "the knowledge base has no entity with this id")
+    return _record(found, request.app.state.entity_url)
+
+
+@router.get("/search", responses={422: {"model": Problem}, **BUSY})
+async def search(
+    request: Request,
+    q: Annotated[
+        str, Query(min_length=1, max_length=200, description="Words", examples=["sclerosis"])
+    ],
+    limit: Annotated[int, Query(ge=1, le=100, description="Entities at most")] = 10,
+) -> SearchResponse:
+    """The entities whose names hold all words of the query, those named most like it first."""
+    found = await request.app.state.service.search(q, limit)
+    record = partial(_record, entity_url=request.app.state.entity_url)
+    return SearchResponse(entities=list(map(record, found)))
+
+
+@router.get("/health")
+async def health(request: Request) -> Health:
+    """That the server is up, and what it serves."""
+    service = request.app.state.service
+    meta = service.nlp.meta
+    return Health(
+        status="ok",
+        pipeline=f"{meta['lang']}_{meta['name']} {meta['version']}",
+        entities=service.entity_count,
+        finds_mentions=service.finds_mentions,
+    )
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request) -> Response:
+    """Figures for Prometheus."""
+    return Response(
+        request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
+    )
+
+
+@router.get("/", include_in_schema=False)
+async def page() -> FileResponse:
+    return FileResponse(PAGE / "index.html")
+
+
+def _check(asked: LinkRequest, limits: Limits) -> None:
+    """Raises HTTPException for more than the server takes on."""
+    if len(asked.documents) > limits.documents:
+        raise HTTPException(
+            422, f"{len(asked.documents):,} documents; at most {limits.documents:,} are taken"
+        )
+    for number, document in enumerate(asked.documents):
+        for count, limit, what in (
+            (len(document.text), limits.characters, "characters of text"),
+            (len(document.mentions or ()), limits.mentions, "mentions"),
+        ):
+            if count > limit:
+                raise HTTPException(
+                    422, f"document {number}: {count:,} {what}; at most {limit:,} are taken"
+                )
+
+
+def _record(entity: Entity, entity_url: Optional[str]) -> EntityRecord:
+    return EntityRecord(
+        id=entity.concept_id,
+        name=entity.canonical_name,
+        synonyms=list(entity.names[1:]),
+        types=list(entity.types),
+        definition=entity.definition,
+        parents=list(entity.parents),
+        alternative_ids=[*entity.alt_ids, *entity.retired_ids],
+        cross_references=list(entity.xrefs),
+        sources=list(entity.sources),
+        url=entity_url and entity_url.replace("{id}", quote(entity.concept_id, safe="")),
+    )
+
+
+async def _http_problem(request: Request, error: HTTPException) -> JSONResponse:
+    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+
+
+async def _refused(request: Request, error: Refused) -> JSONResponse:
+    headers = {"retry-after": "2"} if error.status == 503 else None
+    return JSONResponse({"detail": error.reason}, error.status, headers)
+
+
+async def _bug(request: Request, error: Exception) -> JSONResponse:
+    """The traceback goes to the server's log alone."""
+    return JSONResponse({"detail": "an error inside the server; its log says more"}, 500)
+
+
+async def _not_as_asked(request: Request, error: RequestValidationError) -> JSONResponse:
+    """The first fault, and how many more there are; what was sent is not repeated."""
+    first, *others = error.errors()
+    if first["type"] == "json_invalid":
+        reason = f"the body is not JSON: {first['ctx']['error']}"
+        return JSONResponse({"detail": reason}, 400)
+    more = f" (and {len(others):,} more)" if others else ""
+    reason = f"{_place(first['loc'])}: {first['msg']}{more}"
+    return JSONResponse({"detail": reason.encode("utf8", "replace").decode("utf8")}, 422)
+
+
+def _place(location: tuple) -> str:
+    """("body", "documents", 0, "text") as "documents[0].text"."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in location[1:]]
+    return "".join(parts).lstrip(".") or "the body"
+
+
+def _description(limits: Limits) -> str:
+    return (
+        "Links mentions in texts to the entities of a knowledge base. A document is what a line of "
+        "`python -m spacy pel link` is in JSONL, in and out; offsets count characters (code "
+        f"points). A request has at most {limits.body:,} bytes and {limits.documents:,} documents "
+        f"of {limits.characters:,} characters, with {limits.mentions:,} given mentions each, and "
+        f"is answered within {limits.seconds:g} seconds. Every error is an object with `detail`, a "
+        "sentence."
+    )

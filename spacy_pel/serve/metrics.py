@@ -1,0 +1,48 @@
+"""Figures of a server, in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Metrics:
+    """Counters of one server; memory and processor time of its process, where it can be told."""
+
+    def __init__(self, waiting: Callable[[], int]) -> None:
+        """waiting: how many requests are under way."""
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._requests = Counter(
+            "pel_requests", "Answers, by route and status", ["route", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "pel_request_seconds",
+            "From a request to its answer",
+            ["route"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.documents = Counter("pel_documents", "Documents linked", registry=registry)
+        self.mentions = Counter("pel_mentions", "Mentions linked", registry=registry)
+        gauge = Gauge("pel_requests_under_way", "Requests taken on", registry=registry)
+        gauge.set_function(waiting)
+
+    def note(self, route: str, status: int, seconds: float) -> None:
+        """Counts an answer. route: a template, so that there are as many as the API has."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """All figures as they are now."""
+        return generate_latest(self._registry)

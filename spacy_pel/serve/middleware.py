@@ -1,0 +1,121 @@
+"""What is done for every request: its body is limited, its answer counted and given headers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .limits import Limits
+from .metrics import Metrics
+
+# The page takes nothing from elsewhere, and no script but its own files.
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# That of the API has a script in the page itself, and no text of users.
+_DOCS_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; frame-ancestors 'none'"
+)
+
+
+class LimitedBody:
+    """Reads the body before anything else: 413 if it is too large, 408 if it does not come."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self.app = app
+        self.limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            reading = self._whole_body(Headers(scope=scope), receive)
+            body = await asyncio.wait_for(reading, self.limits.seconds)
+        except _TooLarge:
+            reason = f"the request is larger than {self.limits.body:,} bytes"
+            await JSONResponse({"detail": reason}, 413)(scope, receive, send)
+        except asyncio.TimeoutError:
+            reason = f"the request did not arrive within {self.limits.seconds:g} seconds"
+            closing = {"connection": "close"}
+            await JSONResponse({"detail": reason}, 408, closing)(scope, receive, send)
+        except _Gone:
+            pass
+        else:
+            await self.app(scope, _again(body, receive), send)
+
+    async def _whole_body(self, headers: Headers, receive: Receive) -> bytes:
+        declared = headers.get("content-length", "")
+        if declared.isdecimal() and int(declared[:20]) > self.limits.body:
+            raise _TooLarge
+        parts, size, more = [], 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Gone
+            part, more = message.get("body", b""), message.get("more_body", False)
+            size += len(part)
+            if size > self.limits.body:
+                raise _TooLarge
+            parts.append(part)
+        return b"".join(parts)
+
+
+class Observed:
+    """Counts answers, and gives them headers that let a browser do little with them."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status, began = 500, time.perf_counter()  # 500 if there is an error instead of an answer
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                of_docs = scope["path"] == "/docs"
+                headers["content-security-policy"] = _DOCS_POLICY if of_docs else _PAGE_POLICY
+                headers["x-content-type-options"] = "nosniff"
+                headers["referrer-policy"] = "no-referrer"
+                headers.setdefault("cache-control", "no-cache")
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_headers)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self.metrics.note(route, status, time.perf_counter() - began)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Gone(Exception):
+    pass
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that gives the body once more, and then what comes after it."""
+    is_given = False
+
+    async def receive_again() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again

@@ -1,0 +1,38 @@
+// The server's API. Every error is one whose message can be shown.
+
+/** Links one document: {text, mentions?}, offsets in code points. */
+export async function link(document, signal) {
+  const body = JSON.stringify({ documents: [document] });
+  const headers = { "Content-Type": "application/json" };
+  const answer = await ask("link", { method: "POST", headers, body, signal });
+  return answer.documents[0];
+}
+
+/** The record of an entity. */
+export function entity(id) {
+  return ask(`entity/${encodeURIComponent(id)}`);
+}
+
+/** What is served. */
+export function health() {
+  return ask("health");
+}
+
+async function ask(address, options) {
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The server cannot be reached. Is it still running?");
+  }
+  const answer = await response.json().catch(() => null);
+  if (response.ok && answer) return answer;
+  throw new Error(plain(answer?.detail ?? `the server answered ${response.status}`));
+}
+
+/** A sentence of the API as one of the page, which has one document. */
+function plain(detail) {
+  const text = detail.replace(/^document 0: /, "");
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+}

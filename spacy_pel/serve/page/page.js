@@ -1,0 +1,194 @@
+// The page: a text is linked, its mentions are looked at, edited and linked again.
+
+import { health, link } from "./api.js";
+import { showDetails } from "./details.js";
+import { Offsets, mentionElement, moved, selectionIn, showText, withoutBlanks } from "./text.js";
+
+const byId = (id) => document.getElementById(id);
+const input = byId("input");
+const isWide = matchMedia("(min-width: 56rem)"); // the panel stands beside the text, not below it
+
+let served = { finds_mentions: true };
+let text = ""; // of the result
+let mentions = []; // as the API has them, but offsets in UTF-16 units
+let record = null; // as the API gave it, for export
+let chosen = null; // the mention in the panel
+let asking = null; // the request under way
+
+/** Links the text anew, with these mentions if they are given; returns whether it did. */
+async function relink(newText, given) {
+  asking?.abort();
+  const mine = (asking = new AbortController());
+  byId("error").hidden = true;
+  byId("status").textContent = "Linking…";
+  const offsets = new Offsets(newText);
+  const asked = { text: newText };
+  if (given) {
+    asked.mentions = given.map(({ start, end, label }) => ({
+      start: offsets.toPoints(start),
+      end: offsets.toPoints(end),
+      ...(label && { label }),
+    }));
+  }
+  try {
+    record = await link(asked, mine.signal);
+  } catch (error) {
+    if (error.name !== "AbortError") fail(error.message);
+    return false;
+  }
+  text = newText;
+  mentions = record.mentions.map((mention) => ({
+    ...mention,
+    start: offsets.toUnits(mention.start),
+    end: offsets.toUnits(mention.end),
+  }));
+  show();
+  return true;
+}
+
+function fail(message) {
+  byId("status").textContent = "";
+  byId("error").textContent = message;
+  byId("error").hidden = false;
+}
+
+function show() {
+  const overlapping = showText(byId("text"), text, mentions, open);
+  byId("overlapping").hidden = !overlapping.length;
+  byId("overlapping")
+    .querySelector("p")
+    .replaceChildren(...overlapping.map((mention) => mentionElement(text, mention, open)));
+  byId("result").hidden = false;
+  byId("export").disabled = false;
+  byId("status").textContent = summary();
+  close();
+}
+
+function summary() {
+  if (!mentions.length) {
+    const hint = "select words and press “Link this selection”.";
+    return served.finds_mentions
+      ? `No mention was found. To add one, ${hint}`
+      : `This pipeline does not look for mentions itself: ${hint}`;
+  }
+  const nil = mentions.filter((mention) => mention.id === "NIL").length;
+  const count = `${mentions.length} mention${mentions.length === 1 ? "" : "s"}`;
+  return nil ? `${count}, ${nil} of them NIL.` : `${count}.`;
+}
+
+// The panel
+
+function elementOf(mention) {
+  return document.querySelector(
+    `.mention[data-start="${mention.start}"][data-end="${mention.end}"]`,
+  );
+}
+
+function open(mention) {
+  close();
+  chosen = mention;
+  elementOf(mention).setAttribute("aria-expanded", "true");
+  showDetails(text, mention);
+  byId("hint").hidden = true;
+  byId("details").hidden = false;
+  byId("details-title").focus({ preventScroll: true });
+  if (!isWide.matches) byId("details").scrollIntoView();
+}
+
+function close() {
+  if (chosen) elementOf(chosen)?.setAttribute("aria-expanded", "false");
+  chosen = null;
+  byId("details").hidden = true;
+  byId("hint").hidden = !mentions.length;
+}
+
+// Editing
+
+/** Links a text with this mention in place of those of the others that it overlaps. */
+async function put(newText, others, mention) {
+  const kept = others.filter((m) => m.end <= mention.start || m.start >= mention.end);
+  const focused = document.activeElement;
+  if (await relink(newText, [...kept, mention])) {
+    const linked = mentions.find((m) => m.start === mention.start && m.end === mention.end);
+    if (linked) open(linked);
+    focused.focus();
+  }
+}
+
+async function edit(action) {
+  if (action === "close" || action === "remove") {
+    const { start } = chosen;
+    const kept = mentions.filter((mention) => mention !== chosen);
+    if (action === "remove" && !(await relink(text, kept))) return;
+    const near = [...document.querySelectorAll(".mention")];
+    close();
+    (near.find((element) => Number(element.dataset.start) >= start) ?? near.at(-1) ?? input).focus();
+    return;
+  }
+  const [edge, direction] = action.split("-");
+  const mention = moved(text, chosen, edge, direction === "left" ? -1 : 1);
+  if (mention !== chosen) await put(text, mentions.filter((m) => m !== chosen), mention);
+}
+
+async function linkSelection() {
+  const selected = selectionIn(byId("text"), text);
+  if (selected) {
+    getSelection().removeAllRanges();
+    await put(text, mentions, selected);
+    return;
+  }
+  const typed = wellFormed(input.value);
+  const inInput = withoutBlanks(typed, input.selectionStart, input.selectionEnd);
+  if (!inInput) {
+    fail("Select some words of the text first.");
+    return;
+  }
+  input.setSelectionRange(inInput.end, inInput.end);
+  await put(typed, typed === text ? mentions : [], inInput);
+}
+
+/** Without halves of surrogate pairs, which are no text. */
+function wellFormed(typed) {
+  return typed.toWellFormed?.() ?? typed;
+}
+
+function exportJson() {
+  const blob = new Blob([JSON.stringify(record, null, 2)], { type: "application/json" });
+  const anchor = document.createElement("a");
+  anchor.href = URL.createObjectURL(blob);
+  anchor.download = "linked.json";
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(anchor.href), 1000);
+}
+
+// Events
+
+byId("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (input.value.trim()) relink(wellFormed(input.value));
+  else fail("Paste or type a text first.");
+});
+input.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  byId("form").requestSubmit();
+});
+byId("link-selection").addEventListener("mousedown", (event) => event.preventDefault()); // keeps it
+byId("link-selection").addEventListener("click", linkSelection);
+byId("export").addEventListener("click", exportJson);
+byId("details").addEventListener("click", (event) => {
+  const action = event.target.dataset.edit;
+  if (action && chosen) edit(action);
+});
+byId("details").addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && chosen) edit("close");
+});
+
+health().then(
+  (answer) => {
+    served = answer;
+    const count = answer.entities.toLocaleString("en");
+    byId("about").textContent = `${answer.pipeline} · ${count} entities`;
+  },
+  (error) => fail(error.message),
+);

@@ -1,0 +1,115 @@
+"""One linker and one KB for all requests, each in a thread of its own.
+
+Requests are linked one after the other, documents of a request in batches: the model uses the
+processor whole, and spaCy's vocabulary is not made for several threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Optional, TypeVar
+
+from spacy.language import Language
+
+from ..cli.linking import link_documents
+from ..cli.pipelines import linker_of
+from ..documents.jsonl import document_of
+from ..kb import Entity, KnowledgeBase
+from .limits import Limits
+
+T = TypeVar("T")
+# Documents after whose linking the clock is looked at.
+BATCH = 8
+
+
+class Refused(Exception):
+    """A request that gets no answer: the HTTP status to send, and why, in words."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class LinkingService:
+    """Links documents and looks up entities, within limits, for an event loop."""
+
+    def __init__(self, nlp: Language, component: str = "proxy_linker", *, limits: Limits) -> None:
+        """Raises PelError if there is no linker, or its KB has no vectors of its encoder."""
+        self.nlp = nlp
+        self.component = component
+        self.limits = limits
+        self.waiting = 0  # requests under way
+        linker = linker_of(nlp, component)
+        linker.index  # refuses a KB that does not fit now, not at the first request
+        self._spans_key = linker.spans_key
+        self._kb = KnowledgeBase.open(linker.kb.path)  # its own: look-ups do not wait for the model
+        self.entity_count = len(self._kb)
+        self._model_thread = ThreadPoolExecutor(1, "model")
+        self._kb_thread = ThreadPoolExecutor(1, "kb")
+
+    @property
+    def finds_mentions(self) -> bool:
+        """Whether there are components that may find mentions."""
+        return any(name != self.component for name in self.nlp.pipe_names)
+
+    async def link(self, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Documents as ``pel link`` reads them from JSONL, as it writes them.
+
+        Raises Refused for a document that is wrong, and if the service is busy or the time is up.
+        """
+        deadline = time.monotonic() + self.limits.seconds
+        return await self._in_time(self._model_thread, self._linked, documents, deadline)
+
+    async def entity(self, id: str) -> Optional[Entity]:
+        """The entity with this concept, alternative or retired id; raises Refused as above."""
+        return await self._in_time(self._kb_thread, self._entity, id)
+
+    async def search(self, text: str, limit: int) -> list[Entity]:
+        """The entities whose names hold all words of the text; raises Refused as above."""
+        return await self._in_time(self._kb_thread, self._kb.found, text, limit)
+
+    def close(self) -> None:
+        """Waits for what is under way, and drops what waits."""
+        for thread in (self._model_thread, self._kb_thread):
+            thread.shutdown(cancel_futures=True)
+        self._kb.close()
+
+    async def _in_time(
+        self, thread: ThreadPoolExecutor, function: Callable[..., T], *arguments: Any
+    ) -> T:
+        if self.waiting >= self.limits.waiting:
+            raise Refused(503, "the server is busy; try again in a few seconds")
+        self.waiting += 1
+        try:
+            work = asyncio.wrap_future(thread.submit(function, *arguments))
+            return await asyncio.wait_for(work, self.limits.seconds)
+        except asyncio.TimeoutError:  # what has not begun by now never will
+            raise Refused(504, f"no answer within {self.limits.seconds:g} seconds") from None
+        finally:
+            self.waiting -= 1
+
+    def _linked(self, documents: list[dict[str, Any]], deadline: float) -> list[dict[str, Any]]:
+        records: list[dict[str, Any]] = []
+        with self.nlp.memory_zone():  # else spaCy's memory of words seen would grow
+            docs = [self._document(number, record) for number, record in enumerate(documents)]
+            for record in link_documents(
+                self.nlp, docs, component=self.component, batch_size=BATCH
+            ):
+                if time.monotonic() > deadline:  # nobody waits for it any longer
+                    raise asyncio.TimeoutError
+                records.append(record)
+        return records
+
+    def _document(self, number: int, record: dict[str, Any]):
+        try:
+            return document_of(self.nlp, record, self._spans_key)
+        except ValueError as error:
+            raise Refused(422, f"document {number}: {str(error).splitlines()[0]}") from None
+
+    def _entity(self, id: str) -> Optional[Entity]:
+        number = self._kb.number(id)
+        return None if number is None else self._kb.entities([number])[0]

@@ -1,0 +1,45 @@
+"""A server over the tiny pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import spacy
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from spacy_pel.serve.app import create_app
+from spacy_pel.serve.limits import Limits
+from spacy_pel.serve.service import LinkingService
+
+LIMITS = Limits(body=50_000, documents=4, characters=300, mentions=5, seconds=20, waiting=50)
+
+
+@pytest.fixture
+def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
+    """Makes an application over a pipeline, ``tiny_nlp`` anew if none is given."""
+    services = []
+
+    def make(limits: Limits = LIMITS, nlp: spacy.Language | None = None) -> FastAPI:
+        services.append(LinkingService(nlp or spacy.load(tiny_folder), limits=limits))
+        return create_app(services[-1], "https://example.org/{id}")
+
+    yield make
+    for service in services:
+        service.close()
+
+
+@pytest.fixture(scope="module")
+def app(tiny_folder: Path) -> Iterator[FastAPI]:
+    """An application for tests that leave it as it is."""
+    service = LinkingService(spacy.load(tiny_folder), limits=LIMITS)
+    yield create_app(service, "https://example.org/{id}")
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def client(app: FastAPI) -> TestClient:
+    """A client of ``app``; an error of the server is an answer, as over a network."""
+    return TestClient(app, raise_server_exceptions=False)

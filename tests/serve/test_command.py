@@ -1,0 +1,83 @@
+"""``pel serve`` as a process: how it starts, and how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spacy_pel.cli import pel
+from spacy_pel.cli.serve import _listening
+
+
+def failure(*arguments: object) -> str:
+    """The one line in which ``pel serve`` says why it does not start."""
+    result = CliRunner().invoke(pel, ["serve", *map(str, arguments)])
+    assert result.exit_code == 1, result.output
+    (line,) = result.output.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("package", ["fastapi", "fastapi_offline", "uvicorn", "prometheus_client"])
+def test_the_extra_is_missing(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert 'pip install "spacy-pel[serve]"' in failure("pipeline")
+
+
+@pytest.mark.parametrize("template", ["https://example.org/", "javascript:{id}", "{id}"])
+def test_an_entity_url_without_sense(template: str) -> None:
+    assert "give one such as https://" in failure("pipeline", "--entity-url", template)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"cannot listen at 127.0.0.1, port {port}" in failure("pipeline", "--port", port)
+
+
+def test_a_host_that_is_not_here() -> None:
+    assert "give another --host" in failure("pipeline", "--host", "no.such.host.invalid")
+
+
+def test_no_pipeline(tmp_path: Path) -> None:
+    assert "cannot be loaded as a pipeline" in failure(tmp_path, "--port", 0)
+
+
+def test_a_warning_beyond_this_computer(capsys: pytest.CaptureFixture) -> None:
+    _listening("127.0.0.1", 0).close()
+    assert "no login" not in capsys.readouterr().out
+    _listening("0.0.0.0", 0).close()
+    assert "no login" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_answers_what_is_under_way_and_ends(tiny_folder: Path, number: int) -> None:
+    command = [sys.executable, "-m", "spacy", "pel", "serve", str(tiny_folder), "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        started = server.stdout.readline()
+        assert started.startswith("Serving at "), server.communicate(timeout=60)
+        port = int(re.search(r"127\.0\.0\.1:(\d+)", started)[1])
+        body = json.dumps({"documents": [{"text": "MS or RA? " * 200}] * 20})
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("POST", "/link", body, {"content-type": "application/json"})
+        threading.Timer(0.2, server.send_signal, [number]).start()
+        answer = connection.getresponse()
+        assert answer.status == 200
+        documents = json.loads(answer.read())["documents"]
+        assert [len(document["mentions"]) for document in documents] == [400] * 20
+        rest, errors = server.communicate(timeout=60)
+        assert server.returncode == 0, errors
+        assert "Stopped" in rest and "Traceback" not in errors
+    finally:
+        server.kill()
+        server.communicate()

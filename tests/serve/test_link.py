@@ -1,0 +1,200 @@
+"""POST /link: what is answered is what the pipeline says, and what is wrong is said in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+
+from spacy_pel.serve.service import LinkingService
+
+TEXT = "Aspirin relieves headache. The patient has MS."
+
+
+def link(client: TestClient, *documents: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = client.post("/link", json={"documents": documents})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["documents"]
+
+
+def problem(answer: Any, status: int) -> str:
+    """The reason given for a refusal: one sentence, with nothing of the inside of the server."""
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["detail"]
+    detail = answer.json()["detail"]
+    assert isinstance(detail, str) and 5 < len(detail) < 500 and "\n" not in detail
+    assert "Traceback" not in detail and "/" not in detail and ".py" not in detail
+    return detail
+
+
+def test_an_answer_is_what_the_pipeline_says(client: TestClient, tiny_nlp: Language) -> None:
+    (record,) = link(client, {"text": TEXT, "id": "d1"})
+    assert record["id"] == "d1" and record["text"] == TEXT
+    ents = tiny_nlp(TEXT).ents
+    assert len(ents) == 2
+    for ent, mention in zip(ents, record["mentions"], strict=True):
+        assert (mention["start"], mention["end"]) == (ent.start_char, ent.end_char)
+        assert mention["text"] == ent.text and mention["label"] == "TERM"
+        assert mention["id"] == ent._.kb_id and mention["probability"] is None
+        assert mention["score"] == pytest.approx(ent._.kb_score, abs=1e-5)
+        assert mention["name"] == ent._.kb_candidates[0]["name"]
+        assert [c["id"] for c in mention["candidates"]] == [id for id, _ in ent._.kb_ents]
+        assert all("rerank_score" not in candidate for candidate in mention["candidates"])
+
+
+def test_documents_keep_their_order_and_ids(client: TestClient) -> None:
+    texts = ["MS or RA?", "Nothing here.", "", "kidney"]
+    records = link(client, *({"text": text, "id": n} for n, text in enumerate(texts)))
+    assert [(r["id"], r["text"], len(r["mentions"])) for r in records] == [
+        (0, "MS or RA?", 2), (1, "Nothing here.", 0), (2, "", 0), (3, "kidney", 1)
+    ]  # fmt: skip
+    assert "id" not in link(client, {"text": "kidney"})[0]
+
+
+def test_given_mentions_are_the_only_ones_and_count_code_points(client: TestClient) -> None:
+    text = "😀🧠 MS and 𝒳-kidney, kidney"
+    start = text.index("𝒳")
+    given = [{"start": start + 2, "end": start + 8, "label": "Organ"}]
+    (record,) = link(client, {"text": text, "mentions": given})
+    (mention,) = record["mentions"]
+    assert (mention["start"], mention["text"], mention["label"]) == (start + 2, "kidney", "Organ")
+    (record,) = link(client, {"text": text, "mentions": []})
+    assert record["mentions"] == []
+    (record,) = link(client, {"text": text, "mentions": [{"start": 2, "end": 6}]})
+    assert [(m["start"], m["end"], m["label"]) for m in record["mentions"]] == [(3, 5, "MENTION")]
+
+
+def test_mentions_that_overlap_where_the_pipeline_has_a_spans_key(
+    make_app: Callable, tiny_nlp: Language
+) -> None:
+    tiny_nlp.get_pipe("proxy_linker").spans_key = "sc"
+    client = TestClient(make_app(nlp=tiny_nlp))
+    given = [{"start": 0, "end": 12}, {"start": 5, "end": 12}]
+    (record,) = link(client, {"text": "right kidney", "mentions": given})
+    assert [m["text"] for m in record["mentions"]] == ["right kidney", "kidney"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_text_and_mention(client: TestClient, data: st.DataObject) -> None:
+    text = data.draw(st.text(min_size=1, max_size=40))
+    offsets = st.integers(0, len(text))
+    start, end = sorted((data.draw(offsets), data.draw(offsets)))
+    mentions = [{"start": start, "end": end}]
+    body = {"documents": [{"text": text}, {"text": text, "mentions": mentions}]}
+    answer = client.post("/link", json=body)
+    if text[start:end].strip():
+        found, given = answer.json()["documents"]
+        assert [m["text"] for m in given["mentions"]] == [text[start:end].strip()]
+        for mention in found["mentions"] + given["mentions"]:
+            assert mention["text"] == text[mention["start"] : mention["end"]]
+    else:
+        problem(answer, 422)
+
+
+DOCUMENT = {"text": "MS or RA?"}
+MENTION = {"start": 0, "end": 2}
+
+
+@pytest.mark.parametrize(
+    ("documents", "reason"),
+    [
+        ([], "at least 1"),
+        ([DOCUMENT] * 5, "5 documents; at most 4 are taken"),
+        ([DOCUMENT, {"text": "a" * 301}], "document 1: 301 characters of text; at most 300"),
+        ([{**DOCUMENT, "mentions": [MENTION] * 6}], "document 0: 6 mentions; at most 5"),
+        ([{**DOCUMENT, "mentions": [MENTION, {"start": 1, "end": 4}]}], "overlap"),
+        ([{**DOCUMENT, "mentions": [{"start": 8, "end": 10}]}], "not in the 9 characters"),
+        ([{**DOCUMENT, "mentions": [{"start": 2, "end": 3}]}], "blank"),
+        ([{**DOCUMENT, "mentions": [{"start": 2, "end": 2}]}], "the mention 2-2 is not in"),
+        ([{**DOCUMENT, "mentions": [{"start": -1, "end": 2}]}], "mentions[0].start"),
+        ([{**DOCUMENT, "mentions": [{"start": 0.0, "end": 2}]}], "mentions[0].start"),
+        ([{**DOCUMENT, "mentions": [{"start": True, "end": 2}]}], "mentions[0].start"),
+        ([{**DOCUMENT, "mention": []}], "documents[0].mention"),
+        ([{"text": 3}, {}], "documents[0].text: Input should be a valid string (and 1 more)"),
+        ([{"text": None}], "documents[0].text"),
+        (["MS"], "documents[0]"),
+        ("MS", "documents"),
+        (None, "documents"),
+    ],
+)
+def test_a_wrong_request(client: TestClient, documents: Any, reason: str) -> None:
+    assert reason in problem(client.post("/link", json={"documents": documents}), 422)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"null", 422),
+        (b"{", 400),
+        (b'{"documents": [{"text": "MS"}]} MS', 400),
+        (bytes(range(256)), 400),
+        (b"[" * 40_000, 400),
+        (b'{"documents": [{"text": "\\ud800"}]}', 422),
+        (b'{"documents": [{"text": "MS", "\\ud800": 1}]}', 422),
+        (b'{"documents": [{"text": "MS", "id": "\\ud800"}]}', 422),
+        (b'{"documents": [{"text": "MS", "id": NaN}]}', 422),
+        (b'{"documents": [{"text": "MS", "mentions": [{"start": ' + b"9" * 5000 + b"}]}]}", 400),
+        (b" " * 50_001, 413),
+    ],
+)
+def test_a_body_that_is_no_request(client: TestClient, body: bytes, status: int) -> None:
+    answer = client.post("/link", content=body, headers={"content-type": "application/json"})
+    problem(answer, status)
+
+
+def test_a_body_that_does_not_say_it_is_json(client: TestClient) -> None:
+    body = json.dumps({"documents": [DOCUMENT]})
+    problem(client.post("/link", content=body, headers={"content-type": "text/plain"}), 422)
+
+
+def test_a_body_in_pieces_is_limited_too(client: TestClient) -> None:
+    pieces = (b" " * 10_000 for _ in range(6))  # no content-length
+    answer = client.post("/link", content=pieces, headers={"content-type": "application/json"})
+    assert problem(answer, 413) == "the request is larger than 50,000 bytes"
+
+
+def test_clients_at_once_get_their_own_answers(client: TestClient) -> None:
+    texts = [f"{'MS ' * (n % 5)}and kidney number {n}" for n in range(40)]
+    expected = [link(client, {"text": text}) for text in texts]
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda text: link(client, {"text": text}), texts))
+    assert [without_scores(a) for a in answers] == [without_scores(e) for e in expected]
+
+
+def without_scores(records: list[dict]) -> list:
+    """What does not depend on what else is in a batch."""
+    return [
+        [(m["start"], m["id"], m["candidates"][0]["id"]) for m in r["mentions"]] for r in records
+    ]
+
+
+def test_new_words_are_forgotten(make_app: Callable, tiny_nlp: Language) -> None:
+    client = TestClient(make_app(nlp=tiny_nlp))
+    link(client, {"text": TEXT})
+    before = len(tiny_nlp.vocab.strings)
+    for n in range(20):
+        link(client, {"text": f"word{n}x{n} and kidney"})
+        client.post("/link", json={"documents": [{"text": f"bad{n}", "mentions": [MENTION] * 2}]})
+    assert len(tiny_nlp.vocab.strings) == before
+
+
+def test_a_bug_says_nothing_of_the_inside(
+    make_app: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("/home/someone/secret.py")
+
+    monkeypatch.setattr(LinkingService, "_linked", fail)
+    client = TestClient(make_app(), raise_server_exceptions=False)
+    answer = client.post("/link", json={"documents": [DOCUMENT]})
+    assert problem(answer, 500) == "an error inside the server; its log says more"
+    assert client.get("/health").status_code == 200

@@ -1,0 +1,282 @@
+"""The page in a browser: headless Chromium, driven by Playwright; skipped where these are not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from spacy.language import Language
+
+pytestmark = pytest.mark.slow
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if not CHROMIUM:
+    pytest.skip("there is no Chromium", allow_module_level=True)
+
+playwright.expect.set_options(timeout=60_000)
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+# Of four mentions; what comes before them takes more UTF-16 units than code points.
+TEXT = "😀 𝒳 <b> MS </b> & kidney.\n<img src=x onerror=alert(1)> RA or headache 🧠 kidney"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with playwright.sync_playwright() as driver:
+        yield driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS.split())
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable]:
+    """Serves an application; returns the server, whose address is ``server.address``."""
+    running = []
+
+    def start(app) -> uvicorn.Server:
+        config = uvicorn.Config(app, port=0, log_level="error", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        running.append((server, thread))
+        while not server.started:
+            time.sleep(0.05)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        server.address = f"http://127.0.0.1:{port}/"
+        return server
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture
+def visit(browser) -> Iterator[Callable]:
+    """Opens a server's page; in the end it must have asked no other host, and logged no error."""
+    contexts, errors = [], []
+
+    def open_page(server: uvicorn.Server, **options):
+        contexts.append(browser.new_context(**options))
+        contexts[-1].set_default_timeout(60_000)
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: errors.append(f"{message.text} {message.location}"))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: _note_if_outside(request.url, server, errors))
+        page.goto(server.address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [error for error in errors if "Failed to load resource" not in error] == []
+
+
+def _note_if_outside(url: str, server: uvicorn.Server, errors: list[str]) -> None:
+    if not url.startswith((server.address, "blob:")):
+        errors.append(f"asked {url}")
+
+
+def link(page, text: str) -> None:
+    page.locator("#input").click()
+    page.keyboard.insert_text(text)  # as pasting does
+    page.keyboard.press("Control+Enter")
+    settle(page)
+
+
+def settle(page) -> None:
+    """Waits until the answer is there."""
+    playwright.expect(page.locator("#status")).not_to_have_text("Linking…")
+
+
+def exported(page, tmp_path: Path) -> dict:
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export JSON").click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    record = json.loads(path.read_text("utf8"))
+    for mention in record["mentions"]:
+        assert mention["text"] == record["text"][mention["start"] : mention["end"]]
+    return record
+
+
+def shown(page) -> list[str]:
+    return page.locator(".mention").all_text_contents()
+
+
+def select(page, words: str) -> None:
+    """Selects the words, within one piece of the result."""
+    page.evaluate(
+        """words => {
+          const walker = document.createTreeWalker(document.getElementById("text"), 4);
+          while (walker.nextNode()) {
+            const at = walker.currentNode.data.indexOf(words);
+            if (at < 0) continue;
+            const range = document.createRange();
+            range.setStart(walker.currentNode, at);
+            range.setEnd(walker.currentNode, at + words.length);
+            getSelection().removeAllRanges();
+            getSelection().addRange(range);
+            return;
+          }
+          throw new Error("not found");
+        }""",
+        words,
+    )
+
+
+def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None:
+    page = visit(serve(make_app()))
+    link(page, TEXT)
+    assert page.locator("#text").text_content() == TEXT
+    assert page.locator("#text b, #text img").count() == 0  # text stays text
+    assert shown(page) == ["MS", "kidney", "RA", "headache", "kidney"]
+    assert page.locator("#status").text_content() == "5 mentions."
+    before = exported(page, tmp_path)
+    assert [m["text"] for m in before["mentions"]] == shown(page)
+
+    page.locator(".mention", has_text="RA").click()
+    candidates = [c["name"] for c in before["mentions"][2]["candidates"]]
+    assert page.locator("#candidates b").all_text_contents() == candidates
+    page.locator("#candidates details[open] dd").first.wait_for()
+    link_out = page.locator("#candidates a").first
+    assert link_out.get_attribute("href").startswith("https://example.org/C0")
+    assert "noopener" in link_out.get_attribute("rel")
+
+    select(page, "🧠")
+    page.get_by_role("button", name="Link this selection").click()
+    settle(page)
+    assert shown(page) == ["MS", "kidney", "RA", "headache", "🧠", "kidney"]
+    assert page.locator("#details-title").text_content() == "“🧠”"
+
+    page.locator(".mention", has_text="RA").click()
+    page.get_by_role("button", name="End one word later").click()
+    settle(page)
+    assert shown(page)[2] == "RA or"
+    page.get_by_role("button", name="End one word later").click()  # over its neighbour
+    settle(page)
+    assert shown(page) == ["MS", "kidney", "RA or headache", "🧠", "kidney"]
+    page.get_by_role("button", name="Start one word later").click()
+    settle(page)
+    page.get_by_role("button", name="Remove").click()
+    settle(page)
+    assert shown(page) == ["MS", "kidney", "🧠", "kidney"]
+    assert [m["text"] for m in exported(page, tmp_path)["mentions"]] == shown(page)
+
+
+def test_by_keyboard_alone(make_app, serve, visit) -> None:
+    page = visit(serve(make_app()))
+    page.keyboard.press("Tab")  # API
+    page.keyboard.press("Tab")
+    page.keyboard.insert_text("MS or kidney failure")
+    page.keyboard.press("Control+Enter")
+    settle(page)
+    while page.evaluate("document.activeElement.className") != "mention":
+        page.keyboard.press("Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    assert page.evaluate("document.activeElement.ariaLabel").startswith("MS, C0")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "details-title"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.textContent") == "MS"
+    assert page.locator("#details").is_hidden()
+
+    page.locator("#input").focus()
+    page.keyboard.press("Control+End")
+    for _ in range(len("kidney failure")):
+        page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # on "Link this selection"
+    settle(page)
+    assert shown(page) == ["MS", "kidney failure"]
+
+
+def test_a_pipeline_that_finds_no_mentions(make_app, serve, visit, tiny_nlp: Language) -> None:
+    tiny_nlp.remove_pipe("entity_ruler")
+    page = visit(serve(make_app(nlp=tiny_nlp)))
+    playwright.expect(page.locator("#about")).to_contain_text("7 entities")
+    link(page, "An MS-like illness")
+    assert "does not look for mentions itself: select words" in page.text_content("#status")
+    select(page, "MS")
+    page.get_by_role("button", name="Link this selection").click()
+    settle(page)
+    assert shown(page) == ["MS"]
+
+
+def test_nil_and_overlapping_mentions(make_app, serve, visit, tiny_nlp: Language) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    linker.spans_key, linker.nil_threshold = "sc", 2.0
+    page = visit(serve(make_app(nlp=tiny_nlp)))
+    page.route(
+        "**/link",
+        lambda route: route.continue_(post_data=json.dumps({"documents": [OVERLAPPING]})),
+    )
+    link(page, OVERLAPPING["text"])
+    assert page.locator("#text .mention").all_text_contents() == ["right kidney"]
+    assert page.locator("#overlapping .mention").all_text_contents() == ["kidney"]
+    assert page.text_content("#status") == "2 mentions, 2 of them NIL."
+    page.locator("#overlapping .mention").click()
+    assert page.text_content("#verdict").startswith("NIL")
+    assert page.text_content("#candidates-title") == "Candidates that were rejected"
+
+
+OVERLAPPING = {
+    "text": "right kidney",
+    "mentions": [{"start": 0, "end": 12}, {"start": 6, "end": 12}],
+}
+
+
+def test_both_scores_are_shown(make_app, serve, visit) -> None:
+    def with_rerank_scores(route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for candidate in body["documents"][0]["mentions"][0]["candidates"]:
+            candidate["rerank_score"] = -0.5
+        route.fulfill(response=answer, json=body)
+
+    page = visit(serve(make_app()))
+    page.route("**/link", with_rerank_scores)
+    link(page, "MS")
+    page.locator(".mention").click()
+    assert "reranked -0.500" in page.locator("#candidates .score").first.text_content()
+
+
+def test_errors_in_plain_words(make_app, serve, visit) -> None:
+    server = serve(make_app())
+    page = visit(server)
+    page.get_by_role("button", name="Link", exact=True).click()
+    assert page.text_content("#error") == "Paste or type a text first."
+    page.get_by_role("button", name="Link this selection").click()
+    assert page.text_content("#error") == "Select some words of the text first."
+    link(page, "a" * 301)
+    assert page.text_content("#error") == "301 characters of text; at most 300 are taken."
+    page.fill("#input", "")
+    link(page, "kidney")
+    assert page.locator("#error").is_hidden() and shown(page) == ["kidney"]
+    page.route("**/link", lambda route: route.abort())
+    page.get_by_role("button", name="Link", exact=True).click()
+    page.locator("#error").wait_for()
+    assert page.text_content("#error") == "The server cannot be reached. Is it still running?"
+    assert shown(page) == ["kidney"]  # what was there stays
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_phone(make_app, serve, visit, scheme: str) -> None:
+    page = visit(
+        serve(make_app()), viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True,
+        color_scheme=scheme,
+    )  # fmt: skip
+    link(page, "MS or kidney " + "and a_very_long_word" * 8)
+    page.locator(".mention").first.tap()
+    page.locator("#candidates dd").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(21, 23, 26)") == (scheme == "dark")
