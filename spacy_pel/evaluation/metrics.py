@@ -6,6 +6,8 @@ from typing import Any, Collection, Optional, Sequence
 
 import numpy as np
 
+from .tables import markdown_table
+
 GROUPS = ("all", "in_kb", "seen", "unseen")
 
 
@@ -71,13 +73,7 @@ def metrics_table(metrics: dict[str, Any]) -> str:
         ["mentions", *("-" if count is None else f"{count:,}" for count in counts)],
         *([name, *(_percent(metrics[name][group]) for group in GROUPS)] for name in names),
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = [
-        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]
-        for row in rows
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rules, *lines[1:]])
+    return markdown_table(rows[0], rows[1:])
 
 
 def _group_members(

@@ -44,6 +44,26 @@ def average_precision(
     return float((np.diff(hits, prepend=0) * hits / called).sum() / n_nil)
 
 
+def precision_recall_curve(
+    scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray, points: int = 200
+) -> Optional[dict[str, list[float]]]:
+    """Return precision and recall of NIL at up to ``points`` levels of recall, which rise.
+
+    The arguments are those of best_nil_threshold. Of the thresholds that reach a level, the lowest
+    is taken. {"precision": [...], "recall": [...]}, equally long, ready for JSON; None where no
+    mention is NIL, or none of those was linked.
+    """
+    _, called, hits = _operating_points(scores, gold_nil)
+    if not len(hits) or not hits[-1]:
+        return None
+    levels = np.unique(np.linspace(1, hits[-1], points).round())
+    at = np.searchsorted(hits, levels)
+    return {
+        "precision": (hits[at] / called[at]).tolist(),
+        "recall": (hits[at] / np.asarray(gold_nil, dtype=bool).sum()).tolist(),
+    }
+
+
 def nil_metrics(
     scores: Sequence[float] | np.ndarray,
     said_nil: Sequence[bool] | np.ndarray,
@@ -58,8 +78,9 @@ def nil_metrics(
     in_kb: as in ``linking_metrics``. decided: whether the linker has a threshold.
 
     {"gold": n, "average_precision": x, "precision": x, "recall": x, "f1": x, "recall@1": x,
-    "recall@64": x}, ready for JSON, with None where a figure is not defined: precision, recall and
-    F1 without a threshold, precision where nothing was called NIL, recall where nothing is.
+    "recall@64": x, "curve": {...}}, ready for JSON, with None where a figure is not defined:
+    precision, recall and F1 without a threshold, precision where nothing was called NIL, recall
+    where nothing is. The curve is that of precision_recall_curve.
 
     For the recall over all classes, NIL stands before the candidates of a mention that was called
     so, and nowhere else: a mention that is NIL is a hit if and only if it was called NIL, and one
@@ -79,6 +100,7 @@ def nil_metrics(
             f"recall@{k}": _ratio(int(((with_nil > 0) & (with_nil <= k)).sum()), len(ranks))
             for k in (1, 64)
         },
+        "curve": precision_recall_curve(scores, ~in_kb),
     }
 
 
@@ -87,7 +109,7 @@ def nil_summary(metrics: dict[str, Any]) -> str:
     figures = {
         name: "-" if value is None else f"{100 * value:.1f}"
         for name, value in metrics.items()
-        if name != "gold"
+        if name not in ("gold", "curve")
     }
     return f"NIL: {metrics['gold']:,} mentions; " + ", ".join(
         f"{name.replace('_', ' ')} {figure}" for name, figure in figures.items()

@@ -15,6 +15,7 @@ from spacy_pel.evaluation.nil import (
     best_nil_threshold,
     nil_metrics,
     nil_summary,
+    precision_recall_curve,
 )
 
 # Few values, so that scores tie; -inf: no candidate, inf: not linked.
@@ -85,6 +86,31 @@ def test_average_precision_by_hand():
     assert average_precision([math.inf, 0.5], [True, False]) == 0
 
 
+@given(MENTIONS, st.integers(2, 8))
+def test_the_curve_holds_what_thresholds_reach(mentions, points):
+    curve = precision_recall_curve(*zip(*mentions), points=points)
+    n_nil = sum(nil for _, nil in mentions)
+    if not any(nil for score, nil in mentions if score < math.inf):
+        assert curve is None
+        return
+    reached = {}
+    for threshold in sorted({score for score, _ in mentions if score < math.inf}):
+        said = [nil for score, nil in mentions if score <= threshold]
+        reached.setdefault(sum(said) / n_nil, sum(said) / len(said))
+    assert list(curve) == ["precision", "recall"]
+    assert [reached[r] for r in curve["recall"]] == pytest.approx(curve["precision"])
+    assert len(curve["recall"]) <= points and curve["recall"] == sorted(curve["recall"])
+    assert curve["recall"][-1] == max(reached)
+
+
+def test_a_long_curve_is_thinned_evenly():
+    scores, nil = np.arange(3000), np.arange(3000) % 3 == 0
+    curve = precision_recall_curve(scores, nil)
+    assert len(curve["recall"]) == 200
+    assert np.diff(curve["recall"]).max() < 2 / 200
+    assert curve["precision"][-1] == pytest.approx(1000 / 2998)
+
+
 def test_metrics_by_hand():
     #         in the KB: right, rejected, second, not found; NIL: told, not told
     ranks = [1, 1, 2, 0, 0, 0]
@@ -100,6 +126,7 @@ def test_metrics_by_hand():
         "f1": 1 / 2,
         "recall@1": pytest.approx(2 / 6),
         "recall@64": pytest.approx(4 / 6),
+        "curve": {"precision": [1.0, pytest.approx(2 / 3)], "recall": [0.5, 1.0]},
     }
     assert json.loads(json.dumps(metrics)) == metrics
 

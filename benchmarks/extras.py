@@ -1,0 +1,145 @@
+"""What acronyms, exact names and labels add to a linker on gold mentions.
+
+    python benchmarks/extras.py PIPELINE CORPUS... --labels '{"Disease": ["Disease"]}'
+
+With --kb KB --entities N on a part of a KB, embedded for this: the entities of the mentions, and
+others drawn at random. Recall in percent over the mentions whose entity is in the KB. The weight
+of names is fitted on one half of the documents and used on the other, and the other way round.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, NamedTuple, Optional
+
+import numpy as np
+import spacy
+import typer
+from spacy.training import Example
+
+from spacy_pel.embedding import embed_kb
+from spacy_pel.evaluation.name_match import name_weight
+from spacy_pel.kb import KnowledgeBase, build_kb
+from spacy_pel.linking import NameWeight, names_match
+from spacy_pel.pipeline.gold import gold_numbers
+from spacy_pel.pipeline.mentions import mentions_of
+from spacy_pel.pipeline.proxy_linker import ProxyLinker
+from spacy_pel.training.corpus import gold_ids, gold_mentions
+from spacy_pel.training.open_corpus import open_corpus
+
+KS = (1, 5, 16, 64)
+
+
+class Table(NamedTuple):
+    """Of mentions in the KB and their candidates: score, name match, right: [n, k]; half: [n]."""
+
+    scores: np.ndarray
+    named: np.ndarray
+    right: np.ndarray
+    half: np.ndarray
+
+
+def linked(linker: ProxyLinker, examples: list[Example]) -> Table:
+    parts = []
+    for i, example in enumerate(examples):
+        links = linker.predict([example.predicted])
+        if links is None:
+            continue
+        golds = [
+            [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
+            for span in gold_mentions(example.reference, linker.spans_key)
+        ]
+        right = np.array([np.isin(row, gold) for row, gold in zip(links.numbers, golds)])
+        in_kb = np.array([len(gold) > 0 for gold in golds])
+        half = np.full(len(golds), i % 2)
+        parts.append([x[in_kb] for x in (links.ranking_scores, links.named, right, half)])
+    return Table(*map(np.concatenate, zip(*parts)))
+
+
+def recalls(table: Table, weights: tuple[float, float]) -> str:
+    """Cells of recall@k, the mentions of each half under a weight of its own."""
+    scores = table.scores + np.array(weights)[table.half][:, None] * table.named
+    order = np.argsort(-scores, axis=1, kind="stable")
+    right = np.take_along_axis(table.right, order, axis=1)
+    return " | ".join(f"{100 * right[:, :k].any(axis=1).mean():.1f}" for k in KS)
+
+
+def fitted(table: Table) -> tuple[float, float]:
+    """For each half the weight that the other half says."""
+    first, second = (
+        name_weight(*(x[table.half == half] for x in table[:3])) or 0.0 for half in (0, 1)
+    )
+    return second, first
+
+
+def look_up_rate(linker: ProxyLinker, examples: list[Example]) -> float:
+    """Mentions a second whose names are looked up, a document at a time."""
+    docs = [example.predicted for example in examples]
+    numbers = linker.kb.numbers()[:64]
+    started, n = time.perf_counter(), 0
+    for doc in docs:
+        mentions = mentions_of([doc], linker.spans_key, False)
+        names_match(linker.kb, mentions, np.tile(numbers, (len(mentions), 1)))
+        n += len(mentions)
+    return n / (time.perf_counter() - started)
+
+
+def link_to_a_part(
+    linker: ProxyLinker, path: Path, examples: list[Example], n: int, folder: Path
+) -> None:
+    """Give the linker n entities of a KB, those of the examples among them, with its vectors."""
+    kb = KnowledgeBase.open(path)
+    wanted = sorted(gold_numbers(examples, kb, linker.spans_key))
+    others = np.random.default_rng(0).permutation(np.setdiff1d(kb.numbers(), wanted))
+    numbers = np.sort(np.concatenate([wanted, others[: max(0, n - len(wanted))]]).astype(int))
+    part = build_kb(kb.entities(numbers), folder / "kb").path
+    linker.finish_training()
+    embed_kb(part, linker)
+    linker.set_kb(part)
+
+
+def measure(linker: ProxyLinker, examples: list[Example], label_types: Optional[dict]) -> None:
+    """Print a table of recalls: of each setting without names, and with them."""
+    print("| | weight of names | @1 | @5 | @16 | @64 |\n|---|---|---:|---:|---:|---:|")
+    for types in [None, label_types] if label_types else [None]:
+        for expand_acronyms in (False, True):
+            linker.label_types, linker.expand_acronyms = types, expand_acronyms
+            table = linked(linker, examples)
+            used = ", ".join(["acronyms"] * expand_acronyms + ["labels"] * bool(types)) or "plain"
+            weights = fitted(table)
+            print(f"| {used} | none | {recalls(table, (0, 0))} |")
+            print(f"| {used} | {weights[0]:.3f}, {weights[1]:.3f} | {recalls(table, weights)} |",
+                  flush=True)  # fmt: skip
+    print(f"\n{len(table.scores):,} mentions in the KB; names looked up for "
+          f"{look_up_rate(linker, examples):,.0f} mentions a second", flush=True)  # fmt: skip
+
+
+def main(
+    pipeline: Path,
+    corpus: list[str],
+    labels: Annotated[Optional[str], typer.Option(help="JSON: from labels to types")] = None,
+    limit: Annotated[int, typer.Option(help="Documents of each corpus; 0: all")] = 0,
+    kb: Annotated[Optional[Path], typer.Option(help="To take a part of")] = None,
+    entities: int = 2500,
+) -> None:
+    nlp = spacy.load(pipeline)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.candidates, linker.name_weight = max(KS), NameWeight(0.0, linker.reranked)
+    read = {
+        name: list(open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp))
+        for name in corpus
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        if kb:
+            together = [example for examples in read.values() for example in examples]
+            link_to_a_part(linker, kb, together, entities, Path(folder))
+        for name, examples in read.items():
+            print(f"\n{name}\n")
+            measure(linker, examples, json.loads(labels) if labels else None)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,89 @@
+"""The experiments of the paper: run them, and make the page of their tables and figures.
+
+python scripts/experiment.py run retrieval --seeds 0,1,2
+python scripts/experiment.py run nil --profile open --data DATA --encoder ENCODER --limit 100
+python scripts/experiment.py report
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from experiments.configs import Choices, make_run
+from experiments.corpora import PROFILES
+from experiments.page import write_page
+from experiments.registry import EXPERIMENTS
+from experiments.runner import Runner
+
+from spacy_pel.errors import PelError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+Results = Annotated[Path, typer.Option(help="Folder of the results, one folder in it a profile")]
+
+
+@app.command()
+def run(
+    experiments: Annotated[list[str], typer.Argument(help=", ".join([*EXPERIMENTS, "or all"]))],
+    profile: Annotated[str, typer.Option(help=", ".join(PROFILES))] = "demo",
+    seeds: Annotated[str, typer.Option(help="Numbers, with commas")] = "0,1,2",
+    data: Annotated[str, typer.Option(help="Folder of corpora and knowledge bases")] = "",
+    encoder: Annotated[str, typer.Option(help="A BERT, by name or path")] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Documents of each corpus; 0: all")] = 0,
+    steps: Annotated[Optional[int], typer.Option(min=2, help="Of each training")] = None,
+    gpu_id: Annotated[int, typer.Option(help="GPU, or -1 for the CPU")] = -1,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep weights and vectors")] = False,
+    results: Results = Path("results"),
+    work: Annotated[Path, typer.Option(help="Folder for weights")] = Path("training/experiments"),
+) -> None:
+    """Train, evaluate and note each variant of the experiments with each seed.
+
+    What is in the results already, with the same config, is not done again; a run that was killed
+    is taken up where it was.
+    """
+    choices = Choices(data, encoder, limit, steps)
+    runner = Runner(profile, results / profile, work / profile, keep=keep, gpu_id=gpu_id)
+    for name in EXPERIMENTS if experiments == ["all"] else experiments:
+        experiment = _known(EXPERIMENTS, name, "experiment")
+        corpora = getattr(_known(PROFILES, profile, "profile"), experiment.corpora)
+        variants = {c.name: [v for v in experiment.variants if c.has(v.needs)] for c in corpora}
+        for corpus in corpora:
+            _check(corpus, choices)
+            runner.prepare(corpus, choices, variants[corpus.name])
+        runs = [
+            make_run(corpus, variant, seed, choices, runner.work)
+            for seed in map(int, seeds.split(","))
+            for corpus in corpora
+            for variant in variants[corpus.name]
+        ]
+        runner.do(name, runs)
+
+
+@app.command()
+def report(
+    results: Results = Path("results"),
+    page: Annotated[Path, typer.Option(help="Page to write")] = Path("EXPERIMENTS.md"),
+) -> None:
+    """Write the page: all tables and figures, and which of the paper's directions held."""
+    write_page(results, page)
+    print(page)
+
+
+def _known(things: dict, name: str, kind: str):
+    if name not in things:
+        raise PelError(f"no {kind} {name!r}; choose one of {', '.join(things)}")
+    return things[name]
+
+
+def _check(corpus, choices: Choices) -> None:
+    for place in ("data", "encoder"):
+        if corpus.needs(place) and not getattr(choices, place):
+            raise PelError(f'corpus "{corpus.name}" needs --{place}')
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except (PelError, RuntimeError) as error:
+        raise SystemExit(f"Error: {error}") from error

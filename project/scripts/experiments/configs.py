@@ -1,0 +1,133 @@
+"""The config of a run: that of its corpus, with the variant's and the profile's settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from spacy.util import load_config
+from thinc.api import Config
+
+from .corpora import Corpus
+from .variants import Variant
+
+LINKER = "components.proxy_linker"
+
+
+class Choices(NamedTuple):
+    """What the user chooses: see the options of ``experiment.py run``."""
+
+    data: str = ""
+    encoder: str = ""
+    limit: int = 0
+    steps: Optional[int] = None
+
+
+class Run(NamedTuple):
+    """One training of a variant with a seed, and what it is evaluated on.
+
+    folder: for what is large: weights, checkpoint, the knowledge base with its vectors.
+    kb: the knowledge base without vectors; kbs: by dev set, the one that it is linked to. digest:
+    names the run; the same digest is the same figures.
+    """
+
+    corpus: Corpus
+    variant: Variant
+    seed: int
+    config: Config
+    kb: Path
+    kbs: dict[str, Path]
+    dev: dict[str, str]
+    limit: int
+    digest: str
+    folder: Path
+    retriever: Optional["Run"] = None
+
+    @property
+    def name(self) -> str:
+        words = "".join(c if c.isalnum() else " " for c in self.variant.name.lower()).split()
+        return f"{self.corpus.name}-{'-'.join(words)}-seed{self.seed}-{self.digest[:8]}"
+
+    @property
+    def pipeline(self) -> Path:
+        """Where the pipeline is in the end."""
+        return self.folder / "pipeline"
+
+    def own(self, kb: Path) -> Path:
+        """Where a knowledge base is with the vectors of the run's retriever."""
+        return (self.retriever or self).folder / "kbs" / kb.name
+
+
+def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work: Path) -> Run:
+    """The run of a variant. work: the folder of all that is large.
+
+    The digest is of all that makes the figures, but for where data and results are on this machine.
+    """
+    base = make_run(corpus, variant.retriever, seed, choices, work) if variant.retriever else None
+    config = load_config(corpus.reranker if base else corpus.config, interpolate=False)
+    settings = {**variant.settings, **({} if base else corpus.settings), ".system.seed": seed}
+    if choices.limit:
+        settings[".corpora.train.limit"] = choices.limit
+    for name, value in settings.items():
+        _set(config, name, value)
+    if steps := choices.steps or (corpus.rerank_steps if base else corpus.steps):
+        _set_steps(config, steps)
+    encoder = choices.encoder if corpus.needs("encoder") else None
+    parts = [config.to_str(), corpus.dev, corpus.prepare, choices.limit, encoder, variant.names]
+    digest = _digest([*parts, base and base.digest])
+    places = places_of(corpus, choices, work)
+    for name, value in settings.items():
+        _set(config, name, filled(value, places))
+    kb = Path(filled(corpus.kb, places))
+    kbs = {name: Path(filled(corpus.kbs.get(name, corpus.kb), places)) for name in corpus.dev}
+    dev = filled(corpus.dev, places)
+    run = Run(corpus, variant, seed, config, kb, kbs, dev, choices.limit, digest, work, base)
+    run = run._replace(folder=work / run.name)
+    if base:
+        _set(config, ".paths.retriever", str(base.pipeline))
+    _set(config, "kb", str(run.own(kb) if base else kb))
+    return run
+
+
+def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
+    """What {data}, {encoder}, {work} and {label_types} stand for."""
+    places = {"data": choices.data, "encoder": choices.encoder, "work": str(work / corpus.name)}
+    return {**places, "label_types": corpus.label_types}
+
+
+def filled(value: Any, places: dict[str, Any]) -> Any:
+    """The value with what its {places} stand for, in dicts and sequences as well."""
+    if isinstance(value, dict):
+        return {key: filled(each, places) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [filled(each, places) for each in value]
+    if not isinstance(value, str):
+        return value
+    for name, meant in places.items():
+        if value == f"{{{name}}}":
+            return meant
+        value = value.replace(f"{{{name}}}", str(meant))
+    return value
+
+
+def _set(config: Config, name: str, value: Any) -> None:
+    """Set what a dotted name stands for, below the linker unless it begins with a dot."""
+    *path, last = name[1:].split(".") if name.startswith(".") else f"{LINKER}.{name}".split(".")
+    for part in path:
+        config = config[part]
+    config[last] = value
+
+
+def _set_steps(config: Config, steps: int) -> None:
+    """Train for so many steps, the same share of them as before a warm-up; evaluate at the end."""
+    training = config["training"]
+    schedule = training["optimizer"]["learn_rate"]
+    warmup = schedule["warmup_steps"] / schedule["total_steps"]
+    schedule.update(total_steps=steps, warmup_steps=round(warmup * steps))
+    training.update(max_steps=steps, max_epochs=0, eval_frequency=steps)
+
+
+def _digest(parts: list) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,67 @@
+"""Figures 2 and 3 of the paper, from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spacy_pel.evaluation.plots import Line, lines_figure, save_figure
+
+from .registry import EXPERIMENTS
+from .results import Results
+from .variants import retriever
+
+RECALLS = np.linspace(0, 1, 101)
+# A point of a smoothed curve is the mean of so many of its windows.
+SMOOTHED = 15
+
+
+def nil_curves(results: Results, corpus: str, devs: Sequence[str], path: Path) -> Path:
+    """Figure 2, as PNG and SVG: precision over recall of NIL, mean over seeds. Gives the PNG."""
+    panels = {dev: {} for dev in devs}
+    for variant in EXPERIMENTS["nil"].variants:
+        lines = results.by_seed(corpus, variant.name).values()
+        for dev in devs:
+            curves = [line["metrics"][dev]["nil"]["curve"] for line in lines]
+            if drawn := [_at_recalls(curve) for curve in curves if curve]:
+                name = variant.name.replace(", mixed 32", "")
+                panels[dev][name] = Line(RECALLS, np.mean(drawn, axis=0))
+    figure = lines_figure(panels, "recall of NIL", "precision of NIL", y_range=(0, 1.02))
+    return save_figure(figure, path)[0]
+
+
+def gradient_norms(results: Results, corpus: str, path: Path) -> Path:
+    """Figure 3: smoothed norms over steps, mean over seeds with a band of their spread."""
+    panels: dict[str, dict[str, Line]] = {"random negatives": {}, "mixed-50 % negatives": {}}
+    for (title, lines), kind in zip(panels.items(), ("random", "mixed")):
+        for loss in ("CE", "Pb"):
+            runs = results.by_seed(corpus, retriever(loss, kind).name).values()
+            curves = [run["training"]["gradient_norms"] for run in runs]
+            if curves:
+                lines[loss] = _mean_line(curves)
+    figure = lines_figure(panels, "step", "gradient norm, smoothed", log_y=True)
+    return save_figure(figure, path)[0]
+
+
+def _at_recalls(curve: dict[str, list[float]]) -> np.ndarray:
+    """Precision at each of 101 levels of recall; what is not reached has that of the last point."""
+    return np.interp(RECALLS, curve["recall"], curve["precision"])
+
+
+def _mean_line(curves: list[dict[str, Any]]) -> Line:
+    """The mean of the curves, each smoothed, over the steps that all have."""
+    length = min(len(curve["norm"]) for curve in curves)
+    smooth = np.array([_smoothed(curve["norm"][:length]) for curve in curves])
+    deviation = smooth.std(axis=0, ddof=1) if len(curves) > 1 else ()
+    return Line(curves[0]["step"][:length], smooth.mean(axis=0), deviation)
+
+
+def _smoothed(values: list[float]) -> np.ndarray:
+    """The mean of each value and those just before it."""
+    sums = np.cumsum(np.concatenate([[0.0], values]))
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(0, ends - SMOOTHED)
+    return (sums[ends] - sums[starts]) / (ends - starts)

@@ -1,0 +1,129 @@
+"""The page of all tables and figures, made of the results alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from spacy_pel.evaluation.tables import markdown_table
+from spacy_pel.files import whole_file
+
+from .corpora import PROFILES, Corpus
+from .directions import findings
+from .figures import gradient_norms, nil_curves
+from .registry import EXPERIMENTS, Experiment
+from .results import Results
+from .tables import table_cells, table_json, table_markdown
+
+HEAD = """# Experiments
+
+Made by `python scripts/experiment.py report` of the lines in `results/*/results.jsonl`; do not edit
+it. A run: `python scripts/experiment.py run NAME --profile demo --seeds 0,1,2`.
+
+Pb is the proxy-based loss with the cosine, CE cross-entropy with the dot product; "mixed 32" are 32
+negatives, half of them hard. Figures are of dev sets: the mean over seeds ± the sample standard
+deviation, in percent where nothing else is said. A difference is taken within each seed. The
+paper's figures are of test sets, with UMLS and SapBERT (MedMentions) or with BERT (ZESHEL), and
+stand there for the direction.
+"""
+
+
+def write_page(results: Path, page: Path) -> None:
+    """Write tables (JSON), figures (PNG, SVG) and the page of them (Markdown)."""
+    parts = [HEAD]
+    for profile in PROFILES:
+        for corpus in PROFILES[profile].corpora:
+            found = Results(results / profile / "results.jsonl")
+            parts += _corpus_part(found, corpus, profile, page.parent)
+    with whole_file(page) as file:
+        file.write("\n".join(parts))
+
+
+def _corpus_part(results: Results, corpus: Corpus, profile: str, base: Path) -> Iterator[str]:
+    """The section of a corpus; nothing where it has no results."""
+    lines = [line for line in results if line["corpus"] == corpus.name]
+    if not lines:
+        return
+    folder = results.path.parent / corpus.name
+    yield f"## {corpus.name} (profile {profile})\n"
+    yield _settings(lines)
+    experiments = {
+        name: experiment
+        for name, experiment in EXPERIMENTS.items()
+        if corpus in getattr(PROFILES[profile], experiment.corpora)
+    }
+    for dev in corpus.shown:
+        yield from _directions_part(results, corpus.name, dev, experiments)
+    tables: dict[str, Any] = {}
+    for name, experiment in experiments.items():
+        cells = {
+            dev: table_cells(results, experiment, corpus.name, dev)
+            for dev in (corpus.shown[:1] if experiment.of_training else corpus.shown)
+        }
+        if max(map(len, cells.values())) < 2:  # a single variant, of another experiment
+            continue
+        tables[name] = {dev: table_json(each) for dev, each in cells.items()}
+        yield _experiment_part(experiment, cells)
+        if name in FIGURES:
+            yield _figure_part(name, results, corpus, folder, base)
+    with whole_file(folder / "tables.json") as file:
+        json.dump(tables, file, indent=2)
+
+
+def _settings(lines: list[dict[str, Any]]) -> str:
+    """What the runs had in common, or not."""
+    steps = sorted({line["training"]["steps"] for line in lines})
+    limits = sorted({line["limit"] for line in lines})
+    commits = sorted({line["commit"] or "unknown" for line in lines})
+    minutes = sum(line["minutes"] for line in lines)
+    limited = [f"{limit} documents" if limit else "all documents" for limit in limits]
+    return (
+        f"{len(lines)} runs of {' or '.join(map(str, steps))} steps on {' or '.join(limited)}, "
+        f"{minutes:.0f} minutes in all; commit {', '.join(commits)}.\n"
+    )
+
+
+def _directions_part(
+    results: Results, corpus: str, dev: str, experiments: Collection[str]
+) -> Iterator[str]:
+    """The directions whose runs are there."""
+    rows = [
+        [each.direction.claim, each.figure, each.direction.paper, each.verdict]
+        for each in findings(results, corpus, dev, experiments)
+        if each.difference
+    ]
+    if rows:
+        yield f"### The paper's directions on {dev}\n"
+        yield markdown_table(["the paper's claim", "difference", "paper", "verdict"], rows) + "\n"
+
+
+def _experiment_part(experiment: Experiment, cells: dict[str, dict]) -> str:
+    parts = [f"### {experiment.title}\n\n{experiment.question}\n"]
+    for dev, rows in cells.items():
+        if len(cells) > 1:
+            parts.append(f"{dev}:\n")
+        parts.append(table_markdown(experiment, rows) + "\n")
+    return "\n".join(parts)
+
+
+def _figure_part(name: str, results: Results, corpus: Corpus, folder: Path, base: Path) -> str:
+    draw, file, caption = FIGURES[name]
+    picture = draw(results, corpus, folder / file)
+    return f"![{caption}]({os.path.relpath(picture, base)})\n"
+
+
+def _figure_2(results: Results, corpus: Corpus, path: Path):
+    return nil_curves(results, corpus.name, corpus.shown, path)
+
+
+def _figure_3(results: Results, corpus: Corpus, path: Path):
+    return gradient_norms(results, corpus.name, path)
+
+
+FIGURES = {
+    "nil": (_figure_2, "figure2-nil", "Precision and recall of NIL"),
+    "gradient-norms": (_figure_3, "figure3-gradient-norms", "Gradient norms over steps"),
+}

@@ -1,0 +1,166 @@
+"""The experiments: what each trains, what its table shows, and what the paper has there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .variants import Variant, extras, reranker, retriever
+
+# Table 2 (MedMentions) and table 3 (ZESHEL): recall@1 and recall@64 by variant.
+MEDMENTIONS_TABLE_2 = {
+    "CE, mixed 32": (72.1, 95.5),
+    "CE, mixed 64": (72.1, 95.6),
+    "CE, random 64": (55.7, 94.0),
+    "Pb, mixed 32": (71.6, 93.3),
+    "Pb, mixed 64": (72.6, 95.0),
+    "Pb, random 64": (63.3, 95.9),
+    "CE, mixed 32, FGSM": (72.3, 95.5),
+    "Pb, mixed 32, FGSM": (72.4, 93.7),
+}
+ZESHEL_TABLE_3 = {
+    "CE, random 32": (44.1, 84.8),
+    "Pb, random 32": (48.9, 85.2),
+    "CE, random 32, FGSM": (44.1, 85.2),
+    "Pb, random 32, FGSM": (49.7, 85.6),
+    "CE, mixed 32": (52.5, 87.2),
+    "Pb, mixed 32": (53.1, 86.0),
+    "CE, mixed 32, FGSM": (53.2, 87.2),
+    "Pb, mixed 32, FGSM": (54.2, 86.6),
+}
+# Table 4: auPR, precision and recall of NIL, recall@1 and recall@64 with NIL as a class.
+NIL_TABLE_4 = {
+    "Pb, mixed 32": (83.7, 81.2, 71.0, 72.6, 90.4),
+    "Pb, mixed 32, margin 0.01": (84.4, 81.6, 71.5, 72.5, 90.2),
+    "Pb, mixed 32, margin 0.05": (85.8, 83.3, 73.5, 72.4, 89.9),
+    "Pb, mixed 32, margin 0.1": (87.6, 85.2, 79.2, 69.4, 85.7),
+    "CE, mixed 32": (32.3, 31.8, 74.0, 64.4, 76.1),
+}
+BEST = retriever("Pb", "mixed", 32)
+MARGINS = [retriever("Pb", "mixed", 32, delta=delta) for delta in (0, 0.01, 0.05, 0.1)]
+
+
+class Column(NamedTuple):
+    """A column of a table: where its figure stands in a result, times what, how many decimals."""
+
+    label: str
+    path: tuple[str, ...]
+    scale: float = 100.0
+    decimals: int = 1
+
+
+class Experiment(NamedTuple):
+    """Variants that are trained with each seed, and the table they make.
+
+    question: what the table answers. paper: published figures by their heading, then by variant,
+    in the order of the columns (no more than these). corpora: which of the profile's, "linking" or
+    "nil". of_training: the table is about training, the same for all dev sets.
+    """
+
+    title: str
+    question: str
+    variants: Sequence[Variant]
+    columns: Sequence[Column]
+    paper: Mapping[str, Mapping[str, tuple[float, ...]]] = {}
+    corpora: str = "linking"
+    of_training: bool = False
+
+
+RECALL = [Column(f"recall@{k}", (f"recall@{k}", "in_kb")) for k in (1, 5, 16, 64)]
+NIL = [
+    Column("auPR", ("nil", "average_precision")),
+    Column("precision", ("nil", "precision")),
+    Column("recall", ("nil", "recall")),
+    Column("recall@1", ("nil", "recall@1")),
+    Column("recall@64", ("nil", "recall@64")),
+]
+COST = [
+    Column("s an epoch", ("training", "seconds_per_epoch"), 1, 0),
+    Column("mentions", ("training", "passes_per_epoch", "mentions"), 1, 0),
+    Column("proxies", ("training", "passes_per_epoch", "proxies"), 1, 0),
+    Column("index", ("training", "passes_per_epoch", "index"), 1, 0),
+    Column("peak memory, MB", ("training", "memory_mb"), 1, 0),
+]
+NORMS = [
+    Column("mean norm", ("training", "gradient_norm", "mean"), 1, 2),
+    Column("variance", ("training", "gradient_norm", "variance"), 1, 2),
+    Column("variance, loss / alpha", ("training", "gradient_norm", "variance_over_alpha"), 1, 3),
+    Column("variance / mean²", ("training", "gradient_norm", "relative_variance"), 1, 3),
+]
+
+EXPERIMENTS = {
+    "retrieval": Experiment(
+        "Candidate retrieval (tables 2 and 3)",
+        "Which loss, which negatives, how many, and does FGSM add? Recall of mentions in the KB.",
+        [
+            retriever(loss, negatives, n, fgsm)
+            for n, fgsm in ((32, False), (32, True), (64, False), (64, True))
+            for negatives in ("random", "mixed")
+            for loss in ("CE", "Pb")
+        ],
+        [RECALL[0], RECALL[3], *RECALL[1:3]],
+        {"MedMentions": MEDMENTIONS_TABLE_2, "ZESHEL": ZESHEL_TABLE_3},
+    ),
+    "nil": Experiment(
+        "Mentions whose entity the KB lacks (table 4, figure 2)",
+        "How well does the best score tell NIL? Precision and recall of NIL at the threshold tuned "
+        "on the same dev set; recall@k over all mentions, NIL being a class.",
+        [*MARGINS, retriever("CE", "mixed", 32)],
+        NIL,
+        {"MedMentions": NIL_TABLE_4},
+        corpora="nil",
+    ),
+    "reranking": Experiment(
+        "Reranking (table 5)",
+        "What does a cross-encoder over the 16 best candidates add, with and without FGSM?",
+        [BEST, reranker(BEST), reranker(BEST, fgsm=True)],
+        [*RECALL, Column("mentions/s", ("mentions_per_second",), 1, 0)],
+        {
+            "MedMentions": {
+                f"{BEST.name} + reranker": (74.0,),
+                f"{BEST.name} + reranker, FGSM": (74.6,),
+            },
+            "ZESHEL": {
+                f"{BEST.name} + reranker": (62.8,),
+                f"{BEST.name} + reranker, FGSM": (64.6,),
+            },
+        },
+    ),
+    "gradient-norms": Experiment(
+        "Gradient norms over training steps (figure 3)",
+        "How steady are the gradients? Norms before clipping, after the warm-up. Pb's grow with "
+        "alpha, which clipping and AdamW take away again: so the variance is also given for the "
+        "loss divided by alpha (1 for CE), and relative to the mean.",
+        [retriever(loss, kind) for kind in ("random", "mixed") for loss in ("CE", "Pb")],
+        NORMS,
+        of_training=True,
+    ),
+    "cost": Experiment(
+        "What negatives and FGSM cost",
+        "Time and inputs encoded an epoch. Time is of steps alone, without evaluations; "
+        "FGSM encodes each proxy twice; the index is what hard negatives are searched in.",
+        [retriever("Pb", kind, 32, fgsm) for fgsm in (False, True) for kind in ("random", "mixed")],
+        COST,
+        of_training=True,
+    ),
+    "alpha": Experiment(
+        "Ablation of alpha",
+        "How strongly should proxies pull and push?",
+        [retriever("Pb", "mixed", alpha=alpha) for alpha in (8, 16, 32, 64)],
+        RECALL,
+    ),
+    "delta": Experiment(
+        "Ablation of the margin delta",
+        "What does a margin cost where all that counts is to find the entity?",
+        MARGINS,
+        RECALL,
+    ),
+    "extras": Experiment(
+        "Beyond the paper",
+        "What does it add to read an acronym as the long form that its document defines; to let an "
+        "exact name count (its weight is fitted on the same dev sets); to search only entities of "
+        "the types that a mention's label allows; to align the names of the KB before training?",
+        [BEST, *extras(BEST)],
+        RECALL,
+    ),
+}

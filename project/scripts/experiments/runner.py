@@ -1,0 +1,192 @@
+"""Doing runs: train, encode the knowledge base, calibrate, evaluate; each but once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from filelock import FileLock, Timeout
+
+from spacy_pel.cli.calibrate import calibrate
+from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.pipelines import linker_of, load_pipeline
+from spacy_pel.embedding import embed_kb, is_embedded
+from spacy_pel.evaluation.macro import averaged_metrics
+from spacy_pel.files import whole_file, whole_folder
+from spacy_pel.pipeline.proxy_linker import ProxyLinker
+
+from .configs import Choices, Run, filled, places_of
+from .corpora import MACRO, Corpus
+from .results import Results
+from .training_log import training_summary
+from .variants import Variant
+
+# What "evaluate" gives besides figures.
+NO_FIGURES = ("kb", "corpus")
+
+
+class Runner:
+    """Does runs one after another, and keeps of each config, log, metrics and a line of results.
+
+    results: the folder of what is kept. work: of what is large, and deleted when no run needs it
+    any more; keep: not even then. A process that was killed leaves finished parts of a run there,
+    and the next one goes on from them. Several processes may share the folders.
+    """
+
+    def __init__(self, profile: str, results: Path, work: Path, *, keep: bool, gpu_id: int = -1):
+        self.profile = profile
+        self.folder = results
+        self.results = Results(results / "results.jsonl")
+        self.work = work
+        self.keep = keep
+        self.gpu_id = gpu_id
+
+    def prepare(self, corpus: Corpus, choices: Choices, variants: Sequence[Variant]) -> None:
+        """Make what the runs of a corpus share: its knowledge base, and what the variants need."""
+        folder = self.work / corpus.name
+        done = folder / "prepared.json"
+        needed = [corpus.alignment] * any(v.needs == "alignment" for v in variants)
+        commands = filled([*corpus.prepare, *needed], places_of(corpus, choices, self.work))
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            finished = json.loads(done.read_text("utf8")) if done.exists() else []
+            for arguments in commands:
+                if arguments not in finished:
+                    _pel(arguments)
+                    finished.append(arguments)
+                    with whole_file(done) as file:
+                        json.dump(finished, file)
+
+    def do(self, experiment: str, runs: Sequence[Run]) -> None:
+        """Do those of the runs that are not in the results. Raises RuntimeError if one fails."""
+        for number, run in enumerate(runs):
+            if run.digest not in self.results:
+                print(f"[{number + 1}/{len(runs)}] {run.name}", flush=True)
+                try:
+                    with FileLock(self.work / f".{run.name}.lock", timeout=0):
+                        self._do(experiment, run)
+                except Timeout:
+                    print("another process is at it: passed over")
+                    continue
+            later = {each.retriever.digest for each in runs[number + 1 :] if each.retriever}
+            if not self.keep:
+                for done in filter(None, (run, run.retriever)):
+                    if done.digest not in later and done.digest in self.results:
+                        shutil.rmtree(done.folder, ignore_errors=True)
+
+    def _do(self, experiment: str, run: Run) -> None:
+        started = time.perf_counter()
+        self._train_and_embed(run)
+        metrics = self._evaluate(run)
+        schedule = run.config["training"]["optimizer"]["learn_rate"]
+        training = training_summary(
+            self._record(run) / "log.jsonl",
+            schedule["warmup_steps"],
+            run.variant.settings.get("loss", {}).get("alpha", 1),
+        )
+        line = {
+            "experiment": experiment,
+            "variant": run.variant.name,
+            "profile": self.profile,
+            "corpus": run.corpus.name,
+            "seed": run.seed,
+            "digest": run.digest,
+            "commit": _commit(),
+            "record": f"runs/{run.name}",
+            "limit": run.limit,
+            "minutes": (time.perf_counter() - started) / 60,
+            "training": training,
+            "metrics": metrics,
+        }
+        line = _rounded(line)
+        with whole_file(self._record(run) / "metrics.json") as file:
+            json.dump(line["metrics"], file, indent=2)
+        self.results.append(line)
+
+    def _record(self, run: Run) -> Path:
+        return self.folder / "runs" / run.name
+
+    def _train_and_embed(self, run: Run) -> None:
+        """Make the run's pipeline, trained and calibrated, and KBs with its vectors."""
+        if run.pipeline.exists():
+            return
+        if run.retriever:
+            self._train_and_embed(run.retriever)
+        nlp = load_pipeline(self._train(run))
+        for kb in dict.fromkeys([*run.kbs.values(), run.kb]):
+            _embed(linker_of(nlp), kb, run.own(kb))
+        if not run.corpus.kbs:
+            calibrate(nlp, list(run.dev.values()), limit=run.limit, names=run.variant.names)
+        with whole_folder(run.pipeline) as folder:
+            nlp.to_disk(folder)
+        shutil.rmtree(run.folder / "training")
+
+    def _evaluate(self, run: Run) -> dict[str, Any]:
+        """The metrics of each dev set, and their mean where each has a KB of its own."""
+        nlp = load_pipeline(run.pipeline)
+        metrics = {}
+        for name, path in run.dev.items():
+            linker_of(nlp, kb=run.own(run.kbs[name]))
+            found = evaluate(nlp, [path], limit=run.limit)
+            metrics[name] = {key: found[key] for key in found if key not in NO_FIGURES}
+        if run.corpus.kbs:
+            metrics[MACRO] = averaged_metrics(list(metrics.values()))["macro"]
+        return metrics
+
+    def _train(self, run: Run) -> Path:
+        """The pipeline at the end of training; config and log go to the run's record."""
+        record, output = self._record(run), run.folder / "training"
+        with whole_file(record / "config.cfg") as file:
+            file.write(run.config.to_str())
+        _pel(
+            ["train", str(record / "config.cfg"), "--output", str(output), "--resume"]
+            + ["--gpu-id", str(self.gpu_id)]
+        )
+        with whole_file(record / "log.jsonl") as file:
+            file.write((output / "log.jsonl").read_text(encoding="utf8"))
+        return output / "model-last"
+
+
+def _embed(linker: ProxyLinker, kb: Path, own: Path) -> None:
+    """Give a KB the linker's vectors: in a folder of its own, whose other files are linked to."""
+    if not own.exists():
+        with whole_folder(own) as folder:
+            for file in kb.iterdir():
+                if not file.name.startswith("."):
+                    os.link(file, folder / file.name)
+    linker.set_kb(own)
+    if not is_embedded(linker.kb, linker):
+        embed_kb(own, linker, report=print)
+        linker.set_kb(own)
+
+
+def _pel(arguments: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "spacy", "pel", *arguments]
+    if subprocess.run(command).returncode:
+        raise RuntimeError(f"this failed, see above: {' '.join(command)}")
+
+
+def _commit() -> Optional[str]:
+    """The commit that is checked out, with a "+" if files differ from it; None without git."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return found.stdout.strip() or None
+
+
+def _rounded(value: Any) -> Any:
+    """The value with all its numbers at five digits: a line stays short."""
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,60 @@
+"""The tables of the experiments: means over seeds with their spread, beside the paper's figures."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from spacy_pel.evaluation.tables import Spread, markdown_table, spread, spread_text
+
+from .registry import Column, Experiment
+from .results import Results, figure
+
+
+def table_cells(
+    results: Results, experiment: Experiment, corpus: str, dev: str
+) -> dict[str, dict[str, Optional[Spread]]]:
+    """By variant and column what its runs gave; variants without a run are left out."""
+    runs = {v.name: results.by_seed(corpus, v.name) for v in experiment.variants}
+    return {
+        name: {
+            column.label: spread(figure(line, dev, column.path) for line in lines.values())
+            for column in experiment.columns
+        }
+        for name, lines in runs.items()
+        if lines
+    }
+
+
+def table_markdown(experiment: Experiment, cells: dict[str, dict[str, Optional[Spread]]]) -> str:
+    """The cells as Markdown, with a column for the number of seeds and the paper's columns."""
+    published = [
+        (heading, column, place, figures)
+        for heading, figures in experiment.paper.items()
+        for place, column in enumerate(experiment.columns)
+        if any(len(values) > place for values in figures.values())
+    ]
+    header = ["", *(column.label for column in experiment.columns), "seeds"]
+    header += [f"{column.label}, paper's {heading}" for heading, column, *_ in published]
+    rows = []
+    for name, row in cells.items():
+        found = [_cell(row[column.label], column) for column in experiment.columns]
+        seeds = max((each.runs for each in row.values() if each), default=0)
+        theirs = [_published(figures.get(name, ()), place) for *_, place, figures in published]
+        rows.append([name, *found, str(seeds), *theirs])
+    return markdown_table(header, rows)
+
+
+def table_json(cells: dict[str, dict[str, Optional[Spread]]]) -> dict[str, Any]:
+    """The cells as plain data: mean, deviation and number of runs, or None."""
+    return {
+        name: {label: cell and cell._asdict() for label, cell in row.items()}
+        for name, row in cells.items()
+    }
+
+
+def _cell(value: Optional[Spread], column: Column) -> str:
+    return spread_text(value, column.decimals, column.scale)
+
+
+def _published(values: tuple[float, ...], place: int) -> str:
+    return f"{values[place]:.1f}" if len(values) > place else ""

@@ -1,0 +1,90 @@
+"""What is trained: the paper's choices, each as settings laid over a corpus' own config."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+LOSSES = {
+    "Pb": ({"@losses": "spacy-pel.ProxyLoss.v1", "alpha": 32, "delta": 0}, "cosine"),
+    "CE": ({"@losses": "spacy-pel.CrossEntropyLoss.v1"}, "dot"),
+}
+FGSM = {"@misc": "spacy-pel.FGSM.v1", "epsilon": 0.01, "weight": 1.0}
+
+
+class Variant(NamedTuple):
+    """One way to train.
+
+    name: unique; the same name is the same settings wherever it occurs, and is trained once.
+    settings: by dotted name, below ``components.proxy_linker`` unless they begin with a dot.
+    retriever: of a reranker, the variant whose candidates it reranks. names: whether it is fitted
+    what an exact name is worth. needs: "reranker", "alignment" or "label_types", where the corpus
+    is to have that.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    retriever: Optional["Variant"] = None
+    names: bool = False
+    needs: Optional[str] = None
+
+
+def retriever(
+    loss: str,
+    negatives: str,
+    n: int = 32,
+    fgsm: bool = False,
+    *,
+    alpha: float = 32,
+    delta: float = 0,
+) -> Variant:
+    """A retriever as in sections 4 and 5: "Pb" scores by cosine, "CE" by dot product.
+
+    negatives: "random", drawn for a batch and shared by its mentions; or "mixed", half of them
+    hard. How often the index of the hard ones is encoded again is the corpus' choice.
+    """
+    function, similarity = LOSSES[loss]
+    name = f"{loss}, {negatives} {n}"
+    if loss == "Pb":
+        function = {**function, "alpha": alpha, "delta": delta}
+        name += f", alpha {alpha:g}" * (alpha != 32) + f", margin {delta:g}" * (delta != 0)
+    return Variant(
+        name + ", FGSM" * fgsm,
+        {
+            "loss": function,
+            "model.similarity": similarity,
+            "regularizer": FGSM if fgsm else None,
+            "expand_acronyms": False,  # as in the paper
+            **_negatives(negatives, n),
+        },
+    )
+
+
+def reranker(of: Variant, fgsm: bool = False) -> Variant:
+    """A cross-encoder over the 16 best candidates of a retriever (appendix B)."""
+    name = f"{of.name} + reranker" + ", FGSM" * fgsm
+    settings = {"regularizer": FGSM if fgsm else None, "expand_acronyms": False}
+    return Variant(name, settings, of, needs="reranker")
+
+
+def extras(of: Variant) -> list[Variant]:
+    """What the paper does not have, each by itself."""
+
+    def with_settings(name: str, needs: Optional[str] = None, **settings: Any) -> Variant:
+        settings = {**of.settings, **settings}
+        return of._replace(name=f"{of.name}, {name}", settings=settings, needs=needs)
+
+    aligned = {"@misc": "spacy-pel.TrainedEncoder.v1", "path": "{work}/aligned/model-last"}
+    return [
+        with_settings("acronyms read in full", expand_acronyms=True),
+        of._replace(name=f"{of.name}, exact names weighed", names=True),
+        with_settings("types limited by labels", "label_types", label_types="{label_types}"),
+        with_settings("names aligned first", "alignment", **{"model.encoder": aligned}),
+    ]
+
+
+def _negatives(kind: str, n: int) -> dict[str, Any]:
+    if kind == "random":
+        sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": False}
+        return {"negatives": sampler}
+    # The rest, "refresh", is the base config's.
+    return {"negatives.n": n, "negatives.p": 0.5, "negatives.in_batch": False}

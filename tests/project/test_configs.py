@@ -1,0 +1,105 @@
+"""Variants laid over the configs of all profiles: valid, and named by what makes the figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiments.configs import Choices, filled, make_run, places_of
+from experiments.corpora import DEMO, PROFILES, Corpus
+from experiments.registry import BEST, EXPERIMENTS
+from experiments.variants import Variant, reranker, retriever
+from spacy import util
+from spacy.schemas import ConfigSchemaTraining
+from spacy.util import registry
+
+CORPORA = {c.name: c for profile in PROFILES.values() for c in (*profile.linking, *profile.nil)}
+VARIANTS = {v.name: v for experiment in EXPERIMENTS.values() for v in experiment.variants}
+CHOICES = Choices("DATA", "ENCODER", limit=7, steps=20)
+WORK = Path("work")
+
+
+def test_a_name_stands_for_the_same_settings_everywhere() -> None:
+    for experiment in EXPERIMENTS.values():
+        for variant in experiment.variants:
+            assert VARIANTS[variant.name] == variant
+    assert len(EXPERIMENTS["retrieval"].variants) == 16
+    for paper in (p for e in EXPERIMENTS.values() for p in e.paper.values()):
+        assert set(paper) <= set(VARIANTS)
+
+
+SOME = [
+    variant
+    for variant in VARIANTS.values()
+    if variant.needs or variant in (BEST, retriever("CE", "random", 64, fgsm=True))
+]
+CASES = [(DEMO, variant) for variant in VARIANTS.values()]
+CASES += [(corpus, variant) for corpus in CORPORA.values() for variant in SOME]
+
+
+@pytest.mark.parametrize(
+    ("corpus", "variant"),
+    [(corpus, variant) for corpus, variant in CASES if corpus.has(variant.needs)],
+    ids=lambda value: value.name,
+)
+def test_each_variant_makes_a_valid_config(corpus: Corpus, variant: Variant, project: Path) -> None:
+    run = make_run(corpus, variant, 3, CHOICES, WORK)
+    filled_in = util.load_config_from_str(run.config.to_str()).interpolate()
+    registry.resolve(filled_in["training"], schema=ConfigSchemaTraining, validate=True)
+    registry.resolve(filled_in["corpora"])
+    assert registry.resolve({"it": filled_in["components"]["proxy_linker"]})["it"]
+    assert filled_in["training"]["max_steps"] == 20 and filled_in["training"]["seed"] == 3
+    assert filled_in["corpora"]["train"]["limit"] == 7
+    for name, value in variant.settings.items():
+        found = filled_in["components"]["proxy_linker"]
+        for part in name.split("."):
+            found = found[part]
+        assert found == filled(value, places_of(corpus, CHOICES, WORK))
+
+
+def test_settings_reach_the_linker(project: Path) -> None:
+    run = make_run(DEMO, retriever("CE", "random", 64, fgsm=True), 0, Choices(), WORK)
+    linker = util.load_model_from_config(run.config, auto_fill=True).get_pipe("proxy_linker")
+    assert type(linker.loss).__name__ == "CrossEntropyLoss"
+    assert linker.model.attrs["similarity"] == "dot"
+    assert (linker.negatives.n, linker.negatives.in_batch) == (64, False)
+    assert linker.regularizer.epsilon == 0.01
+    run = make_run(DEMO, retriever("Pb", "mixed", 32, delta=0.1), 0, Choices(), WORK)
+    linker = util.load_model_from_config(run.config, auto_fill=True).get_pipe("proxy_linker")
+    assert (linker.loss.alpha, linker.loss.delta) == (32, 0.1)
+    assert (linker.negatives.hard, linker.negatives.random) == (16, 16)
+    assert linker.regularizer is None
+
+
+def test_the_digest_is_of_what_makes_the_figures(project: Path) -> None:
+    corpus, variant = PROFILES["open"].linking[0], retriever("Pb", "mixed")
+
+    def digest(variant: Variant = variant, seed: int = 0, work: str = "work", **choices) -> str:
+        return make_run(corpus, variant, seed, Choices(**choices), Path(work)).digest
+
+    same = [digest(data="A", encoder="E"), digest(data="B", encoder="E", work="elsewhere")]
+    others = [
+        digest(encoder="F"),
+        digest(encoder="E", seed=1),
+        digest(encoder="E", limit=5),
+        digest(encoder="E", steps=5),
+        digest(retriever("Pb", "mixed", delta=0.1), encoder="E"),
+    ]
+    assert same[0] == same[1]
+    assert len({same[0], *others}) == 6
+
+
+def test_steps_keep_the_share_of_the_warm_up(project: Path) -> None:
+    config = make_run(DEMO, retriever("Pb", "mixed"), 0, Choices(steps=50), WORK).config
+    schedule = config["training"]["optimizer"]["learn_rate"]
+    assert (schedule["warmup_steps"], schedule["total_steps"]) == (5, 50)
+
+
+def test_a_reranker_starts_from_its_retriever(project: Path) -> None:
+    base = retriever("Pb", "mixed")
+    run = make_run(DEMO, reranker(base), 1, Choices(), WORK)
+    alone = make_run(DEMO, base, 1, Choices(), WORK)
+    assert run.retriever.digest == alone.digest
+    linker = run.config.interpolate()["components"]["proxy_linker"]
+    assert linker["path"] == str(alone.folder / "pipeline")
+    assert linker["kb"] == str(alone.folder / "kbs" / "kb")

@@ -1,0 +1,141 @@
+"""Results, what is read from a log, tables and directions, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from experiments.directions import findings
+from experiments.page import write_page
+from experiments.registry import EXPERIMENTS
+from experiments.results import Results, figure
+from experiments.tables import table_cells, table_json, table_markdown
+from experiments.training_log import training_summary
+
+from .conftest import result
+
+
+def results_of(folder: Path, *lines: dict) -> Results:
+    results = Results(folder / "demo" / "results.jsonl")
+    for line in lines:
+        results.append(line)
+    return results
+
+
+def step(number: int, epoch: int, index: int, norm: float) -> dict:
+    counts = {"mentions": 9, "mention_inputs": 3 * number, "entity_inputs": 7 * number}
+    return {
+        **{"step": number, "epoch": epoch, "loss": 1.0, "gradient_norm": norm},
+        **{"seconds": 2.0 * number, "memory_mb": 100.0 + number},
+        "counts": {**counts, "index_inputs": index, "pair_inputs": 0},
+    }
+
+
+def test_results_are_kept_and_the_last_of_a_seed_counts(tmp_path: Path) -> None:
+    lines = [result("CE", 1, 0.5), result("CE", 0, 0.4), result("Pb", 0, 0.7)]
+    results = results_of(tmp_path, *lines, result("CE", 1, 0.6, digest="new"))
+    assert list(results.by_seed("demo", "CE")) == [0, 1]
+    assert figure(results.by_seed("demo", "CE")[1], "demo", ("recall@1", "in_kb")) == 0.6
+    assert "new" in results and "Pb0" in results and "Pb1" not in results
+    assert results.by_seed("mesh", "CE") == {}
+
+
+def test_a_writer_that_fails_leaves_the_lines(tmp_path: Path) -> None:
+    results = results_of(tmp_path, result("CE", 0, 0.5))
+    with pytest.raises(TypeError):
+        results.append(result("Pb", 0, 0.5, commit=object()))
+    assert [line["variant"] for line in results] == ["CE"]
+
+
+def test_a_log_is_summed_up_without_what_evaluations_encode(tmp_path: Path) -> None:
+    evaluation = {"step": 0, "scores": {}}
+    lines = [step(1, 0, 50, 9.0), evaluation, step(2, 0, 150, 2.0), step(3, 1, 200, 4.0)]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    summary = training_summary(log, warmup_steps=1, alpha=2)
+    assert summary["passes"] == {"mentions": 9, "proxies": 21, "pairs": 0, "index": 100}
+    assert summary["epochs"] == 1.5 and summary["seconds_per_epoch"] == 4.0
+    assert summary["passes_per_epoch"]["proxies"] == 14.0
+    assert summary["gradient_norm"] == {
+        **{"mean": 3.0, "variance": 2.0, "variance_over_alpha": 0.5},
+        "relative_variance": pytest.approx(2 / 9),
+    }
+    assert summary["gradient_norms"] == {"step": [1, 2, 3], "norm": [9.0, 2.0, 4.0]}
+    assert summary["memory_mb"] == 103.0
+
+
+def test_a_long_curve_is_thinned_to_means(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(step(n, 0, 0, n % 2)) + "\n" for n in range(1000)))
+    summary = training_summary(log, warmup_steps=0, alpha=1)
+    curve = summary["gradient_norms"]
+    assert len(curve["norm"]) == 200 and curve["step"][-1] == 1000
+    assert curve["norm"][0] == pytest.approx(0.4)  # 0, 1, 0, 1, 0
+    assert summary["epochs"] is None and summary["passes_per_epoch"] is None
+
+
+def test_a_table_has_means_spreads_and_the_papers_figures(tmp_path: Path) -> None:
+    results = results_of(
+        tmp_path, *(result("Pb, random 32", seed, at_1) for seed, at_1 in enumerate((0.4, 0.6)))
+    )
+    cells = table_cells(results, EXPERIMENTS["retrieval"], "demo", "demo")
+    assert list(cells) == ["Pb, random 32"]
+    found = table_json(cells)["Pb, random 32"]["recall@1"]
+    assert found == {"mean": 0.5, "deviation": pytest.approx(0.1414, abs=1e-4), "runs": 2}
+    row = [c.strip() for c in table_markdown(EXPERIMENTS["retrieval"], cells).split("|")]
+    assert "50.0 ± 14.1" in row and "48.9" in row and "85.2" in row
+
+
+def verdicts(results: Results) -> dict[str, str]:
+    return {f.direction.claim: f.verdict for f in findings(results, "demo", "demo", EXPERIMENTS)}
+
+
+def test_directions_are_differences_within_seeds(tmp_path: Path) -> None:
+    claim = "Pb is above CE at 32 random negatives, recall@1"
+    results = results_of(tmp_path, result("Pb, random 32", 0, 0.5), result("Pb, random 32", 1, 0.9))
+    assert verdicts(results)[claim] == "not run"
+    results.append(result("CE, random 32", 0, 0.4))
+    assert verdicts(results)[claim] == "held (one seed)"
+    results.append(result("CE, random 32", 1, 0.7))
+    assert verdicts(results)[claim] == "held"  # by 0.10 and 0.20
+    results.append(result("CE, random 32", 0, 0.9))
+    assert verdicts(results)[claim] == "not held (within the spread)"  # by -0.40 and 0.20
+
+
+def test_what_mixed_negatives_give_is_compared(tmp_path: Path) -> None:
+    figures = {"CE, random 32": 0.3, "CE, mixed 32": 0.6, "Pb, random 32": 0.5, "Pb, mixed 32": 0.6}
+    results = results_of(tmp_path, *(result(name, 0, at_1) for name, at_1 in figures.items()))
+    found = {f.direction.claim: f for f in findings(results, "demo", "demo", EXPERIMENTS)}
+    gain = found["CE gains more than Pb from mixed negatives (32), recall@1"]
+    assert gain.difference.mean == pytest.approx(0.2) and gain.figure == "20.0"
+    variance = "The norm of Pb's gradients has the lower variance, random negatives"
+    assert found[variance].difference.mean == pytest.approx(-0.2)
+    assert found[variance].verdict == "not held (one seed)"
+
+
+def test_the_page_has_all_that_was_run(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason='needs the extra "project"')
+    lines = [
+        result(variant.name, seed, 0.5 + seed / 10, corpus)
+        for name, corpus in (("gradient-norms", "demo"), ("nil", "demo-okb"))
+        for variant in EXPERIMENTS[name].variants
+        for seed in (0, 1)
+    ]
+    results_of(tmp_path / "results", *lines)
+    page = tmp_path / "EXPERIMENTS.md"
+    write_page(tmp_path / "results", page)
+    text = page.read_text()
+    assert "## demo (profile demo)" in text and "## mesh" not in text
+    assert "| 55.0 ± 7.1" in text
+    folder = tmp_path / "results" / "demo"
+    for name in ("demo-okb/figure2-nil", "demo/figure3-gradient-norms"):
+        assert f"(results/demo/{name}.png)" in text
+        assert (folder / f"{name}.svg").is_file()
+    tables = json.loads((folder / "demo-okb" / "tables.json").read_text())
+    assert tables["nil"]["demo-okb"]["Pb, mixed 32"]["auPR"]["mean"] == pytest.approx(0.275)
+    tables = json.loads((folder / "demo" / "tables.json").read_text())
+    assert list(tables) == ["retrieval", "gradient-norms", "cost"]  # more than one variant was run
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+    write_page(tmp_path / "results", page)
+    assert before == {path: path.read_bytes() for path in before}
