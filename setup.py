@@ -8,7 +8,8 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 REGISTERED = runpy.run_path(str(HERE / "spacy_pel" / "registry.py"))["REGISTERED"]
 
-TEST = ["pytest>=8.0", "hypothesis>=6.100", "pytest-timeout>=2.3"]
+SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.30", "prometheus-client>=0.20"]
+TEST = ["pytest>=8.0", "hypothesis>=6.100", "pytest-timeout>=2.3", "httpx>=0.27", *SERVE]
 
 setup(
     name="spacy-pel",
@@ -18,7 +19,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
-    package_data={"spacy_pel": ["py.typed"]},
+    package_data={"spacy_pel": ["py.typed", "serve/page/*"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "spacy>=3.8.2,<3.9",
@@ -29,6 +30,8 @@ setup(
         "tokenizers>=0.20.1",
         "safetensors>=0.4.3",
         "numpy>=1.26",
+        "ahocorasick_rs>=1.0",
+        "abbreviation_extractor>=0.2",
         "duckdb>=1.2",
         "fastobo>=0.14",
         "filelock>=3.24",
@@ -41,8 +44,9 @@ setup(
         "cpu": ["faiss-cpu>=1.12"],
         "gpu": ["faiss-gpu>=1.14.3"],
         "test": TEST,
-        "project": ["weasel>=0.4.1", "build>=1.2"],
+        "project": ["weasel>=0.4.1", "build>=1.2", "matplotlib>=3.8"],
         "ray": ["ray[data]>=2.10"],
+        "serve": SERVE,
     },
     entry_points={
         group: [f"{name} = {target}" for name, target in entries.items()]

@@ -9,13 +9,16 @@ a change is a new version.
 REGISTERED = {
     "spacy_factories": {
         "proxy_linker": "spacy_pel.pipeline.factory:make_proxy_linker",
+        "kb_matcher": "spacy_pel.pipeline.name_matcher:make_kb_matcher",
     },
     "spacy_architectures": {
         "spacy-pel.BiEncoder.v1": "spacy_pel.architectures:BiEncoder",
+        "spacy-pel.CrossEncoder.v1": "spacy_pel.architectures.crossencoder:CrossEncoder",
     },
     "spacy_misc": {
         "spacy-pel.PretrainedEncoder.v1": "spacy_pel.architectures:PretrainedEncoder",
         "spacy-pel.ScratchEncoder.v1": "spacy_pel.architectures:ScratchEncoder",
+        "spacy-pel.TrainedEncoder.v1": "spacy_pel.architectures:TrainedEncoder",
         "spacy-pel.FGSM.v1": "spacy_pel.models.adversarial:FGSM",
         "spacy-pel.RandomNegatives.v1": "spacy_pel.training.negatives:RandomNegatives",
         "spacy-pel.InBatchNegatives.v1": "spacy_pel.training.negatives:InBatchNegatives",
@@ -23,12 +26,21 @@ REGISTERED = {
     },
     "spacy_readers": {
         "spacy-pel.PubTatorCorpus.v1": "spacy_pel.training.corpus:make_pubtator_corpus",
+        "spacy-pel.MedMentionsCorpus.v1": "spacy_pel.training.medmentions:make_medmentions_corpus",
+        "spacy-pel.ZeshelCorpus.v1": "spacy_pel.training.zeshel:make_zeshel_corpus",
+        "spacy-pel.NameCorpus.v1": "spacy_pel.training.name_corpus:make_name_corpus",
+    },
+    "spacy_batchers": {
+        "spacy-pel.batch_by_mentions.v1": "spacy_pel.training.batcher:make_mention_batcher",
     },
     "spacy_scorers": {
         "spacy-pel.linking_scorer.v1": "spacy_pel.pipeline.scorer:make_linking_scorer",
     },
     "spacy_cli": {
         "pel": "spacy_pel.cli:pel",
+    },
+    "thinc_optimizers": {
+        "spacy-pel.AdamW.v1": "spacy_pel.training.optimizer:AdamW",
     },
     "thinc_losses": {
         "spacy-pel.ProxyLoss.v1": "spacy_pel.models.losses:ProxyLoss",

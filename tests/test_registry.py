@@ -30,11 +30,18 @@ BUILT_WITH_DEFAULTS = [
 ]
 BUILT_WITH_ARGUMENTS = {
     "spacy-pel.BiEncoder.v1": {k: v for k, v in DEFAULTS["model"].items() if k[0] != "@"},
+    "spacy-pel.CrossEncoder.v1": {"encoder": DEFAULTS["model"]["encoder"]},
     "spacy-pel.PretrainedEncoder.v1": {"name": "any"},
+    "spacy-pel.TrainedEncoder.v1": {"path": "any"},
     "spacy-pel.ScratchEncoder.v1": {
         k: v for k, v in DEFAULTS["model"]["encoder"].items() if k[0] != "@"
     },
     "spacy-pel.PubTatorCorpus.v1": {"path": "corpus.txt"},
+    "spacy-pel.MedMentionsCorpus.v1": {"path": "st21pv", "split": "dev"},
+    "spacy-pel.ZeshelCorpus.v1": {"path": "zeshel", "split": "val", "worlds": ["lego"]},
+    "spacy-pel.NameCorpus.v1": {"kb": "kb", "limit": 100, "seed": 1},
+    "spacy-pel.batch_by_mentions.v1": {"size": 32},
+    "spacy-pel.AdamW.v1": {"learn_rate": 1e-5},
 }
 LOOK_UP = """
 import json, sys
