@@ -169,7 +169,7 @@ class PairBuilder:
         return self._mentions.mentions(mentions)
 
     def entities(self, entities: Sequence[EntityText]) -> list[TokenIds]:
-        """The entities' sides of pairs, in the order given, with a [CLS] that ``pair`` takes off."""
+        """The entities' sides of pairs, in the order given; ``pair`` takes their [CLS] off."""
         return self._entities.entities(entities)
 
     def pair(self, mention: TokenIds, entity: TokenIds) -> TokenIds:

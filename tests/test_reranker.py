@@ -83,8 +83,11 @@ def test_a_mention_and_an_entity_are_tokenised_once(kb, monkeypatch) -> None:
     seen: list = []
     for name in ("mentions", "entities"):
         whole = getattr(ranker.builder, name)
-        monkeypatch.setattr(
-            ranker.builder, name, lambda texts, whole=whole: (seen.append(len(texts)), whole(texts))[1]
-        )
+
+        def counted(texts, whole=whole):
+            seen.append(len(texts))
+            return whole(texts)
+
+        monkeypatch.setattr(ranker.builder, name, counted)
     ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
     assert seen == [4, 5]

@@ -1,4 +1,4 @@
-"""Small bi- and cross-encoders, and BERT computed without the package, for the tests that need them."""
+"""Small bi- and cross-encoders, and BERT computed without the package, for the tests."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def bert_states(
 ) -> Tensor:
     """Last states [t, d] of one input, by Hugging Face's own path through ``input_ids``.
 
-    segments: int64 [1, t]. perturbation: [t, d], added to the sum of the word, position and segment embeddings, where the
-    layer norm of the embeddings reads it.
+    segments: int64 [1, t]. perturbation: [t, d], added to the sum of the word, position and
+    segment embeddings, where the layer norm of the embeddings reads it.
     """
     transformer = encoder.transformer
     hook = transformer.embeddings.LayerNorm.register_forward_pre_hook(

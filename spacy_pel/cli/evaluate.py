@@ -37,7 +37,7 @@ def evaluate_cli(
         Optional[int],
         typer.Option(
             min=0,
-            help="Candidates that the reranker reads again; 0: none  [default: as the linker is set]",
+            help="Candidates that the reranker reads again; 0: none  [default: the linker's own]",
         ),
     ] = None,
     component: Component = "proxy_linker",

@@ -65,7 +65,7 @@ class RerankerTrainer(Trainer):
         mentions, n_found, n_mentions = iter(mentions), 0, 0
         while chunk := list(islice(mentions, CHUNK)):
             numbers, _ = self._retrieved(chunk)
-            n_found += sum(any(n in m.golds for n in row) for m, row in zip(chunk, numbers.tolist()))
+            n_found += sum(np.isin(row, m.golds).any() for m, row in zip(chunk, numbers))
             n_mentions += len(chunk)
             logger.info("candidates of %d mentions retrieved", n_mentions)
         if not n_found:

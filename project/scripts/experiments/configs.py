@@ -66,20 +66,17 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     The digest is of all that makes the figures, but for where data and results are on this machine.
     """
     base = make_run(corpus, variant.retriever, seed, choices, work) if variant.retriever else None
-    config = load_config(corpus.reranker if base else corpus.config, interpolate=False)
+    file = corpus.reranker if base else corpus.config
     settings = {**variant.settings, **({} if base else corpus.settings), ".system.seed": seed}
     if choices.limit:
         settings[".corpora.train.limit"] = choices.limit
-    for name, value in settings.items():
-        _set(config, name, value)
-    if steps := choices.steps or (corpus.rerank_steps if base else corpus.steps):
-        _set_steps(config, steps)
+    steps = choices.steps or (corpus.rerank_steps if base else corpus.steps)
     encoder = choices.encoder if corpus.needs("encoder") else None
-    parts = [config.to_str(), corpus.dev, corpus.prepare, choices.limit, encoder, variant.names]
-    digest = _digest([*parts, base and base.digest])
+    parts = [_config(file, filled(settings, {}), steps).to_str(), corpus.dev, corpus.prepare]
+    parts += [choices.limit, encoder, variant.names, base and base.digest]
+    digest = _digest(parts)
     places = places_of(corpus, choices, work)
-    for name, value in settings.items():
-        _set(config, name, filled(value, places))
+    config = _config(file, filled(settings, places), steps)
     kb = Path(filled(corpus.kb, places))
     kbs = {name: Path(filled(corpus.kbs.get(name, corpus.kb), places)) for name in corpus.dev}
     dev = filled(corpus.dev, places)
@@ -97,8 +94,18 @@ def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
     return {**places, "label_types": corpus.label_types}
 
 
+def _config(file: str, settings: dict[str, Any], steps: Optional[int]) -> Config:
+    """The config of a file with the settings laid over it, which become part of it."""
+    config = load_config(file, interpolate=False)
+    for name, value in settings.items():
+        _set(config, name, value)
+    if steps:
+        _set_steps(config, steps)
+    return config
+
+
 def filled(value: Any, places: dict[str, Any]) -> Any:
-    """The value with what its {places} stand for, in dicts and sequences as well."""
+    """A copy of the value with what its {places} stand for, in dicts and sequences as well."""
     if isinstance(value, dict):
         return {key: filled(each, places) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

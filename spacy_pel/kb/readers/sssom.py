@@ -12,6 +12,8 @@ from .lines import numbered_lines
 
 EXACT = ("skos:exactMatch",)
 _COLUMNS = ("subject_id", "predicate_id", "object_id")
+# csv's own limit, which others may have changed: it is one for the whole process.
+_LONGEST_FIELD = 131_072
 
 
 def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> dict[str, str]:
@@ -82,6 +84,7 @@ def _pairs(path: Path, predicates: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(_LONGEST_FIELD)
     for number, line in numbered_lines(path):
         if line.startswith("#") or not line:
             continue
