@@ -7,11 +7,14 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import uvicorn
 from spacy.language import Language
+
+from .conftest import LIMITS
 
 pytestmark = pytest.mark.slow
 playwright = pytest.importorskip("playwright.sync_api")
@@ -24,7 +27,7 @@ ARGUMENTS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
-# Of four mentions; what comes before them takes more UTF-16 units than code points.
+# Of five mentions; what comes before them takes more UTF-16 units than code points.
 TEXT = "😀 𝒳 <b> MS </b> & kidney.\n<img src=x onerror=alert(1)> RA or headache 🧠 kidney"
 
 
@@ -132,7 +135,7 @@ def select(page, words: str) -> None:
 
 
 def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None:
-    page = visit(serve(make_app()))
+    page = visit(serve(make_app(replace(LIMITS, mentions=6))))
     link(page, TEXT)
     assert page.locator("#text").text_content() == TEXT
     assert page.locator("#text b, #text img").count() == 0  # text stays text
