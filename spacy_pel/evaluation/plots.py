@@ -36,7 +36,7 @@ def lines_figure(
     log_y: a logarithmic scale.
     """
     from matplotlib.figure import Figure
-    from matplotlib.ticker import ScalarFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     figure = Figure(figsize=(1 + 4.5 * len(panels), 3.8), layout="constrained")
@@ -58,11 +58,12 @@ def lines_figure(
     axes[0].set_ylabel(y_label)
     if log_y:
         axes[0].set_yscale("log")
-        for set_formatter in (
-            axes[0].yaxis.set_major_formatter,
-            axes[0].yaxis.set_minor_formatter,
-        ):
-            set_formatter(ScalarFormatter())  # 3 rather than 3 x 10^0
+        axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes[0].yaxis.set_major_formatter(ScalarFormatter())  # 3 rather than 3 x 10^0
+        axes[0].yaxis.set_minor_formatter(NullFormatter())
+        # A spread may reach below 0, which has no place on this scale.
+        lines = [line for panel in panels.values() for line in panel.values()]
+        axes[0].set_ylim(bottom=min((y for line in lines for y in line.y), default=2) / 2)
     if y_range:
         axes[0].set_ylim(*y_range)
     return figure
