@@ -77,7 +77,7 @@ def files_of(room: str) -> list[Path]:
 def test_imports_are_read_rightly() -> None:
     assert set(imported_modules(PACKAGE / "kb" / "exact.py")) >= {"numpy", "faiss"}
     assert rooms_imported(PACKAGE / "retriever.py") == {"architectures", "inputs"}
-    assert "kb" in rooms_imported(PACKAGE / "pipeline" / "proxy_linker.py")
+    assert "kb" in rooms_imported(PACKAGE / "pipeline" / "kb_reference.py")
 
 
 @pytest.mark.parametrize("room", FORBIDDEN)

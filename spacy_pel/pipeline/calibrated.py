@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, TypeVar
 
 from ..linking import Calibration, NameWeight
-from .saving import SavedPipe
+from .kb_reference import KBPipe
 
 Fitted = TypeVar("Fitted", Calibration, NameWeight)
 
@@ -18,7 +18,7 @@ NOT_CALIBRATED = {
 }
 
 
-class CalibratedPipe(SavedPipe):
+class CalibratedPipe(KBPipe):
     """A linker whose scores may have been given a meaning on dev.
 
     What was fitted is plain data in ``cfg``, to be saved with the weights.

@@ -7,9 +7,14 @@ where ``pel assemble`` puts it, goes before both.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
+
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from .saving import Part, SavedPipe
 
 # The folder of a KB inside the pipeline, and the file that points to one outside of it.
 KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
@@ -41,3 +46,61 @@ def found_kb(reference: dict[str, Optional[str]], file: Optional[Path]) -> Optio
     if file:
         folders.insert(0, file.parent / KB_FOLDER)
     return next((str(folder.resolve()) for folder in folders if folder.is_dir()), absolute)
+
+
+class KBPipe(SavedPipe):
+    """Of a component that refers to a knowledge base, and opens it when it first needs it."""
+
+    name: str
+    # The name of its factory.
+    factory: str
+
+    def refer_to(self, kb: Optional[str]) -> None:
+        """Take the folder that the config names; opens nothing."""
+        self._configured_kb = self._kb_path = kb
+        self._kb: Optional[KnowledgeBase] = None
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base. Raises PelError, with the remedy, if there is none."""
+        if self._kb is None:
+            if self._kb_path is None:
+                raise PelError(
+                    f'"{self.name}" has no knowledge base; build one with "python -m spacy pel kb '
+                    f'build SOURCE KB" and give its folder: nlp.add_pipe("{self.factory}", '
+                    'config={"kb": "KB"}) or the component\'s set_kb("KB")'
+                )
+            self._kb = KnowledgeBase.open(self._kb_path)
+        return self._kb
+
+    def set_kb(self, path: os.PathLike) -> None:
+        """Use the knowledge base in this folder from now on.
+
+        Raises PelError if there is no knowledge base in it.
+        """
+        self._kb = KnowledgeBase.open(path)
+        self._kb_path = str(path)
+        self.forget_kb()
+
+    def forget_kb(self) -> None:
+        """Drop what was made of the KB before, since it is another one now."""
+        raise NotImplementedError
+
+    def kb_part(self) -> Part:
+        """Where the KB is, to be saved; the KB itself stays where it is."""
+        return Part(
+            lambda file: json.dumps(
+                kb_reference(self._kb_path, self._configured_kb, file)
+            ).encode(),
+            lambda data, file: self._set_kb_reference(json.loads(data), file),
+        )
+
+    def _set_kb_reference(self, reference: dict[str, Any], file: Optional[Path]) -> None:
+        """Use the KB that was saved, but for one that the config names and did not then."""
+        if self._configured_kb not in (None, reference["configured"]):
+            return
+        self._configured_kb = reference["configured"]
+        path = found_kb(reference, file)
+        if path is not None:
+            self._kb_path, self._kb = path, None
+            self.forget_kb()

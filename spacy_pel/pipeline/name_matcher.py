@@ -1,37 +1,34 @@
 """The pipeline component ``kb_matcher``: finds the names of a knowledge base, to be linked."""
 
-import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Dict, List, Optional
 
-import spacy.util
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc
 from spacy.util import filter_spans
 from spacy.vocab import Vocab
 
-from ..errors import PelError
 from ..kb.entity import Entity
-from ..kb.knowledge_base import KnowledgeBase
 from .kb_names import KBNames
-from .kb_reference import KB_REFERENCE, found_kb, kb_reference
+from .kb_reference import KB_REFERENCE, KBPipe
+from .saving import Part
 
 logger = logging.getLogger(__name__)
 
 _ENTITIES_AT_ONCE = 10_000
 
 
-class KBMatcher(Pipe):
+class KBMatcher(KBPipe, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
     It says where names are, not whose: "MS" is marked once, for ``proxy_linker`` to link. A name is
     found at the edges of tokens alone; of names that overlap, the longest is marked.
     """
+
+    factory = "kb_matcher"
 
     def __init__(
         self,
@@ -53,30 +50,8 @@ class KBMatcher(Pipe):
         self.spans_key = spans_key
         self.min_length = min_length
         self.stop_words = frozenset(word.casefold() for word in stop_words)
-        self._configured_kb = self._kb_path = kb
-        self._kb: Optional[KnowledgeBase] = None
+        self.refer_to(kb)
         self._names: Optional[KBNames] = None
-
-    @property
-    def kb(self) -> KnowledgeBase:
-        """The knowledge base. Raises PelError, with the remedy, if there is none."""
-        if self._kb is None:
-            if self._kb_path is None:
-                raise PelError(
-                    f'"{self.name}" has no knowledge base; give its folder: '
-                    'nlp.add_pipe("kb_matcher", config={"kb": "KB"})'
-                )
-            self._kb = KnowledgeBase.open(self._kb_path)
-        return self._kb
-
-    def set_kb(self, path: os.PathLike) -> None:
-        """Find the names of the knowledge base in this folder from now on.
-
-        Raises PelError if there is no knowledge base in it.
-        """
-        self._kb = KnowledgeBase.open(path)
-        self._kb_path = str(path)
-        self._names = None
 
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
@@ -122,46 +97,12 @@ class KBMatcher(Pipe):
         for start in range(0, len(numbers), _ENTITIES_AT_ONCE):
             yield from self.kb.entities(numbers[start : start + _ENTITIES_AT_ONCE])
 
-    # Saving and loading: where the KB is. All else is in the pipeline's config.
+    def parts(self) -> Dict[str, Part]:
+        """Where the KB is. All else is in the pipeline's config."""
+        return {KB_REFERENCE: self.kb_part()}
 
-    def to_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()) -> None:
-        """Save where the KB is; it stays there."""
-        serialize: Dict[str, Callable] = {
-            KB_REFERENCE: lambda p: p.write_text(
-                json.dumps(kb_reference(self._kb_path, self._configured_kb, p)), "utf8"
-            )
-        }
-        spacy.util.to_disk(Path(path), serialize, exclude)
-
-    def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()) -> "KBMatcher":
-        """Load what ``to_disk`` saved."""
-        deserialize: Dict[str, Callable] = {
-            KB_REFERENCE: lambda p: self._set_kb_reference(json.loads(p.read_text("utf8")), p)
-        }
-        spacy.util.from_disk(Path(path), deserialize, exclude)
-        return self
-
-    def to_bytes(self, *, exclude: Iterable[str] = tuple()) -> bytes:
-        """The KB's path, as bytes."""
-        reference = kb_reference(self._kb_path, self._configured_kb)
-        return spacy.util.to_bytes({KB_REFERENCE: json.dumps(reference).encode}, exclude)
-
-    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = tuple()) -> "KBMatcher":
-        """Load what ``to_bytes`` gave."""
-        deserialize: Dict[str, Callable] = {
-            KB_REFERENCE: lambda b: self._set_kb_reference(json.loads(b), None)
-        }
-        spacy.util.from_bytes(data, deserialize, exclude)
-        return self
-
-    def _set_kb_reference(self, reference: Dict[str, Any], file: Optional[Path]) -> None:
-        """Use the KB that was saved, but for one that the config names and did not then."""
-        if self._configured_kb not in (None, reference["configured"]):
-            return
-        self._configured_kb = reference["configured"]
-        path = found_kb(reference, file)
-        if path is not None:
-            self._kb_path, self._kb, self._names = path, None, None
+    def forget_kb(self) -> None:
+        self._names = None
 
 
 @Language.factory(

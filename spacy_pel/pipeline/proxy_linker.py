@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional
 
 from spacy.language import Language
+from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
@@ -14,7 +15,6 @@ from thinc.api import Model, Optimizer
 from .. import architectures
 from ..architectures.sources import linker_folder
 from ..errors import PelError
-from ..kb.knowledge_base import KnowledgeBase
 from ..linking import Links, Naming, Reranking, Searchable, link
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
@@ -28,7 +28,7 @@ from .annotations import answers, write_answers
 from .calibrated import NOT_CALIBRATED, CalibratedPipe
 from .extensions import install_extensions
 from .gold import gold_numbers, trainable_mentions
-from .kb_reference import KB_REFERENCE, found_kb, kb_reference
+from .kb_reference import KB_REFERENCE
 from .mentions import mentions_of, search_limits
 from .saving import Part
 from .workers import use_one_thread_in_a_worker
@@ -37,12 +37,14 @@ if TYPE_CHECKING:
     from ..reranker import Reranker
 
 
-class ProxyLinker(CalibratedPipe):
+class ProxyLinker(CalibratedPipe, TrainablePipe):
     """Links mentions to entities: encodes each in its context, finds the nearest proxies, and, if
     it has a reranker, reads the best of them again together with the mention.
 
     DOCS: the README; PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
     """
+
+    factory = "proxy_linker"
 
     def __init__(
         self,
@@ -93,8 +95,7 @@ class ProxyLinker(CalibratedPipe):
             "trained_entities": [],
         }
         self._path = path
-        self._configured_kb = self._kb_path = kb
-        self._kb: Optional[KnowledgeBase] = None
+        self.refer_to(kb)
         self._retriever: Optional[Retriever] = None
         self._reranker: Optional["Reranker"] = None
         self._checked_fingerprint: Optional[str] = None  # of a KB whose vectors fit
@@ -102,28 +103,6 @@ class ProxyLinker(CalibratedPipe):
         install_extensions()
 
     # Knowledge base and weights
-
-    @property
-    def kb(self) -> KnowledgeBase:
-        """The knowledge base. Raises PelError, with the remedy, if there is none."""
-        if self._kb is None:
-            if self._kb_path is None:
-                raise PelError(
-                    f'"{self.name}" has no knowledge base; build one with "python -m spacy pel kb '
-                    'build SOURCE KB" and give its folder: nlp.add_pipe("proxy_linker", '
-                    'config={"kb": "KB"}) or linker.set_kb("KB")'
-                )
-            self._kb = KnowledgeBase.open(self._kb_path)
-        return self._kb
-
-    def set_kb(self, path: os.PathLike) -> None:
-        """Link to the knowledge base in this folder from now on.
-
-        Raises PelError if there is no knowledge base in it.
-        """
-        self._kb = KnowledgeBase.open(path)
-        self._kb_path = str(path)
-        self._trainer = None
 
     @property
     def retriever(self) -> Retriever:
@@ -341,10 +320,7 @@ class ProxyLinker(CalibratedPipe):
                 lambda b, _: self._set_reranker(b),
                 optional=True,
             ),
-            KB_REFERENCE: Part(
-                lambda f: json.dumps(kb_reference(self._kb_path, self._configured_kb, f)).encode(),
-                lambda b, f: self._set_kb_reference(json.loads(b), f),
-            ),
+            KB_REFERENCE: self.kb_part(),
         }
 
     def _set_cfg(self, cfg: Dict[str, Any]) -> None:
@@ -371,11 +347,5 @@ class ProxyLinker(CalibratedPipe):
         self.reranker_model = from_message(data)
         self._reranker = self._trainer = None
 
-    def _set_kb_reference(self, reference: Dict[str, Any], file: Optional[Path]) -> None:
-        """Link to the KB that was saved, but for one that the config names and did not then."""
-        if self._configured_kb not in (None, reference["configured"]):
-            return
-        self._configured_kb = reference["configured"]
-        path = found_kb(reference, file)
-        if path is not None:
-            self._kb_path, self._kb = path, None
+    def forget_kb(self) -> None:
+        self._trainer = None

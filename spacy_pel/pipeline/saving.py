@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Callable, Dict, Iterable, NamedTuple, Optional
 
 import spacy.util
-from spacy.pipeline import TrainablePipe
 
 
 class Part(NamedTuple):
@@ -23,8 +22,11 @@ class Part(NamedTuple):
     optional: bool = False
 
 
-class SavedPipe(TrainablePipe):
-    """A component that says what its parts are; they are loaded in this order."""
+class SavedPipe:
+    """Of a component that says what its parts are; they are loaded in this order.
+
+    To be named before spaCy's own class, whose saving it takes the place of.
+    """
 
     def parts(self) -> Dict[str, Part]:
         raise NotImplementedError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.cli.parts import Counts, Parts, digest, parts_of
+from spacy_pel.cli.parts import Counts, digest, parts_of
 from spacy_pel.documents import open_source
 from spacy_pel.errors import PelError
 

@@ -164,5 +164,5 @@ def test_processes_and_calls_agree(tiny_kb: Path) -> None:
 def test_without_a_kb_it_says_what_to_do() -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("kb_matcher")
-    with pytest.raises(PelError, match='"kb_matcher" has no knowledge base; give its folder'):
+    with pytest.raises(PelError, match='"kb_matcher" has no knowledge base; build one'):
         nlp("text")
