@@ -11,21 +11,20 @@ from spacy_pel.training.pubtator import read_pubtator
 
 
 def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:
-    """Save to OUTPUT a pipeline that finds names and links them as PIPELINE does.
+    """Save to OUTPUT what PIPELINE is, with a finder of names before its linker to KB.
 
     Names are those of KB, and of the mentions of CORPUS whose entity the KB lacks: NIL.
     """
-    nlp = spacy.blank("en")
+    nlp = spacy.load(pipeline)
     # Acronyms are matched as they are written, other names in any case.
-    ruler = nlp.add_pipe("entity_ruler")
+    ruler = nlp.add_pipe("entity_ruler", first=True)
     patterns = [
         {"label": label, "pattern": name if name.isupper() else _in_any_case(nlp, name)}
         for name, label in _names(KnowledgeBase.open(kb), corpus)
     ]
     with nlp.select_pipes(enable=[]):
         ruler.add_patterns(patterns)
-    linker = nlp.add_pipe("proxy_linker", config={"path": str(pipeline)})
-    linker.set_kb(kb)
+    nlp.get_pipe("proxy_linker").set_kb(kb)
     nlp.to_disk(output)
     print(f"{output}: {len(patterns):,} names to find, then {nlp.pipe_names[-1]}")
 

@@ -32,6 +32,9 @@ def run(
     encoder: Annotated[str, typer.Option(help="A BERT, by name or path")] = "",
     limit: Annotated[int, typer.Option(min=0, help="Documents of each corpus; 0: all")] = 0,
     steps: Annotated[Optional[int], typer.Option(min=2, help="Of each training")] = None,
+    entities: Annotated[
+        int, typer.Option(min=0, help="Of an open KB, besides those in the corpora; 0: all")
+    ] = 0,
     gpu_id: Annotated[int, typer.Option(help="GPU, or -1 for the CPU")] = -1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep weights and vectors")] = False,
     results: Results = Path("results"),
@@ -42,7 +45,7 @@ def run(
     What is in the results already, with the same config, is not done again; a run that was killed
     is taken up where it was.
     """
-    choices = Choices(data, encoder, limit, steps)
+    choices = Choices(data, encoder, limit, steps, entities)
     runner = Runner(profile, results / profile, work / profile, keep=keep, gpu_id=gpu_id)
     for name in EXPERIMENTS if experiments == ["all"] else experiments:
         experiment = _known(EXPERIMENTS, name, "experiment")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiments.configs import Choices, filled, make_run, places_of
-from experiments.corpora import DEMO, PROFILES, Corpus
+from experiments.corpora import DEMO, MESH, PROFILES, Corpus
 from experiments.registry import BEST, EXPERIMENTS
 from experiments.variants import Variant, reranker, retriever
 from spacy import util
@@ -104,3 +104,15 @@ def test_a_reranker_starts_from_its_retriever(project: Path) -> None:
     linker = run.config.interpolate()["components"]["proxy_linker"]
     assert linker["path"] == str(alone.folder / "pipeline")
     assert linker["kb"] == str(alone.folder / "kbs" / "kb")
+
+
+def test_a_sampled_knowledge_base_is_another_one() -> None:
+    whole, sample = Choices("DATA", "ENCODER"), Choices("DATA", "ENCODER", entities=500)
+    variant = retriever("Pb", "random", 32)
+    runs = [make_run(MESH, variant, 0, choices, WORK) for choices in (whole, sample)]
+    assert len({run.digest for run in runs}) == len({run.kb for run in runs}) == 2
+    assert make_run(DEMO, variant, 0, sample, WORK).digest == (
+        make_run(DEMO, variant, 0, Choices(), WORK).digest
+    )
+    assert places_of(MESH, whole, WORK)["source"] == "DATA/kb/mesh.jsonl.gz"
+    assert places_of(MESH, sample, WORK)["source"] == str(WORK / "mesh-500" / "sample.jsonl")

@@ -23,6 +23,11 @@ class Choices(NamedTuple):
     encoder: str = ""
     limit: int = 0
     steps: Optional[int] = None
+    entities: int = 0
+
+    def samples(self, corpus: Corpus) -> bool:
+        """Whether the corpus' knowledge base is a sample."""
+        return bool(self.entities and corpus.source)
 
 
 class Run(NamedTuple):
@@ -71,9 +76,13 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     if choices.limit:
         settings[".corpora.train.limit"] = choices.limit
     steps = choices.steps or (corpus.rerank_steps if base else corpus.steps)
+    refresh = corpus.refresh if "negatives.p" in variant.settings and not base else None
+    if refresh:
+        settings["negatives.refresh"] = refresh
     encoder = choices.encoder if corpus.needs("encoder") else None
     parts = [_config(file, filled(settings, {}), steps).to_str(), corpus.dev, corpus.prepare]
     parts += [choices.limit, encoder, variant.names, base and base.digest]
+    parts += [choices.entities] * choices.samples(corpus)
     digest = _digest(parts)
     places = places_of(corpus, choices, work)
     config = _config(file, filled(settings, places), steps)
@@ -89,9 +98,13 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
 
 
 def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
-    """What {data}, {encoder}, {work} and {label_types} stand for."""
-    places = {"data": choices.data, "encoder": choices.encoder, "work": str(work / corpus.name)}
-    return {**places, "label_types": corpus.label_types}
+    """What {data}, {encoder}, {work}, {source} and {label_types} stand for."""
+    folder = str(work / corpus.name)
+    if choices.samples(corpus):
+        folder += f"-{choices.entities}"
+    places = {"data": choices.data, "encoder": choices.encoder, "work": folder}
+    source = f"{folder}/sample.jsonl" if choices.samples(corpus) else filled(corpus.source, places)
+    return {**places, "source": source, "label_types": corpus.label_types}
 
 
 def _config(file: str, settings: dict[str, Any], steps: Optional[int]) -> Config:

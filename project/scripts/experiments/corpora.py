@@ -14,11 +14,13 @@ class Corpus(NamedTuple):
     ``python -m spacy pel``, run once. dev: by name, what is evaluated on. kb: where "prepare" puts
     the knowledge base; kbs: that of a dev set with one of its own, whose mean is then the figure.
     settings: laid over the config after the variant's. steps: of a run; None:
-    what the config says. alignment: arguments of ``pel`` that put an encoder into
+    what the config says. refresh: steps between two encodings of the index of hard negatives; None:
+    what the config says. source: the JSONL of the knowledge base, where a sample may stand for it,
+    and train: what is trained on. alignment: arguments of ``pel`` that put an encoder into
     "{work}/aligned". label_types: the entity types that a mention's label allows.
 
     ``{data}`` and ``{encoder}`` stand for the folder and the encoder that the user names,
-    ``{work}`` for a folder of the corpus' own.
+    ``{work}`` for a folder of the corpus' own, ``{source}`` for the source or its sample.
     """
 
     name: str
@@ -29,6 +31,9 @@ class Corpus(NamedTuple):
     settings: dict[str, Any] = {}
     steps: Optional[int] = None
     rerank_steps: Optional[int] = None
+    refresh: Optional[int] = None
+    source: str = ""
+    train: tuple[str, ...] = ()
     alignment: tuple[str, ...] = ()
     label_types: dict[str, list[str]] = {}
     kb: str = "{work}/kb"
@@ -46,6 +51,7 @@ class Corpus(NamedTuple):
     def needs(self, place: str) -> bool:
         """Whether a place, such as "data", is to be named by the user."""
         parts = [self.settings.values(), self.dev.values(), self.alignment, *self.prepare]
+        parts.append([self.source])
         return any(f"{{{place}}}" in str(value) for values in parts for value in values)
 
 
@@ -112,18 +118,21 @@ DEMO_OKB = DEMO._replace(
     },
     kb="{work}/okb/kb",
 )
+_BUILD = (("kb", "build", "{source}", "{work}/kb"),)
 _OPEN = {
     ".paths.data": "{data}",
     ".paths.encoder": "{encoder}",
     ".training.optimizer": _adamw(0.00005),
     ".corpora.dev.limit": 1,
+    ".training.batcher": {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 24},
+    "model.mention_length": 48,
 }
 _NCBI_LABELS = ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention")
 MESH = Corpus(
     "mesh",
     "configs/mesh.cfg",
     "configs/mesh_rerank.cfg",
-    (("kb", "build", "{data}/kb/mesh.jsonl.gz", "{work}/kb"),),
+    _BUILD,
     {
         "BC5CDR": "{data}/corpora/bc5cdr/dev.pubtator.txt.gz",
         "NCBI disease": "{data}/corpora/ncbi_disease/dev.pubtator.txt.gz",
@@ -131,6 +140,12 @@ MESH = Corpus(
     _OPEN,
     steps=600,
     rerank_steps=600,
+    refresh=50,
+    source="{data}/kb/mesh.jsonl.gz",
+    train=(
+        "{data}/corpora/bc5cdr/train.pubtator.txt.gz",
+        "{data}/corpora/ncbi_disease/train.pubtator.txt.gz",
+    ),
     alignment=_alignment("{data}/corpora/bc5cdr/dev.pubtator.txt.gz"),
     label_types={
         "Chemical": ["Chemical or Drug", ""],
@@ -144,11 +159,14 @@ MEDMENTIONS = Corpus(
     "medmentions",
     "configs/medmentions.cfg",
     None,
-    (("kb", "build", "{data}/kb/medmentions_open.jsonl.gz", "{work}/kb"),),
+    _BUILD,
     {"MedMentions": "{data}/corpora/medmentions/dev.pubtator.txt.gz"},
     _OPEN,
     steps=600,
     rerank_steps=600,
+    refresh=50,
+    source="{data}/kb/medmentions_open.jsonl.gz",
+    train=("{data}/corpora/medmentions/train.pubtator.txt.gz",),
     alignment=_alignment("{data}/corpora/medmentions/dev.pubtator.txt.gz"),
 )
 # The paper's own: its configs hold all of table 6, so nothing is laid over them.

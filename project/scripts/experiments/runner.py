@@ -25,6 +25,7 @@ from spacy_pel.pipeline.proxy_linker import ProxyLinker
 from .configs import Choices, Run, filled, places_of
 from .corpora import MACRO, Corpus
 from .results import Results
+from .sampling import write_sample
 from .training_log import training_summary
 from .variants import Variant
 
@@ -50,13 +51,18 @@ class Runner:
 
     def prepare(self, corpus: Corpus, choices: Choices, variants: Sequence[Variant]) -> None:
         """Make what the runs of a corpus share: its knowledge base, and what the variants need."""
-        folder = self.work / corpus.name
+        places = places_of(corpus, choices, self.work)
+        folder = Path(places["work"])
         done = folder / "prepared.json"
         needed = [corpus.alignment] * any(v.needs == "alignment" for v in variants)
-        commands = filled([*corpus.prepare, *needed], places_of(corpus, choices, self.work))
+        commands = filled([*corpus.prepare, *needed], places)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
             finished = json.loads(done.read_text("utf8")) if done.exists() else []
+            if choices.samples(corpus) and not finished:
+                corpora = map(Path, filled([*corpus.train, *corpus.dev.values()], places))
+                source = Path(filled(corpus.source, places))
+                write_sample(source, corpora, choices.entities, Path(places["source"]))
             for arguments in commands:
                 if arguments not in finished:
                     _pel(arguments)

@@ -53,7 +53,7 @@ def retriever(
             "loss": function,
             "model.similarity": similarity,
             "regularizer": FGSM if fgsm else None,
-            "expand_acronyms": False,  # as in the paper
+            "resolve_abbreviations": False,  # as in the paper
             **_negatives(negatives, n),
         },
     )
@@ -62,7 +62,7 @@ def retriever(
 def reranker(of: Variant, fgsm: bool = False) -> Variant:
     """A cross-encoder over the 16 best candidates of a retriever (appendix B)."""
     name = f"{of.name} + reranker" + ", FGSM" * fgsm
-    settings = {"regularizer": FGSM if fgsm else None, "expand_acronyms": False}
+    settings = {"regularizer": FGSM if fgsm else None, "resolve_abbreviations": False}
     return Variant(name, settings, of, needs="reranker")
 
 
@@ -75,7 +75,7 @@ def extras(of: Variant) -> list[Variant]:
 
     aligned = {"@misc": "spacy-pel.TrainedEncoder.v1", "path": "{work}/aligned/model-last"}
     return [
-        with_settings("acronyms read in full", expand_acronyms=True),
+        with_settings("acronyms read in full", resolve_abbreviations=True),
         of._replace(name=f"{of.name}, exact names weighed", names=True),
         with_settings("types limited by labels", "label_types", label_types="{label_types}"),
         with_settings("names aligned first", "alignment", **{"model.encoder": aligned}),

@@ -1,0 +1,40 @@
+"""A part of a large knowledge base, for experiments that many trainings are compared in."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+from spacy_pel.files import whole_file
+from spacy_pel.training.pubtator import read_pubtator
+
+
+def write_sample(source: Path, corpora: Iterable[Path], others: int, output: Path) -> None:
+    """Write the entities that the corpora speak of, and so many others by lot, as JSONL.
+
+    source: JSONL, maybe gzipped. corpora: PubTator files. The same arguments write the same file,
+    in the order of the source.
+    """
+    golds = {
+        id
+        for path in corpora
+        for document in read_pubtator(path)
+        for mention in document.mentions
+        for id in mention.ids
+    }
+    with (gzip.open if source.suffix == ".gz" else open)(source, "rt", encoding="utf8") as file:
+        lines = [line for line in file if line.strip()]
+    entities = [json.loads(line) for line in lines]
+    named = [
+        not golds.isdisjoint((entity["concept_id"], *entity.get("alt_ids", ())))
+        for entity in entities
+    ]
+    rest = [number for number, is_named in enumerate(named) if not is_named]
+    drawn = set(random.Random(0).sample(rest, min(others, len(rest))))
+    with whole_file(output) as file:
+        file.writelines(
+            line for number, line in enumerate(lines) if named[number] or number in drawn
+        )
