@@ -106,7 +106,7 @@ def test_a_reranker_starts_from_its_retriever(project: Path) -> None:
     assert linker["kb"] == str(alone.folder / "kbs" / "kb")
 
 
-def test_a_sampled_knowledge_base_is_another_one() -> None:
+def test_a_sampled_knowledge_base_is_another_one(project: Path) -> None:
     whole, sample = Choices("DATA", "ENCODER"), Choices("DATA", "ENCODER", entities=500)
     variant = retriever("Pb", "random", 32)
     runs = [make_run(MESH, variant, 0, choices, WORK) for choices in (whole, sample)]
