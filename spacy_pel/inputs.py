@@ -192,16 +192,22 @@ def _tokenised_with(mention: MentionInContext) -> Hashable:
 
 def pad(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> TokenBatch:
     """The inputs as one padded batch, of at least ``least`` tokens in all."""
-    lengths = np.array([len(x.ids) for x in inputs])
-    position = np.arange(max(lengths.max(), -(-least // len(inputs))))
-    mask = position < lengths[:, None]
-    ids = np.full(mask.shape, pad_id, dtype=np.int64)
-    ids[mask] = np.concatenate([x.ids for x in inputs])
+    ids, mask = pad_ids([x.ids for x in inputs], pad_id, least)
+    position = np.arange(mask.shape[1])
     starts, ends = np.array([(x.start, x.end) for x in inputs]).T
     # A mention of no token of its own (blanks, say) is read from its whole input.
     focus = (position >= starts[:, None]) & (position < ends[:, None])
     focus[starts == ends] = mask[starts == ends]
     return TokenBatch(ids, mask, focus)
+
+
+def pad_ids(ids: Sequence[np.ndarray], pad_id: int, least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids, int64 [n, t], and bool [n, t], true where there is a token: see ``TokenBatch``."""
+    lengths = np.array([len(x) for x in ids])
+    mask = np.arange(max(lengths.max(), -(-least // len(ids)))) < lengths[:, None]
+    padded = np.full(mask.shape, pad_id, dtype=np.int64)
+    padded[mask] = np.concatenate(ids)
+    return padded, mask
 
 
 def batches_by_length(inputs: Sequence[TokenIds], max_tokens: int) -> list[np.ndarray]:

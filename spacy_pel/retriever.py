@@ -15,7 +15,7 @@ from .inputs import EntityText, InputBuilder, MentionInContext, TokenIds
 
 
 class Retriever:
-    """An initialised bi-encoder with its tokenizer."""
+    """An initialised bi-encoder with its tokenizer, be it one that reads documents in windows."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -34,7 +34,13 @@ class Retriever:
         """Length of the vectors."""
         return architectures.encoder_of(self.entity_tower).width
 
+    @property
+    def reads_documents(self) -> bool:
+        """Whether a document is read once for all its mentions, which all count in it."""
+        return architectures.reads_documents(self.model)
+
     def mention_tokens(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
+        """What the mention tower reads: an input a mention, or windows of documents."""
         return self.builder.mentions(mentions)
 
     def entity_tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:

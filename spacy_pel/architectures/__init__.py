@@ -3,12 +3,15 @@
 The reranker's is in ``architectures.crossencoder``, which is imported where there is one.
 """
 
-from .biencoder import BiEncoder, from_settings, input_builder, settings
+from .biencoder import BiEncoder
+from .document import DocumentEncoder
+from .retrievers import from_settings, input_builder, reads_documents, settings
 from .sources import EncoderSource, PretrainedEncoder, ScratchEncoder, TrainedEncoder
 from .towers import Tower, TowerInputs, encoder_of, is_initialized, set_dropout
 
 __all__ = [
     "BiEncoder",
+    "DocumentEncoder",
     "EncoderSource",
     "PretrainedEncoder",
     "ScratchEncoder",
@@ -19,6 +22,7 @@ __all__ = [
     "from_settings",
     "input_builder",
     "is_initialized",
+    "reads_documents",
     "set_dropout",
     "settings",
 ]

@@ -2,13 +2,14 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
+from typing import Any, Callable, Dict
+
 from thinc.api import Model
 
 from ..errors import PelError
-from ..inputs import InputBuilder
 from ..models.encoder import TextEncoder
-from .sources import EncoderSource, no_source
-from .towers import encoder_of, load_encoder, make_tower
+from .sources import EncoderSource
+from .towers import load_encoder, make_tower
 
 
 def BiEncoder(
@@ -32,54 +33,51 @@ def BiEncoder(
 
     ``initialize(X=texts)`` fetches the weights. Input and output are the towers' (``towers``).
     """
-    if pooling not in ("mean", "focus", "both"):
-        raise PelError(f'unknown pooling "{pooling}"; choose "mean", "focus" or "both"')
-    if similarity not in ("cosine", "dot"):
-        raise PelError(f'unknown similarity "{similarity}"; choose "cosine" or "dot"')
-    towers = [
-        make_tower(
-            TextEncoder(
-                pooling=pooling,
-                normalize=similarity == "cosine",
-                mixed_precision=mixed_precision,
-            )
+    check_choice("pooling", pooling, "mean", "focus", "both")
+    check_choice("similarity", similarity, "cosine", "dot")
+
+    def make_encoder() -> TextEncoder:
+        return TextEncoder(
+            pooling=pooling, normalize=similarity == "cosine", mixed_precision=mixed_precision
         )
-        for _ in range(1 if shared else 2)
-    ]
+
+    attrs = {
+        "shared": shared,
+        "pooling": pooling,
+        "similarity": similarity,
+        "mention_length": mention_length,
+        "entity_length": entity_length,
+        "mixed_precision": mixed_precision,
+    }
+    return make_retriever("biencoder", encoder, make_encoder, attrs)
+
+
+def make_retriever(
+    name: str,
+    source: EncoderSource,
+    make_encoder: Callable[[], TextEncoder],
+    attrs: Dict[str, Any],
+) -> Model:
+    """A model of a mention tower and an entity tower, one and the same where they are shared.
+
+    source: of the weights. attrs: the arguments of the architecture, but for the source.
+    """
+    towers = [make_tower(make_encoder()) for _ in range(1 if attrs["shared"] else 2)]
     return Model(
-        "biencoder",
+        name,
         _refuse_forward,
-        init=load_encoder(encoder),
+        init=load_encoder(source),
         layers=towers,
         refs={"mention": towers[0], "entity": towers[-1]},
-        attrs={
-            "shared": shared,
-            "pooling": pooling,
-            "similarity": similarity,
-            "mention_length": mention_length,
-            "entity_length": entity_length,
-            "mixed_precision": mixed_precision,
-        },
+        attrs=attrs,
     )
 
 
-def settings(biencoder: Model) -> dict:
-    """The arguments of ``BiEncoder`` but for the source of weights, as plain data."""
-    return dict(biencoder.attrs)
-
-
-def from_settings(settings: dict) -> Model:
-    """A bi-encoder without weights, to be filled by ``from_bytes``."""
-    return BiEncoder(no_source, **settings)
-
-
-def input_builder(biencoder: Model) -> InputBuilder:
-    """The builder of inputs for both towers; they share a tokenizer."""
-    encoder = encoder_of(biencoder.get_ref("mention"))
-    attrs = biencoder.attrs
-    return InputBuilder(
-        encoder.tokenizer, attrs["mention_length"], attrs["entity_length"], encoder.position_limit
-    )
+def check_choice(setting: str, value: str, *choices: str) -> None:
+    """Raises PelError unless the value of the setting is one of the choices."""
+    if value not in choices:
+        *quoted, last = (f'"{choice}"' for choice in choices)
+        raise PelError(f'unknown {setting} "{value}"; choose {", ".join(quoted)} or {last}')
 
 
 def _refuse_forward(model: Model, X, is_train: bool):

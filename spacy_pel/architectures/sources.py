@@ -67,14 +67,14 @@ def no_source(texts: Iterable[str]):
 
 
 def _trained(path: str, texts: Iterable[str]) -> Tuple[torch.nn.Module, Tokenizer]:
-    # Imported here: a bi-encoder is made with a source, and this one is made of a bi-encoder.
-    from .biencoder import from_settings
+    # Imported here: a retriever is made with a source, and this one is made of a retriever.
+    from .retrievers import from_settings
     from .towers import encoder_of
 
     folder = linker_folder(Path(path))
     cfg = json.loads((folder / "cfg").read_text("utf8"))
-    biencoder = from_settings(cfg["architecture"]).from_bytes((folder / "model").read_bytes())
-    encoder = encoder_of(biencoder.get_ref("mention"))
+    retriever = from_settings(cfg["architecture"]).from_bytes((folder / "model").read_bytes())
+    encoder = encoder_of(retriever.get_ref("mention"))
     return encoder.transformer, encoder.tokenizer
 
 

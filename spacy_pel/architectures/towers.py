@@ -7,7 +7,7 @@ numpy's and FAISS's business from there on.
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from thinc.util import get_torch_default_device
 
 from ..inputs import TokenBatch, TokenIds, batches_by_length, pad
 from ..models.bert import BertEncoder
+from ..windows import Window, WindowBatch, pad_windows
 from .sources import EncoderSource
 
 # Tokens of one pass through a tower, padding counted: enough to keep two cores or a GPU busy.
@@ -27,11 +28,12 @@ LEAST_TOKENS = 16
 class TowerInputs(NamedTuple):
     """What a tower reads.
 
-    tokens: the inputs. perturbations: None, or for each input a float32 [t, d] to be added to its
-    composite embeddings; then the backward pass gives the gradient with respect to each.
+    tokens: the inputs, all of one kind. perturbations: None, or for each input a float32 [t, d] to
+    be added to its composite embeddings; then the backward pass gives the gradient with respect to
+    each.
     """
 
-    tokens: Sequence[TokenIds]
+    tokens: Union[Sequence[TokenIds], Sequence[Window]]
     perturbations: Optional[Sequence[np.ndarray]] = None
 
 
@@ -39,7 +41,8 @@ Tower = Model[TowerInputs, np.ndarray]
 
 
 def make_tower(encoder: BertEncoder) -> Tower:
-    """A tower around a torch module, which gives ``encoder.n_outputs`` numbers for an input."""
+    """A tower around a torch module, which gives ``encoder.n_outputs`` numbers for an input, or for
+    each mention of a window."""
     wrapper = PyTorchWrapper_v3(
         encoder,
         convert_inputs=_to_torch,
@@ -90,28 +93,30 @@ def _tower_forward(
 ) -> Tuple[np.ndarray, Callable[[np.ndarray], List[np.ndarray]]]:
     """Encode in batches of inputs of like length.
 
-    Gives float32 [n, n_outputs] in the order of the inputs; the callback takes their gradient and
-    gives the gradient with respect to each perturbation, or [] where there are none.
+    Gives float32 [n, n_outputs] in the order of the inputs, or of the mentions of windows; the
+    callback takes their gradient and gives the gradient with respect to each perturbation, or []
+    where there are none.
     """
     wrapper = model.layers[0]
     encoder = encoder_of(model)
     pad_id = encoder.tokenizer.token_to_id("[PAD]")
     tokens, perturbations = inputs
     groups = batches_by_length(tokens, BATCH_TOKENS)
-    outputs = np.empty((len(tokens), encoder.n_outputs), dtype=np.float32)
+    rows = [_rows(tokens, group) for group in groups]
+    outputs = np.empty((sum(map(len, rows)), encoder.n_outputs), dtype=np.float32)
     callbacks = []
-    for group in groups:
-        batch = pad([tokens[i] for i in group], pad_id, LEAST_TOKENS)
+    for group, places in zip(groups, rows):
+        batch = _padded([tokens[i] for i in group], pad_id)
         added = None
         if perturbations is not None:
             added = _pad_rows([perturbations[i] for i in group], batch.ids.shape[1])
-        outputs[group], callback = wrapper((batch, added), is_train)
+        outputs[places], callback = wrapper((batch, added), is_train)
         callbacks.append(callback)
 
     def backprop(d_outputs: np.ndarray) -> List[np.ndarray]:
         d_perturbations: List[np.ndarray] = [None] * len(tokens)  # type: ignore[list-item]
-        for group, callback in zip(groups, callbacks):
-            d_added = callback(d_outputs[group])
+        for group, places, callback in zip(groups, rows, callbacks):
+            d_added = callback(d_outputs[places])
             if d_added is not None:
                 for i, gradient in zip(group, d_added):
                     d_perturbations[i] = gradient[: len(tokens[i].ids)]
@@ -120,19 +125,37 @@ def _tower_forward(
     return outputs, backprop
 
 
-def _to_torch(model: Model, inputs: Tuple[TokenBatch, Optional[np.ndarray]], is_train: bool):
+def _rows(tokens: Union[Sequence[TokenIds], Sequence[Window]], group: np.ndarray) -> np.ndarray:
+    """Which outputs a group of the inputs gives, in their order."""
+    if isinstance(tokens[group[0]], Window):
+        return np.concatenate([tokens[i].mentions for i in group])
+    return group
+
+
+def _padded(
+    inputs: Union[Sequence[TokenIds], Sequence[Window]], pad_id: int
+) -> Union[TokenBatch, WindowBatch]:
+    padded = pad_windows if isinstance(inputs[0], Window) else pad
+    return padded(inputs, pad_id, LEAST_TOKENS)
+
+
+def _to_torch(
+    model: Model,
+    inputs: Tuple[Union[TokenBatch, WindowBatch], Optional[np.ndarray]],
+    is_train: bool,
+):
     batch, added = inputs
     device = model.shims[0].device
-    arrays = [torch.as_tensor(array, device=device) for array in batch]
+    arguments = {k: torch.as_tensor(v, device=device) for k, v in batch._asdict().items()}
     if added is None:
-        perturbation = torch.zeros((1, 1, 1), device=device)
+        arguments["perturbation"] = torch.zeros((1, 1, 1), device=device)
     else:
-        perturbation = torch.tensor(added, device=device, requires_grad=is_train)
+        arguments["perturbation"] = torch.tensor(added, device=device, requires_grad=is_train)
 
     def gradient_of_perturbation(gradients: ArgsKwargs) -> Optional[np.ndarray]:
-        return None if added is None else gradients.args[-1].float().cpu().numpy()
+        return None if added is None else gradients.kwargs["perturbation"].float().cpu().numpy()
 
-    return ArgsKwargs(args=(*arrays, perturbation), kwargs={}), gradient_of_perturbation
+    return ArgsKwargs(args=(), kwargs=arguments), gradient_of_perturbation
 
 
 def _to_numpy(model: Model, inputs_outputs, is_train: bool):

@@ -34,7 +34,10 @@ class TextEncoder(BertEncoder):
         ids: int64 [n, t]; mask, focus: bool [n, t] (see ``inputs.TokenBatch``).
         perturbation: float32 [n, t, d], or [1, 1, 1] for none (see ``BertEncoder.states``).
         """
-        pooled = self._pool(self.states(ids, mask, perturbation), mask, focus)
+        return self._scaled(self._pool(self.states(ids, mask, perturbation), mask, focus))
+
+    def _scaled(self, pooled: Tensor) -> Tensor:
+        """The vectors as they leave the tower."""
         return nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled
 
     def _pool(self, hidden: Tensor, mask: Tensor, focus: Tensor) -> Tensor:

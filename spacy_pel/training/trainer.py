@@ -120,7 +120,8 @@ class RetrieverTrainer(Trainer):
         pool.counts = self.counts
 
     def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        mentions = self._one_of_each(mentions)
+        if not self.retriever.reads_documents:
+            mentions = self._one_of_each(mentions)
         golds = [frozenset(mention.golds) for mention in mentions]
 
         def choose_proxies(vectors: np.ndarray) -> tuple[list[EntityText], Targets]:
