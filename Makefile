@@ -1,13 +1,18 @@
 # make demo: install, then build, train, evaluate and package the demo (a few minutes on two cores)
 # make test: install, then run the tests
-# Both work in a virtual environment of their own, in .venv.
+# make docs: install, then build the documentation into site/
+# All work in a virtual environment of their own, in .venv.
+# make test-scispacy: test beside scispaCy's linker, in .venv-scispacy, since it needs numpy 1 and, at
+# most, Python 3.12
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 INSTALLED := $(VENV)/.installed
+SCISPACY_VENV ?= .venv-scispacy
+SCISPACY_INSTALLED := $(SCISPACY_VENV)/.installed
 
-.PHONY: demo test clean
+.PHONY: demo test test-scispacy docs clean
 
 demo: $(INSTALLED)
 	cd project && $(BIN)/python -m spacy project run all
@@ -15,12 +20,26 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest tests
 
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+test-scispacy: $(SCISPACY_INSTALLED)
+	$(SCISPACY_VENV)/bin/python -m pytest tests/scispacy
+
 # torch goes first and by its exact version, so that no other package chooses it.
 $(INSTALLED): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cpu,project,test]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cpu,project,test,docs]"
+	touch $@
+
+# As few other versions as scispaCy needs.
+$(SCISPACY_INSTALLED): setup.py constraints.txt
+	$(PYTHON) -m venv $(SCISPACY_VENV)
+	grep -v '^numpy==' constraints.txt > $(SCISPACY_VENV)/constraints.txt
+	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
+	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check -c $(SCISPACY_VENV)/constraints.txt -e ".[cpu,test]" scispacy==0.6.2
 	touch $@
 
 clean:
-	rm -rf $(VENV) project/kb project/training project/metrics project/output project/packages project/project.lock
+	rm -rf $(VENV) $(SCISPACY_VENV) site project/kb project/training project/metrics project/output project/packages project/project.lock

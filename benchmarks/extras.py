@@ -105,10 +105,10 @@ def measure(linker: ProxyLinker, examples: list[Example], label_types: Optional[
     """Print a table of recalls: of each setting without names, and with them."""
     print("| | weight of names | @1 | @5 | @16 | @64 |\n|---|---|---:|---:|---:|---:|")
     for types in [None, label_types] if label_types else [None]:
-        for expand_acronyms in (False, True):
-            linker.label_types, linker.expand_acronyms = types, expand_acronyms
+        for resolve_abbreviations in (False, True):
+            linker.label_types, linker.resolve_abbreviations = types, resolve_abbreviations
             table = linked(linker, examples)
-            used = ", ".join(["acronyms"] * expand_acronyms + ["labels"] * bool(types)) or "plain"
+            used = ", ".join(["acronyms"] * resolve_abbreviations + ["labels"] * bool(types)) or "plain"
             weights = fitted(table)
             print(f"| {used} | none | {recalls(table, (0, 0))} |")
             print(f"| {used} | {weights[0]:.3f}, {weights[1]:.3f} | {recalls(table, weights)} |",

@@ -113,6 +113,7 @@ def link(
     reranking: Optional[Reranking] = None,
     naming: Optional[Naming] = None,
     only: Optional[Sequence[Optional[Only]]] = None,
+    groups: Optional[np.ndarray] = None,
 ) -> Links:
     """The k best entities of each mention, and whether it is NIL.
 
@@ -123,14 +124,20 @@ def link(
     naming: orders the candidates by the reranker's score, or without one the retriever's, and what
         their names are worth besides; those that were not reranked stay behind.
     only: for each mention what its search is confined to, if it is.
+    groups: int [n], the group of each mention. Those of a group are to have the same surface and
+        ``only``; they get one answer, by the means of their scores.
     """
     vectors = retriever.mention_vectors(mentions)
-    found = _found(index, vectors, k if reranking is None else max(k, reranking.top), only)
+    depth = k if reranking is None else max(k, reranking.top)
+    if groups is None:
+        found = _found(index, vectors, depth, only)
+    else:
+        found = _found_together(index, vectors, depth, only, groups)
     best = found.scores[:, 0].astype(np.float64)
     nil = np.zeros(len(best), dtype=bool) if nil_threshold is None else best < nil_threshold
     again = named = None
     if reranking is not None:
-        found, again = _reranked(found, mentions, reranking)
+        found, again = _reranked(found, mentions, reranking, groups)
     decisive = _ranking_scores(found.scores, again)
     if naming is not None:
         named = names_match(naming.kb, mentions, found.numbers)
@@ -179,18 +186,49 @@ def _found(
     return Candidates(numbers, scores)
 
 
+def _found_together(
+    index: Searchable,
+    vectors: np.ndarray,
+    k: int,
+    only: Optional[Sequence[Optional[Only]]],
+    groups: np.ndarray,
+) -> Candidates:
+    """As ``_found``, but each group is searched once, by the mean of its vectors: what is found for
+    it is scored by the mean of the scores that the mentions give it."""
+    _, first, members = np.unique(groups, return_index=True, return_inverse=True)
+    limits = only if only is None else [only[mention] for mention in first]
+    found = _found(index, _group_means(vectors, groups)[first], k, limits)
+    return Candidates(found.numbers[members], found.scores[members])
+
+
+def _group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """For each row the mean of those of its group."""
+    _, members = np.unique(groups, return_inverse=True)
+    sums = np.zeros(rows.shape)
+    np.add.at(sums, members, rows)
+    return (sums[members] / np.bincount(members)[members, None]).astype(rows.dtype)
+
+
 def _in_order(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
     return [np.take_along_axis(array, order, axis=1) for array in arrays]
 
 
 def _reranked(
-    found: Candidates, mentions: Sequence[MentionInContext], reranking: Reranking
+    found: Candidates,
+    mentions: Sequence[MentionInContext],
+    reranking: Reranking,
+    groups: Optional[np.ndarray],
 ) -> tuple[Candidates, np.ndarray]:
-    """The candidates in their new order, and their rerank scores in it; equal ones go by id."""
+    """The candidates in their new order, and their rerank scores in it; equal ones go by id.
+
+    Mentions of a group, if there are groups, have the same candidates.
+    """
     reranker, kb, top = reranking
     numbers = found.numbers[:, :top]
     scores = np.full(found.scores.shape, np.nan, dtype=np.float32)
     again = reranker.scores(mentions, numbers, found.scores[:, :top], kb)
+    if groups is not None:
+        again = _group_means(again, groups)
     scores[:, :top] = _log_softmax(again)
     distinct = np.unique(numbers[numbers >= 0]).tolist()
     ids = {number: id for number, (id, _) in zip(distinct, kb.labels(distinct))}

@@ -12,11 +12,12 @@ from ..errors import PelError
 from .entity import Entity, SemanticType
 from .index import Candidates
 from .manifest import sound_manifest
-from .mappings import EntitiesById, IdsByName
+from .mappings import CuiEntity, EntitiesById, IdsByName
 from .segment import Segment, segments_of
 from .segment_search import search
 from .selection import Only, Selections, known_types, with_descendants
 from .store import EntityStore
+from .type_tree import SemanticTypeTree
 from .view import HeldFiles, held_files
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class KnowledgeBase:
         self._files: HeldFiles | None = files
         self._segments = segments_of(self.path, manifest)
         self._selections = Selections()
+        self._semantic_types: list[SemanticType] | None = None
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -189,11 +191,18 @@ class KnowledgeBase:
 
         Those above them in the tree may be among them though no entity has them.
         """
-        types = [type for segment in self.segments for type in segment.store.semantic_types()]
-        return known_types(types)
+        if self._semantic_types is None:
+            types = [type for segment in self.segments for type in segment.store.semantic_types()]
+            self._semantic_types = known_types(types)
+        return list(self._semantic_types)
 
     @property
-    def cui_to_entity(self) -> Mapping[str, Entity]:
+    def semantic_type_tree(self) -> SemanticTypeTree:
+        """The types as a tree, as scispaCy's UmlsKnowledgeBase has it."""
+        return SemanticTypeTree(self.semantic_types)
+
+    @property
+    def cui_to_entity(self) -> Mapping[str, CuiEntity]:
         """From ids to entities, as scispaCy's KnowledgeBase has it; nothing is held."""
         return EntitiesById(self)
 

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
-
-from .entity import Entity
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 if TYPE_CHECKING:
     from .knowledge_base import KnowledgeBase
 
+_ALIASES_PRINTED = 10
 
-class EntitiesById(Mapping[str, Entity]):
+
+class CuiEntity(NamedTuple):
+    """An entity with the fields of scispaCy's Entity, which prints as that does.
+
+    types: codes, such as TUIs, of those types that have one, names of the others.
+    """
+
+    concept_id: str
+    canonical_name: str
+    aliases: list[str]
+    types: list[str]
+    definition: Optional[str]
+
+    def __repr__(self) -> str:
+        n, shown = len(self.aliases), ", ".join(self.aliases[:_ALIASES_PRINTED])
+        total = f" (abbreviated, total: {n})" if n > _ALIASES_PRINTED else f": (total: {n})"
+        return (
+            f"CUI: {self.concept_id}, Name: {self.canonical_name}\n"
+            f"Definition: {self.definition}\n"
+            f"TUI(s): {', '.join(self.types)}\n"
+            f"Aliases{total}: \n\t {shown}"
+        )
+
+
+class EntitiesById(Mapping[str, CuiEntity]):
     """From ids to entities. Alternative and retired ids are known, but only concept ids listed."""
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self._kb = kb
+        self._codes = {type.name: type.code for type in kb.semantic_types}
 
-    def __getitem__(self, id: str) -> Entity:
-        return self._kb[id]
+    def __getitem__(self, id: str) -> CuiEntity:
+        entity = self._kb[id]
+        types = [self._codes.get(name) or name for name in entity.types]
+        return CuiEntity(*entity[:2], list(entity.aliases), types, entity.definition)
 
     def __contains__(self, id: object) -> bool:
         return isinstance(id, str) and id in self._kb

@@ -46,13 +46,16 @@ class Selections:
         if key not in self._kept:
             if len(self._kept) == _KEPT:
                 del self._kept[next(iter(self._kept))]
-            numbers = _selected(kb, key)
+            numbers = selected(kb, key)
             self._kept[key] = [_mask(segment, numbers) for segment in kb.segments]
         return self._kept[key]
 
 
-def _selected(kb: KnowledgeBase, only: Only) -> np.ndarray:
-    """The numbers of the entities that meet all constraints."""
+def selected(kb: KnowledgeBase, only: Only) -> np.ndarray:
+    """The numbers of the entities that meet all constraints: int64, ascending.
+
+    Raises PelError for a type or source that the KB does not have.
+    """
     numbers = kb.numbers()
     if only.types:
         numbers = np.intersect1d(numbers, kb.of_types(*only.types), assume_unique=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from math import isnan
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -22,16 +23,21 @@ class Answer(NamedTuple):
     candidates: {"id", "name", "score"} of each, best first, also where they are rejected; from a
         linker that reranks also "rerank_score", None of those that were not looked at again; from
         one to which exact names say something also "name_match", whether it is one.
+    kb_ents: (id, score) of those that are offered, as scispaCy gives them.
     """
 
     id: str
     score: Optional[float]
     probability: Optional[float]
     candidates: List[Dict[str, Any]]
+    kb_ents: List[Tuple[str, float]]
 
 
-def answers(links: Links, kb: KnowledgeBase) -> Iterator[Answer]:
-    """An answer a mention, in their order."""
+def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[Answer]:
+    """An answer a mention, in their order.
+
+    offered: bool [n, k], which candidates are in ``kb_ents``; false where there is none.
+    """
     distinct = np.unique(links.numbers)
     distinct = distinct[distinct >= 0].tolist()
     labels = dict(zip(distinct, kb.labels(distinct)))
@@ -39,8 +45,8 @@ def answers(links: Links, kb: KnowledgeBase) -> Iterator[Answer]:
         probabilities = [None] * len(links.nil)
     else:
         probabilities = links.probabilities.tolist()
-    lines = zip(links.numbers.tolist(), _sayings(links), links.nil.tolist(), probabilities)
-    for numbers, sayings, nil, probability in lines:
+    lines = zip(links.numbers.tolist(), _sayings(links), offered, links.nil.tolist(), probabilities)
+    for numbers, sayings, chosen, nil, probability in lines:
         candidates = [
             {"id": labels[number][0], "name": labels[number][1], **said}
             for number, said in zip(numbers, sayings)
@@ -48,9 +54,10 @@ def answers(links: Links, kb: KnowledgeBase) -> Iterator[Answer]:
         ]
         if candidates:
             best = candidates[0]
-            yield Answer(NIL if nil else best["id"], best["score"], probability, candidates)
+            ents = [(c["id"], c["score"]) for c in compress(candidates, chosen)]
+            yield Answer(NIL if nil else best["id"], best["score"], probability, candidates, ents)
         else:
-            yield Answer(NIL if nil else "", None, None, [])
+            yield Answer(NIL if nil else "", None, None, [], [])
 
 
 def _sayings(links: Links) -> Iterator[List[Dict[str, Any]]]:
@@ -91,6 +98,7 @@ def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
     span._.kb_score = answer.score
     span._.kb_probability = answer.probability
     span._.kb_candidates = answer.candidates
+    span._.kb_ents = answer.kb_ents
     return answer.id
 
 

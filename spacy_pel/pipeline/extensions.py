@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from spacy.tokens import Span
 
-from ..training.corpus import NIL
-
 
 def install_extensions() -> None:
     """Add ``kb_id``, ``kb_score``, ``kb_probability``, ``kb_candidates``, ``kb_ents`` to spans.
 
-    Attributes of these names that others have added are left as they are.
+    Attributes of these names that others have added are left as they are. scispaCy's linker adds
+    ``kb_ents`` just so: where both are in a pipeline, it holds what the last of them has written.
     """
-    defaults = {"kb_id": None, "kb_score": None, "kb_probability": None, "kb_candidates": []}
-    for name, default in defaults.items():
+    defaults = {"kb_id": None, "kb_score": None, "kb_probability": None}
+    lists = {"kb_candidates": [], "kb_ents": []}
+    for name, default in {**defaults, **lists}.items():
         if not Span.has_extension(name):
             Span.set_extension(name, default=default)
-    if not Span.has_extension("kb_ents"):
-        Span.set_extension("kb_ents", getter=_kb_ents)
-
-
-def _kb_ents(span: Span) -> list[tuple[str, float]]:
-    """scispaCy's view of the candidates: (id, score), best first; none if they are rejected."""
-    if span._.kb_id == NIL:
-        return []
-    return [(candidate["id"], candidate["score"]) for candidate in span._.kb_candidates]

@@ -8,6 +8,7 @@ from thinc.api import Config, Model
 
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
+from .kb_ents import refuse_settings_of_scispacy
 from .proxy_linker import ProxyLinker
 
 DEFAULT_CONFIG = """
@@ -20,16 +21,33 @@ path = null
 spans_key = null
 # Whether an acronym that its document defines, as in "multiple sclerosis (MS)", is read as its long
 # form, in training and in linking. The paper does not.
-expand_acronyms = true
-# Entity types, by name or code, to which the search for mentions of a label is confined, such as
-# {"DISEASE": ["T047", "T048"]}; "" stands for entities without a type, as a third of MeSH has none:
-# {"Chemical": ["Chemical or Drug", ""]}. null, or a label that is not here: all entities.
+resolve_abbreviations = true
+# Types, by name or code, and sources, such as ["MSH"], of the entities that are searched. Types
+# below count as well; "" stands for entities without a type. null: all entities.
+types = null
+sources = null
+# For mentions of a label, the types in place of those above: {"DISEASE": ["T047", "T048"]}; or, as
+# a third of MeSH has no type, {"Chemical": ["Chemical or Drug", ""]}.
 label_types = null
+# Whether mentions of a document that are the same words, but for case, get one answer, by the means
+# of their scores.
+agree = false
 # How many candidates a mention keeps.
 candidates = 64
 # A mention whose best score is below it is NIL: the KB lacks its entity. null: the threshold that
 # "python -m spacy pel calibrate" has found, and before that no mention is NIL.
 nil_threshold = null
+# Which candidates span._.kb_ents has, as in scispaCy: the first max_entities_per_mention of those
+# with a score above the threshold (null: any); if they are filtered for definitions, one without a
+# definition needs a score of no_definition_threshold. What scores mean is another thing than in
+# scispaCy, see docs/migration.md.
+threshold = null
+no_definition_threshold = 0.95
+filter_for_definitions = false
+max_entities_per_mention = 5
+# Settings of scispaCy's linker that mean nothing here: an error says what does.
+linker_name = null
+k = null
 # What a row of the index stands for: an "entity" (the paper), a "name" of one, or a
 # "described-name", which has the definition with it.
 row_kind = "name"
@@ -99,6 +117,7 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "span._.kb_score",
         "span._.kb_probability",
         "span._.kb_candidates",
+        "span._.kb_ents",
     ],
     default_config=DEFAULTS,
     default_score_weights={
@@ -117,10 +136,17 @@ def make_proxy_linker(
     kb: Optional[str],
     path: Optional[str],
     spans_key: Optional[str],
-    expand_acronyms: bool,
+    resolve_abbreviations: bool,
+    types: Optional[List[str]],
+    sources: Optional[List[str]],
     label_types: Optional[Dict[str, List[str]]],
+    agree: bool,
     candidates: int,
     nil_threshold: Optional[float],
+    threshold: Optional[float],
+    no_definition_threshold: float,
+    filter_for_definitions: bool,
+    max_entities_per_mention: int,
     row_kind: str,
     name_dropout: float,
     overwrite: bool,
@@ -130,8 +156,11 @@ def make_proxy_linker(
     regularizer: Optional[FGSM],
     negatives: Callable,
     scorer: Optional[Callable],
+    linker_name: Optional[str],
+    k: Optional[int],
 ) -> ProxyLinker:
     """Construct the component; the arguments are explained in ``DEFAULT_CONFIG``."""
+    refuse_settings_of_scispacy(linker_name=linker_name, k=k)
     linker = ProxyLinker(
         nlp.vocab,
         model,
@@ -139,10 +168,17 @@ def make_proxy_linker(
         kb=kb,
         path=path,
         spans_key=spans_key,
-        expand_acronyms=expand_acronyms,
+        resolve_abbreviations=resolve_abbreviations,
+        types=types,
+        sources=sources,
         label_types=label_types,
+        agree=agree,
         candidates=candidates,
         nil_threshold=nil_threshold,
+        threshold=threshold,
+        no_definition_threshold=no_definition_threshold,
+        filter_for_definitions=filter_for_definitions,
+        max_entities_per_mention=max_entities_per_mention,
         row_kind=row_kind,
         name_dropout=name_dropout,
         overwrite=overwrite,

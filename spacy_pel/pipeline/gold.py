@@ -16,16 +16,16 @@ def trainable_mentions(
     examples: Iterable[Example],
     kb: KnowledgeBase,
     spans_key: Optional[str],
-    expand_acronyms: bool = False,
+    resolve_abbreviations: bool = False,
 ) -> List[GoldMention]:
     """The gold mentions that have an entity in the KB.
 
-    expand_acronyms: whether they are read as linking would read them; see ``mentions``.
+    resolve_abbreviations: whether they are read as linking would read them; see ``mentions``.
     """
     mentions = []
     for example in examples:
         spans = gold_mentions(example.reference, spans_key)
-        contexts = mentions_in_context(example.reference, spans, expand_acronyms)
+        contexts = mentions_in_context(example.reference, spans, resolve_abbreviations)
         for span, context in zip(spans, contexts):
             golds = _numbers(kb, gold_ids(span))
             if golds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Dict, List, Optional
 
+import numpy as np
 from spacy.tokens import Doc, Span
 
 from ..acronyms import defined_acronyms, expanded
@@ -14,35 +15,65 @@ from ..training.corpus import gold_mentions
 
 
 def mentions_of(
-    docs: Iterable[Doc], spans_key: Optional[str], expand_acronyms: bool
+    docs: Iterable[Doc], spans_key: Optional[str], resolve_abbreviations: bool
 ) -> List[MentionInContext]:
     """The mentions of all docs, in their order; see ``mentions_in_context``."""
     return [
         mention
         for doc in docs
-        for mention in mentions_in_context(doc, gold_mentions(doc, spans_key), expand_acronyms)
+        for mention in mentions_in_context(
+            doc, gold_mentions(doc, spans_key), resolve_abbreviations
+        )
     ]
 
 
 def search_limits(
-    docs: Iterable[Doc], spans_key: Optional[str], label_types: Optional[Dict[str, List[str]]]
+    docs: Iterable[Doc],
+    spans_key: Optional[str],
+    *,
+    types: Optional[List[str]],
+    sources: Optional[List[str]],
+    label_types: Optional[Dict[str, List[str]]],
 ) -> Optional[List[Optional[Only]]]:
-    """What the search for each mention is confined to by its label; None if no label confines.
+    """What the search for each mention is confined to; None if none is.
 
-    label_types: from labels to names or codes of entity types.
+    types, sources: of the entities that any mention may be of. label_types: from labels to types
+        that go before these.
     """
-    if not label_types:
+    for_all = Only(tuple(types or ()), tuple(sources or ()))
+    limits = {
+        label: for_all._replace(types=tuple(own)) for label, own in (label_types or {}).items()
+    }
+    if not any(for_all) and not limits:
         return None
-    limits = {label: Only(types=tuple(types)) for label, types in label_types.items()}
-    return [limits.get(s.label_) for doc in docs for s in gold_mentions(doc, spans_key)]
+    found = [limits.get(s.label_, for_all) for doc in docs for s in gold_mentions(doc, spans_key)]
+    return [only if any(only) else None for only in found]
+
+
+def agreeing(
+    docs: Iterable[Doc],
+    spans_key: Optional[str],
+    mentions: Sequence[MentionInContext],
+    only: Optional[Sequence[Optional[Only]]],
+) -> np.ndarray:
+    """Groups of the docs' mentions, int64 [n]: in one doc, the same words but for case.
+
+    Their searches are confined alike. mentions: of the docs, as they are read. only: see
+        ``search_limits``.
+    """
+    places = [i for i, doc in enumerate(docs) for _ in gold_mentions(doc, spans_key)]
+    surfaces = [text[start:end].casefold() for text, start, end in mentions]
+    keys = list(zip(places, surfaces, only or [None] * len(mentions)))
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys])
 
 
 def mentions_in_context(
-    doc: Doc, spans: Sequence[Span], expand_acronyms: bool
+    doc: Doc, spans: Sequence[Span], resolve_abbreviations: bool
 ) -> List[MentionInContext]:
     """The spans of the doc in its text, acronyms replaced by their long forms if that is asked."""
     offsets = [(span.start_char, span.end_char) for span in spans]
-    return expanded(doc.text, offsets, long_forms(doc) if expand_acronyms and spans else {})
+    return expanded(doc.text, offsets, long_forms(doc) if resolve_abbreviations and spans else {})
 
 
 def long_forms(doc: Doc) -> Mapping[str, str]:

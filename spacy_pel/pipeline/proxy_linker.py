@@ -28,8 +28,9 @@ from .annotations import answers, write_answers
 from .calibrated import NOT_CALIBRATED, CalibratedPipe
 from .extensions import install_extensions
 from .gold import gold_numbers, trainable_mentions
+from .kb_ents import offered
 from .kb_reference import KB_REFERENCE
-from .mentions import mentions_of, search_limits
+from .mentions import agreeing, mentions_of, search_limits
 from .saving import Part
 from .workers import use_one_thread_in_a_worker
 
@@ -55,10 +56,17 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         kb: Optional[str],
         path: Optional[str],
         spans_key: Optional[str],
-        expand_acronyms: bool,
+        resolve_abbreviations: bool,
+        types: Optional[List[str]],
+        sources: Optional[List[str]],
         label_types: Optional[Dict[str, List[str]]],
+        agree: bool,
         candidates: int,
         nil_threshold: Optional[float],
+        threshold: Optional[float],
+        no_definition_threshold: float,
+        filter_for_definitions: bool,
+        max_entities_per_mention: int,
         row_kind: str,
         name_dropout: float,
         overwrite: bool,
@@ -76,9 +84,16 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self.rerank = rerank
         self.name = name
         self.spans_key = spans_key
-        self.expand_acronyms = expand_acronyms
+        self.resolve_abbreviations = resolve_abbreviations
+        self.types = types
+        self.sources = sources
         self.label_types = label_types
+        self.agree = agree
         self.candidates = candidates
+        self.threshold = threshold
+        self.no_definition_threshold = no_definition_threshold
+        self.filter_for_definitions = filter_for_definitions
+        self.max_entities_per_mention = max_entities_per_mention
         self.overwrite = overwrite
         self.loss = loss
         self.regularizer = regularizer
@@ -156,10 +171,17 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> Optional[Links]:
         """What linking says of the docs' mentions, in their order; None if there is no mention."""
         docs = list(docs)
-        mentions = mentions_of(docs, self.spans_key, self.expand_acronyms)
+        mentions = mentions_of(docs, self.spans_key, self.resolve_abbreviations)
         if not mentions:
             return None
         use_one_thread_in_a_worker()
+        only = search_limits(
+            docs,
+            self.spans_key,
+            types=self.types,
+            sources=self.sources,
+            label_types=self.label_types,
+        )
         weight = self.fitting(self.name_weight)
         naming = Naming(self.kb, weight.weight) if weight else None
         return link(
@@ -171,13 +193,23 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             calibration=self.fitting(self.calibration),
             reranking=Reranking(self.reranker, self.kb, self.reranked) if self.reranked else None,
             naming=naming,
-            only=search_limits(docs, self.spans_key, self.label_types),
+            only=only,
+            groups=agreeing(docs, self.spans_key, mentions, only) if self.agree else None,
         )
 
     def set_annotations(self, docs: Iterable[Doc], links: Optional[Links]) -> None:
         """Write ids, scores, probabilities and candidates on the mentions."""
-        if links is not None:
-            write_answers(docs, answers(links, self.kb), self.spans_key, self.overwrite)
+        if links is None:
+            return
+        chosen = offered(
+            links,
+            self.kb,
+            threshold=self.threshold,
+            no_definition_threshold=self.no_definition_threshold,
+            filter_for_definitions=self.filter_for_definitions,
+            max_entities_per_mention=self.max_entities_per_mention,
+        )
+        write_answers(docs, answers(links, self.kb, chosen), self.spans_key, self.overwrite)
 
     # Training
 
@@ -270,7 +302,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             self._trainer.note_update()
 
     def _trainable(self, examples: Iterable[Example]) -> List[GoldMention]:
-        return trainable_mentions(examples, self.kb, self.spans_key, self.expand_acronyms)
+        return trainable_mentions(examples, self.kb, self.spans_key, self.resolve_abbreviations)
 
     @property
     def _trained_model(self) -> Model:

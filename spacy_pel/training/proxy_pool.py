@@ -11,7 +11,7 @@ import numpy as np
 from ..inputs import EntityText
 from ..kb.index import Candidates, VectorIndex
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.selection import Only
+from ..kb.selection import Only, selected
 from ..proxies import encode_rows, proxy_texts
 from ..retriever import Retriever
 from .counts import Counts
@@ -68,13 +68,13 @@ class ProxyPool:
     def search(self, vectors: np.ndarray, k: int, only: Optional[Only] = None) -> Candidates:
         """The k best of the searched entities, under the present weights.
 
-        only: the types that they are confined to; of its fields no other is looked at.
+        only: what they are confined to.
         """
         self.refresh_every(1)
         if only is None:
             return self._index.search(vectors, k)
         allowed = np.zeros(self.searched.max(initial=0) + 1, dtype=bool)
-        allowed[np.intersect1d(self.searched, self.kb.of_types(*only.types))] = True
+        allowed[np.intersect1d(self.searched, selected(self.kb, only))] = True
         return self._index.search(vectors, k, allowed)
 
     def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:

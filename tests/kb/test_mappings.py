@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.kb import build_kb
+from spacy_pel.kb import SemanticType, build_kb
+from spacy_pel.kb.mappings import CuiEntity
 
 from .examples import ENTITIES
 
@@ -12,8 +13,11 @@ from .examples import ENTITIES
 def test_views_are_mappings(tmp_path: Path) -> None:
     kb = build_kb(ENTITIES, tmp_path / "kb")
     by_id, by_name = kb.cui_to_entity, kb.alias_to_cuis
-    assert dict(by_id) == {entity.concept_id: entity for entity in ENTITIES}
-    assert by_id["OMIM:1"] == ENTITIES[1] and "OMIM:1" in by_id and len(by_id) == 4
+    assert dict(by_id) == {
+        e.concept_id: (e.concept_id, e.canonical_name, list(e.aliases), list(e.types), e.definition)
+        for e in ENTITIES
+    }
+    assert by_id["OMIM:1"] == by_id["C1"] and "OMIM:1" in by_id and len(by_id) == 4
     assert by_id.get("C4") is None and 3 not in by_id
     assert dict(by_name) == {
         "Mitral stenosis": {"C1"}, "MS": {"C1", "C3"}, "Multiple sclerosis": {"C3"},
@@ -24,3 +28,21 @@ def test_views_are_mappings(tmp_path: Path) -> None:
     for view, missing in ((by_id, "C4"), (by_name, "ms")):
         with pytest.raises(KeyError, match=missing):
             view[missing]
+
+
+def test_types_are_codes_where_there_are_any(tmp_path: Path) -> None:
+    kb = build_kb(ENTITIES, tmp_path / "kb", types=[SemanticType("Disease", "T047")])
+    assert kb.cui_to_entity["C1"].types == ["T047", "Finding"]
+    assert kb["C1"].types == ("Disease", "Finding")
+
+
+def test_an_entity_prints_as_scispacys() -> None:
+    entity = CuiEntity("C1", "Pain", ["pain", "ache"], ["T184", "Finding"], None)
+    assert str(entity) == (
+        "CUI: C1, Name: Pain\nDefinition: None\nTUI(s): T184, Finding\n"
+        "Aliases: (total: 2): \n\t pain, ache"
+    )
+    many = entity._replace(aliases=[f"p{i}" for i in range(12)])
+    assert str(many).endswith(
+        "Aliases (abbreviated, total: 12): \n\t " + ", ".join(many.aliases[:10])
+    )

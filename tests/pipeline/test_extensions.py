@@ -40,22 +40,12 @@ def test_a_span_that_is_not_linked(doc: Doc) -> None:
     assert (values.kb_candidates, values.kb_ents) == ([], [])
 
 
-def test_spans_do_not_share_their_candidates(doc: Doc) -> None:
+def test_spans_do_not_share_their_lists(doc: Doc) -> None:
     install_extensions()
+    doc[0:1]._.kb_ents.append(("C1", 0.5))
+    assert doc[1:2]._.kb_ents == []
     doc[0:1]._.kb_candidates.append({"id": "C1", "name": "liver", "score": 0.5})
     assert doc[1:2]._.kb_candidates == []
-
-
-def test_kb_ents_are_the_candidates_as_pairs(doc: Doc) -> None:
-    install_extensions()
-    span = doc[0:2]
-    span._.kb_candidates = [
-        {"id": "C2", "name": "cyst", "score": 0.9},
-        {"id": "C1", "name": "liver", "score": 0.5},
-    ]
-    assert span._.kb_ents == [("C2", 0.9), ("C1", 0.5)]
-    span._.kb_id = "NIL"
-    assert span._.kb_ents == []
 
 
 def test_the_component_installs_them() -> None:

@@ -8,7 +8,14 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_pel.pipeline.mentions import long_forms, mentions_in_context
+from spacy_pel.kb import Only
+from spacy_pel.pipeline.mentions import (
+    agreeing,
+    long_forms,
+    mentions_in_context,
+    mentions_of,
+    search_limits,
+)
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 
@@ -30,8 +37,8 @@ def detector() -> Iterator[None]:
     Span.remove_extension("long_form")
 
 
-def surfaces(doc: Doc, expand_acronyms: bool) -> list[str]:
-    mentions = mentions_in_context(doc, doc.ents, expand_acronyms)
+def surfaces(doc: Doc, resolve_abbreviations: bool) -> list[str]:
+    mentions = mentions_in_context(doc, doc.ents, resolve_abbreviations)
     return [text[start:end] for text, start, end in mentions]
 
 
@@ -61,3 +68,30 @@ def test_the_detectors_serializable_form_is_read_as_well(doc: Doc) -> None:
 @pytest.mark.usefixtures("detector")
 def test_where_the_detector_has_found_nothing_the_text_is_read(doc: Doc) -> None:
     assert long_forms(doc) == {"MS": "Multiple sclerosis"}
+
+
+def test_a_search_is_confined_by_the_pipeline_and_by_the_label(doc: Doc) -> None:
+    def limits(**settings):
+        unset = {"types": None, "sources": None, "label_types": None}
+        return search_limits([doc], None, **{**unset, **settings})
+
+    first, second = doc.ents
+    doc.ents = [first, Span(doc, second.start, second.end, label="OTHER")]
+    assert limits() is None
+    assert limits(label_types={"TERM": ["A"]}) == [Only(("A",)), None]
+    assert limits(types=["B"], label_types={"TERM": ["A"]}) == [Only(("A",)), Only(("B",))]
+    assert limits(sources=["S"], label_types={"TERM": ["A"]}) == [
+        Only(("A",), ("S",)), Only((), ("S",))
+    ]  # fmt: skip
+
+
+def test_mentions_agree_that_are_the_same_words_in_a_doc() -> None:
+    nlp = spacy.blank("en")
+    docs = [nlp("MS and ms and lesions."), nlp("ms"), nlp("none")]
+    for doc in docs[:2]:
+        doc.ents = [Span(doc, t.i, t.i + 1, "TERM") for t in doc if t.text.lower() in "ms lesions"]
+    mentions = mentions_of(docs, None, False)
+    first, second, third, fourth = agreeing(docs, None, mentions, None)
+    assert first == second and len({first, third, fourth}) == 3
+    apart = agreeing(docs, None, mentions, [Only(("A",)), None, None, None])
+    assert len(set(apart)) == 4

@@ -326,7 +326,7 @@ def test_a_docbin_keeps_all(trained: Trained) -> None:
     data = DocBin(docs=docs, store_user_data=True).to_bytes()
     again = list(DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab))
     assert results(again) == results(docs)
-    assert [e._.kb_ents for d in again for e in d.ents] == [
+    assert [list(e._.kb_ents) for d in again for e in d.ents] == [
         e._.kb_ents for d in docs for e in d.ents
     ]
 

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import Span
 from spacy.training import Example
 
+from spacy_pel.embedding import embed_kb
+from spacy_pel.errors import PelError
 from spacy_pel.inputs import MentionInContext
+from spacy_pel.kb import build_kb
 from spacy_pel.linking import NameWeight
 
 from .conftest import Trained, results, train, untrained, with_mentions
@@ -38,18 +42,22 @@ def test_an_acronym_is_linked_as_its_long_form(nlp: Language) -> None:
     vectors = linker.retriever.mention_vectors(
         [MentionInContext(spelt, 44, 62), MentionInContext(DEFINED, 44, 46)]
     )
-    for expand_acronyms, vector in zip((True, False), vectors):
-        linker.expand_acronyms = expand_acronyms
+    for resolve_abbreviations, vector in zip((True, False), vectors):
+        linker.resolve_abbreviations = resolve_abbreviations
         scores = linker.kb.search(vector[None], linker.candidates).scores[0]
         said = [candidate["score"] for candidate in candidates(nlp, last_mention(nlp))]
         assert said == pytest.approx(scores, abs=1e-6)
 
 
-@pytest.mark.parametrize("expand_acronyms, read", [(True, "Multiple sclerosis"), (False, "MS")])
-def test_training_reads_acronyms_as_linking_does(trained: Trained, expand_acronyms, read) -> None:
+@pytest.mark.parametrize(
+    "resolve_abbreviations, read", [(True, "Multiple sclerosis"), (False, "MS")]
+)
+def test_training_reads_acronyms_as_linking_does(
+    trained: Trained, resolve_abbreviations, read
+) -> None:
     nlp = untrained(trained.kb)
     linker = nlp.get_pipe("proxy_linker")
-    linker.expand_acronyms = expand_acronyms
+    linker.resolve_abbreviations = resolve_abbreviations
     reference = last_mention(nlp)
     reference.ents = [reference.char_span(44, 46, label="TERM", kb_id="C01")]
     seen = []
@@ -81,8 +89,108 @@ def test_labels_confine_the_search_of_a_training_session_too(trained: Trained) -
     assert {candidate["id"] for candidate in candidates(nlp, doc)} == diseases
 
 
+def found_ids(nlp: Language) -> set[str]:
+    doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
+    return {candidate["id"] for candidate in candidates(nlp, doc)}
+
+
+def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -> None:
+    linker = nlp.get_pipe("proxy_linker")
+    linker.types = ["Disease", "Anatomy"]
+    assert found_ids(nlp) == {"C01", "C03", "C04", "C06", "C07"}
+    linker.label_types = {"OTHER": ["Disease"]}
+    assert found_ids(nlp) == {"C01", "C03", "C04", "C06", "C07"}
+    linker.label_types = {"TERM": ["Procedure"]}
+    assert found_ids(nlp) == {"C02"}
+    linker.label_types, linker.types = None, ["Gene"]
+    with pytest.raises(PelError, match="no semantic type 'Gene'"):
+        found_ids(nlp)
+
+
+def test_a_pipeline_is_confined_to_sources(nlp: Language, tmp_path: Path) -> None:
+    linker = nlp.get_pipe("proxy_linker")
+    entities = [
+        e._replace(sources=("MSH" if e.types == ("Disease",) else "GO",)) for e in linker.kb
+    ]
+    linker.set_kb(build_kb(entities, tmp_path / "kb").path)
+    embed_kb(linker.kb.path, linker)
+    linker.kb.refresh()
+    linker.sources = ["MSH"]
+    assert found_ids(nlp) == {"C01", "C03", "C06"}
+    linker.label_types = {"TERM": ["Procedure", "Disease"]}
+    assert found_ids(nlp) == {"C01", "C03", "C06"}
+    linker.sources = ["NCI"]
+    with pytest.raises(PelError, match="no entity comes from 'NCI'"):
+        found_ids(nlp)
+
+
+def test_sources_confine_a_training_session_too(trained: Trained) -> None:
+    nlp = untrained(trained.kb)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.sources = ["MSH"]
+    with pytest.raises(PelError, match="no entity comes from 'MSH'"):
+        found_ids(nlp)
+
+
+# A text in which "MS" is read in three contexts, once in lower case, and a mention of its own.
+SAME = "The patient has MS. The peptide was counted with MS. The ions of ms. A liver cyst."
+
+
+def same_words(nlp: Language):
+    doc = nlp.make_doc(SAME)
+    places = [(16, 18), (49, 51), (65, 67), (71, 81)]
+    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
+    return doc
+
+
+def test_mentions_of_the_same_words_agree_if_that_is_asked(nlp: Language) -> None:
+    linker = nlp.get_pipe("proxy_linker")
+    apart = nlp(same_words(nlp)).ents
+    linker.agree = True
+    other = with_mentions(nlp, "The patient has MS.", {"MS": ""})
+    first, second = nlp.pipe([same_words(nlp), other])
+    one, two, three, cyst = (ent._.kb_candidates for ent in first.ents)
+    assert one == two == three and cyst == apart[3]._.kb_candidates
+    assert apart[0]._.kb_candidates != apart[1]._.kb_candidates
+    assert second.ents[0]._.kb_candidates != one  # another document
+    linker.candidates = len(linker.kb)
+    (mean, *_) = nlp(same_words(nlp)).ents
+    linker.agree = False
+    tables = [
+        {c["id"]: c["score"] for c in ent._.kb_candidates} for ent in nlp(same_words(nlp)).ents[:3]
+    ]
+    one_name = [c for c in mean._.kb_candidates if len(linker.kb[c["id"]].names) == 1]
+    assert one_name
+    for candidate in one_name:
+        scores = [table[candidate["id"]] for table in tables]
+        assert candidate["score"] == pytest.approx(sum(scores) / 3, abs=1e-6)
+
+
+def test_mentions_whose_labels_confine_them_otherwise_do_not_agree(nlp: Language) -> None:
+    linker = nlp.get_pipe("proxy_linker")
+    linker.agree, linker.label_types = True, {"DISEASE": ["Disease"]}
+    doc = same_words(nlp)
+    doc.ents = [Span(doc, e.start, e.end, label) for e, label in zip(doc.ents, ("DISEASE", "TERM"))]
+    confined, free = (ent._.kb_candidates for ent in nlp(doc).ents)
+    assert {c["id"] for c in confined} == {"C01", "C03", "C06"} != {c["id"] for c in free}
+
+
+def test_an_acronym_agrees_with_its_long_form(nlp: Language) -> None:
+    nlp.get_pipe("proxy_linker").agree = True
+    doc = nlp.make_doc(DEFINED)
+    doc.ents = [doc.char_span(0, 18, label="TERM"), doc.char_span(44, 46, label="TERM")]
+    long, short = (ent._.kb_candidates for ent in nlp(doc).ents)
+    assert long == short
+
+
 def test_settings_are_saved_with_the_pipeline(nlp: Language, tmp_path: Path) -> None:
-    config = {"expand_acronyms": False, "label_types": {"TERM": ["Disease"]}}
+    config = {
+        "resolve_abbreviations": False,
+        "label_types": {"TERM": ["Disease"]},
+        "types": ["Anatomy"],
+        "sources": ["MSH"],
+        "agree": True,
+    }
     made = spacy.blank("en")
     made.add_pipe("proxy_linker", config={**config, "path": str(nlp.path)})
     made.to_disk(tmp_path / "pipeline")

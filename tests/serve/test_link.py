@@ -45,7 +45,7 @@ def test_an_answer_is_what_the_pipeline_says(client: TestClient, tiny_nlp: Langu
         assert mention["id"] == ent._.kb_id and mention["probability"] is None
         assert mention["score"] == pytest.approx(ent._.kb_score, abs=1e-5)
         assert mention["name"] == ent._.kb_candidates[0]["name"]
-        assert [c["id"] for c in mention["candidates"]] == [id for id, _ in ent._.kb_ents]
+        assert [c["id"] for c in mention["candidates"]] == [c["id"] for c in ent._.kb_candidates]
         assert all("rerank_score" not in candidate for candidate in mention["candidates"])
 
 

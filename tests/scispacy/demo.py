@@ -1,0 +1,109 @@
+"""scispaCy's linker over the demo's knowledge base, made as its users make one of their own."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+
+from spacy_pel import KnowledgeBase
+from spacy_pel.kb.type_tree import SemanticTypeTree
+
+UMLS = Path(__file__).parents[2] / "project" / "assets" / "demo" / "umls"
+# What scispaCy's linker calls the demo's knowledge base.
+NAME = "demo"
+
+
+class Index(NamedTuple):
+    """Stands for files that scispaCy would download: those of its index of names."""
+
+    aliases: list[str]
+    vectorizer: Any
+    index: Any
+
+    def get_concept_aliases(self) -> list[str]:
+        return self.aliases
+
+    def get_tfidf_vectorizer(self) -> Any:
+        return self.vectorizer
+
+    def get_ann_index(self, *, ef_search: int = 200) -> Any:
+        return self.index
+
+
+def offer_to_scispacy(kb: KnowledgeBase, folder: Path) -> None:
+    """Let ``linker_name="demo"`` stand for the entities of the KB, as ``umls`` does for the UMLS.
+
+    folder: where scispaCy's files of them are written.
+    """
+    from scispacy import candidate_generation
+    from scispacy.linking_utils import UmlsKnowledgeBase
+
+    write_jsonl(kb, folder / "kb.jsonl")
+    write_types(kb.semantic_type_tree, folder / "types.tsv")
+    theirs = UmlsKnowledgeBase(str(folder / "kb.jsonl"), str(folder / "types.tsv"))
+    # It refuses to build an index beside a scipy of today, for the sake of saving it alone.
+    candidate_generation.scipy_supports_sparse_float16 = lambda: True
+    index = Index(*candidate_generation.create_tfidf_ann_index(None, theirs))
+    candidate_generation.DEFAULT_PATHS[NAME] = index
+    candidate_generation.DEFAULT_KNOWLEDGE_BASES[NAME] = lambda: theirs
+
+
+def write_jsonl(kb: KnowledgeBase, path: Path) -> None:
+    """The entities in scispaCy's schema; their types are the codes in the demo's own file."""
+    codes = defaultdict(list)
+    for line in (UMLS / "MRSTY.RRF").read_text("utf8").splitlines():
+        cui, code, *_ = line.split("|")
+        codes[cui].append(code)
+    with path.open("w", encoding="utf8") as file:
+        for entity in kb:
+            record = {
+                "concept_id": entity.concept_id,
+                "canonical_name": entity.canonical_name,
+                "aliases": list(entity.aliases),
+                "types": codes[entity.concept_id],
+                "definition": entity.definition,
+            }
+            file.write(json.dumps(record) + "\n")
+
+
+def write_types(tree: SemanticTypeTree, path: Path) -> None:
+    """The semantic types as scispaCy reads them: depth first, below one node of its own."""
+    lines = [f"{node.full_name}\t{node.type_id}\t{node.level}" for node in tree.flat_nodes]
+    path.write_text("\n".join(["UnknownType\tUnknownType\t0", *lines]), encoding="utf8")
+
+
+def add_names(nlp: Language, kb: KnowledgeBase) -> None:
+    """Put an entity_ruler into the pipeline that finds the names of the KB, in any case."""
+    ruler = nlp.add_pipe("entity_ruler", config={"phrase_matcher_attr": "LOWER"})
+    names = dict.fromkeys(name for entity in kb for name in entity.names)
+    with nlp.select_pipes(enable=[]):
+        ruler.add_patterns([{"label": "ENTITY", "pattern": name} for name in names])
+
+
+def users_code(nlp: Language, linker_name: str, text: str) -> Iterator[dict[str, Any]]:
+    """What users of scispaCy's linker do with it: as in its README, and in their notebooks."""
+    doc = nlp(text)
+    linker = nlp.get_pipe(linker_name)
+    tree = linker.kb.semantic_type_tree
+    for mention in doc.ents:
+        for cui, score in mention._.kb_ents:
+            entity = linker.kb.cui_to_entity[cui]
+            yield {
+                "mention": mention.text,
+                "cui": cui,
+                "score": score,
+                "concept_id": entity.concept_id,
+                "canonical_name": entity.canonical_name,
+                "aliases": sorted(entity.aliases + [entity.canonical_name]),
+                "types": sorted(entity.types),
+                "definition": entity.definition,
+                "fields": len(entity),
+                "printed": str(entity).rstrip(),
+                "type names": sorted(map(tree.get_canonical_name, entity.types)),
+                "same name": cui in linker.kb.alias_to_cuis[entity.canonical_name],
+            }

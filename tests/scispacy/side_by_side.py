@@ -1,0 +1,153 @@
+"""What both linkers answer, side by side, as the tables of docs/migration.md.
+
+    python -m tests.scispacy.side_by_side PIPELINE
+
+PIPELINE: a trained "proxy_linker" whose knowledge base is the demo's, such as
+project/training/demo/model-best.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import spacy
+import typer
+from spacy.language import Language
+from spacy.tokens import Span
+
+from .demo import add_names, offer_to_scispacy
+
+TEXTS = (
+    "Plaques on MRI and growing fatigue in a woman with multiple sclerosis (MS). MS is treated.",
+    "Severe MS: the echocardiogram showed a valve area of 0.7 cm².",
+    "The tumour was strongly positive for ER on immunostaining.",
+    "The triage nurse of the ER saw a deep laceration.",
+    "Methotrexate was started for early RA.",
+    "A thrombus was floating in the RA.",
+)
+LINKERS = ("scispacy_linker", "proxy_linker")
+SETTINGS = (
+    {},
+    {"filter_for_definitions": False},
+    {"filter_for_definitions": True},
+    {"filter_for_definitions": False, "threshold": 0.7},
+    {"filter_for_definitions": False, "threshold": 0.05},
+    {"max_entities_per_mention": 1},
+    {"resolve_abbreviations": False, "max_entities_per_mention": 1},
+)
+
+
+def main(pipeline: Path) -> None:
+    """Print tables of the answers of scispaCy's linker and of PIPELINE's."""
+    import scispacy.abbreviation
+    import scispacy.linking  # noqa: F401  (they register the components)
+
+    kb = spacy.load(pipeline).get_pipe("proxy_linker").kb
+    with tempfile.TemporaryDirectory() as folder:
+        offer_to_scispacy(kb, Path(folder))
+    configs = {"scispacy_linker": {"linker_name": "demo"}, "proxy_linker": {"path": str(pipeline)}}
+    linked = {}
+    for name in LINKERS:
+        nlp = spacy.blank("en")
+        nlp.add_pipe("abbreviation_detector")
+        add_names(nlp, kb)
+        nlp.add_pipe(name, config=configs[name])
+        linked[name] = nlp
+    print_mentions(linked)
+    print_attributes(linked)
+    print_settings(linked)
+
+
+def print_mentions(linked: dict[str, Language]) -> None:
+    print_row("mention, in its text", *LINKERS, head=True)
+    for text in TEXTS:
+        for theirs, ours in zip(*(linked[name](text).ents for name in LINKERS)):
+            marked = f"{text[: theirs.start_char]}**{theirs}**{text[theirs.end_char :]}"
+            print_row(
+                marked, kb_ents(theirs, linked[LINKERS[0]]), kb_ents(ours, linked[LINKERS[1]])
+            )
+
+
+def print_attributes(linked: dict[str, Language]) -> None:
+    """Of one mention, and of what it is linked to."""
+    expressions = (
+        "ent._.kb_ents",
+        "type(ent._.kb_ents), type(ent._.kb_ents[0])",
+        "linker.kb.cui_to_entity[cui].concept_id",
+        "linker.kb.cui_to_entity[cui].canonical_name",
+        "linker.kb.cui_to_entity[cui].aliases",
+        "linker.kb.cui_to_entity[cui].types",
+        "linker.kb.cui_to_entity[cui].definition",
+        "len(linker.kb.cui_to_entity[cui])",
+        "str(linker.kb.cui_to_entity[cui])",
+        'linker.kb.alias_to_cuis["MS"]',
+        "len(linker.kb.cui_to_entity)",
+        'linker.kb.semantic_type_tree.get_canonical_name("T047")',
+        "linker.threshold",
+        "linker.no_definition_threshold",
+        "linker.filter_for_definitions",
+        "linker.max_entities_per_mention",
+        "linker.resolve_abbreviations",
+        "linker.k",
+        "linker.candidate_generator",
+        "linker.umls",
+        "ent.kb_id_",
+        "ent._.kb_score",
+        "ent._.kb_candidates[:1]",
+    )
+    print_row("", *LINKERS, head=True)
+    for expression in expressions:
+        answers = []
+        for name in LINKERS:
+            nlp = linked[name]
+            ent = next(e for e in nlp(TEXTS[0]).ents if e.text == "multiple sclerosis")
+            names = {"ent": ent, "linker": nlp.get_pipe(name), "cui": "C0026769"}
+            answers.append(answer(expression, names))
+        print_row(f"`{expression}`", *answers)
+
+
+def print_settings(linked: dict[str, Language]) -> None:
+    """How many entities each mention of the texts is given."""
+    print_row("settings", *LINKERS, head=True)
+    for settings in SETTINGS:
+        cells = []
+        for name in LINKERS:
+            linker = linked[name].get_pipe(name)
+            before = {setting: getattr(linker, setting) for setting in settings}
+            for setting, value in settings.items():
+                setattr(linker, setting, value)
+            ents = [ent for text in TEXTS for ent in linked[name](text).ents]
+            for setting, value in before.items():
+                setattr(linker, setting, value)
+            given = [len(ent._.kb_ents) for ent in ents]
+            cells.append(
+                f"{sum(given)} ids for {sum(n > 0 for n in given)} of {len(given)} mentions"
+            )
+        shown = ", ".join(f"{setting} = {value}" for setting, value in settings.items())
+        print_row(shown or "as they come", *cells)
+
+
+def answer(expression: str, names: dict[str, Any]) -> str:
+    try:
+        value = eval(expression, names)
+    except AttributeError:
+        return "AttributeError"
+    text = repr(sorted(value)) if isinstance(value, set) else repr(value)
+    return f"`{text if len(text) < 160 else text[:157] + '...'}`"
+
+
+def kb_ents(ent: Span, nlp: Language) -> str:
+    entities = nlp.get_pipe(nlp.pipe_names[-1]).kb.cui_to_entity
+    given = [f"{entities[cui].canonical_name} {score:.2f}" for cui, score in ent._.kb_ents[:3]]
+    return ", ".join(given) or "nothing"
+
+
+def print_row(*cells: str, head: bool = False) -> None:
+    lines = ["", "| " + " | ".join(cells) + " |", "|---" * len(cells) + "|"]
+    print("\n".join(lines if head else lines[1:2]))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,68 @@
+"""``resolve_abbreviations`` with scispaCy's own AbbreviationDetector."""
+
+from __future__ import annotations
+
+import pytest
+
+from spacy_pel.pipeline.mentions import mentions_in_context
+
+pytest.importorskip("scispacy", reason="scispaCy is not installed: run make test-scispacy")
+
+TEXT = (
+    "Spinal and bulbar muscular atrophy (SBMA) is an inherited disease of the androgen receptor "
+    "(AR). SBMA was seen in early life, and AR was measured."
+)
+
+
+@pytest.fixture
+def marked(pipeline):
+    """A pipeline that marks the abbreviations of TEXT as mentions; ``True``: serializably."""
+
+    def build(make_serializable: bool, *linkers: str, **settings):
+        nlp = pipeline(*linkers, **settings)
+        nlp.remove_pipe("abbreviation_detector")
+        config = {"make_serializable": make_serializable}
+        nlp.add_pipe("abbreviation_detector", config=config, first=True)
+        ruler = nlp.get_pipe("entity_ruler")
+        ruler.clear()
+        ruler.add_patterns([{"label": "ENTITY", "pattern": short} for short in ("SBMA", "AR")])
+        return nlp
+
+    return build
+
+
+@pytest.mark.parametrize("make_serializable", [False, True])
+def test_a_short_form_is_encoded_as_its_long_form(marked, make_serializable) -> None:
+    doc = marked(make_serializable)(TEXT)
+    assert [ent.text for ent in doc.ents] == ["SBMA", "AR", "SBMA", "AR"]
+    mentions = mentions_in_context(doc, doc.ents, True)
+    long = "Spinal and bulbar muscular atrophy"
+    expected = [long, "androgen receptor", long, "androgen receptor"]
+    assert [text[start:end] for text, start, end in mentions] == expected
+    text, start, end = mentions[2]
+    assert text[:start].endswith("(androgen receptor). ")
+    assert text[end:].startswith(" was seen in early life, and androgen receptor was")
+    # Those are the long forms that scispaCy's linker looks up.
+    theirs = [ent._.long_form for ent in doc.ents]
+    assert [getattr(form, "text", form) for form in theirs] == expected
+
+
+def test_without_the_setting_short_forms_are_read_as_they_are(marked) -> None:
+    linked = {}
+    for resolve in (True, False):
+        nlp = marked(False, "proxy_linker", resolve_abbreviations=resolve)
+        linked[resolve] = [ent._.kb_candidates for ent in nlp(TEXT).ents]
+    assert linked[True] != linked[False]
+
+
+@pytest.mark.parametrize("linker", ["scispacy_linker", "proxy_linker"])
+def test_the_other_mentions_of_a_short_form_follow_it(pipeline, linker) -> None:
+    text = "Multiple Sclerosis (MS) is old. Fatigue is common in MS."
+    settings = {"filter_for_definitions": False, "threshold": 0.1}
+    last = {}
+    for resolve in (True, False):
+        nlp = pipeline(linker, **settings, resolve_abbreviations=resolve)
+        last[resolve] = nlp(text).ents[-1]
+        spelt_out = nlp(text.replace("MS", "Multiple Sclerosis")).ents[-1]
+    assert last[True].text == "MS" and spelt_out.text == "Multiple Sclerosis"
+    assert last[True]._.kb_ents == spelt_out._.kb_ents != last[False]._.kb_ents
