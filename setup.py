@@ -9,7 +9,15 @@ HERE = Path(__file__).parent
 REGISTERED = runpy.run_path(str(HERE / "spacy_pel" / "registry.py"))["REGISTERED"]
 
 SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.30", "prometheus-client>=0.20"]
-TEST = ["pytest>=8.0", "hypothesis>=6.100", "pytest-timeout>=2.3", "httpx>=0.27", *SERVE]
+TEST = [
+    "pytest>=8.0",
+    "hypothesis>=6.100",
+    "pytest-timeout>=2.3",
+    "httpx>=0.27",
+    "markdown-it-py>=3.0",
+    *SERVE,
+]
+DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
 
 setup(
     name="spacy-pel",
@@ -47,6 +55,7 @@ setup(
         "project": ["weasel>=0.4.1", "build>=1.2", "matplotlib>=3.8"],
         "ray": ["ray[data]>=2.10"],
         "serve": SERVE,
+        "docs": DOCS,
     },
     entry_points={
         group: [f"{name} = {target}" for name, target in entries.items()]
