@@ -123,7 +123,9 @@ _OPEN = {
     ".paths.data": "{data}",
     ".paths.encoder": "{encoder}",
     ".training.optimizer": _adamw(0.00005),
+    # What is evaluated in training counts for nothing: a look at a few entities is enough.
     ".corpora.dev.limit": 1,
+    ".initialize.components.proxy_linker.searched_entities": 10,
     ".training.batcher": {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 24},
     "model.mention_length": 48,
 }
