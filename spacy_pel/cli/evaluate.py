@@ -15,6 +15,7 @@ from ..evaluation.metrics import metrics_table
 from ..evaluation.nil import nil_summary
 from ..files import whole_file
 from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
+from .figures import linker_state
 from .gold import gold_examples, link_examples
 from .pipelines import linker_of, load_pipeline
 
@@ -88,7 +89,8 @@ def evaluate(
     Mentions are where the linker is set to have them. limit: documents taken of each file; 0 takes
     all. progress: called after each document. Gives the metrics of ``scorer.linking_scores``,
     ``mentions_per_second`` (of the linker's ``pipe``), ``reranked`` (how many candidates of a
-    mention), ``kb``, ``kb_entities`` and ``corpus``.
+    mention), ``kb``, ``kb_entities``, ``corpus``, ``limit``, ``spans_key``, and ``linker``: what
+    they are the figures of, see ``linker_state``.
     Raises PelError if there is no linker or no mention, or the KB has no vectors of its encoder.
     """
     linker = linker_of(nlp, component)
@@ -104,4 +106,7 @@ def evaluate(
         "kb": str(linker.kb.path),
         "kb_entities": len(linker.kb),
         "corpus": [str(path) for path in corpus],
+        "limit": limit,
+        "spans_key": linker.spans_key,
+        "linker": linker_state(nlp, component),
     }

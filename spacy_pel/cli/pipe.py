@@ -2,16 +2,20 @@
 
 After an error spaCy waits for its workers, while these wait for ever to hand over what they have
 done. So the stream of docs is made to end instead, what is under way is taken from the workers, and
-only then is the error raised.
+only then is the error raised. After a process that is killed they end by themselves.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from multiprocessing.util import register_after_fork
 from types import FrameType
 from typing import Any, Optional
 
@@ -30,6 +34,7 @@ def pipe(nlp: Language, docs: Iterable[Doc], *, n_process: int, **options: Any) 
         yield from nlp.pipe(docs, **options)
         return
     source = _Source(docs)
+    register_after_fork(source, _end_with_parent)  # for as long as there is the source
     with _interrupting(source), _hearing_of_failures(nlp, source):
         results = nlp.pipe(source, n_process=n_process, **options)
         try:
@@ -69,6 +74,19 @@ class _Source:
             raise StopIteration from error
         finally:
             self.is_reading = False
+
+
+def _end_with_parent(_: _Source) -> None:
+    """In a worker: end it soon after its parent, whose ends of the pipes it holds as well, so that
+    it would wait at them for ever."""
+    parent = multiprocessing.parent_process().pid
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

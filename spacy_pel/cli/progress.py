@@ -44,6 +44,8 @@ class Progress:
         seconds = max(time.monotonic() - self._started, 1e-9)
         rate = f"{self.documents:,} documents, {self._linked / seconds:.1f}/s"
         self.bar.set_postfix_str(rate, refresh=False)
+        if self.bar.total is not None:  # rounded shares may add up to a hair more
+            share = min(share, self.bar.total - self.bar.n)
         self.bar.update(share)
 
     def taken_back(self, documents: int, share: float) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
+
+from .link_examples import TEXT
 
 
 @pytest.fixture
@@ -27,3 +30,27 @@ def run() -> Callable[..., str]:
         return " ".join(result.output.split())  # wasabi breaks lines anywhere
 
     return run_pel
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A file of three documents, for ``pel link``."""
+    path = tmp_path / "in" / "docs.txt"
+    path.parent.mkdir()
+    path.write_text(f"{TEXT}\n\nNothing here.\nMS or RA?\n", encoding="utf8")
+    return path
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where ``pel link`` is to write them."""
+    return tmp_path / "out" / "linked.jsonl"
+
+
+@pytest.fixture
+def twelve(tmp_path: Path, monkeypatch) -> Path:
+    """Twelve documents, in parts of two, in batches of one."""
+    monkeypatch.setattr("spacy_pel.cli.bulk.PART", 2)
+    path = tmp_path / "twelve.txt"
+    path.write_text("".join(f"Case {n}: {TEXT}\n" for n in range(12)))
+    return path

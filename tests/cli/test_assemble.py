@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import spacy
+from spacy.language import Language
 
 from spacy_pel.kb import KnowledgeBase
 
@@ -34,6 +35,22 @@ def test_nothing_in_it_points_out(run, tiny_folder: Path, tiny_kb: Path, tmp_pat
     for name in ("config.cfg", "proxy_linker/kb.json"):
         text = (tmp_path / "out" / name).read_text("utf8")
         assert str(tiny_kb) not in text and str(tmp_path) not in text
+
+
+def test_other_components_share_its_kb(
+    run, tiny_nlp: Language, tiny_kb: Path, tmp_path: Path
+) -> None:
+    tiny_nlp.remove_pipe("entity_ruler")
+    tiny_nlp.add_pipe("kb_matcher", config={"kb": str(tiny_kb), "label": "TERM"}, first=True)
+    tiny_nlp.to_disk(tmp_path / "pipeline")
+    kb = shutil.copytree(tiny_kb, tmp_path / "kb")
+    run("assemble", tmp_path / "pipeline", kb, tmp_path / "out")
+    shutil.rmtree(kb)
+    moved = (tmp_path / "out").rename(tmp_path / "moved")
+    nlp = spacy.load(moved)
+    assert [ent.text for ent in nlp(TEXT).ents] == ["MS", "cephalgia"]
+    assert nlp.get_pipe("kb_matcher").kb.path == moved / "proxy_linker" / "kb"
+    assert len(list(moved.rglob("*.sqlite"))) == 1
 
 
 def test_only_a_pipeline_is_replaced_and_only_by_force(

@@ -15,9 +15,7 @@ import spacy
 import srsly
 from spacy.language import Language
 from spacy.tokens import DocBin
-from spacy.training.initialize import init_nlp
-from spacy.training.loop import train as train_loop
-from thinc.api import Adam, Config, fix_random_seed
+from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.embedding import embed_kb
@@ -26,11 +24,19 @@ from spacy_pel.kb import build_kb
 from spacy_pel.linking import Calibration
 
 from ..conftest import ENTITIES
+from ..training.problem import same, train_by_spacy, weights, write_config
 from .conftest import CONFIG, PROBLEM, TRAIN, Trained, examples, mentions_of, results
 from .test_serialization import is_pickle, leaves, link_elsewhere
-from .test_training import write_pubtator
 
 RERANK = 4
+RERANKER = {
+    "@architectures": "spacy-pel.CrossEncoder.v1",
+    "length": 48,
+    "encoder": {
+        "@misc": "spacy-pel.ScratchEncoder.v1",
+        **{"layers": 1, "width": 32, "heads": 2, "vocab_size": 400, "max_tokens": 64},
+    },
+}
 # Prints what of the reranker a pipeline without one has imported when it has linked.
 OF_THE_RERANKER = """
 import json, sys
@@ -48,16 +54,12 @@ def with_reranker(trained: Trained, **changes: Any) -> Language:
     """A pipeline of the trained retriever and a reranker that is not trained."""
     fix_random_seed(0)
     nlp = spacy.blank("en")
-    reranker = {
-        "@architectures": "spacy-pel.CrossEncoder.v1",
-        "encoder": {"@misc": "spacy-pel.TrainedEncoder.v1", "path": str(trained.path)},
-        "length": 48,
-    }
+    encoder = {"@misc": "spacy-pel.TrainedEncoder.v1", "path": str(trained.path)}
     config = {
         "path": str(trained.path),
         "candidates": 5,
         "rerank": RERANK,
-        "reranker": reranker,
+        "reranker": {**RERANKER, "encoder": encoder},
         "regularizer": None,
     }
     nlp.add_pipe("proxy_linker", config={**config, **changes})
@@ -88,15 +90,6 @@ def expected(reranked: Trained) -> list[list[Any]]:
 
 def linked(nlp: Language) -> list[list[Any]]:
     return results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
-
-
-def weights(model) -> dict[str, np.ndarray]:
-    module = encoder_of(model.layers[0])
-    return {name: weight.detach().numpy().copy() for name, weight in module.named_parameters()}
-
-
-def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
 # In use
@@ -192,13 +185,13 @@ def test_losses_and_gradients(trained: Trained) -> None:
     linker = nlp.get_pipe("proxy_linker")
     assert linker.trainer is None
     nlp.initialize(lambda: examples(nlp))
-    retriever, before = weights(linker.model), weights(linker.reranker_model)
+    retriever, before = weights(linker.model.layers[0]), weights(linker.reranker_model.layers[0])
     losses = linker.update(examples(nlp), sgd=None)
-    assert losses["proxy_linker"] > 0 and same(weights(linker.reranker_model), before)
+    assert losses["proxy_linker"] > 0 and same(weights(linker.reranker_model.layers[0]), before)
     linker.finish_update(Adam(0.01))
-    after = weights(linker.reranker_model)
+    after = weights(linker.reranker_model.layers[0])
     assert not any(np.array_equal(before[name], after[name]) for name in before)
-    assert same(weights(linker.model), retriever)
+    assert same(weights(linker.model.layers[0]), retriever)
     assert linker.trainer.counts.pair_inputs > 100
     linker.finish_training()
     assert linker.trainer is None
@@ -262,55 +255,17 @@ def test_an_untrained_reranker_is_not_used(trained: Trained) -> None:
     assert linked(nlp) == linked(trained.nlp)
 
 
-CONFIG_FILE = """
-[nlp]
-lang = "en"
-pipeline = ["proxy_linker"]
-
-[components]
-
-[components.proxy_linker]
-factory = "proxy_linker"
-path = "PATH"
-rerank = 4
-
-[components.proxy_linker.reranker]
-@architectures = "spacy-pel.CrossEncoder.v1"
-length = 48
-
-[components.proxy_linker.reranker.encoder]
-@misc = "spacy-pel.ScratchEncoder.v1"
-layers = 1
-width = 32
-heads = 2
-vocab_size = 400
-max_tokens = 64
-
-[corpora]
-
-[corpora.train]
-@readers = "spacy-pel.PubTatorCorpus.v1"
-path = "TRAIN"
-
-[corpora.dev]
-@readers = "spacy-pel.PubTatorCorpus.v1"
-path = "TRAIN"
-
-[training]
-max_steps = 2
-eval_frequency = 2
-"""
-
-
 def test_spacys_training_loop(trained: Trained, tmp_path: Path) -> None:
-    write_pubtator(tmp_path / "train.pubtator", TRAIN[:12])
-    text = CONFIG_FILE.replace('"PATH"', f'"{trained.path}"')
-    text = text.replace('"TRAIN"', f'"{tmp_path}/train.pubtator"')
-    config = Config().from_str(text, interpolate=False)
-    filled = spacy.util.load_model_from_config(config, auto_fill=True).config
-    (tmp_path / "output").mkdir()
-    nlp, best = train_loop(init_nlp(filled), tmp_path / "output")
-    loaded = spacy.load(best)
+    linker = "components.proxy_linker"
+    changes = {
+        f"{linker}.path": str(trained.path),
+        f"{linker}.rerank": RERANK,
+        f"{linker}.reranker": RERANKER,
+        "training.max_steps": 2,
+    }
+    config = write_config(tmp_path, trained.kb, TRAIN[:12], TRAIN[:12], **changes)
+    train_by_spacy(config, tmp_path / "output")
+    loaded = spacy.load(tmp_path / "output" / "model-best")
     assert loaded.meta["performance"]["proxy_linker_loss"] > 0
     assert linked(loaded)[0][-1][0]["rerank_score"] < 0
     encoder = encoder_of(loaded.get_pipe("proxy_linker").reranker_model.layers[0])
@@ -330,9 +285,7 @@ def test_disk_and_bytes_keep_all(reranked: Trained, expected, tmp_path: Path) ->
     assert linker.to_bytes() == original.to_bytes()
     linker.to_disk(tmp_path / "linker")
     nlp = spacy.blank("en")
-    nlp.add_pipe("proxy_linker", config={**CONFIG, "rerank": RERANK}).from_disk(
-        tmp_path / "linker"
-    )
+    nlp.add_pipe("proxy_linker", config={**CONFIG, "rerank": RERANK}).from_disk(tmp_path / "linker")
     assert linked(nlp) == expected
 
 

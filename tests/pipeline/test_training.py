@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
+from spacy.cli.train import train as spacy_train
 from spacy.language import Language
 from spacy.training import Example
-from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_loop
-from thinc.api import Adam, Config, fix_random_seed
+from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 
+from ..training import problem
+from ..training.problem import initialized, same, write_config
 from .conftest import (
     CONFIG,
     PROBLEM,
@@ -51,17 +51,12 @@ def linker(nlp: Language):
 
 
 def weights(linker) -> dict[str, np.ndarray]:
-    encoder = encoder_of(linker.model.get_ref("mention"))
-    return {name: w.detach().numpy().copy() for name, w in encoder.named_parameters()}
+    return problem.weights(linker.model.get_ref("mention"))
 
 
 def gradients(linker) -> dict[str, np.ndarray]:
     encoder = encoder_of(linker.model.get_ref("mention"))
     return {name: w.grad.numpy() for name, w in encoder.named_parameters() if w.grad is not None}
-
-
-def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
 def searched(nlp: Language) -> set[str]:
@@ -290,85 +285,17 @@ def test_what_a_session_searches(kb: Path, wanted: int | None, count: int) -> No
 
 # spaCy's own training
 
-PIPELINE = """
-[paths]
-kb = "KB"
-train = "TRAIN"
-dev = "DEV"
-
-[nlp]
-lang = "en"
-pipeline = ["proxy_linker"]
-
-[components]
-
-[components.proxy_linker]
-factory = "proxy_linker"
-kb = ${paths.kb}
-
-[components.proxy_linker.model]
-@architectures = "spacy-pel.BiEncoder.v1"
-mention_length = 32
-entity_length = 32
-
-[components.proxy_linker.model.encoder]
-@misc = "spacy-pel.ScratchEncoder.v1"
-layers = 1
-width = 32
-heads = 2
-
-[corpora]
-
-[corpora.train]
-@readers = "spacy-pel.PubTatorCorpus.v1"
-path = ${paths.train}
-
-[corpora.dev]
-@readers = "spacy-pel.PubTatorCorpus.v1"
-path = ${paths.dev}
-
-[training]
-max_steps = 3
-eval_frequency = 2
-
-[initialize]
-
-[initialize.components]
-
-[initialize.components.proxy_linker]
-searched_entities = 34
-searched_corpus = ${corpora.dev}
-"""
-
-
-def write_pubtator(path: Path, texts) -> None:
-    lines = []
-    for number, (text, mentions) in enumerate(texts, 1):
-        lines += [f"{number}|t|{text}", f"{number}|a|"]
-        for mention, id in mentions.items():
-            start = text.index(mention)
-            places = [number, start, start + len(mention), mention, "TERM", id]
-            lines.append("\t".join(map(str, places)))
-        lines.append("")
-    path.write_text("\n".join(lines) + "\n", encoding="utf8")
-
 
 @pytest.fixture
 def config_file(kb: Path, tmp_path: Path) -> Path:
-    write_pubtator(tmp_path / "train.pubtator", TRAIN[:12])
-    write_pubtator(tmp_path / "dev.pubtator", [*TRAIN[3:8], ("A headache.", {"headache": "C06"})])
-    text = PIPELINE.replace('"KB"', f'"{kb}"')
-    for name in ("train", "dev"):
-        text = text.replace(f'"{name.upper()}"', f'"{tmp_path / name}.pubtator"')
-    config = Config().from_str(text, interpolate=False)
-    filled = spacy.util.load_model_from_config(config, auto_fill=True).config
-    filled.to_disk(tmp_path / "config.cfg")
-    return tmp_path / "config.cfg"
+    dev = [*TRAIN[3:8], ("A headache.", {"headache": "C06"})]
+    changes = {"initialize.components.proxy_linker.searched_entities": 34, "training.max_steps": 3}
+    return write_config(tmp_path, kb, TRAIN[:12], dev, **changes)
 
 
 def test_spacys_training_loop(config_file: Path, tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
-    nlp = init_nlp(spacy.util.load_config(config_file, interpolate=True))
+    nlp = initialized(config_file)
     assert len(searched(nlp)) == 34 and "C06" in searched(nlp)
     nlp, best = train_loop(nlp, tmp_path / "output")
     performance = spacy.load(best).meta["performance"]
@@ -376,12 +303,10 @@ def test_spacys_training_loop(config_file: Path, tmp_path: Path) -> None:
     assert performance["proxy_linker_loss"] > 0
 
 
-def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path) -> None:
+def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path, capsys) -> None:
     output = tmp_path / "output"
-    command = [sys.executable, "-m", "spacy", "train", config_file, "--output", output]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "NEL_R" in done.stdout.upper()
+    spacy_train(config_file, output)
+    assert "NEL_R" in capsys.readouterr().out.upper()
     nlp = spacy.load(output / "model-best")
     assert {path.name for path in (output / "model-best" / "proxy_linker").iterdir()} == {
         "cfg",

@@ -8,12 +8,14 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as spacy_train
-from spacy.util import load_config, load_model_from_config
+from spacy.util import load_config, load_model_from_config, set_dot_to_object
 from thinc.api import Config
 
+from spacy_pel.architectures import Tower, encoder_of
 from spacy_pel.training.checkpoint import load_checkpoint
 from spacy_pel.training.loop import CHECKPOINT, TrainingRun
 
@@ -83,6 +85,14 @@ size = 4
 warmup_steps = 2
 total_steps = 8
 initial_rate = 0.01
+
+[initialize]
+
+[initialize.components]
+
+[initialize.components.proxy_linker]
+searched_entities = null
+searched_corpus = ${corpora.dev}
 """
 
 
@@ -105,8 +115,10 @@ def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes:
     for name, texts in (("train", train), ("dev", dev)):
         write_pubtator(folder / f"{name}.pubtator", texts)
         text = text.replace(f'"{name.upper()}"', json.dumps(str(folder / f"{name}.pubtator")))
-    changed = Config().from_str(text, overrides=changes)
-    filled = load_model_from_config(changed, auto_fill=True).config
+    config = Config().from_str(text)
+    for name, value in changes.items():
+        set_dot_to_object(config, name, value)
+    filled = load_model_from_config(config, auto_fill=True).config
     filled.to_disk(folder / "config.cfg")
     return folder / "config.cfg"
 
@@ -128,6 +140,16 @@ def train_by_spacy(config: Path, output: Path) -> Language:
     """What ``spacy train`` does."""
     output.mkdir()
     return spacy_train(initialized(config), output, stdout=StringIO(), stderr=sys.stderr)[0]
+
+
+def weights(tower: Tower) -> dict[str, np.ndarray]:
+    """A copy of the weights of an encoder."""
+    parameters = encoder_of(tower).named_parameters()
+    return {name: weight.detach().numpy().copy() for name, weight in parameters}
+
+
+def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

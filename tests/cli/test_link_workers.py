@@ -1,0 +1,145 @@
+"""Linking in several processes: the same answers, and an orderly end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_pel.cli.linking import link_documents
+from spacy_pel.errors import PelError
+from spacy_pel.pipeline.proxy_linker import ProxyLinker
+
+from .link_examples import TEXT
+
+
+@pytest.mark.timeout(120)
+def test_processes_change_nothing(run, tiny_folder: Path, text: Path, out: Path) -> None:
+    arguments = ("link", tiny_folder, text, "--batch-size", 1, "-o")
+    run(*arguments, out)
+    run(*arguments, out.with_name("2.jsonl"), "--n-process", 2)
+    assert out.with_name("2.jsonl").read_bytes() == out.read_bytes()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("fault", ["input", "output"])
+def test_workers_do_not_outlive_an_error(tiny_nlp: Language, fault: str) -> None:
+    # Enough for workers and queues to be full: then spaCy alone would wait for ever.
+    def docs() -> Iterator[Doc]:
+        for _ in range(400):
+            yield tiny_nlp.make_doc(TEXT)
+        if fault == "input":
+            raise PelError("at the end")
+
+    with pytest.raises(PelError):
+        for n, _ in enumerate(link_documents(tiny_nlp, docs(), batch_size=100, n_process=2)):
+            if fault == "output" and n == 2:
+                raise PelError("disk full")
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.timeout(120)
+def test_workers_end_after_a_process_that_is_killed(tiny_nlp: Language) -> None:
+    def docs() -> Iterator[Doc]:
+        while True:
+            yield tiny_nlp.make_doc(TEXT)
+
+    def link() -> None:
+        for _ in link_documents(tiny_nlp, docs(), batch_size=2, n_process=2):
+            os.write(write, b".")
+
+    read, write = os.pipe()
+    process = multiprocessing.get_context("fork").Process(target=link)
+    process.start()
+    os.close(write)
+    with open(read, "rb", buffering=0) as stream:
+        assert stream.read(1) == b"."  # they are at work
+        process.kill()
+        stream.read()  # up to the end, when nobody has it open any more
+
+
+# Where many processes share a core, to start the program and the fixtures alone takes minutes.
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("n_process", [1, 2])
+@pytest.mark.parametrize(
+    "number, code, message",
+    [
+        (
+            signal.SIGINT,
+            130,
+            "Error: interrupted; what is linked is kept beside the output, and the same command "
+            "goes on from there",
+        ),
+        (signal.SIGTERM, 143, ""),
+    ],
+)
+def test_a_signal_ends_workers_and_leaves_no_output(
+    tiny_folder: Path, out: Path, n_process: int, number: int, code: int, message: str
+) -> None:
+    arguments = ("-m", "spacy", "pel", "link", tiny_folder, "-", "-o", out)
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments), "--n-process", str(n_process), "--batch-size", "2"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        process.stdin.write(f"{TEXT}\n" * 1000)
+        process.stdin.flush()  # and no end: it goes on waiting for more
+        while not any(path.stat().st_size for path in out.parent.glob("*.parts/*.part")):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        os.killpg(process.pid, number)
+        errors = process.stderr.read()
+        assert process.wait(60) == code
+    assert errors.splitlines()[-1].endswith(message)
+    assert "Traceback" not in errors
+    assert not out.exists()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (PelError("the KB has gone; build it"), "Error: the KB has gone; build it"),
+        (RuntimeError("odd\nsize"), "Error: a worker failed: RuntimeError: odd size; use one"),
+        (ValueError("odd"), "Error: a worker failed: ValueError: odd; use one process to see"),
+    ],
+)
+def test_an_error_in_a_worker_is_one_line(
+    run, tiny_folder: Path, tmp_path: Path, out: Path, monkeypatch, error, message: str
+) -> None:
+    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
+        if docs[0].text == TEXT:
+            return predict(linker, docs)
+        raise error
+
+    monkeypatch.setattr(ProxyLinker, "predict", broken)
+    path = tmp_path / "docs.txt"
+    path.write_text(f"{TEXT}\nMS\n" + f"{TEXT}\n" * 200)  # more than the pipes hold
+    output = run("link", tiny_folder, path, "-o", out, "--batch-size", 1, "--n-process", 2, code=1)
+    assert message in output
+    assert "E871" not in output
+    assert list(out.parent.iterdir()) == []
+    assert multiprocessing.active_children() == []
+
+
+def test_tokenizers_say_nothing_of_forks(tiny_nlp: Language, capfd) -> None:
+    list(tiny_nlp.pipe([TEXT] * 4))  # in parallel, if there are cores
+    before = dict(os.environ)
+    assert len(list(tiny_nlp.pipe([TEXT] * 4, n_process=2, batch_size=2))) == 4
+    assert "TOKENIZERS_PARALLELISM" not in capfd.readouterr().err
+    assert dict(os.environ) == before
