@@ -18,7 +18,7 @@ demo: $(INSTALLED)
 	cd project && $(BIN)/python -m spacy project run all
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests --numprocesses 2
 
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -13,6 +13,7 @@ TEST = [
     "pytest>=8.0",
     "hypothesis>=6.100",
     "pytest-timeout>=2.3",
+    "pytest-xdist>=3.6",
     "httpx>=0.27",
     "markdown-it-py>=3.0",
     *SERVE,
