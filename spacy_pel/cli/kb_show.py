@@ -30,9 +30,9 @@ def info_cli(
     if as_json:
         typer.echo(json.dumps(info, indent=2, ensure_ascii=False))
         return
-    msg.table(
-        {name: _readable(value) for name, value in info.items()}, aligns=("l", "l"), max_col=1000
-    )
+    width = max(map(len, info))
+    for name, value in info.items():
+        typer.echo(f"{name:<{width}}   {_readable(value)}")
 
 
 @command(kb, "find")
