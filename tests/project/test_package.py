@@ -38,9 +38,9 @@ def test_installed_it_needs_nothing_else(tiny_folder: Path, tiny_kb: Path, tmp_p
     (tmp_path / "packages").mkdir()
     package(tmp_path / "pipeline", tmp_path / "packages", create_sdist=False)
     installed = tmp_path / "installed"
-    options = ("--no-index", "--no-deps", "--no-build-isolation", "--no-compile", "--quiet")
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--use-pep517", "--no-compile")
     subprocess.run(
-        [*(sys.executable, "-m", "pip", "install", *options, "--target"), installed]
+        [*(sys.executable, "-m", "pip", "install", "--quiet", *options, "--target"), installed]
         + [tmp_path / "packages" / "xx_tiny_linker-1.2.0"],
         check=True,
     )
