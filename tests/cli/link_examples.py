@@ -29,3 +29,14 @@ def breaking_after(n: int, error: BaseException, monkeypatch) -> list[str]:
 
     monkeypatch.setattr(ProxyLinker, "predict", broken)
     return linked
+
+
+def failing_elsewhere(error: BaseException, monkeypatch) -> None:
+    """Makes the linker fail at every document but TEXT."""
+
+    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
+        if docs[0].text == TEXT:
+            return predict(linker, docs)
+        raise error
+
+    monkeypatch.setattr(ProxyLinker, "predict", broken)

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import DocBin, Span
 
-from spacy_pel.pipeline.proxy_linker import ProxyLinker
-
-from .link_examples import TEXT, breaking_after, records
+from .link_examples import breaking_after, failing_elsewhere, records
 
 
 @pytest.mark.parametrize("n_process", [1, 2])
@@ -96,12 +94,7 @@ def test_another_input_or_pipeline_is_linked_anew(
 def test_breaking_off_leaves_what_was_there(
     run, tiny_folder: Path, text: Path, out: Path, monkeypatch, error, code: int, message: str
 ) -> None:
-    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
-        if docs[0].text == TEXT:
-            return predict(linker, docs)
-        raise error
-
-    monkeypatch.setattr(ProxyLinker, "predict", broken)
+    failing_elsewhere(error, monkeypatch)
     arguments = ("link", tiny_folder, text, "-o", out, "--batch-size", 1)
     assert message in run(*arguments, code=code)
     assert list(out.parent.iterdir()) == []

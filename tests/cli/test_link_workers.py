@@ -17,9 +17,8 @@ from spacy.tokens import Doc
 
 from spacy_pel.cli.linking import link_documents
 from spacy_pel.errors import PelError
-from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
-from .link_examples import TEXT
+from .link_examples import TEXT, failing_elsewhere
 
 
 @pytest.mark.timeout(120)
@@ -122,12 +121,7 @@ def test_a_signal_ends_workers_and_leaves_no_output(
 def test_an_error_in_a_worker_is_one_line(
     run, tiny_folder: Path, tmp_path: Path, out: Path, monkeypatch, error, message: str
 ) -> None:
-    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
-        if docs[0].text == TEXT:
-            return predict(linker, docs)
-        raise error
-
-    monkeypatch.setattr(ProxyLinker, "predict", broken)
+    failing_elsewhere(error, monkeypatch)
     path = tmp_path / "docs.txt"
     path.write_text(f"{TEXT}\nMS\n" + f"{TEXT}\n" * 200)  # more than the pipes hold
     output = run("link", tiny_folder, path, "-o", out, "--batch-size", 1, "--n-process", 2, code=1)

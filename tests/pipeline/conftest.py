@@ -131,6 +131,16 @@ def train(nlp: Language, steps: int, drop: float = 0.0) -> list[float]:
     return [loss["proxy_linker"] for loss in losses]
 
 
+def saved(nlp: Language, kb: Path, folder: Path) -> Trained:
+    """The trained linker, its KB with its vectors, and the pipeline as saved in the folder."""
+    linker = nlp.get_pipe("proxy_linker")
+    linker.finish_training()
+    embed_kb(kb, linker)
+    linker.set_kb(kb)
+    nlp.to_disk(folder / "pipeline")
+    return Trained(nlp, folder / "pipeline", kb)
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """The linker of TRAIN, its KB with the vectors of this linker. For reading alone."""
@@ -138,9 +148,4 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     kb = build_kb(PROBLEM, folder / "kb").path
     nlp = untrained(kb)
     train(nlp, 60)
-    linker = nlp.get_pipe("proxy_linker")
-    linker.finish_training()
-    embed_kb(kb, linker)
-    linker.set_kb(kb)
-    nlp.to_disk(folder / "pipeline")
-    return Trained(nlp, folder / "pipeline", kb)
+    return saved(nlp, kb, folder)

@@ -7,10 +7,20 @@ from pathlib import Path
 import pytest
 import spacy
 
-from spacy_pel.embedding import embed_kb
 from spacy_pel.kb import build_kb
 
-from .conftest import CONFIG, PROBLEM, TEST, TRAIN, Trained, mentions_of, results, train, untrained
+from .conftest import (
+    CONFIG,
+    PROBLEM,
+    TEST,
+    TRAIN,
+    Trained,
+    mentions_of,
+    results,
+    saved,
+    train,
+    untrained,
+)
 
 DOCUMENTS = {
     "@architectures": "spacy-pel.DocumentEncoder.v1",
@@ -35,12 +45,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     nlp = untrained(kb, {**CONFIG, "model": DOCUMENTS})
     losses = train(nlp, 60)
     assert losses[-1] < 0.2 * losses[0]
-    linker = nlp.get_pipe("proxy_linker")
-    linker.finish_training()
-    embed_kb(kb, linker)
-    linker.set_kb(kb)
-    nlp.to_disk(folder / "pipeline")
-    return Trained(nlp, folder / "pipeline", kb)
+    return saved(nlp, kb, folder)
 
 
 def test_it_learns_which_entity_is_meant(linked: Trained) -> None:
