@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 from thinc.api import Model
@@ -56,13 +56,24 @@ class Retriever:
 
     def fingerprint(self) -> str:
         """A digest of all that decides the vectors: weights, configuration, tokenizer, settings."""
-        digest = hashlib.blake2b(digest_size=16)
-        digest.update(json.dumps(architectures.settings(self.model), sort_keys=True).encode())
-        for tower in self.model.layers:
-            encoder = architectures.encoder_of(tower)
-            digest.update(encoder.config_json().encode())
-            digest.update(encoder.tokenizer.to_str().encode())
-            for name, tensor in sorted(encoder.transformer.state_dict().items()):
-                digest.update(name.encode())
-                digest.update(np.ascontiguousarray(tensor.cpu().numpy()))
-        return digest.hexdigest()
+        return _digest(architectures.settings(self.model), self.model.layers)
+
+    def entity_fingerprint(self) -> str:
+        """A digest of all that decides the entities' vectors, and with them whose KB fits.
+
+        Retrievers that read mentions in other ways, or with other weights, may have it in common.
+        """
+        return _digest(architectures.entity_settings(self.model), [self.entity_tower])
+
+
+def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    for tower in towers:
+        encoder = architectures.encoder_of(tower)
+        digest.update(encoder.config_json().encode())
+        digest.update(encoder.tokenizer.to_str().encode())
+        for name, tensor in sorted(encoder.transformer.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(tensor.cpu().numpy()))
+    return digest.hexdigest()

@@ -5,7 +5,13 @@ The reranker's is in ``architectures.crossencoder``, which is imported where the
 
 from .biencoder import BiEncoder
 from .document import DocumentEncoder
-from .retrievers import from_settings, input_builder, reads_documents, settings
+from .retrievers import (
+    entity_settings,
+    from_settings,
+    input_builder,
+    reads_documents,
+    settings,
+)
 from .sources import EncoderSource, PretrainedEncoder, ScratchEncoder, TrainedEncoder
 from .towers import Tower, TowerInputs, encoder_of, is_initialized, set_dropout
 
@@ -19,6 +25,7 @@ __all__ = [
     "TowerInputs",
     "TrainedEncoder",
     "encoder_of",
+    "entity_settings",
     "from_settings",
     "input_builder",
     "is_initialized",

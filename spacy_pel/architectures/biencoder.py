@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from thinc.api import Model
 
@@ -20,6 +20,7 @@ def BiEncoder(
     mention_length: int,
     entity_length: int,
     mixed_precision: bool,
+    mention_layers: Optional[int] = None,
 ) -> Model:
     """Retriever: a mention tower and an entity tower (PEL, section 5.2).
 
@@ -29,7 +30,10 @@ def BiEncoder(
     similarity: "cosine" (vectors of length 1) or "dot".
     mention_length, entity_length: the most tokens of an input.
     mixed_precision: bfloat16 where it is safe, on processors that have it: a large gain there.
-    Raises PelError on an unknown pooling or similarity.
+    mention_layers: of the source's layers, how many the mention tower has, where it has weights of
+        its own; null for all. A small one that learns against a KB that a large one has embedded
+        (``freeze_entities``) is the large one's student.
+    Raises PelError on an unknown pooling or similarity, or layers of a shared tower.
 
     ``initialize(X=texts)`` fetches the weights. Input and output are the towers' (``towers``).
     """
@@ -48,6 +52,7 @@ def BiEncoder(
         "mention_length": mention_length,
         "entity_length": entity_length,
         "mixed_precision": mixed_precision,
+        "mention_layers": mention_layers,
     }
     return make_retriever("biencoder", encoder, make_encoder, attrs)
 
@@ -61,7 +66,10 @@ def make_retriever(
     """A model of a mention tower and an entity tower, one and the same where they are shared.
 
     source: of the weights. attrs: the arguments of the architecture, but for the source.
+    Raises PelError if shared towers are to differ.
     """
+    if attrs["shared"] and attrs["mention_layers"] is not None:
+        raise PelError('mention_layers are of a tower for mentions alone; set "shared" to false')
     towers = [make_tower(make_encoder()) for _ in range(1 if attrs["shared"] else 2)]
     return Model(
         name,

@@ -2,6 +2,8 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
+from typing import Optional
+
 from thinc.api import Model
 
 from ..errors import PelError
@@ -19,6 +21,7 @@ def DocumentEncoder(
     window: int = 256,
     entity_length: int = 64,
     mixed_precision: bool = False,
+    mention_layers: Optional[int] = None,
 ) -> Model:
     """Retriever whose mention tower reads documents in windows, each once for all its mentions.
 
@@ -52,5 +55,6 @@ def DocumentEncoder(
         "window": window,
         "entity_length": entity_length,
         "mixed_precision": mixed_precision,
+        "mention_layers": mention_layers,
     }
     return make_retriever("documentencoder", encoder, make_encoder, attrs)

@@ -23,6 +23,16 @@ def from_settings(settings: dict) -> Model:
     return architecture(no_source, **settings)
 
 
+def entity_settings(retriever: Model) -> dict:
+    """Those of its settings that decide the vectors of entities, by the names of ``BiEncoder``."""
+    attrs = retriever.attrs
+    return {
+        "pooling": attrs.get("entity_pooling", attrs["pooling"]),
+        "similarity": attrs["similarity"],
+        "entity_length": attrs["entity_length"],
+    }
+
+
 def reads_documents(retriever: Model) -> bool:
     """Whether it reads a document once for all its mentions."""
     return "window" in retriever.attrs

@@ -6,6 +6,7 @@ numpy's and FAISS's business from there on.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -15,7 +16,7 @@ from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
 from thinc.util import get_torch_default_device
 
 from ..inputs import TokenBatch, TokenIds, batches_by_length, pad
-from ..models.bert import BertEncoder
+from ..models.bert import BertEncoder, with_layers
 from ..windows import Window, WindowBatch, pad_windows
 from .sources import EncoderSource
 
@@ -77,13 +78,11 @@ def set_dropout(model: Model, rate: float) -> None:
 def _load_encoder(source: EncoderSource, model: Model, X: Iterable[str], Y=None) -> Model:
     device = get_torch_default_device()
     transformer, tokenizer = source(X)
-    weights = transformer.state_dict()
-    for position, tower in enumerate(model.layers):
-        if position:  # a second tower of its own, started from the same weights
-            transformer = type(transformer)(transformer.config)
-            transformer.pooler = None
-            transformer.load_state_dict({k: v for k, v in weights.items() if "pooler" not in k})
-        encoder_of(tower).load(transformer, tokenizer)
+    for tower in model.layers:  # each with weights of its own
+        own = deepcopy(transformer)
+        if tower is model.layers[0] and model.attrs.get("mention_layers"):
+            own = with_layers(own, model.attrs["mention_layers"])
+        encoder_of(tower).load(own, tokenizer)
         encoder_of(tower).to(device)
     return model
 

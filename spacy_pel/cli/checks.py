@@ -161,7 +161,7 @@ def pipeline(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
         remedy = 'add a component that finds them before the linker, such as "ner" or "kb_matcher"'
         yield Finding(NOTE, "mentions", "none is found by the pipeline, they must be given", remedy)
     try:
-        fingerprint = linker.retriever.fingerprint()
+        fingerprint = linker.retriever.entity_fingerprint()
     except PelError as error:
         yield Finding(BROKEN, "weights", *_parted(error))
         return

@@ -100,7 +100,7 @@ def is_embedded(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
     return (
         kb.has_vectors
         and kb.row_kind == linker.cfg["row_kind"]
-        and kb.fingerprint == linker.retriever.fingerprint()
+        and kb.fingerprint == linker.retriever.entity_fingerprint()
     )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from ..errors import PelError
 from ..kb.entity import Entity
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.write_vectors import opened_rows
 from ..proxies import entity_rows, proxy_texts
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class EncodedRows:
 
     @cached_property
     def fingerprint(self) -> str:
-        return self.retriever.fingerprint()
+        return self.retriever.entity_fingerprint()
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """Vectors, float32 [n, dim], and the place of each one's entity among them, int64 [n]."""
@@ -63,18 +62,9 @@ class StoredRows:
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """The rows that are there, as ``EncodedRows.rows`` gives those of all entities."""
         places, numbers, counts = self._unchanged(entities)
-        vectors, owners = [np.empty((0, self.kb.dim), dtype=np.float32)], [places[:0]]
-        for segment in self.kb.segments:
-            inside = (numbers >= segment.first) & (numbers < segment.first + segment.count)
-            if segment.entry["vectors"] is None or not inside.any():
-                continue
-            matrix, row_entities = opened_rows(segment.folder, segment.entry["vectors"])
-            starts, ends = _bounds(row_entities, numbers[inside] - segment.first)
-            whole = ends - starts == counts[inside]  # an entity may lack its rows
-            rows = [np.arange(*bounds) for bounds in zip(starts[whole], ends[whole])]
-            vectors.append(matrix.take(np.concatenate([places[:0], *rows])))
-            owners.append(np.repeat(places[inside][whole], counts[inside][whole]))
-        return np.concatenate(vectors), np.concatenate(owners)
+        vectors, owners = self.kb.rows(numbers)
+        whole = np.bincount(owners, minlength=len(places)) == counts  # one may lack its rows
+        return vectors[whole[owners]], places[owners[whole[owners]]]
 
     def _unchanged(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the entities that have the same texts here: their places among those given, their
@@ -88,9 +78,3 @@ class StoredRows:
                 found.append((place, numbers[place], len(texts)))
         places, numbers, counts = np.array(found, dtype=np.int64).reshape(-1, 3).T
         return places, numbers, counts
-
-
-def _bounds(row_entities: np.ndarray, entities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first row of each entity, and the one behind its last, where rows ascend by entity."""
-    wanted = entities.astype(row_entities.dtype)  # numpy would convert all rows instead
-    return np.searchsorted(row_entities, wanted), np.searchsorted(row_entities, wanted, "right")

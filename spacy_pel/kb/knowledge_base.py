@@ -253,6 +253,23 @@ class KnowledgeBase:
         allowed = [segment.live if len(segment.removed) else None for segment in self.segments]
         return search(self.segments, vectors, k, allowed)
 
+    def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The stored rows of entities by their numbers, in the order of both.
+
+        Vectors, float32 [n, dim], and the place of each one's entity in ``numbers``, int64 [n]. An
+        entity that was added and not embedded has none.
+        Raises PelError if the KB has no vectors.
+        """
+        wanted = np.asarray(numbers, dtype=np.int64)
+        vectors, owners = [np.empty((0, self.dim), dtype=np.float32)], [wanted[:0]]
+        for segment in self.segments:
+            inside = (wanted >= segment.first) & (wanted < segment.first + segment.count)
+            found, places = segment.rows(wanted[inside] - segment.first)
+            vectors.append(found)
+            owners.append(np.flatnonzero(inside)[places])
+        order = np.argsort(np.concatenate(owners), kind="stable")
+        return np.concatenate(vectors)[order], np.concatenate(owners)[order]
+
     @property
     def _vectors(self) -> dict[str, Any]:
         if not self.has_vectors:

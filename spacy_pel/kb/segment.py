@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .index import VectorIndex, opened_index
+from .index import VectorIndex, opened_index, opened_rows
 from .store import EntityStore
+from .vectors import VectorMatrix
 
 
 class Segment:
@@ -66,6 +67,22 @@ class Segment:
         if self.entry["vectors"] is None:
             return None
         return opened_index(self.folder, self.entry["vectors"], self._dim)
+
+    def rows(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The stored rows of entities: see ``KnowledgeBase.rows``."""
+        if self._stored_rows is None:
+            return np.empty((0, self._dim or 0), dtype=np.float32), np.empty(0, dtype=np.int64)
+        matrix, row_entities = self._stored_rows
+        wanted = numbers.astype(row_entities.dtype)  # numpy would convert all rows instead
+        starts = np.searchsorted(row_entities, wanted)  # rows ascend by entity
+        counts = np.searchsorted(row_entities, wanted, "right") - starts
+        rows = np.repeat(starts - counts.cumsum() + counts, counts) + np.arange(counts.sum())
+        return matrix.take(rows), np.repeat(np.arange(len(numbers)), counts)
+
+    @cached_property
+    def _stored_rows(self) -> tuple[VectorMatrix, np.ndarray] | None:
+        vectors = self.entry["vectors"]
+        return None if vectors is None else opened_rows(self.folder, vectors)
 
     def close(self) -> None:
         self.store.close()

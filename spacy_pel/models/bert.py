@@ -12,6 +12,8 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ..errors import PelError
+
 # What torch calls the instructions of x86 and ARM processors that compute in bfloat16.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
 # Tokens from which on torch's fused attention is the faster one in training (measured: 128 as
@@ -149,6 +151,22 @@ def build_transformer(**config) -> nn.Module:
     from transformers import BertConfig, BertModel
 
     return BertModel(BertConfig(**config), add_pooling_layer=False)
+
+
+def with_layers(transformer: nn.Module, n: int) -> nn.Module:
+    """The BERT with n of its layers alone, spread evenly from the first to the last.
+
+    Raises PelError unless n is between 1 and the number of its layers.
+    """
+    layers = transformer.encoder.layer
+    if not 1 <= n <= len(layers):
+        raise PelError(
+            f"{n} layers of an encoder that has {len(layers)}; choose from 1 to {len(layers)}"
+        )
+    kept = torch.linspace(0, len(layers) - 1, n).round().int().tolist()
+    transformer.encoder.layer = nn.ModuleList(layers[i] for i in kept)
+    transformer.config.num_hidden_layers = n
+    return transformer
 
 
 @cache

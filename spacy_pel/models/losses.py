@@ -96,7 +96,13 @@ class CrossEntropyLoss(ScoreLoss):
     """Softmax cross-entropy (PEL, Eq. 1; its gradient is Eq. 2).
 
     The paper scores it with the dot product: use it with ``similarity = "dot"``.
+
+    scale: what scores are multiplied by, for cosines (the inverse of a temperature).
     """
 
+    def __init__(self, scale: float = 1.0):
+        self.scale = scale
+
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        return torch.cat([positive.unsqueeze(1), negatives], dim=1).logsumexp(1) - positive
+        scores = self.scale * torch.cat([positive.unsqueeze(1), negatives], dim=1)
+        return scores.logsumexp(1) - scores[:, 0]

@@ -58,6 +58,10 @@ rerank = 16
 reranker = null
 # In training, each alias is hidden with this probability.
 name_dropout = 0.1
+# Whether training changes the mentions' encoder alone, against the vectors that the KB has. A step
+# costs less than half, hard negatives are never out of date, and the KB stays embedded. The model
+# has two towers (shared = false), which start from the encoder that embedded the KB.
+freeze_entities = false
 # Whether to replace ids that are already on the mentions.
 overwrite = true
 
@@ -149,6 +153,7 @@ def make_proxy_linker(
     max_entities_per_mention: int,
     row_kind: str,
     name_dropout: float,
+    freeze_entities: bool,
     overwrite: bool,
     reranker: Optional[Model],
     rerank: int,
@@ -181,6 +186,7 @@ def make_proxy_linker(
         max_entities_per_mention=max_entities_per_mention,
         row_kind=row_kind,
         name_dropout=name_dropout,
+        freeze_entities=freeze_entities,
         overwrite=overwrite,
         reranker=reranker,
         rerank=rerank,

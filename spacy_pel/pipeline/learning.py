@@ -10,7 +10,9 @@ from spacy.training import Example
 from ..architectures import is_initialized
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..training.mention_trainer import MentionTrainer
 from ..training.proxy_pool import ProxyPool
+from ..training.stored_pool import StoredPool
 from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
 
 if TYPE_CHECKING:
@@ -37,6 +39,27 @@ def retriever_trainer(
     return RetrieverTrainer(
         linker.retriever, pool, linker.loss, linker.regularizer, linker.negatives, rng
     )
+
+
+def mention_trainer(linker: ProxyLinker) -> MentionTrainer:
+    """Trains the mention tower against the vectors in the KB.
+
+    Raises PelError if the towers are one, the KB lacks the entity tower's vectors, or there is a
+    regularizer, which would need the entities' inputs.
+    """
+    if linker.model.attrs["shared"]:
+        raise PelError(
+            f'"{linker.name}" freezes its entities, but its towers are one; set "shared" of its '
+            "model to false"
+        )
+    if linker.regularizer is not None:
+        raise PelError(
+            f'"{linker.name}" freezes its entities, and FGSM would encode them; set its '
+            '"regularizer" to null'
+        )
+    linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
+    pool = StoredPool(linker.kb, linker.cfg["row_kind"], linker.name_dropout)
+    return MentionTrainer(linker.retriever, pool, linker.loss, linker.negatives, _rng())
 
 
 def reranker_trainer(linker: ProxyLinker) -> RerankerTrainer:
@@ -66,7 +89,7 @@ def check_candidates(linker: ProxyLinker) -> None:
             f'"rerank" of "{linker.name}" is {linker.rerank}; to train a reranker it must be 2 or '
             "more (the paper: 16)"
         )
-    linker.kb.check_fingerprint(linker.retriever.fingerprint())
+    linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
 
 
 def resumed_trainer(linker: ProxyLinker, mentions: Iterable[GoldMention]) -> Trainer:
@@ -76,6 +99,8 @@ def resumed_trainer(linker: ProxyLinker, mentions: Iterable[GoldMention]) -> Tra
     """
     if linker.reranker_model is not None:
         return reranker_trainer(linker)
+    if linker.freeze_entities:
+        return mention_trainer(linker)
     return retriever_trainer(linker, {n for m in mentions for n in m.golds}, 20000)
 
 

@@ -69,6 +69,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         max_entities_per_mention: int,
         row_kind: str,
         name_dropout: float,
+        freeze_entities: bool,
         overwrite: bool,
         loss: ScoreLoss,
         regularizer: Optional[FGSM],
@@ -100,6 +101,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self.negatives = negatives
         self.scorer = scorer
         self.name_dropout = name_dropout
+        self.freeze_entities = freeze_entities
         # What belongs to the weights and is saved with them.
         self.cfg: Dict[str, Any] = {
             **NOT_CALIBRATED,
@@ -162,7 +164,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         if isinstance(self._trainer, RetrieverTrainer):
             return self._trainer.pool
         if self._checked_fingerprint != self.kb.fingerprint:
-            self.kb.check_fingerprint(self.retriever.fingerprint())
+            self.kb.check_fingerprint(self.retriever.entity_fingerprint())
             self._checked_fingerprint = self.kb.fingerprint
         return self.kb
 
@@ -252,9 +254,12 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         if self.reranker_model is None:
             self.model.initialize(X=texts)
             self._retriever = None
-            others = searched_corpus(nlp) if searched_corpus else ()
-            wanted = trained | gold_numbers(others, kb, self.spans_key)
-            self._trainer = learning.retriever_trainer(self, wanted, searched_entities)
+            if self.freeze_entities:
+                self._trainer = learning.mention_trainer(self)
+            else:
+                others = searched_corpus(nlp) if searched_corpus else ()
+                wanted = trained | gold_numbers(others, kb, self.spans_key)
+                self._trainer = learning.retriever_trainer(self, wanted, searched_entities)
             self.cfg["trained_entities"] = []
         else:
             learning.check_candidates(self)

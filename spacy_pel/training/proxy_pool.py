@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
 from typing import Optional, Sequence
 
 import numpy as np
@@ -16,19 +15,19 @@ from ..proxies import encode_rows, proxy_texts
 from ..retriever import Retriever
 from .counts import Counts
 from .negatives import Row
+from .row_pool import RowPool
 
 logger = logging.getLogger(__name__)
 
 
-class ProxyPool:
+class ProxyPool(RowPool):
     """Chooses proxies of the KB for training, and searches some of them.
 
-    kb, retriever: where entities come from and what encodes them.
-    row_kind: see ``proxies``.
+    retriever: what encodes the entities.
     searched: the numbers of the entities that the index holds. To encode a large KB at every
         evaluation would take longer than the training, so the index may hold a part of it.
-    name_dropout: each alias is hidden with this probability when an entity's text is made or a
-        positive is chosen, lest the encoder learn to match strings alone.
+    kb, row_kind, name_dropout: see ``RowPool``; an alias is hidden when an entity's text is made,
+        too.
     """
 
     def __init__(
@@ -39,13 +38,10 @@ class ProxyPool:
         searched: np.ndarray,
         name_dropout: float,
     ):
-        self.kb = kb
+        super().__init__(kb, row_kind, name_dropout)
         self.retriever = retriever
-        self.row_kind = row_kind
         self.searched = searched
-        self.name_dropout = name_dropout
         self.counts = Counts()
-        self._drawn = kb.numbers()
         self._index: Optional[VectorIndex] = None
         self._first_row = np.empty(0, dtype=np.int64)
         self._age = 0
@@ -77,12 +73,6 @@ class ProxyPool:
         allowed[np.intersect1d(self.searched, selected(self.kb, only))] = True
         return self._index.search(vectors, k, allowed)
 
-    def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:
-        """n rows: an entity drawn uniformly from the whole KB, then one of its rows."""
-        numbers = self._drawn[rng.integers(len(self._drawn), size=n)].tolist()
-        counts = [self._row_count(number) for number in numbers]
-        return [Row(e, int(rng.integers(count))) for e, count in zip(numbers, counts)]
-
     def hard_rows(
         self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
@@ -97,16 +87,6 @@ class ProxyPool:
             for rows, owners, gold in zip(nearest, entities, golds)
         ]
 
-    def positive_row(self, mention: str, entity: int, rng: np.random.Generator) -> Row:
-        """The entity's row whose name is most like the mention, among those not hidden."""
-        if self.row_kind == "entity":
-            return Row(entity, 0)
-        names = self.kb.entities([entity])[0].names
-        hidden = rng.random(len(names)) < self.name_dropout
-        hidden[0] = False
-        likeness = [-1.0 if h else _likeness(mention, name) for h, name in zip(hidden, names)]
-        return Row(entity, int(np.argmax(likeness)))
-
     def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:
         """The texts of the rows; with one row an entity, some of its aliases are hidden."""
         texts = []
@@ -116,9 +96,6 @@ class ProxyPool:
                 entity = entity._replace(aliases=tuple(np.array(entity.aliases)[shown]))
             texts.append(proxy_texts(entity, self.row_kind)[row.name])
         return texts
-
-    def _row_count(self, number: int) -> int:
-        return 1 if self.row_kind == "entity" else len(self.kb.entities([number])[0].names)
 
     def _refresh(self) -> None:
         logger.info("encoding %d of the KB's %d entities", len(self.searched), len(self.kb))
@@ -143,15 +120,3 @@ class ProxyPool:
                 if len(best) == n:
                     break
         return list(best.values())
-
-
-def _likeness(a: str, b: str) -> float:
-    """Jaccard index of the character trigrams of two names, case ignored."""
-    x, y = _trigrams(a), _trigrams(b)
-    return len(x & y) / len(x | y)
-
-
-@lru_cache(maxsize=20_000)
-def _trigrams(name: str) -> frozenset[str]:
-    padded = f"  {name.lower()} "
-    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))

@@ -177,7 +177,7 @@ def test_the_retriever_stands_still(trained: Trained, reranked: Trained) -> None
     for name in ("model", "kb.json"):
         a, b = ((t.path / "proxy_linker" / name).read_bytes() for t in (trained, reranked))
         assert a == b or name == "kb.json"
-    assert after.retriever.fingerprint() == after.kb.fingerprint
+    assert after.retriever.entity_fingerprint() == after.kb.fingerprint
 
 
 def test_losses_and_gradients(trained: Trained) -> None:

@@ -1,0 +1,52 @@
+"""Training of the mentions' tower alone, against the vectors that the KB has."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+
+from ..architectures import TowerInputs, encoder_of
+from ..models.losses import ScoreLoss
+from ..retriever import Retriever
+from .negatives import Batch, Sampler
+from .objective import StepLoss
+from .stored_pool import StoredPool
+from .trainer import GoldMention, Trainer
+
+
+class MentionTrainer(Trainer):
+    """Trains the mention tower; the entity tower, and the KB that it embedded, stay as they are.
+
+    A step encodes mentions and nothing else, its proxies are looked up, and hard negatives are
+    searched in the whole KB under the present weights.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        pool: StoredPool,
+        loss: ScoreLoss,
+        negatives: Sampler,
+        rng: np.random.Generator,
+    ):
+        super().__init__(retriever.model, rng)
+        self.retriever = retriever
+        self.pool = pool
+        self.loss = loss
+        self.negatives = negatives
+        encoder_of(retriever.entity_tower).requires_grad_(False)
+
+    def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
+        if not self.retriever.reads_documents:
+            mentions = self._one_of_each(mentions)
+        golds = [frozenset(mention.golds) for mention in mentions]
+        tokens = self.retriever.mention_tokens([mention.context for mention in mentions])
+        vectors, backprop = self.retriever.mention_tower.begin_update(TowerInputs(tokens))
+        positives = [self.pool.positive_row(m.surface, m.golds[0], self.rng) for m in mentions]
+        batch = Batch(positives, golds, vectors)
+        rows, targets = self.negatives(batch, self.pool, self.rng)
+        (d_vectors, _), loss = self.loss((vectors, self.pool.vectors(rows)), targets)
+        backprop(d_vectors)
+        self.counts.mention_inputs += len(mentions)
+        return StepLoss(loss, 0.0)
