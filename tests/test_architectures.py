@@ -35,6 +35,7 @@ SETTINGS = {
     "mention_length": 20,
     "entity_length": 12,
     "mixed_precision": False,
+    "mention_layers": None,
 }
 
 

@@ -37,6 +37,7 @@ SETTINGS = {
     "window": 16,
     "entity_length": 24,
     "mixed_precision": False,
+    "mention_layers": None,
 }
 LONG = " ".join(TEXTS)
 MENTIONS = [

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
-from spacy_pel.architectures import encoder_of, from_settings, settings
+from spacy_pel.architectures import (
+    BiEncoder,
+    DocumentEncoder,
+    ScratchEncoder,
+    encoder_of,
+    from_settings,
+    settings,
+)
 from spacy_pel.kb.index import VectorIndex
 from spacy_pel.linking import link
 from spacy_pel.retriever import Retriever
 
-from .towers import ENTITIES, MENTIONS, bert_vector, retriever
+from .towers import ENTITIES, MENTIONS, TEXTS, bert_vector, retriever
 
 
 def test_vectors_of_each_side_are_its_towers() -> None:
@@ -66,3 +74,69 @@ def test_a_fingerprint_is_of_all_that_decides_the_vectors() -> None:
     encoder_of(linker.entity_tower).tokenizer.add_tokens(["anything"])
     others.append(linker.fingerprint())
     assert len({fingerprint, *others}) == len(others) + 1
+
+
+OF_BOTH = {"similarity": "cosine", "entity_length": 24, "mixed_precision": False}
+
+
+def begun(architecture=BiEncoder, **changes) -> Retriever:
+    """One of two layers, the same at every call, that has just been initialised."""
+    if architecture is BiEncoder:
+        own = {"shared": True, "pooling": "focus", "mention_length": 24}
+    else:
+        own = {"shared": True, "pooling": "mean", "entity_pooling": "focus", "window": 24}
+    torch.manual_seed(0)
+    source = ScratchEncoder(2, 32, 4, vocab_size=200, max_tokens=48)
+    model = architecture(source, **{**OF_BOTH, **own, **changes})
+    model.initialize(X=TEXTS)
+    return Retriever(model)
+
+
+def move_weights(tower) -> None:
+    with torch.no_grad():
+        encoder_of(tower).transformer.encoder.layer[0].output.dense.bias[3] += 1e-3
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes"),
+    [
+        (BiEncoder, {"shared": False}),
+        (BiEncoder, {"shared": False, "mention_layers": 1}),
+        (BiEncoder, {"mention_length": 12}),
+        (DocumentEncoder, {}),
+        (DocumentEncoder, {"shared": False, "pooling": "start", "window": 16}),
+        (DocumentEncoder, {"shared": False, "mention_layers": 1}),
+    ],
+)
+def test_whoever_makes_the_same_vectors_of_entities_has_the_same_entity_fingerprint(
+    architecture, changes: dict
+) -> None:
+    one, other = begun(), begun(architecture, **changes)
+    assert one.entity_fingerprint() == other.entity_fingerprint()
+    assert one.fingerprint() != other.fingerprint()
+    np.testing.assert_array_equal(one.entity_vectors(ENTITIES), other.entity_vectors(ENTITIES))
+    loaded = from_settings(settings(other.model)).from_bytes(other.model.to_bytes())
+    assert Retriever(loaded).entity_fingerprint() == one.entity_fingerprint()
+
+
+@pytest.mark.parametrize("architecture", [BiEncoder, DocumentEncoder])
+def test_an_entity_fingerprint_is_of_what_decides_the_vectors_of_entities(architecture) -> None:
+    linker = begun(architecture, shared=False)
+    fingerprint = linker.entity_fingerprint()
+    move_weights(linker.mention_tower)
+    assert linker.entity_fingerprint() == fingerprint
+    pooling = "pooling" if architecture is BiEncoder else "entity_pooling"
+    changes = ({pooling: "both"}, {"similarity": "dot"}, {"entity_length": 23})
+    others = [begun(architecture, shared=False, **each).entity_fingerprint() for each in changes]
+    move_weights(linker.entity_tower)
+    others.append(linker.entity_fingerprint())
+    encoder_of(linker.entity_tower).tokenizer.add_tokens(["anything"])
+    others.append(linker.entity_fingerprint())
+    assert len({fingerprint, *others}) == len(others) + 1
+
+
+def test_a_shared_tower_is_that_of_the_entities() -> None:
+    linker = begun()
+    before = linker.entity_fingerprint()
+    move_weights(linker.mention_tower)
+    assert linker.entity_fingerprint() != before

@@ -80,8 +80,9 @@ def _load_encoder(source: EncoderSource, model: Model, X: Iterable[str], Y=None)
     transformer, tokenizer = source(X)
     for tower in model.layers:  # each with weights of its own
         own = deepcopy(transformer)
-        if tower is model.layers[0] and model.attrs.get("mention_layers"):
-            own = with_layers(own, model.attrs["mention_layers"])
+        n_layers = model.attrs.get("mention_layers")
+        if tower is model.layers[0] and n_layers is not None:
+            own = with_layers(own, n_layers)
         encoder_of(tower).load(own, tokenizer)
         encoder_of(tower).to(device)
     return model

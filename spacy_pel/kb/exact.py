@@ -47,27 +47,29 @@ class _Best:
 
     def add(self, lines: slice, scores: np.ndarray, rows: np.ndarray) -> None:
         """Looks at rows [b] that have scores [m, b] for these queries, m of them."""
-        # After the first blocks hardly any row comes among the best: those that do are picked out.
-        worst = self.scores[lines].min(axis=1)
-        line, place = np.divmod(np.flatnonzero(scores > worst[:, None]), len(rows))
+        depth = self.scores.shape[1]
+        # After the first blocks hardly any row comes among the best: those that may are picked out.
+        least = self.scores[lines].min(axis=1)
+        if len(rows) > depth and np.isneginf(least).any():
+            highest = np.partition(scores, len(rows) - depth, axis=1)[:, -depth]
+            least = np.maximum(least, highest)
+        line, place = np.divmod(np.flatnonzero(scores >= least[:, None]), len(rows))
+        if not len(line):
+            return
         counts = np.bincount(line, minlength=len(scores))
-        width, depth = counts.max(initial=0), self.scores.shape[1]
-        if width > depth:
-            places = _best_places(scores, depth)
-            self.merge(lines, np.take_along_axis(scores, places, axis=1), rows[places])
-        elif width:
-            column = np.arange(len(line)) - np.repeat(counts.cumsum() - counts, counts)
-            picked = np.full((len(scores), width), -np.inf, dtype=np.float32)
-            numbers = np.full((len(scores), width), -1, dtype=np.int64)
-            picked[line, column] = scores[line, place]
-            numbers[line, column] = rows[place]
-            self.merge(lines, picked, numbers)
+        column = np.arange(len(line)) - np.repeat(counts.cumsum() - counts, counts)
+        picked = np.full((len(scores), counts.max()), -np.inf, dtype=np.float32)
+        numbers = np.full(picked.shape, -1, dtype=np.int64)
+        picked[line, column] = scores[line, place]
+        numbers[line, column] = rows[place]
+        self.merge(lines, picked, numbers)
 
     def merge(self, lines: slice, scores: np.ndarray, rows: np.ndarray) -> None:
         """Takes rows [m, w] and their scores, those of m queries."""
         scores = np.concatenate([self.scores[lines], scores], axis=1)
         rows = np.concatenate([self.rows[lines], rows], axis=1)
-        places = _best_places(scores, self.scores.shape[1])
+        depth = self.scores.shape[1]
+        places = np.argpartition(scores, scores.shape[1] - depth, axis=1)[:, -depth:]
         self.scores[lines] = np.take_along_axis(scores, places, axis=1)
         self.rows[lines] = np.take_along_axis(rows, places, axis=1)
 
@@ -75,11 +77,6 @@ class _Best:
         """Scores and rows [n, depth], best first."""
         order = np.argsort(-self.scores, axis=1, kind="stable")
         return tuple(np.take_along_axis(x, order, axis=1) for x in (self.scores, self.rows))
-
-
-def _best_places(scores: np.ndarray, n: int) -> np.ndarray:
-    """Of each line the places of the n highest scores, in no order: int64 [m, n]."""
-    return np.argpartition(scores, scores.shape[1] - n, axis=1)[:, -n:]
 
 
 def _blocks(

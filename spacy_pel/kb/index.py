@@ -161,6 +161,8 @@ class VectorIndex:
         score: the lowest score found, and as much as scores were found too low by.
         """
         found_scores, found = self._nearest(queries, depth, effort, selection)
+        if self._is_exact(selection):
+            found = self._decisive(found_scores, found, k)
         scores = self._exact_scores(queries, found)
         there = found >= 0
         errors = np.subtract(scores, found_scores, where=there, out=np.zeros_like(scores))
@@ -175,6 +177,16 @@ class VectorIndex:
         complete = (first & (scores > reach[:, None])).sum(axis=1) >= k
         complete |= self._finds_all(depth, effort, selection)
         return _compacted(entities, scores, first, k), complete
+
+    def _decisive(self, scores: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
+        """The rows found, best first, but -1 for those too far behind to be among the k best
+        entities, whatever the last bits of their scores."""
+        entities = np.where(rows >= 0, np.asarray(self.row_entities)[rows], -1)
+        rank = _first_occurrences(entities).cumsum(axis=1)
+        last = np.where(rank[:, -1] >= k, (rank >= k).argmax(axis=1), rows.shape[1] - 1)
+        floor = np.take_along_axis(scores, last[:, None], axis=1)
+        slack = 2 * _TOLERANCE * np.abs(scores[:, :1])
+        return np.where(scores >= floor - slack, rows, -1)
 
     def _exact_scores(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Inner products [n, m] of each query with its rows [n, m]; -inf for row -1.

@@ -31,16 +31,17 @@ def naive_proxy_loss(alpha: float, delta: float):
     return value, gradient
 
 
-def naive_cross_entropy():
-    """Eq. 1 and Eq. 2."""
+def naive_cross_entropy(scale: float):
+    """Eq. 1 and Eq. 2, of scores times the scale."""
 
     def value(positive: float, negatives: list[float]) -> float:
-        total = sum(math.exp(s) for s in [positive, *negatives])
-        return -math.log(math.exp(positive) / total)
+        total = sum(math.exp(scale * s) for s in [positive, *negatives])
+        return -math.log(math.exp(scale * positive) / total)
 
     def gradient(positive: float, negatives: list[float]) -> tuple[float, list[float]]:
-        total = sum(math.exp(s) for s in [positive, *negatives])
-        return -1 + math.exp(positive) / total, [math.exp(s) / total for s in negatives]
+        total = sum(math.exp(scale * s) for s in [positive, *negatives])
+        by_negatives = [scale * math.exp(scale * s) / total for s in negatives]
+        return scale * (math.exp(scale * positive) / total - 1), by_negatives
 
     return value, gradient
 
@@ -49,7 +50,9 @@ LOSSES = [
     (ProxyLoss(), naive_proxy_loss(32, 0)),
     (ProxyLoss(alpha=3, delta=0.2), naive_proxy_loss(3, 0.2)),
     (ProxyLoss(alpha=16, delta=-0.1), naive_proxy_loss(16, -0.1)),
-    (CrossEntropyLoss(), naive_cross_entropy()),
+    (CrossEntropyLoss(), naive_cross_entropy(1)),
+    (CrossEntropyLoss(scale=20), naive_cross_entropy(20)),
+    (CrossEntropyLoss(scale=0.5), naive_cross_entropy(0.5)),
 ]
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 every_loss = pytest.mark.parametrize(("loss", "naive"), LOSSES)
@@ -87,6 +90,7 @@ def test_values_and_gradients_of_scores(loss: ScoreLoss, naive, dtype, data) -> 
 
 def test_defaults_are_the_papers() -> None:
     assert (ProxyLoss().alpha, ProxyLoss().delta) == (32, 0)
+    assert CrossEntropyLoss().scale == 1
 
 
 def test_without_negatives_cross_entropy_is_zero_and_the_proxy_loss_pulls() -> None:
@@ -100,7 +104,7 @@ def test_without_negatives_cross_entropy_is_zero_and_the_proxy_loss_pulls() -> N
 
 
 @both_types
-@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss()])
+@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss(), CrossEntropyLoss(20)])
 def test_huge_scores_stay_finite(loss: ScoreLoss, dtype) -> None:
     corners = np.array([-1e4, 0, 1e4], dtype)
     positive = np.repeat(corners, 3)
@@ -108,13 +112,13 @@ def test_huge_scores_stay_finite(loss: ScoreLoss, dtype) -> None:
     values, by_positive, by_negatives = gradients_of_scores(loss, positive, negatives)
     assert all(np.isfinite(x).all() for x in (values, by_positive, by_negatives))
     hopeless = (positive == -1e4) & (negatives[:, 0] == 1e4)
-    strength = getattr(loss, "alpha", 1)
+    strength = loss.alpha if isinstance(loss, ProxyLoss) else loss.scale
     assert by_positive[hopeless] == pytest.approx(-strength)
     assert by_negatives[hopeless, 0] == pytest.approx(strength)
 
 
 @both_types
-@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss()])
+@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss(), CrossEntropyLoss(20)])
 def test_a_masked_column_counts_for_nothing(loss: ScoreLoss, dtype) -> None:
     positive = np.array([0.3, -0.2], dtype)
     negatives = np.array([[0.1, -np.inf, 0.2], [-np.inf, -np.inf, -np.inf]], dtype)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
 import torch
@@ -115,55 +114,6 @@ def test_mixed_negatives_of_a_kb(kb: KnowledgeBase) -> None:
     for vector, gold, mask in zip(vectors, golds, targets.negatives, strict=True):
         ranked = [row for _, row in ranking(pool, vector) if row.entity not in gold]
         assert {rows[column] for column in np.flatnonzero(mask)} == set(ranked[:2])
-
-
-@pytest.mark.parametrize("row_kind", ["entity", "name"])
-def test_random_rows_are_uniform_over_entities_then_rows(kb: KnowledgeBase, row_kind: str) -> None:
-    pool = make_pool(kb, row_kind, searched=np.array([0]))  # they come from the whole KB
-    n = 6000
-    rows = pool.random_rows(n, np.random.default_rng(0))
-    assert rows == pool.random_rows(n, np.random.default_rng(0))
-    assert rows != pool.random_rows(n, np.random.default_rng(1))
-    expected = {
-        Row(number, name): n / len(ENTITIES) / count
-        for number, entity in enumerate(ENTITIES)
-        for count in [len(proxy_texts(entity, row_kind))]
-        for name in range(count)
-    }
-    assert set(rows) == set(expected)
-    chi_square = sum((rows.count(row) - e) ** 2 / e for row, e in expected.items())
-    assert chi_square < 2.5 * len(expected)
-
-
-@pytest.mark.parametrize(
-    ("mention", "entity", "name"),
-    [
-        ("MS", 0, 1),
-        ("ms", 0, 1),
-        ("multiple scleroses", 0, 0),
-        ("nerve disease", 0, 2),
-        ("spectra", 1, 3),
-        ("zzz", 1, 0),  # like none: the canonical one
-        ("Aspirin", 3, 0),
-    ],
-)
-def test_the_positive_row_is_the_name_most_like_the_mention(
-    kb: KnowledgeBase, mention: str, entity: int, name: int
-) -> None:
-    rng = np.random.default_rng(0)
-    assert make_pool(kb).positive_row(mention, entity, rng) == Row(entity, name)
-    assert make_pool(kb, "entity").positive_row(mention, entity, rng) == Row(entity, 0)
-
-
-def test_name_dropout_hides_names_of_positives(kb: KnowledgeBase) -> None:
-    rng = np.random.default_rng(0)
-    all_hidden = make_pool(kb, name_dropout=1.0)
-    assert all_hidden.positive_row("MS", 0, rng) == Row(0, 0)
-    sometimes = make_pool(kb, name_dropout=0.3)
-    chosen = [sometimes.positive_row("MS", 0, rng).name for _ in range(1000)]
-    assert 0.65 < chosen.count(1) / 1000 < 0.75
-    often = make_pool(kb, name_dropout=0.6)  # but never the canonical one
-    assert {often.positive_row("Multiple sclerosis", 0, rng) for _ in range(50)} == {Row(0, 0)}
 
 
 def test_texts_are_those_of_the_rows(kb: KnowledgeBase) -> None:

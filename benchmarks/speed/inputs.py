@@ -1,0 +1,41 @@
+"""What every linker is measured on: the same documents, gold mentions and entities, as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import spacy
+
+from spacy_pel import KnowledgeBase
+from spacy_pel.training.corpus import gold_ids, gold_mentions
+from spacy_pel.training.open_corpus import open_corpus
+
+
+def write_documents(kb: KnowledgeBase, corpus: Path, limit: int, out: Path) -> None:
+    """Documents of a corpus: text, mentions as [start, end], and for each the gold ids that the KB
+    has. limit: the first so many, 0 for all."""
+    documents = []
+    for example in open_corpus(corpus, limit=limit)(spacy.blank("en")):
+        spans = gold_mentions(example.reference, None)
+        if spans:
+            golds = [[id for id in gold_ids(span) if kb.number(id) is not None] for span in spans]
+            ids = [sorted({kb[id].concept_id for id in gold}) for gold in golds]
+            mentions = [[span.start_char, span.end_char] for span in spans]
+            documents.append({"text": example.text, "mentions": mentions, "golds": ids})
+    out.write_text(json.dumps(documents), encoding="utf8")
+
+
+def write_entities(kb: KnowledgeBase, out: Path) -> None:
+    """The KB in scispaCy's schema, a line an entity."""
+    with out.open("w", encoding="utf8") as file:
+        for entity in kb:
+            record: dict[str, Any] = {
+                "concept_id": entity.concept_id,
+                "canonical_name": entity.canonical_name,
+                "aliases": list(entity.aliases),
+                "types": [],
+                "definition": entity.definition,
+            }
+            file.write(json.dumps(record) + "\n")

@@ -1,0 +1,37 @@
+"""Measures a pipeline of this project; run by ``run.py``.
+
+    python measure_pel.py PIPELINE KB DOCUMENTS.json SETTINGS
+
+SETTINGS: JSON, of the component "proxy_linker".
+"""
+
+from __future__ import annotations
+
+from protocol import Document, report  # first: the clock starts here
+
+# isort: split
+import json
+import sys
+
+import spacy
+from docs import doc_of
+
+
+def main(pipeline: str, kb: str, documents: str, settings: str) -> None:
+    nlp = spacy.load(pipeline, config={"components": {"proxy_linker": json.loads(settings)}})
+    linker = nlp.get_pipe("proxy_linker")
+    linker.set_kb(kb)
+
+    def link(batch: list[Document]) -> list[list[str]]:
+        docs = [doc_of(nlp.vocab, document) for document in batch]
+        return [
+            [candidate["id"] for candidate in mention._.kb_candidates]
+            for doc in nlp.pipe(docs)
+            for mention in doc.ents
+        ]
+
+    report(documents, link)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

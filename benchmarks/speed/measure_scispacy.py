@@ -1,0 +1,82 @@
+"""Measures scispaCy's candidate generator and its linker; run by ``run.py`` with scispaCy's Python.
+
+    python measure_scispacy.py index     KB.jsonl INDEX     builds the index as scispaCy does
+    python measure_scispacy.py generator KB.jsonl INDEX DOCUMENTS.json
+    python measure_scispacy.py linker    KB.jsonl INDEX DOCUMENTS.json
+"""
+
+from __future__ import annotations
+
+from protocol import Document, report  # first: the clock starts here
+
+# isort: split
+import json
+import os
+import sys
+from pathlib import Path
+
+import joblib
+import scipy.sparse
+import spacy
+from docs import doc_of
+from scispacy import candidate_generation
+from scispacy.candidate_generation import CandidateGenerator, LinkerPaths
+from scispacy.linking import EntityLinker
+from scispacy.linking_utils import KnowledgeBase
+
+
+def build(kb: str, index: str) -> None:
+    """The files that scispaCy would download; it does not write them itself beside a scipy of
+    today, which has no sparse float16."""
+    candidate_generation.scipy_supports_sparse_float16 = lambda: True
+    aliases, vectorizer, nearest = candidate_generation.create_tfidf_ann_index(
+        None, KnowledgeBase(kb)
+    )
+    os.makedirs(index, exist_ok=True)
+    paths = LinkerPaths.from_directory(index)
+    joblib.dump(vectorizer, paths.tfidf_vectorizer)
+    Path(paths.concept_aliases_list).write_text(json.dumps(aliases), encoding="utf8")
+    scipy.sparse.save_npz(paths.tfidf_vectors, vectorizer.transform(aliases))
+    nearest.saveIndex(str(paths.ann_index))
+
+
+def opened(kb: str, index: str) -> CandidateGenerator:
+    aliases, vectorizer, nearest = LinkerPaths.from_directory(index).load()
+    return CandidateGenerator(nearest, vectorizer, aliases, KnowledgeBase(kb))
+
+
+def measure_generator(kb: str, index: str, documents: str) -> None:
+    """All mentions of the documents in one call, with as many neighbours as scispaCy's default."""
+    generator = opened(kb, index)
+
+    def link(batch: list[Document]) -> list[list[str]]:
+        mentions = [d.text[a:b] for d in batch for a, b in d.mentions]
+        return [_ranked(candidates) for candidates in generator(mentions, 30)]
+
+    report(documents, link)
+
+
+def _ranked(candidates: list) -> list[str]:
+    """The ids as the linker orders them: by the similarity of the most similar name."""
+    best = sorted(candidates, key=lambda c: max(c.similarities), reverse=True)
+    return [candidate.concept_id for candidate in best]
+
+
+def measure_linker(kb: str, index: str, documents: str) -> None:
+    """The pipeline component, with its defaults but for the filter for definitions, which would
+    take away the entities that have none."""
+    vocab = spacy.blank("en").vocab
+    linker = EntityLinker(candidate_generator=opened(kb, index), filter_for_definitions=False)
+
+    def link(batch: list[Document]) -> list[list[str]]:
+        docs = [linker(doc_of(vocab, document)) for document in batch]
+        return [[id for id, _ in mention._.kb_ents] for doc in docs for mention in doc.ents]
+
+    report(documents, link)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "2")
+    {"index": build, "generator": measure_generator, "linker": measure_linker}[sys.argv[1]](
+        *sys.argv[2:]
+    )

@@ -1,0 +1,68 @@
+"""How a linker is measured, whichever it is. Needs spaCy alone, so that each has its own Python."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+# A worker imports this first: what follows is part of a linker's start.
+START = time.perf_counter()
+WARM_UP = 8  # documents
+LATENCY = 100  # documents that are linked one by one
+
+
+class Document(NamedTuple):
+    """text; mentions: pairs of characters; golds: for each the right ids that the KB has."""
+
+    text: str
+    mentions: list[list[int]]
+    golds: list[list[str]]
+
+
+# From documents to the ids of each mention, best first, mention after mention.
+Link = Callable[[list[Document]], list[list[str]]]
+
+
+def report(documents_path: str, link: Link) -> None:
+    """Measures, and prints one line of JSON."""
+    documents = [Document(**d) for d in json.loads(Path(documents_path).read_text("utf8"))]
+    link(documents[:1])
+    start = time.perf_counter() - START
+    link(documents[:WARM_UP])
+    began, cpu = time.perf_counter(), time.process_time()
+    ranked = link(documents)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    latencies = []
+    for document in documents[:LATENCY]:
+        began = time.perf_counter()
+        link([document])
+        latencies.append(1000 * (time.perf_counter() - began))
+    golds = [set(gold) for document in documents for gold in document.golds]
+    in_kb = [(ids, gold) for ids, gold in zip(ranked, golds, strict=True) if gold]
+    figures = {
+        "documents": len(documents),
+        "mentions": len(golds),
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "mentions_per_second": len(golds) / seconds,
+        "p50_ms": _quantile(latencies, 0.5),
+        "p95_ms": _quantile(latencies, 0.95),
+        "start_s": start,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "recall@1": _recall(in_kb, 1),
+        "recall@64": _recall(in_kb, 64),
+    }
+    json.dump({**figures, "best": [ids[:1] for ids in ranked]}, sys.stdout)
+
+
+def _recall(ranked: list[tuple[list[str], set[str]]], k: int) -> float:
+    """Percent of the mentions that have a right id among the first k."""
+    return 100 * sum(not gold.isdisjoint(ids[:k]) for ids, gold in ranked) / len(ranked)
+
+
+def _quantile(values: list[float], share: float) -> float:
+    return sorted(values)[round(share * (len(values) - 1))]
