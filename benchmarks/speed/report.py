@@ -36,8 +36,9 @@ def pareto_plot(results: Results, path: Path) -> None:
     front = [
         point
         for point in sorted(points.values())
-        if not any(other != point and other >= point and other[1] >= point[1]
-                   for other in points.values())
+        if not any(
+            other != point and other >= point and other[1] >= point[1] for other in points.values()
+        )
     ]
     axes.plot(*zip(*front), color="0.7", linewidth=1, zorder=1)
     for name, (speed, recall) in points.items():

@@ -59,7 +59,13 @@ def main(
         name, _, folder = named.partition("=")
         for engine in runtime:
             settings = json.dumps({"runtime": engine})
-            worker = [sys.executable, str(HERE / "measure_pel.py"), folder, str(kb), settings]
+            worker = [
+                sys.executable,
+                str(HERE / "measure_pel.py"),
+                folder,
+                str(kb),
+                settings,
+            ]
             commands[f"{name}, {engine}"] = worker
     results = measured(commands, documents, rounds, threads)
     (out / "results.json").write_text(json.dumps(results, indent=1), encoding="utf8")

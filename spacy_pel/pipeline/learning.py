@@ -44,8 +44,8 @@ def retriever_trainer(
 def mention_trainer(linker: ProxyLinker) -> MentionTrainer:
     """Trains the mention tower against the vectors in the KB.
 
-    Raises PelError if the towers are one, the KB lacks the entity tower's vectors, or there is a
-    regularizer, which would need the entities' inputs.
+    Raises PelError if the towers are one, the KB lacks the entity tower's vectors or has other rows
+    than the linker, or there is a regularizer, which would need the entities' inputs.
     """
     if linker.model.attrs["shared"]:
         raise PelError(
@@ -57,8 +57,14 @@ def mention_trainer(linker: ProxyLinker) -> MentionTrainer:
             f'"{linker.name}" freezes its entities, and FGSM would encode them; set its '
             '"regularizer" to null'
         )
-    linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
-    pool = StoredPool(linker.kb, linker.cfg["row_kind"], linker.name_dropout)
+    kb, row_kind = linker.kb, linker.cfg["row_kind"]
+    kb.check_fingerprint(linker.retriever.entity_fingerprint())
+    if kb.row_kind != row_kind:
+        raise PelError(
+            f'{kb.path}: its vectors are of the row kind "{kb.row_kind}", and "{linker.name}" is '
+            f'set to "{row_kind}"; set its "row_kind" to "{kb.row_kind}"'
+        )
+    pool = StoredPool(kb, row_kind, linker.name_dropout)
     return MentionTrainer(linker.retriever, pool, linker.loss, linker.negatives, _rng())
 
 

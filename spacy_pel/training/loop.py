@@ -124,11 +124,13 @@ class TrainingRun:
         for _ in range(self.step + 1):
             self.optimizer.step_schedules()
             next(self.dropouts)
-        for name, model in trained_models(self.pipes).items():
+        models = trained_models(self.pipes)
+        for name, model in models.items():
             model.from_bytes(checkpoint.tensors[f"weights/{name}"].numpy().tobytes())
-            self.optimizer.load_state_dict(model, checkpoint.part(f"optimizer/{name}/"))
         for name, trainer in trainers_of(self.pipes).items():
-            trainer.restore(facts["trainers"][name])
+            trainer.restore(facts["trainers"][name])  # before the optimizer: it may freeze weights
+        for name, model in models.items():
+            self.optimizer.load_state_dict(model, checkpoint.part(f"optimizer/{name}/"))
         set_random_states(Checkpoint(checkpoint.part("random/"), facts["random"]))
 
     def _make_missing_trainers(self, first: list[Example]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class MentionTrainer(Trainer):
         self.pool = pool
         self.loss = loss
         self.negatives = negatives
-        encoder_of(retriever.entity_tower).requires_grad_(False)
+        self._freeze_entities()
 
     def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
         if not self.retriever.reads_documents:
@@ -50,3 +50,11 @@ class MentionTrainer(Trainer):
         backprop(d_vectors)
         self.counts.mention_inputs += len(mentions)
         return StepLoss(loss, 0.0)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._freeze_entities()  # weights that were read from a checkpoint are new ones
+
+    def _freeze_entities(self) -> None:
+        """Lest it decay: among several processes a missing gradient counts as zeros."""
+        encoder_of(self.retriever.entity_tower).requires_grad_(False)

@@ -116,6 +116,11 @@ def test_mixed_negatives_of_a_kb(kb: KnowledgeBase) -> None:
         assert {rows[column] for column in np.flatnonzero(mask)} == set(ranked[:2])
 
 
+def test_random_rows_come_from_the_whole_kb(kb: KnowledgeBase) -> None:
+    rows = make_pool(kb, searched=np.array([0])).random_rows(300, np.random.default_rng(0))
+    assert {row.entity for row in rows} == set(EVERYTHING.tolist())
+
+
 def test_texts_are_those_of_the_rows(kb: KnowledgeBase) -> None:
     rng = np.random.default_rng(0)
     rows = [Row(1, 2), Row(0, 0), Row(1, 0), Row(2, 0), Row(1, 2)]

@@ -1,0 +1,102 @@
+"""Where a pipeline's time goes, and how far its arithmetic is from what the cores can do.
+
+    OMP_NUM_THREADS=1 python benchmarks/speed/breakdown.py PIPELINE --kb KB --documents OUT/documents.json
+
+Processor time in ms a mention, on one thread; the best of three. OUT is that of ``run.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Callable
+
+import numpy as np
+import spacy
+import typer
+from docs import doc_of
+from protocol import Document
+
+from spacy_pel.architectures import TowerInputs, encoder_of
+from spacy_pel.pipeline.mentions import mentions_of
+from spacy_pel.retriever import Retriever
+
+ROUNDS = 3
+
+
+def main(
+    pipeline: str,
+    kb: Annotated[str, typer.Option(help="An embedded knowledge base")],
+    documents: Annotated[Path, typer.Option(help="Written by run.py")],
+    runtime: str = "torch",
+) -> None:
+    """Print the parts of linking."""
+    settings = {"components": {"proxy_linker": {"runtime": runtime}}}
+    nlp = spacy.load(pipeline, config=settings)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.set_kb(kb)
+    batch = [Document(**d) for d in json.loads(documents.read_text("utf8"))]
+    docs = [doc_of(nlp.vocab, document) for document in batch]
+    retriever, base = linker.retriever, linker.kb
+    mentions = mentions_of(docs, None, linker.resolve_abbreviations)
+    tokens = retriever.mention_tokens(mentions)
+    vectors = retriever.mention_tower.predict(TowerInputs(tokens))
+    links = linker.predict(docs)
+    parts = {
+        "mentions and acronyms": lambda: mentions_of(docs, None, linker.resolve_abbreviations),
+        "tokenising": lambda: retriever.mention_tokens(mentions),
+        "encoding": lambda: retriever.mention_tower.predict(TowerInputs(tokens)),
+        "search": lambda: base.search(vectors, linker.candidates),
+        "answers": lambda: linker.set_annotations(docs, links),
+    }
+    seconds = {part: best_of(work) for part, work in parts.items()}
+    whole = best_of(lambda: linker.set_annotations(docs, linker.predict(docs)))
+    n_rows = sum(len(segment.index.row_entities) for segment in base.segments)
+    flops = {
+        "encoding": encoder_flops(retriever, [len(t.ids) for t in tokens]),
+        "search": 2.0 * n_rows * base.dim * len(vectors),  # if it looks at every row
+    }
+    peak = matrix_speed()
+    print(
+        f"{len(docs)} documents, {len(mentions)} mentions, {len(tokens)} inputs of "
+        f"{np.mean([len(t.ids) for t in tokens]):.0f} tokens, {n_rows} rows; a product of large "
+        f"matrices does {peak / 1e9:.0f} GFLOP/s\n"
+    )
+    print("| | ms a mention | share | GFLOP/s | of the limit |\n|---|---:|---:|---:|---:|")
+    for part, spent in seconds.items():
+        speed = f"{flops[part] / spent / 1e9:.0f}" if part in flops else ""
+        limit = f"{flops[part] / spent / peak:.0%}" if part in flops else ""
+        print(
+            f"| {part} | {1000 * spent / len(mentions):.2f} | {spent / whole:.0%} | {speed} | {limit} |"
+        )
+    print(f"| whole | {1000 * whole / len(mentions):.2f} | | | |")
+
+
+def best_of(work: Callable[[], object]) -> float:
+    """Seconds of processor time."""
+    times = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        work()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def encoder_flops(retriever: Retriever, lengths: list[int]) -> float:
+    """Of the matrix products of a BERT over inputs of these lengths, padding left out."""
+    config = encoder_of(retriever.mention_tower).transformer.config
+    width, inner = config.hidden_size, config.intermediate_size
+    tokens = np.array(lengths, dtype=float)
+    products = 2 * tokens * (4 * width**2 + 2 * width * inner) + 4 * tokens**2 * width
+    return float(config.num_hidden_layers * products.sum())
+
+
+def matrix_speed() -> float:
+    """Floating-point operations a second of a product of two large matrices."""
+    a = np.random.default_rng(0).standard_normal((2048, 2048)).astype(np.float32)
+    return 2 * 2048.0**3 / best_of(lambda: a @ a)
+
+
+if __name__ == "__main__":
+    typer.run(main)
