@@ -3,7 +3,7 @@
 import json
 from functools import partial
 from pathlib import Path
-from typing import Callable, Iterable, Iterator, Tuple
+from typing import Callable, Iterable, Iterator, NamedTuple
 
 import torch
 from tokenizers import AddedToken, Tokenizer
@@ -12,8 +12,17 @@ from ..errors import PelError
 from ..inputs import MENTION_END, MENTION_START, train_tokenizer
 from ..models.bert import build_transformer
 
-# From texts to learn a vocabulary from, to (transformer, tokenizer).
-EncoderSource = Callable[[Iterable[str]], Tuple[torch.nn.Module, Tokenizer]]
+
+class Encoders(NamedTuple):
+    """What towers start from: two BERTs, which may be one and the same, with one tokenizer."""
+
+    mention: torch.nn.Module
+    entity: torch.nn.Module
+    tokenizer: Tokenizer
+
+
+# From texts to learn a vocabulary from.
+EncoderSource = Callable[[Iterable[str]], Encoders]
 
 
 def PretrainedEncoder(name: str) -> EncoderSource:
@@ -37,9 +46,10 @@ def ScratchEncoder(
 
 
 def TrainedEncoder(path: str) -> EncoderSource:
-    """The encoder of a trained linker's mentions: a pipeline's folder, or the linker's own.
+    """The encoders of a trained linker: a pipeline's folder, or the linker's own.
 
-    To train a retriever further under other settings, or to start a cross-encoder from it.
+    To train a retriever further under other settings, or to start a cross-encoder from that of its
+    mentions.
     """
     return partial(_trained, path)
 
@@ -66,7 +76,7 @@ def no_source(texts: Iterable[str]):
     )
 
 
-def _trained(path: str, texts: Iterable[str]) -> Tuple[torch.nn.Module, Tokenizer]:
+def _trained(path: str, texts: Iterable[str]) -> Encoders:
     # Imported here: a retriever is made with a source, and this one is made of a retriever.
     from .retrievers import from_settings
     from .towers import encoder_of
@@ -74,11 +84,11 @@ def _trained(path: str, texts: Iterable[str]) -> Tuple[torch.nn.Module, Tokenize
     folder = linker_folder(Path(path))
     cfg = json.loads((folder / "cfg").read_text("utf8"))
     retriever = from_settings(cfg["architecture"]).from_bytes((folder / "model").read_bytes())
-    encoder = encoder_of(retriever.get_ref("mention"))
-    return encoder.transformer, encoder.tokenizer
+    mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
+    return Encoders(mention.transformer, entity.transformer, mention.tokenizer)
 
 
-def _pretrained(name: str, texts: Iterable[str]) -> Tuple[torch.nn.Module, Tokenizer]:
+def _pretrained(name: str, texts: Iterable[str]) -> Encoders:
     # Imported here: it takes seconds, and a saved pipeline does not need it.
     from spacy_transformers.layers.transformer_model import huggingface_from_pretrained
 
@@ -102,12 +112,12 @@ def _pretrained(name: str, texts: Iterable[str]) -> Tuple[torch.nn.Module, Token
     markers = [AddedToken(t, special=True, normalized=False) for t in (MENTION_START, MENTION_END)]
     tokenizer.add_special_tokens(markers)
     transformer.resize_token_embeddings(tokenizer.get_vocab_size(), mean_resizing=False)
-    return transformer, tokenizer
+    return Encoders(transformer, transformer, tokenizer)
 
 
 def _scratch(
     layers: int, width: int, heads: int, vocab_size: int, max_tokens: int, texts: Iterable[str]
-) -> Tuple[torch.nn.Module, Tokenizer]:
+) -> Encoders:
     tokenizer = train_tokenizer(_not_empty(texts), vocab_size)
     transformer = build_transformer(
         vocab_size=tokenizer.get_vocab_size(),
@@ -120,7 +130,7 @@ def _scratch(
         # into a narrow network.
         initializer_range=0.02 * (768 / width) ** 0.5,
     )
-    return transformer, tokenizer
+    return Encoders(transformer, transformer, tokenizer)
 
 
 def _not_empty(texts: Iterable[str]) -> Iterator[str]:

@@ -77,13 +77,13 @@ def set_dropout(model: Model, rate: float) -> None:
 
 def _load_encoder(source: EncoderSource, model: Model, X: Iterable[str], Y=None) -> Model:
     device = get_torch_default_device()
-    transformer, tokenizer = source(X)
-    for tower in model.layers:  # each with weights of its own
-        own = deepcopy(transformer)
+    encoders = source(X)
+    for tower, transformer in zip(model.layers, (encoders.mention, encoders.entity)):
+        own = deepcopy(transformer)  # each with weights of its own
         n_layers = model.attrs.get("mention_layers")
         if tower is model.layers[0] and n_layers is not None:
             own = with_layers(own, n_layers)
-        encoder_of(tower).load(own, tokenizer)
+        encoder_of(tower).load(own, encoders.tokenizer)
         encoder_of(tower).to(device)
     return model
 

@@ -58,7 +58,12 @@ def mention_trainer(linker: ProxyLinker) -> MentionTrainer:
             '"regularizer" to null'
         )
     kb, row_kind = linker.kb, linker.cfg["row_kind"]
-    kb.check_fingerprint(linker.retriever.entity_fingerprint())
+    if kb.fingerprint != linker.retriever.entity_fingerprint():
+        raise PelError(
+            f"{kb.path}: its vectors were made by another encoder than the entity tower that is to "
+            "be frozen; start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"
+            ", with its similarity, entity_length and pooling of entities"
+        )
     if kb.row_kind != row_kind:
         raise PelError(
             f'{kb.path}: its vectors are of the row kind "{kb.row_kind}", and "{linker.name}" is '

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_pel.errors import PelError
+from spacy_pel.models.bert import build_transformer
+from spacy_pel.models.onnx import OnnxStates
+
+from ..towers import spread_weights
+
+VOCABULARY, LIMIT = 50, 24
+
+
+def bert(layers: int = 2, width: int = 32, **changes) -> torch.nn.Module:
+    torch.manual_seed(0)
+    config = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "intermediate_size": 4 * width,
+        "max_position_embeddings": LIMIT,
+    }
+    transformer = build_transformer(**{**config, **changes}).eval()
+    spread_weights(transformer)
+    return transformer
+
+
+def batch(*lengths: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """ids, mask, segments of rows of these lengths; what is padded is not zero."""
+    rng = torch.Generator().manual_seed(seed)
+    shape = len(lengths), max(lengths)
+    ids = torch.randint(VOCABULARY, shape, generator=rng)
+    segments = torch.randint(2, shape, generator=rng)
+    return ids, torch.arange(shape[1]) < torch.tensor(lengths)[:, None], segments
+
+
+def torch_states(transformer, ids, mask, segments=None) -> torch.Tensor:
+    with torch.no_grad():
+        return transformer(
+            ids, attention_mask=mask.long(), token_type_ids=segments
+        ).last_hidden_state
+
+
+def cosines(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cosine_similarity(a, b, dim=-1)
+
+
+@pytest.mark.parametrize("changes", [{}, {"layers": 1, "width": 48}, {"layer_norm_eps": 0.1}])
+@pytest.mark.parametrize("lengths", [(1,), (2, 2), (3, LIMIT, 1, 7), (LIMIT,) * 5])
+def test_states_are_those_of_torch(changes: dict, lengths: tuple[int, ...]) -> None:
+    transformer = bert(**changes)
+    inputs = batch(*lengths)
+    states, mask = OnnxStates(transformer, int8=False)(*inputs), inputs[1]
+    expected = torch_states(transformer, *inputs)
+    torch.testing.assert_close(states[mask], expected[mask], atol=1e-4, rtol=0)
+    assert states.shape == expected.shape and states.dtype == torch.float32
+    assert not states[~mask].any()
+
+
+def test_without_segments_they_are_zero() -> None:
+    transformer = bert()
+    ids, mask, segments = batch(5, 3)
+    onnx = OnnxStates(transformer, int8=False)
+    expected = torch_states(transformer, ids, mask)
+    torch.testing.assert_close(onnx(ids, mask)[mask], expected[mask], atol=1e-4, rtol=0)
+    assert (onnx(ids, mask) - onnx(ids, mask, segments)).abs().max() > 0.01
+
+
+def test_a_bert_of_one_segment() -> None:
+    transformer = bert(type_vocab_size=1)
+    ids, mask, _ = batch(5, 3)
+    states = OnnxStates(transformer, int8=False)(ids, mask)
+    torch.testing.assert_close(
+        states[mask], torch_states(transformer, ids, mask)[mask], atol=1e-4, rtol=0
+    )
+
+
+def test_8_bits_are_near_to_float32() -> None:
+    transformer = bert(width=64)
+    inputs = batch(LIMIT, 7, 15)
+    states = OnnxStates(transformer, int8=True)(*inputs)[inputs[1]]
+    expected = torch_states(transformer, *inputs)[inputs[1]]
+    near = cosines(states, expected)
+    assert near.mean() > 0.99 and near.min() > 0.97
+    assert (states - expected).abs().max() > 1e-3  # it is not float32
+
+
+def test_8_bits_of_a_layer_without_weights() -> None:
+    transformer = bert()
+    with torch.no_grad():
+        transformer.encoder.layer[0].output.dense.weight.zero_()
+        transformer.encoder.layer[1].intermediate.dense.weight[:3].zero_()
+    inputs = batch(LIMIT)
+    states = OnnxStates(transformer, int8=True)(*inputs)[inputs[1]]
+    assert cosines(states, torch_states(transformer, *inputs)[inputs[1]]).mean() > 0.99
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_row_is_the_same_in_any_batch(int8: bool) -> None:
+    onnx = OnnxStates(bert(), int8=int8)
+    lengths = [3, LIMIT, 9, 3]
+    ids, mask, segments = batch(*lengths)
+    together = onnx(ids, mask, segments)
+    for row, length in enumerate(lengths):
+        one = slice(row, row + 1)
+        alone = onnx(ids[one, :length], mask[one, :length], segments[one, :length])
+        assert torch.equal(together[one, :length], alone)
+
+
+def test_it_has_the_weights_that_were() -> None:
+    transformer = bert()
+    inputs = batch(6)
+    onnx = OnnxStates(transformer, int8=False)
+    before = onnx(*inputs)
+    spread_weights(transformer)
+    assert torch.equal(onnx(*inputs), before)
+    assert (torch_states(transformer, *inputs) - before).abs().max() > 0.1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"hidden_act": "relu"}, {"position_embedding_type": "relative_key"}]
+)
+def test_another_kind_of_bert_is_refused(changes: dict) -> None:
+    with pytest.raises(PelError, match='set runtime = "torch"'):
+        OnnxStates(bert(**changes), int8=False)
+
+
+def test_a_bert_that_is_not_on_the_cpu_is_refused() -> None:
+    with pytest.raises(PelError, match='on the CPU, not on "meta"'):
+        OnnxStates(bert().to("meta"), int8=False)
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
+def test_a_missing_package_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = builtins.__import__
+
+    def without(name: str, *arguments, **named):
+        if name == missing:
+            raise ModuleNotFoundError(name)
+        return installed(name, *arguments, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(PelError, match=r'pip install "spacy-pel\[onnx\]"'):
+        OnnxStates(bert(), int8=False)
+
+
+def test_it_has_the_threads_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    transformer = bert()
+    onnx = OnnxStates(transformer, int8=False)
+    inputs = batch(7, 4)
+    assert onnx.threads == 2
+    assert onnx._session.get_session_options().intra_op_num_threads == 2
+    expected = torch_states(transformer, *inputs)
+    np.testing.assert_allclose(onnx(*inputs)[inputs[1]], expected[inputs[1]], atol=1e-4)

@@ -1,0 +1,184 @@
+"""A linker whose encoders are computed by ONNX Runtime when it links, and by torch otherwise."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+
+from spacy_pel.architectures import encoder_of
+from spacy_pel.errors import PelError
+from spacy_pel.inputs import EntityText
+from spacy_pel.models.onnx import OnnxStates
+from spacy_pel.pipeline.runtime import Runtime
+
+from ..towers import spread_weights
+from .conftest import TEST, TRAIN, Trained, mentions_of, results, train
+from .test_reranking import with_reranker
+from .test_serialization import link_elsewhere
+
+ONNX = ("onnx", "onnx-int8")
+
+
+def loaded(trained: Trained, runtime: str) -> Language:
+    return spacy.load(trained.path, config={"components": {"proxy_linker": {"runtime": runtime}}})
+
+
+def linked(nlp: Language, batch_size: int = 7) -> list[list[Any]]:
+    return results(nlp.pipe(mentions_of(nlp, TRAIN + TEST), batch_size=batch_size))
+
+
+def ids_and_scores(answers: list[list[Any]]) -> tuple[list[list[str]], np.ndarray]:
+    candidates = [answer[3] for answer in answers]
+    return (
+        [[c["id"] for c in found] for found in candidates],
+        np.array([[c["score"] for c in found] for found in candidates]),
+    )
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[OnnxStates]:
+    """The calls of ONNX Runtime."""
+    calls: list[OnnxStates] = []
+    compute = OnnxStates.__call__
+
+    def counted(self: OnnxStates, *arguments):
+        calls.append(self)
+        return compute(self, *arguments)
+
+    monkeypatch.setattr(OnnxStates, "__call__", counted)
+    return calls
+
+
+@pytest.mark.parametrize(("runtime", "tolerance"), [("onnx", 1e-4), ("onnx-int8", 0.05)])
+def test_candidates_are_those_of_torch(
+    trained: Trained, passes: list, runtime: str, tolerance: float
+) -> None:
+    ids, scores = ids_and_scores(linked(trained.nlp))
+    assert not passes
+    answers = linked(loaded(trained, runtime))
+    assert passes
+    again, near = ids_and_scores(answers)
+    np.testing.assert_allclose(near, scores, atol=tolerance)
+    assert [i[0] for i in again] == [i[0] for i in ids]
+    if runtime == "onnx":
+        assert again == ids
+    else:
+        assert not np.array_equal(near, scores)
+
+
+@pytest.mark.parametrize("runtime", ONNX)
+def test_answers_are_the_same_in_batches_of_any_size(trained: Trained, runtime: str) -> None:
+    nlp = loaded(trained, runtime)
+    assert linked(nlp, batch_size=1) == linked(nlp, batch_size=64)
+
+
+def test_answers_are_the_same_in_other_processes(trained: Trained, tmp_path: Path) -> None:
+    nlp = loaded(trained, "onnx-int8")
+    nlp.to_disk(tmp_path / "pipeline")
+    expected = results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
+    # The second run is of workers that are forked from a process that has linked.
+    assert link_elsewhere(tmp_path / "pipeline", tmp_path, 1, 2) == [expected, expected]
+
+
+def test_the_reranker_is_computed_by_it_too(trained: Trained, passes: list) -> None:
+    nlp = with_reranker(trained)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.reranker_model.initialize(X=[])
+    expected = linker.predict(mentions_of(nlp))
+    assert not passes
+    linker.runtime = Runtime("onnx")
+    links = linker.predict(mentions_of(nlp))
+    reranker = encoder_of(linker.reranker_model.layers[0])
+    assert {id(states.transformer) for states in passes} == {
+        id(encoder_of(linker.retriever.mention_tower).transformer),
+        id(reranker.transformer),
+    }
+    np.testing.assert_allclose(links.rerank_scores, expected.rerank_scores, atol=1e-4)
+    assert reranker.computed_by is None
+
+
+def test_entities_are_always_encoded_by_torch(trained: Trained, passes: list) -> None:
+    nlp = loaded(trained, "onnx-int8")
+    linked(nlp)
+    passes.clear()
+    entities = [EntityText("liver pain"), EntityText("MS", "Disease")]
+    vectors, of_torch = (
+        n.get_pipe("proxy_linker").retriever.entity_vectors(entities) for n in (nlp, trained.nlp)
+    )
+    assert np.array_equal(vectors, of_torch)
+    assert not passes
+
+
+def test_training_is_torchs_and_its_weights_are_taken_afterwards(
+    trained: Trained, passes: list
+) -> None:
+    nlp = loaded(trained, "onnx")
+    linker = nlp.get_pipe("proxy_linker")
+    before = linker.predict(mentions_of(nlp))
+    passes.clear()
+    train(nlp, 2)
+    list(nlp.pipe(mentions_of(nlp)))  # as evaluation in training does
+    assert not passes
+    linker.finish_training()
+    linker._checked_fingerprint = linker.kb.fingerprint  # the KB's vectors are of old weights
+    links = linker.predict(mentions_of(nlp))
+    assert passes
+    linker.runtime = Runtime("torch")
+    expected = linker.predict(mentions_of(nlp))
+    np.testing.assert_allclose(links.scores, expected.scores, atol=1e-4)
+    assert np.abs(links.scores - before.scores).max() > 1e-3
+
+
+def test_loaded_weights_are_taken(trained: Trained) -> None:
+    nlp = loaded(trained, "onnx")
+    linker = nlp.get_pipe("proxy_linker")
+    expected = linked(nlp)
+    encoder = encoder_of(linker.retriever.mention_tower)
+    encoder.transformer = copy.deepcopy(encoder.transformer)
+    spread_weights(encoder.transformer)
+    assert linked(nlp) != expected
+    linker.from_disk(trained.path / "proxy_linker")
+    assert linked(nlp) == expected
+
+
+def test_it_is_a_setting_and_not_of_the_weights(trained: Trained, tmp_path: Path) -> None:
+    nlp = loaded(trained, "onnx")
+    linked(nlp)
+    of_torch = trained.nlp.get_pipe("proxy_linker")
+    assert nlp.get_pipe("proxy_linker").to_bytes() == of_torch.to_bytes()
+    nlp.to_disk(tmp_path)
+    assert "onnx" not in (tmp_path / "proxy_linker" / "cfg").read_text()
+    assert spacy.load(tmp_path).get_pipe("proxy_linker").runtime.name == "onnx"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_makes_its_own(trained: Trained, copied) -> None:
+    nlp = loaded(trained, "onnx")
+    expected = linked(nlp)
+    runtime = nlp.get_pipe("proxy_linker").runtime
+    assert runtime._made
+    other = copied(runtime)
+    assert other.name == "onnx" and not other._made
+    nlp.get_pipe("proxy_linker").runtime = other
+    assert linked(nlp) == expected
+
+
+def test_an_error_leaves_torch_in_place(trained: Trained) -> None:
+    linker = loaded(trained, "onnx").get_pipe("proxy_linker")
+    encoder = encoder_of(linker.retriever.mention_tower)
+    with pytest.raises(ZeroDivisionError), linker.runtime.computes([encoder]):
+        assert encoder.computed_by is not None
+        1 / 0
+    assert encoder.computed_by is None
+
+
+def test_an_unknown_runtime_is_refused(trained: Trained) -> None:
+    with pytest.raises(PelError, match='unknown runtime "int8"; choose "torch", "onnx" or "onnx-'):
+        loaded(trained, "int8")
