@@ -9,6 +9,7 @@ HERE = Path(__file__).parent
 REGISTERED = runpy.run_path(str(HERE / "spacy_pel" / "registry.py"))["REGISTERED"]
 
 SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.30", "prometheus-client>=0.20"]
+ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
 TEST = [
     "pytest>=8.0",
     "hypothesis>=6.100",
@@ -17,6 +18,7 @@ TEST = [
     "httpx>=0.27",
     "markdown-it-py>=3.0",
     *SERVE,
+    *ONNX,
 ]
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
 
@@ -54,6 +56,7 @@ setup(
         "gpu": ["faiss-gpu>=1.14.3"],
         "test": TEST,
         "project": ["weasel>=0.4.1", "build>=1.2", "matplotlib>=3.8"],
+        "onnx": ONNX,
         "ray": ["ray[data]>=2.10"],
         "serve": SERVE,
         "docs": DOCS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from functools import cache
-from typing import Optional
+from typing import Callable, Optional
 
 import torch
 from tokenizers import Tokenizer
@@ -36,6 +36,9 @@ class BertEncoder(nn.Module):
         self.mixed_precision = mixed_precision
         self.transformer: Optional[nn.Module] = None
         self.tokenizer: Optional[Tokenizer] = None
+        # In place of torch in inference: ids, mask, segments -> states (``onnx.OnnxStates``). Set
+        # for the time of a call, and so never saved or copied.
+        self.computed_by: Optional[Callable[[Tensor, Tensor, Optional[Tensor]], Tensor]] = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Take a Hugging Face BERT and its tokenizer."""
@@ -79,6 +82,8 @@ class BertEncoder(nn.Module):
             embeddings (word + position + segment): BERT sums the three, so adding to the word
             embedding adds to the sum. Its gradient is the gradient with respect to them.
         """
+        if self.computed_by is not None and not self.training:
+            return self.computed_by(ids, mask, segments)
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(ids.device.type)
         with (
             torch.autocast(ids.device.type, torch.bfloat16, enabled=in_bfloat16),

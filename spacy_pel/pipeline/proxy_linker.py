@@ -31,6 +31,7 @@ from .gold import gold_numbers, trainable_mentions
 from .kb_ents import offered
 from .kb_reference import KB_REFERENCE
 from .mentions import agreeing, mentions_of, search_limits
+from .runtime import Runtime, encoders_of
 from .saving import Part
 from .workers import use_one_thread_in_a_worker
 
@@ -76,6 +77,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         negatives: Sampler,
         reranker: Optional[Model],
         rerank: int,
+        runtime: str,
         scorer: Optional[Callable],
     ):
         """Construct the component; opens nothing. The arguments are those of the factory."""
@@ -83,6 +85,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self.model = model
         self.reranker_model = reranker
         self.rerank = rerank
+        self.runtime = Runtime(runtime)
         self.name = name
         self.spans_key = spans_key
         self.resolve_abbreviations = resolve_abbreviations
@@ -186,18 +189,20 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         )
         weight = self.fitting(self.name_weight)
         naming = Naming(self.kb, weight.weight) if weight else None
-        return link(
-            self.retriever,
-            self.index,
-            mentions,
-            self.candidates,
-            nil_threshold=self.nil_threshold,
-            calibration=self.fitting(self.calibration),
-            reranking=Reranking(self.reranker, self.kb, self.reranked) if self.reranked else None,
-            naming=naming,
-            only=only,
-            groups=agreeing(docs, self.spans_key, mentions, only) if self.agree else None,
-        )
+        reranking = Reranking(self.reranker, self.kb, self.reranked) if self.reranked else None
+        with self.runtime.computes(encoders_of(self)):
+            return link(
+                self.retriever,
+                self.index,
+                mentions,
+                self.candidates,
+                nil_threshold=self.nil_threshold,
+                calibration=self.fitting(self.calibration),
+                reranking=reranking,
+                naming=naming,
+                only=only,
+                groups=agreeing(docs, self.spans_key, mentions, only) if self.agree else None,
+            )
 
     def set_annotations(self, docs: Iterable[Doc], links: Optional[Links]) -> None:
         """Write ids, scores, probabilities and candidates on the mentions."""
@@ -299,6 +304,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
     def finish_update(self, sgd: Optimizer) -> None:
         """Apply the accumulated gradients; what was calibrated on the weights before is dropped."""
         apply_gradients(self._trained_model, sgd)
+        self.runtime.forget()
         self.calibration = self.name_weight = None
         if self.reranker_model is None:
             self.nil_threshold = self.cfg["configured_nil_threshold"]

@@ -1,0 +1,189 @@
+"""A BERT computed by ONNX Runtime, in float32 or with 8-bit matrix products.
+
+The graph is written here, operator by operator: of all that can be exported only BERT is needed,
+and so written it needs no tracing, opens in a second, and has the operators that are the fast ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..errors import PelError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+# The largest of the 8-bit weights: 7 bits. Processors without VNNI instructions add pairs of
+# products in 16 bits, where 8 bits would overflow; and so all processors compute the same.
+_LARGEST = 63
+# Versions of the format, of ONNX's operators and of ONNX Runtime's own.
+_IR_VERSION, _OPSET, _MICROSOFT = 10, 20, "com.microsoft"
+
+
+class OnnxStates:
+    """The last hidden states of a BERT, by ONNX Runtime on the CPU.
+
+    int8: whether matrices of weights are in 8 bits, and what they are multiplied with as well, in
+        steps that are chosen for each input. Attention itself stays in float32.
+
+    It has the weights as they are now, and as many threads as torch has. It cannot be copied or
+    pickled, and a forked process needs one of its own.
+    Raises PelError if onnxruntime or onnx is not installed, the BERT is not on the CPU, or it is of
+    a kind that the graph does not know.
+    """
+
+    def __init__(self, transformer: nn.Module, *, int8: bool):
+        try:
+            import onnx  # noqa: F401
+            import onnxruntime
+        except ImportError as error:
+            raise PelError(
+                'the runtime needs ONNX Runtime; run: pip install "spacy-pel[onnx]", or set '
+                'runtime = "torch"'
+            ) from error
+        self.transformer = transformer
+        self.threads = torch.get_num_threads()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        # More would fuse each sum with the LayerNorm behind it, which takes six times the time.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        self._session = onnxruntime.InferenceSession(
+            bert_graph(transformer, int8=int8).SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+
+    def __call__(self, ids: Tensor, mask: Tensor, segments: Optional[Tensor] = None) -> Tensor:
+        """float32 [n, t, d]; zero where there is no token.
+
+        ids, segments: int64 [n, t], segments None for zeros. mask: bool [n, t], true at the first
+            tokens of each row.
+        Each row is computed by itself: nothing is spent on padding, and a row's states are the
+        same, to the last bit, whatever it is batched with, also those in 8 bits.
+        """
+        segments = torch.zeros_like(ids) if segments is None else segments
+        hidden = torch.zeros(*ids.shape, self.transformer.config.hidden_size)
+        for row, length in enumerate(mask.sum(1).tolist()):
+            inputs = {"ids": ids[row, :length].numpy(), "segments": segments[row, :length].numpy()}
+            hidden[row, :length] = torch.from_numpy(self._session.run(["states"], inputs)[0])
+        return hidden
+
+
+def bert_graph(transformer: nn.Module, *, int8: bool) -> ModelProto:
+    """The graph of a BERT: ids, segments, int64 [t] -> states, float32 [t, d].
+
+    Raises PelError if the BERT is not on the CPU, or has another activation than "gelu", or other
+    position embeddings than "absolute".
+    """
+    config = transformer.config
+    device = transformer.device.type
+    if device != "cpu":
+        raise PelError(f'ONNX Runtime is used on the CPU, not on "{device}"; set runtime = "torch"')
+    kinds = (config.hidden_act, getattr(config, "position_embedding_type", "absolute"))
+    if kinds != ("gelu", "absolute"):
+        raise PelError(
+            'ONNX Runtime is used for encoders with the activation "gelu" and "absolute" position '
+            f'embeddings, not "{kinds[0]}" and "{kinds[1]}"; set runtime = "torch"'
+        )
+    graph = _Graph(transformer, int8)
+    states = graph.embedded("ids", "segments")
+    for number in range(config.num_hidden_layers):
+        states = graph.layer(f"encoder.layer.{number}", states)
+    return graph.model(states)
+
+
+class _Graph:
+    """The operators of a graph, and its constants; methods give the names of what they compute."""
+
+    def __init__(self, transformer: nn.Module, int8: bool):
+        self.config = transformer.config
+        self.int8 = int8
+        self.weights = {k: v.detach().numpy() for k, v in transformer.state_dict().items()}
+        self.nodes: list = []
+        self.constants: list = []
+
+    def embedded(self, ids: str, segments: str) -> str:
+        """The input embeddings, [t, d]."""
+        first, axis = self._constant(np.array([0])), self._constant(np.array([0]))
+        length = self._node("Shape", ids)
+        words, positions, kinds = (
+            self._constant(self.weights[f"embeddings.{kind}_embeddings.weight"])
+            for kind in ("word", "position", "token_type")
+        )
+        total = self._node("Gather", words, ids)
+        total = self._node("Add", total, self._node("Gather", kinds, segments))
+        total = self._node("Add", total, self._node("Slice", positions, first, length, axis))
+        return self._normalized("embeddings.LayerNorm", total)
+
+    def layer(self, layer: str, states: str) -> str:
+        """One layer of BERT: [t, d] -> [t, d]."""
+        attended = self._attended(f"{layer}.attention.self", states)
+        attended = self._linear(attended, f"{layer}.attention.output.dense")
+        states = self._normalized(
+            f"{layer}.attention.output.LayerNorm", self._node("Add", attended, states)
+        )
+        inner = self._node("Gelu", self._linear(states, f"{layer}.intermediate.dense"))
+        outer = self._linear(inner, f"{layer}.output.dense")
+        return self._normalized(f"{layer}.output.LayerNorm", self._node("Add", outer, states))
+
+    def _attended(self, attention: str, states: str) -> str:
+        """What the heads read, [t, d]. Queries, keys and values are one product of matrices."""
+        parts = [f"{attention}.{part}" for part in ("query", "key", "value")]
+        batch = self._constant(np.array([0]))
+        joined = self._node("Unsqueeze", self._linear(states, *parts), batch)
+        names = [f"{joined}.{number}" for number in range(3)]
+        self._node("Split", joined, outputs=names, axis=-1, num_outputs=3)
+        heads = self.config.num_attention_heads
+        read = self._node("MultiHeadAttention", *names, domain=_MICROSOFT, num_heads=heads)
+        return self._node("Squeeze", read, batch)
+
+    def _linear(self, states: str, *layers: str) -> str:
+        """Linear layers that read the same, side by side: [t, d] -> [t, e]."""
+        weight = np.concatenate([self.weights[f"{name}.weight"] for name in layers]).T
+        bias = self._constant(np.concatenate([self.weights[f"{name}.bias"] for name in layers]))
+        if not self.int8:
+            return self._node("Add", self._node("MatMul", states, self._constant(weight)), bias)
+        steps = np.abs(weight).max(axis=0) / _LARGEST
+        steps[steps == 0] = 1
+        rounded = self._constant(np.round(weight / steps).astype(np.int8))
+        zeros = self._constant(np.zeros(len(steps), dtype=np.int8))
+        quantized = (states, rounded, self._constant(steps), zeros, bias)
+        return self._node("DynamicQuantizeMatMul", *quantized, domain=_MICROSOFT)
+
+    def _normalized(self, layer: str, states: str) -> str:
+        weight, bias = (self._constant(self.weights[f"{layer}.{k}"]) for k in ("weight", "bias"))
+        epsilon = self.config.layer_norm_eps
+        return self._node("LayerNormalization", states, weight, bias, epsilon=epsilon)
+
+    def _constant(self, array: np.ndarray) -> str:
+        from onnx import numpy_helper
+
+        name = f"constant.{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def _node(self, operator: str, *inputs: str, outputs: Optional[list[str]] = None, **given):
+        from onnx import helper
+
+        outputs = outputs or [f"{operator}.{len(self.nodes)}"]
+        self.nodes.append(helper.make_node(operator, inputs, outputs, **given))
+        return outputs[0]
+
+    def model(self, states: str) -> ModelProto:
+        """The whole, whose output is the states of that name."""
+        from onnx import TensorProto, helper
+
+        self.nodes.append(helper.make_node("Identity", [states], ["states"]))
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.INT64, ["t"])
+            for name in ("ids", "segments")
+        ]
+        shape = ["t", self.config.hidden_size]
+        output = helper.make_tensor_value_info("states", TensorProto.FLOAT, shape)
+        graph = helper.make_graph(self.nodes, "bert", inputs, [output], self.constants)
+        versions = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
+        return helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION)

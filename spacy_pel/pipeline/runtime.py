@@ -1,0 +1,69 @@
+"""What computes the encoders of a linker that links: torch, or ONNX Runtime."""
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Dict, Iterator, List, Tuple
+
+import torch
+
+from ..architectures import encoder_of
+from ..architectures.biencoder import check_choice
+from ..models.bert import BertEncoder
+from ..models.onnx import OnnxStates
+
+if TYPE_CHECKING:
+    from .proxy_linker import ProxyLinker
+
+
+class Runtime:
+    """A runtime by its name: "torch", "onnx" or "onnx-int8".
+
+    What ONNX Runtime computes with is made when it is first needed, in each process its own, and
+    again for other weights or another number of threads. It is not copied or pickled.
+    Raises PelError on an unknown name.
+    """
+
+    def __init__(self, name: str):
+        check_choice("runtime", name, "torch", "onnx", "onnx-int8")
+        self.name = name
+        # By process and encoder. What a process has of the one that it was forked from it must not
+        # use, and not free either: there are threads to wait for, which it does not have.
+        self._made: Dict[Tuple[int, int], OnnxStates] = {}
+
+    def __reduce__(self):
+        return Runtime, (self.name,)
+
+    @contextmanager
+    def computes(self, encoders: List[BertEncoder]) -> Iterator[None]:
+        """Have the states of these encoders computed by this runtime, for the time being."""
+        encoders = [] if self.name == "torch" else encoders
+        try:
+            for encoder in encoders:
+                encoder.computed_by = self._states(encoder)
+            yield
+        finally:
+            for encoder in encoders:
+                encoder.computed_by = None
+
+    def forget(self) -> None:
+        """To be told when weights have changed in place."""
+        self._made = {k: states for k, states in self._made.items() if k[0] != os.getpid()}
+
+    def _states(self, encoder: BertEncoder) -> OnnxStates:
+        place = os.getpid(), id(encoder)
+        made = self._made.get(place)
+        wanted = encoder.transformer, torch.get_num_threads()
+        if made is None or (made.transformer, made.threads) != wanted:
+            made = OnnxStates(encoder.transformer, int8=self.name == "onnx-int8")
+            self._made[place] = made
+        return made
+
+
+def encoders_of(linker: "ProxyLinker") -> List[BertEncoder]:
+    """What encodes when the linker links; none in a training session, where weights change."""
+    if linker.trainer is not None:
+        return []
+    towers = [linker.retriever.mention_tower]
+    if linker.reranked:
+        towers += linker.reranker.model.layers
+    return [encoder_of(tower) for tower in towers]
