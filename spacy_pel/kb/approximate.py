@@ -41,7 +41,15 @@ class RowSelection(NamedTuple):
 
 
 class ApproximateRows:
-    """Finds rows near to queries by the lists of the centres that are nearest to these."""
+    """Finds rows near to queries by the lists of the centres that are nearest to these.
+
+    oversampling: how many rows are to be found for an entity wanted: depth costs little, a second
+    search much. bounds: its scores are so near to the true ones that they tell what a row that was
+    not found may score at most.
+    """
+
+    bounds = True
+    oversampling = 4
 
     def __init__(self, ivf: Any, probes: int) -> None:
         """ivf: a FAISS inverted file. probes: how many lists are looked at in a search."""
@@ -52,6 +60,10 @@ class ApproximateRows:
     def opened(cls, folder: Path, settings: dict[str, Any]) -> ApproximateRows:
         """The index of a manifest's settings, mapped into memory; PelError if it is unreadable."""
         return cls(mapped_index(folder / settings["file"]), settings["probes"])
+
+    def suits(self, depth: int, selection: RowSelection | None) -> bool:
+        """Whether it finds so many rows quicker than they are found without it."""
+        return True
 
     def nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None

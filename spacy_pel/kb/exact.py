@@ -26,7 +26,7 @@ def nearest_of_all(
     FAISS's packages bring a BLAS that takes five to seven times as long (benchmarks/speed).
     """
     best = _Best(len(queries), depth)
-    on_gpu = depth <= _GPU_DEPTH and _has_gpu()
+    on_gpu = depth <= _GPU_DEPTH and has_gpu()
     for numbers, block in _blocks(matrix, rows):
         if on_gpu:
             scores, places = _nearest_on_gpu(queries, block, min(depth, len(block)))
@@ -92,7 +92,8 @@ def _blocks(
             yield numbers, matrix.take(numbers)
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
+    """Whether FAISS has a GPU to search on."""
     faiss = imported_faiss()
     return hasattr(faiss, "knn_gpu") and faiss.get_num_gpus() > 0
 

@@ -9,15 +9,17 @@ import numpy as np
 
 from ..errors import PelError
 from .approximate import ApproximateRows, RowSelection
-from .exact import imported_faiss, nearest_of_all
+from .exact import has_gpu, imported_faiss, nearest_of_all
+from .fast_scan import KIND, FastScanRows
 from .vectors import VectorMatrix, mapped
 
 _CELLS = 1 << 21  # rows found, over all queries of a chunk: bounds the memory of a search
 _FLOATS = 1 << 18  # numbers held at a time when scores are computed again
 _TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by
-_OVERSAMPLING = 4  # rows retrieved for an entity wanted: depth costs little, a second search much
+_OVERSAMPLING = 4  # rows retrieved for an entity wanted, where every row is looked at
 _SPARE = 16  # entities wanted besides
 _FEW_ROWS = 50_000  # allowed rows that are quicker looked at one by one than found
+_GPU_ROWS = 300_000  # rows that a GPU looks at quicker than a CPU at their codes
 
 
 class Candidates(NamedTuple):
@@ -38,7 +40,7 @@ class VectorIndex:
         self,
         matrix: VectorMatrix,
         row_entities: np.ndarray,
-        approximate: ApproximateRows | None = None,
+        approximate: ApproximateRows | FastScanRows | None = None,
     ) -> None:
         """row_entities: integers [n_rows], the entity of each row.
 
@@ -81,7 +83,7 @@ class VectorIndex:
         pending, effort = np.arange(len(queries) if n_rows else 0), 1
         while len(pending):
             unfinished = []
-            depth = min(effort * _OVERSAMPLING * (k + _SPARE), n_rows)
+            depth = min(effort * self._enough(k), n_rows)
             step = max(1, _CELLS // depth)
             for chunk in (pending[i : i + step] for i in range(0, len(pending), step)):
                 found, complete = self._best_entities(queries[chunk], k, depth, effort, selection)
@@ -95,7 +97,7 @@ class VectorIndex:
         """The n best rows of each query, or all if there are fewer: int64 [queries, n], best first.
 
         Several may be of one entity. With an approximate index -1 stands for a row that was not
-        found. Raises PelError as ``search`` does.
+        found, and the order is that of its own scores. Raises PelError as ``search`` does.
         """
         queries = self._checked(vectors, n)
         return self._nearest(queries, min(n, len(self.row_entities)), 1, None)[1]
@@ -128,23 +130,28 @@ class VectorIndex:
     def _n_rows(self, selection: RowSelection | None) -> int:
         return len(self.row_entities if selection is None else selection.rows)
 
-    def _is_exact(self, selection: RowSelection | None) -> bool:
+    def _enough(self, k: int) -> int:
+        """How many rows are to be found so that the k best entities are likely among theirs."""
+        oversampling = self._approximate.oversampling if self._approximate else _OVERSAMPLING
+        return oversampling * (k + _SPARE)
+
+    def _is_exact(self, depth: int, selection: RowSelection | None) -> bool:
         """Whether every row, or every one of the selection, is looked at."""
         few = selection is not None and len(selection.rows) <= _FEW_ROWS
-        return self._approximate is None or few
+        return self._approximate is None or few or not self._approximate.suits(depth, selection)
 
     def _nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores and rows [n, depth] found, best first as far as can be told without the matrix."""
-        if self._is_exact(selection):
+        if self._is_exact(depth, selection):
             rows = None if selection is None else selection.rows
             return nearest_of_all(self._matrix, queries, depth, rows)
         return self._approximate.nearest(queries, depth, effort, selection)
 
     def _finds_all(self, depth: int, effort: int, selection: RowSelection | None) -> bool:
         """Whether ``_nearest`` finds every row."""
-        exact = self._is_exact(selection) or self._approximate.sees_all(effort, selection)
+        exact = self._is_exact(depth, selection) or self._approximate.sees_all(effort, selection)
         return depth == self._n_rows(selection) and exact
 
     def _best_entities(
@@ -158,10 +165,12 @@ class VectorIndex:
         """The best entities of the rows found, and which queries are answered by them, [n].
 
         A query is answered if k entities score above all that the rows that were not found may
-        score: the lowest score found, and as much as scores were found too low by.
+        score: the lowest score found, and as much as scores were found too low by. Where scores
+        are too rough to tell, it is if it has k entities and as many rows as were measured to do.
         """
         found_scores, found = self._nearest(queries, depth, effort, selection)
-        if self._is_exact(selection):
+        exact = self._is_exact(depth, selection)
+        if exact:
             found = self._decisive(found_scores, found, k)
         scores = self._exact_scores(queries, found)
         there = found >= 0
@@ -174,7 +183,10 @@ class VectorIndex:
         entities = np.take_along_axis(entities, order, axis=1)
         scores = np.take_along_axis(scores, order, axis=1)
         first = _first_occurrences(entities) & (entities >= 0)
-        complete = (first & (scores > reach[:, None])).sum(axis=1) >= k
+        if exact or self._approximate.bounds:
+            complete = (first & (scores > reach[:, None])).sum(axis=1) >= k
+        else:
+            complete = (first.sum(axis=1) >= k) & (there.sum(axis=1) >= self._enough(k))
         complete |= self._finds_all(depth, effort, selection)
         return _compacted(entities, scores, first, k), complete
 
@@ -247,7 +259,16 @@ def opened_index(folder: Path, entry: dict[str, Any], dim: int) -> VectorIndex:
     matrix, row_entities = opened_rows(folder, entry)
     if matrix.dim != dim:
         raise PelError(f"{folder / entry['file']}: {matrix.dim} dimensions, expected {dim}")
+    return VectorIndex(matrix, row_entities, _opened_approximate(folder, entry))
+
+
+def _opened_approximate(
+    folder: Path, entry: dict[str, Any]
+) -> ApproximateRows | FastScanRows | None:
     settings = entry["index"]
-    return VectorIndex(
-        matrix, row_entities, ApproximateRows.opened(folder, settings) if settings else None
-    )
+    if settings is None:
+        return None
+    if settings["kind"] != KIND:
+        return ApproximateRows.opened(folder, settings)
+    on_gpu = entry["rows"] <= _GPU_ROWS and has_gpu()
+    return None if on_gpu else FastScanRows.opened(folder, settings)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .approximate import ApproximateRows
+from .fast_scan import FastScanRows
 from .index import Candidates, VectorIndex
 from .vectors import VectorMatrix
 
@@ -15,6 +16,7 @@ _QUERIES = 512
 _NOISE = 0.5  # of the length of a row: the cosine of a query and its row is about 0.9
 _WANTED = 0.995
 _MARGIN = 4  # times the lists that the sample needs: mentions are less near to rows than these
+_WANTED_OF_CODES = {"1": 0.999, "64": 0.99}
 _SEED = 0
 
 
@@ -38,6 +40,30 @@ def chosen_probes(
         probes *= 2
     probes = min(_MARGIN * probes, ivf.nlist)
     return probes, {**recall_of(probes), "queries": len(queries)}
+
+
+def chosen_oversampling(
+    matrix: VectorMatrix, row_entities: np.ndarray, codes: Any
+) -> tuple[int, dict[str, float | int]]:
+    """How many rows ``FastScanRows`` should find for an entity, and the recall that it has then.
+
+    The fewest, a power of 2, that have recall enough for a sample of queries: of the first entity
+    when it alone is wanted, and of as many as ``recall`` counts.
+    """
+    queries = sample_queries(matrix)
+    truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
+
+    def recall_of(oversampling: int) -> dict[str, float]:
+        index = VectorIndex(matrix, row_entities, FastScanRows(codes, oversampling))
+        measured = recall(index.search(queries, DEPTH), truth)
+        first = index.search(queries, 1)
+        return {**measured, "1": recall(first, Candidates(*(x[:, :1] for x in truth)))["1"]}
+
+    oversampling, measured = 4, recall_of(4)
+    while any(measured[at] < wanted for at, wanted in _WANTED_OF_CODES.items()):
+        oversampling *= 2  # ends where search becomes exact
+        measured = recall_of(oversampling)
+    return oversampling, {**measured, "queries": len(queries)}
 
 
 def sample_queries(matrix: VectorMatrix) -> np.ndarray:

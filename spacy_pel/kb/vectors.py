@@ -15,7 +15,8 @@ from ..errors import PelError
 
 DTYPES = ("float32", "float16", "int8")
 _BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
-_RESIDENT = 1 << 27  # bytes of a larger file that may stay in memory after they were read
+_SMALL = 1 << 30  # bytes of a file that may stay in memory as a whole
+_RESIDENT = 1 << 27  # bytes of a larger one that may, after they were read
 
 
 class VectorMatrix:
@@ -39,7 +40,7 @@ class VectorMatrix:
     def opened(cls, path: Path, scales_path: Path | None = None) -> VectorMatrix:
         """The matrix of files; PelError if one cannot be read."""
         matrix = cls(mapped(path), mapped(scales_path) if scales_path else None)
-        if matrix._values.nbytes > _RESIDENT and hasattr(os, "pread"):
+        if matrix._values.nbytes > _SMALL and hasattr(os, "pread"):
             matrix._descriptor = _opened(path)
             weakref.finalize(matrix, os.close, matrix._descriptor)
         return matrix
@@ -90,7 +91,7 @@ class VectorMatrix:
         They stay in the operating system's cache, as long as nobody else needs the room.
         """
         file = self._values.base
-        if self._values.nbytes <= _RESIDENT or not isinstance(file, mmap.mmap):
+        if self._values.nbytes <= _SMALL or not isinstance(file, mmap.mmap):
             return
         self._touched += touched
         if self._touched > _RESIDENT and hasattr(mmap, "MADV_DONTNEED"):

@@ -12,17 +12,20 @@ import numpy as np
 
 from ..errors import PelError
 from .approximate import MEMORY, built_index, kind_for, mapped_index, write_index
+from .fast_scan import KIND, built_codes, check_memory
 from .index import opened_rows
 from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
-from .recall import chosen_probes
+from .recall import chosen_oversampling, chosen_probes
 from .transaction import Transaction, transaction
 from .vectors import DTYPES, ArrayWriter, MatrixWriter, VectorMatrix, mapped
 
 logger = logging.getLogger(__name__)
 
 # For each kind of index the most rows of which every one is looked at in a search.
-EXACT_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}
+EXACT_ROWS = {"auto": 50_000, "exact": inf, "approximate": 0}
+FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # the most that are not float16
+SCANNED_ROWS = 2_000_000  # the most whose codes are all looked at; of more, lists
 
 Batch = tuple[np.ndarray, np.ndarray]
 Batches = Iterable[Batch]
@@ -88,16 +91,17 @@ def write_segment_vectors(
     """Publishes the vectors of a segment, and returns what the manifest says of them.
 
     batches: as for ``write_vectors``, with the numbers that the entities have in the segment.
-    dtype: "float32", "float16", "int8", or "auto": float32 if search is exact, else float16.
+    dtype: "float32", "float16", "int8", or "auto": float32, or float16 for many rows and for
+    "approximate".
     index: "exact", "approximate", or "auto": approximate for many rows. memory: bytes that an
-    approximate index may take.
+    approximate index may take. It is codes that are all looked at, or for very many rows lists.
     Raises PelError for vectors that do not fit, for unknown settings, for too little memory.
     """
     if dtype not in ("auto", *DTYPES):
         raise PelError(f"{dtype!r} is no dtype of vectors; choose auto or one of {DTYPES}")
     if index not in EXACT_ROWS:
         raise PelError(f"{index!r} is no kind of index; choose one of {tuple(EXACT_ROWS)}")
-    files = _Files(changes, dim, dtype, EXACT_ROWS[index])
+    files = _Files(changes, dim, dtype, FLOAT32_ROWS[index])
     for vectors, numbers in _checked(batches, n_entities, dim):
         files.append(vectors, numbers)
     files.close()
@@ -118,6 +122,27 @@ def _published_index(
     changes: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
 ) -> dict[str, Any]:
     """Publishes an approximate index, and returns what the manifest says of it."""
+    publish = _published_codes if len(matrix) <= SCANNED_ROWS else _published_lists
+    return {"memory": memory, **publish(changes, matrix, row_entities, memory)}
+
+
+def _published_codes(
+    changes: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
+) -> dict[str, Any]:
+    check_memory(len(matrix), matrix.dim, memory)
+    logger.info("building the index of %d vectors", len(matrix))
+    codes = built_codes(matrix)
+    oversampling, recall = chosen_oversampling(matrix, row_entities, codes)
+    logger.info("%s, %d rows found for an entity: recall %s", KIND, oversampling, recall)
+    path = changes.temporary(".faiss")
+    write_index(codes, path)
+    name = changes.publish(path, "index")
+    return {"file": name, "kind": KIND, "oversampling": oversampling, "recall": recall}
+
+
+def _published_lists(
+    changes: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
+) -> dict[str, Any]:
     kind = kind_for(len(matrix), matrix.dim, memory)
     logger.info("building the index of %d vectors", len(matrix))
     path = changes.temporary(".faiss")
@@ -125,7 +150,7 @@ def _published_index(
     probes, recall = chosen_probes(matrix, row_entities, mapped_index(path))
     logger.info("%s, %d lists a search: recall %s", kind, probes, recall)
     name = changes.publish(path, "index")
-    return {"file": name, "kind": kind, "memory": memory, "probes": probes, "recall": recall}
+    return {"file": name, "kind": kind, "probes": probes, "recall": recall}
 
 
 def _only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -155,11 +180,11 @@ def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
 class _Files:
     """Writes rows, and the entity of each, to new files."""
 
-    def __init__(self, changes: Transaction, dim: int, dtype: str, exact_rows: float) -> None:
-        """dtype: "auto" for float32 as long as there are no more than exact_rows, else float16."""
+    def __init__(self, changes: Transaction, dim: int, dtype: str, float32_rows: float) -> None:
+        """dtype: "auto" for float32 up to so many rows, and float16 for more."""
         self._changes = changes
         self._dim = dim
-        self._switch = exact_rows if dtype == "auto" else inf
+        self._switch = float32_rows if dtype == "auto" else inf
         self.matrix = self._new_matrix("float32" if dtype == "auto" else dtype)
         self._numbers_path = changes.temporary(".npy")
         self._numbers = ArrayWriter(self._numbers_path, "int32")

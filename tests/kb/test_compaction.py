@@ -54,7 +54,7 @@ def test_the_memory_of_an_index_is_remembered(tmp_path: Path) -> None:
     folder = living_kb(tmp_path / "kb", numbered(0, 40), index="approximate", memory=1500)
     add_entities(folder, numbered(40, 60), NameRows())
     index = compact(folder).manifest["segments"][0]["vectors"]["index"]
-    assert (index["kind"], index["memory"]) == ("SQ4", 1500)
+    assert (index["kind"], index["memory"]) == ("PQ4", 1500)
 
 
 def test_nothing_to_compact(tmp_path: Path) -> None:

@@ -23,12 +23,12 @@ def written(folder: Path, blocks: list[np.ndarray], dim: int, dtype: str) -> Vec
     return VectorMatrix.opened(folder / "vectors.npy", scales)
 
 
-@pytest.mark.parametrize("resident", [0, module._RESIDENT])
+@pytest.mark.parametrize("small", [0, module._SMALL])
 @pytest.mark.parametrize("dtype, error", [("float32", 0), ("float16", 1e-3), ("int8", 4e-3)])
 def test_what_is_written_piece_by_piece_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, error: float, resident: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, error: float, small: int
 ) -> None:
-    monkeypatch.setattr(module, "_RESIDENT", resident)
+    monkeypatch.setattr(module, "_SMALL", small)
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, 7)).astype(np.float32)
     matrix = written(tmp_path, [rows[:0], rows[:1], rows[1:999], rows[999:]], 7, dtype)
     assert (len(matrix), matrix.dim) == (1000, 7)
@@ -53,6 +53,7 @@ def test_blocks_are_all_rows_in_order(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_of_a_large_file_little_stays_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module, "_SMALL", 0)
     monkeypatch.setattr(module, "_RESIDENT", 1 << 20)
     rows = np.random.default_rng(0).random((40_000, 32), dtype=np.float32)  # 5 MB
 

@@ -1,0 +1,128 @@
+"""An approximate index of codes that are all looked at: 4 bits for every 2 numbers of a row.
+
+FAISS's ``IndexPQFastScan`` adds up those of 32 rows at a time, by tables that stay in registers: a
+third of the work of exact search. What it finds is scored again from the matrix.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import PelError
+from .approximate import RowSelection
+from .exact import imported_faiss
+from .vectors import VectorMatrix, unreadable
+
+KIND = "PQ4"
+_BITS = 4
+_TRAINED = 20_000  # rows that the codes are learnt from
+_SEED = 0
+_CELLS = 1 << 21  # rows found, over all queries of a chunk: bounds the memory of a search
+_SHARE = 1 / 8  # of the rows, which to look for is no longer quicker than to look at all of them
+
+
+class FastScanRows:
+    """Finds rows near to queries by the codes of all rows, which it holds in memory."""
+
+    bounds = False
+
+    def __init__(self, codes: Any, oversampling: int) -> None:
+        """codes: a FAISS index. oversampling: how many rows are to be found for an entity."""
+        self.oversampling = oversampling
+        self._codes = codes
+
+    @classmethod
+    def opened(cls, folder: Path, settings: dict[str, Any]) -> FastScanRows:
+        """The index of a manifest's settings; PelError if it is unreadable."""
+        path = folder / settings["file"]
+        try:
+            codes = imported_faiss().read_index(str(path))
+        except RuntimeError as error:
+            raise unreadable(path) from error
+        return cls(codes, settings["oversampling"])
+
+    def suits(self, depth: int, selection: RowSelection | None) -> bool:
+        """Whether it finds so many rows quicker than they are found without it.
+
+        It cannot find all: a row at the end of what 16 bits hold is as good as none to FAISS.
+        """
+        return self._reach(depth, selection) < _SHARE * self._codes.ntotal
+
+    def nearest(
+        self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """About the best rows: scores, roughly right, float32, and numbers int64 [n, depth].
+
+        Best first; -inf and -1 fill, where too few of a selection are among those found. effort is
+        in the depth. A line is the same, to the last bit, whatever the other queries are: FAISS
+        makes the tables of a query, and adds them up, for itself.
+        """
+        reach = self._reach(depth, selection)
+        step = max(1, _CELLS // reach)
+        parts = []
+        for start in range(0, len(queries), step):
+            scores, rows = self._codes.search(queries[start : start + step], reach)
+            if selection is not None:
+                scores, rows = _selected(scores, rows, depth, selection)
+            scores[rows < 0] = -np.inf
+            parts.append((scores, rows))
+        scores, rows = (np.concatenate(part) for part in zip(*parts))
+        return scores, rows
+
+    def sees_all(self, effort: int, selection: RowSelection | None) -> bool:
+        return False
+
+    def list_sizes(self, rows: np.ndarray) -> None:
+        """There are no lists."""
+
+    def _reach(self, depth: int, selection: RowSelection | None) -> int:
+        """How many rows to find so that, on an average, depth of them are of the selection."""
+        if selection is None:
+            return depth
+        return -(-depth * self._codes.ntotal // len(selection.rows))
+
+
+def _selected(
+    scores: np.ndarray, rows: np.ndarray, depth: int, selection: RowSelection
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first rows of the selection in each line, [n, depth], and their scores; -1 fills."""
+    bits = selection.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & 1
+    kept = (bits == 1) & (rows >= 0)
+    order = np.argsort(~kept, axis=1, kind="stable")[:, :depth]
+    rows = np.where(kept, rows, -1)
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def check_memory(n_rows: int, dim: int, memory: int) -> None:
+    """Raises PelError if the codes of so many rows take more than memory, in bytes."""
+    needed = n_rows * _pieces(dim) * _BITS // 8
+    if needed > memory:
+        raise PelError(
+            f"an index of {n_rows} vectors of {dim} dimensions takes {needed >> 20} MiB, more than "
+            f"the {memory >> 20} MiB allowed; allow more, or use an exact index"
+        )
+
+
+def built_codes(matrix: VectorMatrix) -> Any:
+    """A FAISS index of all rows: the same for the same rows. Holds the codes in memory."""
+    faiss = imported_faiss()
+    random = np.random.default_rng(_SEED)
+    n_trained = min(len(matrix), _TRAINED)
+    sample = matrix.take(np.sort(random.choice(len(matrix), n_trained, replace=False)))
+    codes = faiss.IndexPQFastScan(
+        matrix.dim, _pieces(matrix.dim), _BITS, faiss.METRIC_INNER_PRODUCT
+    )
+    codes.pq.cp.seed = _SEED
+    codes.pq.cp.min_points_per_centroid = 1  # no warning
+    codes.train(np.resize(sample, (max(n_trained, 1 << _BITS), matrix.dim)))
+    for _, block in matrix.blocks():
+        codes.add(np.ascontiguousarray(block))
+    return codes
+
+
+def _pieces(dim: int) -> int:
+    """How many codes a row has: one for 2 of its numbers, or for each if they are odd."""
+    return dim // 2 if dim % 2 == 0 else dim
