@@ -1,6 +1,6 @@
 """Measures a pipeline of this project; run by ``run.py``.
 
-    python measure_pel.py PIPELINE KB DOCUMENTS.json SETTINGS
+    python measure_pel.py PIPELINE KB SETTINGS DOCUMENTS.json
 
 SETTINGS: JSON, of the component "proxy_linker".
 """
@@ -17,7 +17,7 @@ import spacy
 from docs import doc_of
 
 
-def main(pipeline: str, kb: str, documents: str, settings: str) -> None:
+def main(pipeline: str, kb: str, settings: str, documents: str) -> None:
     nlp = spacy.load(pipeline, config={"components": {"proxy_linker": json.loads(settings)}})
     linker = nlp.get_pipe("proxy_linker")
     linker.set_kb(kb)
