@@ -23,6 +23,7 @@ SHORTENED = {
         *SHORT, "--corpora.dev.limit", "8", f"{ENCODER}.layers", "1", f"{ENCODER}.width", "32"
     ],
     "configs/demo_rerank.cfg": SHORT,
+    "configs/mentions.cfg": SHORT,
 }  # fmt: skip
 DOCUMENTED_ADDRESS = "127.0.0.1:8000"
 
