@@ -20,6 +20,7 @@ from protocol import Document
 
 from spacy_pel.architectures import TowerInputs, encoder_of
 from spacy_pel.pipeline.mentions import mentions_of
+from spacy_pel.pipeline.runtime import encoders_of
 from spacy_pel.retriever import Retriever
 
 ROUNDS = 3
@@ -43,10 +44,15 @@ def main(
     tokens = retriever.mention_tokens(mentions)
     vectors = retriever.mention_tower.predict(TowerInputs(tokens))
     links = linker.predict(docs)
+
+    def encode() -> None:
+        with linker.runtime.computes(encoders_of(linker)):
+            retriever.mention_tower.predict(TowerInputs(tokens))
+
     parts = {
         "mentions and acronyms": lambda: mentions_of(docs, None, linker.resolve_abbreviations),
         "tokenising": lambda: retriever.mention_tokens(mentions),
-        "encoding": lambda: retriever.mention_tower.predict(TowerInputs(tokens)),
+        "encoding": encode,
         "search": lambda: base.search(vectors, linker.candidates),
         "answers": lambda: linker.set_annotations(docs, links),
     }

@@ -9,13 +9,13 @@ import numpy as np
 from ..architectures import TowerInputs, encoder_of
 from ..models.losses import ScoreLoss
 from ..retriever import Retriever
-from .negatives import Batch, Sampler
+from .negatives import Sampler
 from .objective import StepLoss
 from .stored_pool import StoredPool
-from .trainer import GoldMention, Trainer
+from .trainer import GoldMention, ProxyTrainer
 
 
-class MentionTrainer(Trainer):
+class MentionTrainer(ProxyTrainer):
     """Trains the mention tower; the entity tower, and the KB that it embedded, stay as they are.
 
     A step encodes mentions and nothing else, its proxies are looked up, and hard negatives are
@@ -30,22 +30,14 @@ class MentionTrainer(Trainer):
         negatives: Sampler,
         rng: np.random.Generator,
     ):
-        super().__init__(retriever.model, rng)
-        self.retriever = retriever
-        self.pool = pool
-        self.loss = loss
-        self.negatives = negatives
+        super().__init__(retriever, pool, loss, negatives, rng)
         self._freeze_entities()
 
     def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        if not self.retriever.reads_documents:
-            mentions = self._one_of_each(mentions)
-        golds = [frozenset(mention.golds) for mention in mentions]
+        mentions = self.encoded(mentions)
         tokens = self.retriever.mention_tokens([mention.context for mention in mentions])
         vectors, backprop = self.retriever.mention_tower.begin_update(TowerInputs(tokens))
-        positives = [self.pool.positive_row(m.surface, m.golds[0], self.rng) for m in mentions]
-        batch = Batch(positives, golds, vectors)
-        rows, targets = self.negatives(batch, self.pool, self.rng)
+        rows, targets = self.choose_rows(mentions, vectors)
         (d_vectors, _), loss = self.loss((vectors, self.pool.vectors(rows)), targets)
         backprop(d_vectors)
         self.counts.mention_inputs += len(mentions)

@@ -15,9 +15,10 @@ from ..models.losses import ScoreLoss, Targets
 from ..retriever import Retriever
 from .counts import Counts
 from .memory import release_memory
-from .negatives import Batch, Sampler
+from .negatives import Batch, Row, Sampler
 from .objective import StepLoss, accumulate_gradients
 from .proxy_pool import ProxyPool
+from .row_pool import RowPool
 
 # Freed memory is given back every so many updates: a few hundred MB, in a tenth of a second.
 UPDATES_PER_RELEASE = 16
@@ -99,8 +100,41 @@ class Trainer:
         self.total_loss = StepLoss(*state["total_loss"])
 
 
-class RetrieverTrainer(Trainer):
-    """Trains the retriever."""
+class ProxyTrainer(Trainer):
+    """Base of those that train a retriever against proxies.
+
+    pool: chooses rows (``RowPool``), and hard ones. A subclass says where their vectors are from.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        pool: RowPool,
+        loss: ScoreLoss,
+        negatives: Sampler,
+        rng: np.random.Generator,
+    ):
+        super().__init__(retriever.model, rng)
+        self.retriever = retriever
+        self.pool = pool
+        self.loss = loss
+        self.negatives = negatives
+
+    def encoded(self, mentions: Sequence[GoldMention]) -> Sequence[GoldMention]:
+        """Those that are encoded: all, where a document is read once for all of them."""
+        return mentions if self.retriever.reads_documents else self._one_of_each(mentions)
+
+    def choose_rows(
+        self, mentions: Sequence[GoldMention], vectors: np.ndarray
+    ) -> tuple[list[Row], Targets]:
+        """The rows that a batch is trained against. vectors: float32 [n, d], of the mentions."""
+        positives = [self.pool.positive_row(m.surface, m.golds[0], self.rng) for m in mentions]
+        batch = Batch(positives, [frozenset(mention.golds) for mention in mentions], vectors)
+        return self.negatives(batch, self.pool, self.rng)
+
+
+class RetrieverTrainer(ProxyTrainer):
+    """Trains both towers of the retriever."""
 
     def __init__(
         self,
@@ -111,25 +145,15 @@ class RetrieverTrainer(Trainer):
         negatives: Sampler,
         rng: np.random.Generator,
     ):
-        super().__init__(retriever.model, rng)
-        self.retriever = retriever
-        self.pool = pool
-        self.loss = loss
+        super().__init__(retriever, pool, loss, negatives, rng)
         self.fgsm = fgsm
-        self.negatives = negatives
         pool.counts = self.counts
 
     def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        if not self.retriever.reads_documents:
-            mentions = self._one_of_each(mentions)
-        golds = [frozenset(mention.golds) for mention in mentions]
+        mentions = self.encoded(mentions)
 
         def choose_proxies(vectors: np.ndarray) -> tuple[list[EntityText], Targets]:
-            positives = [
-                self.pool.positive_row(m.surface, m.golds[0], self.rng) for m in mentions
-            ]
-            batch = Batch(positives, golds, vectors)
-            rows, targets = self.negatives(batch, self.pool, self.rng)
+            rows, targets = self.choose_rows(mentions, vectors)
             self.counts.entity_inputs += len(rows) * (2 if self.fgsm else 1)
             return self.pool.texts(rows, self.rng), targets
 
