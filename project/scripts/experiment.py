@@ -27,6 +27,7 @@ Results = Annotated[Path, typer.Option(help="Folder of the results, one folder i
 def run(
     experiments: Annotated[list[str], typer.Argument(help=", ".join([*EXPERIMENTS, "or all"]))],
     profile: Annotated[str, typer.Option(help=", ".join(PROFILES))] = "demo",
+    corpus: Annotated[str, typer.Option(help="Of the profile's corpora this one alone")] = "",
     seeds: Annotated[str, typer.Option(help="Numbers, with commas")] = "0,1,2",
     data: Annotated[str, typer.Option(help="Folder of corpora and knowledge bases")] = "",
     encoder: Annotated[str, typer.Option(help="A BERT, by name or path")] = "",
@@ -50,15 +51,17 @@ def run(
     for name in EXPERIMENTS if experiments == ["all"] else experiments:
         experiment = _known(EXPERIMENTS, name, "experiment")
         corpora = getattr(_known(PROFILES, profile, "profile"), experiment.corpora)
+        if corpus:
+            corpora = [_known({c.name: c for c in corpora}, corpus, f"corpus of {name}")]
         variants = {c.name: [v for v in experiment.variants if c.has(v.needs)] for c in corpora}
-        for corpus in corpora:
-            _check(corpus, choices)
-            runner.prepare(corpus, choices, variants[corpus.name])
+        for each in corpora:
+            _check(each, choices)
+            runner.prepare(each, choices, variants[each.name])
         runs = [
-            make_run(corpus, variant, seed, choices, runner.work)
+            make_run(each, variant, seed, choices, runner.work)
             for seed in map(int, seeds.split(","))
-            for corpus in corpora
-            for variant in variants[corpus.name]
+            for each in corpora
+            for variant in variants[each.name]
         ]
         runner.do(name, runs)
 

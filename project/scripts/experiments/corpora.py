@@ -126,7 +126,7 @@ _OPEN = {
     # What is evaluated in training counts for nothing: a look at a few entities is enough.
     ".corpora.dev.limit": 1,
     ".initialize.components.proxy_linker.searched_entities": 10,
-    ".training.batcher": {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 24},
+    ".training.batcher": {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 12},
     "model.mention_length": 48,
 }
 _NCBI_LABELS = ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention")
