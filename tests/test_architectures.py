@@ -99,7 +99,7 @@ def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyP
     assert together.shape == (19, 32) and together.dtype == np.float32
     alone = np.concatenate([tower.predict(TowerInputs([t])) for t in tokens])
     np.testing.assert_allclose(together, alone, atol=1e-5)
-    monkeypatch.setattr(towers, "BATCH_TOKENS", 30)  # many groups
+    monkeypatch.setattr(towers, "CORE_TOKENS", 30)  # many groups
     np.testing.assert_allclose(tower.predict(TowerInputs(tokens)), together, atol=1e-5)
     order = rng.permutation(len(tokens))
     shuffled = tower.predict(TowerInputs([tokens[i] for i in order]))
@@ -111,6 +111,25 @@ def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyP
 def test_no_input_gives_no_vector() -> None:
     model = biencoder()
     assert model.get_ref("mention").predict(TowerInputs([])).shape == (0, 32)
+
+
+def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = biencoder()
+    set_dropout(model, 0.5)  # which inference has none of
+    tower, builder = model.get_ref("entity"), input_builder(model)
+    tokens = builder.entities([EntityText(" ".join(TEXTS[: i % 3 + 1])) for i in range(30)])
+    monkeypatch.setattr(towers, "CORE_TOKENS", 40)  # many groups
+    alone = tower.predict(TowerInputs(tokens))
+    torch.set_num_threads(3)
+    try:
+        np.testing.assert_array_equal(tower.predict(TowerInputs(tokens)), alone)
+        assert torch.get_num_threads() == 3
+        monkeypatch.setattr(towers, "in_threads", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            tower.predict(TowerInputs(tokens))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def test_order_is_kept_and_a_batch_changes_no_score(monkeypatch: pytest.MonkeyPa
     encoder = encoder_of(ranker.model.layers[0]).eval()
     expected = [pair_score(encoder, pair).item() for pair in pairs]
     np.testing.assert_allclose(scores[:, 0], expected, atol=1e-5)
-    monkeypatch.setattr(towers, "BATCH_TOKENS", 50)
+    monkeypatch.setattr(towers, "CORE_TOKENS", 50)
     np.testing.assert_allclose(ranker.model.predict(TowerInputs(pairs)), scores, atol=1e-5)
 
 

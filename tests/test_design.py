@@ -27,15 +27,17 @@ FORBIDDEN = {
     "linking.py": ("spacy", "torch", "transformers"),
     "documents": ("thinc", "torch", "transformers"),
     "errors.py": ("spacy", "thinc", "torch", "numpy"),
+    "threads.py": ("spacy", "thinc", "torch", "numpy"),
 }
 # The rooms on the ground know nothing of each other, and nothing of what stands on them.
 ON_THE_GROUND = {
     "models": {"models", "errors"},
-    "kb": {"kb", "errors"},
+    "kb": {"kb", "errors", "threads"},
     "evaluation": {"evaluation", "errors"},
     "inputs.py": {"errors"},
     "files.py": {"errors"},
     "errors.py": set(),
+    "threads.py": set(),
 }
 ON_TOP = {"pipeline", "cli", "serve"}
 

@@ -85,7 +85,7 @@ def naive_vectors(linker: Retriever, pooling: str = "mean", scale: bool = True) 
 def test_vectors_of_mentions_are_pooled_from_their_own_tokens(
     monkeypatch: pytest.MonkeyPatch, pooling: str, similarity: str, batch_tokens: int
 ) -> None:
-    monkeypatch.setattr(towers, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(towers, "CORE_TOKENS", batch_tokens)
     linker = retriever(pooling=pooling, similarity=similarity)
     assert len(linker.mention_tokens(MENTIONS)) > 4
     vectors = linker.mention_vectors(MENTIONS)

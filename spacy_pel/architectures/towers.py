@@ -8,22 +8,31 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import partial
-from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
 from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
 from thinc.util import get_torch_default_device
+from torch import Tensor
 
 from ..inputs import TokenBatch, TokenIds, batches_by_length, pad
 from ..models.bert import BertEncoder, with_layers
+from ..threads import in_threads
 from ..windows import Window, WindowBatch, pad_windows
 from .sources import EncoderSource
 
 # Tokens of one pass through a tower, padding counted: enough to keep two cores or a GPU busy.
 BATCH_TOKENS = 4096
+# The same where each core has passes of its own, in inference on a CPU.
+CORE_TOKENS = 1024
 # With fewer, the last bits of torch's sums depend on its number of threads.
 LEAST_TOKENS = 16
+
+
+Inputs = Union[Sequence[TokenIds], Sequence[Window]]
+# Padded inputs, and their perturbations.
+Batch = Tuple[Union[TokenBatch, WindowBatch], Optional[np.ndarray]]
 
 
 class TowerInputs(NamedTuple):
@@ -34,7 +43,7 @@ class TowerInputs(NamedTuple):
     each.
     """
 
-    tokens: Union[Sequence[TokenIds], Sequence[Window]]
+    tokens: Inputs
     perturbations: Optional[Sequence[np.ndarray]] = None
 
 
@@ -97,20 +106,14 @@ def _tower_forward(
     callback takes their gradient and gives the gradient with respect to each perturbation, or []
     where there are none.
     """
-    wrapper = model.layers[0]
     encoder = encoder_of(model)
-    pad_id = encoder.tokenizer.token_to_id("[PAD]")
+    if not is_train:
+        return _predicted(encoder, inputs), lambda d_outputs: []
     tokens, perturbations = inputs
-    groups = batches_by_length(tokens, BATCH_TOKENS)
-    rows = [_rows(tokens, group) for group in groups]
-    outputs = np.empty((sum(map(len, rows)), encoder.n_outputs), dtype=np.float32)
+    groups, rows, outputs = _planned(encoder, tokens, BATCH_TOKENS)
     callbacks = []
     for group, places in zip(groups, rows):
-        batch = _padded([tokens[i] for i in group], pad_id)
-        added = None
-        if perturbations is not None:
-            added = _pad_rows([perturbations[i] for i in group], batch.ids.shape[1])
-        outputs[places], callback = wrapper((batch, added), is_train)
+        outputs[places], callback = model.layers[0](_batch(encoder, inputs, group), is_train)
         callbacks.append(callback)
 
     def backprop(d_outputs: np.ndarray) -> List[np.ndarray]:
@@ -125,37 +128,76 @@ def _tower_forward(
     return outputs, backprop
 
 
-def _rows(tokens: Union[Sequence[TokenIds], Sequence[Window]], group: np.ndarray) -> np.ndarray:
+def _predicted(encoder: BertEncoder, inputs: TowerInputs) -> np.ndarray:
+    """The outputs of inference. On a CPU each core has batches of its own: kernels that share a
+    batch wait for each other after every layer.
+
+    thinc's wrapper is left out: it puts the module into training whenever a batch is done.
+    """
+    device = next(encoder.parameters()).device
+    on_cpu = device.type == "cpu"
+    n_threads = torch.get_num_threads() if on_cpu else 1
+    # Whatever their number is: the last bits of a vector depend on its batch.
+    max_tokens = CORE_TOKENS if on_cpu else BATCH_TOKENS
+    groups, rows, outputs = _planned(encoder, inputs.tokens, max_tokens)
+
+    def fill(number: int) -> None:
+        arguments = _arguments(_batch(encoder, inputs, groups[number]), device)
+        with torch.inference_mode():
+            outputs[rows[number]] = encoder(**arguments).cpu().numpy()
+
+    encoder.eval()
+    try:
+        in_threads(fill, range(len(groups)), n_threads, partial(torch.set_num_threads, 1))
+    finally:
+        if n_threads > 1:
+            torch.set_num_threads(n_threads)
+    return outputs
+
+
+def _planned(
+    encoder: BertEncoder, tokens: Inputs, max_tokens: int
+) -> Tuple[List[np.ndarray], List[np.ndarray], np.ndarray]:
+    """Groups of the inputs, of no more tokens each; which outputs each gives; and their array."""
+    groups = batches_by_length(tokens, max_tokens)
+    rows = [_rows(tokens, group) for group in groups]
+    return groups, rows, np.empty((sum(map(len, rows)), encoder.n_outputs), dtype=np.float32)
+
+
+def _rows(tokens: Inputs, group: np.ndarray) -> np.ndarray:
     """Which outputs a group of the inputs gives, in their order."""
     if isinstance(tokens[group[0]], Window):
         return np.concatenate([tokens[i].mentions for i in group])
     return group
 
 
-def _padded(
-    inputs: Union[Sequence[TokenIds], Sequence[Window]], pad_id: int
-) -> Union[TokenBatch, WindowBatch]:
-    padded = pad_windows if isinstance(inputs[0], Window) else pad
-    return padded(inputs, pad_id, LEAST_TOKENS)
+def _batch(encoder: BertEncoder, inputs: TowerInputs, group: np.ndarray) -> Batch:
+    """A group of the inputs, and their perturbations, padded."""
+    tokens = [inputs.tokens[i] for i in group]
+    padded = pad_windows if isinstance(tokens[0], Window) else pad
+    batch = padded(tokens, encoder.tokenizer.token_to_id("[PAD]"), LEAST_TOKENS)
+    if inputs.perturbations is None:
+        return batch, None
+    return batch, _pad_rows([inputs.perturbations[i] for i in group], batch.ids.shape[1])
 
 
-def _to_torch(
-    model: Model,
-    inputs: Tuple[Union[TokenBatch, WindowBatch], Optional[np.ndarray]],
-    is_train: bool,
-):
-    batch, added = inputs
-    device = model.shims[0].device
-    arguments = {k: torch.as_tensor(v, device=device) for k, v in batch._asdict().items()}
-    if added is None:
-        arguments["perturbation"] = torch.zeros((1, 1, 1), device=device)
-    else:
-        arguments["perturbation"] = torch.tensor(added, device=device, requires_grad=is_train)
+def _to_torch(model: Model, batch: Batch, is_train: bool):
+    arguments = _arguments(batch, model.shims[0].device)
+    is_perturbed = batch[1] is not None
+    arguments["perturbation"].requires_grad_(is_train and is_perturbed)
 
     def gradient_of_perturbation(gradients: ArgsKwargs) -> Optional[np.ndarray]:
-        return None if added is None else gradients.kwargs["perturbation"].float().cpu().numpy()
+        return gradients.kwargs["perturbation"].float().cpu().numpy() if is_perturbed else None
 
     return ArgsKwargs(args=(), kwargs=arguments), gradient_of_perturbation
+
+
+def _arguments(batch: Batch, device: torch.device) -> Dict[str, Tensor]:
+    """The arguments of an encoder's ``forward``."""
+    inputs, added = batch
+    arguments = {k: torch.as_tensor(v, device=device) for k, v in inputs._asdict().items()}
+    added = np.zeros((1, 1, 1), dtype=np.float32) if added is None else added
+    return {**arguments, "perturbation": torch.as_tensor(added, device=device)}
 
 
 def _to_numpy(model: Model, inputs_outputs, is_train: bool):

@@ -137,9 +137,9 @@ def _memory(kb: KnowledgeBase) -> Iterator[Finding]:
     """Of vectors, which are mapped: quick while they fit into memory."""
     sizes = (e["bytes"] for name, e in kb.manifest["files"].items() if ".sqlite" not in name)
     size, free = sum(sizes), _free_memory()
-    found = f"{kb.manifest['vectors']['rows']:,} of {kb.dim} dimensions, {_size(size)}"
+    found = f"{kb.manifest['vectors']['rows']:,} of {kb.stored_dim} dimensions, {_size(size)}"
     if free is not None and size > free:
-        remedy = "use a computer with more, or embed the KB with --dtype int8"
+        remedy = "use a computer with more, or make them smaller: kb reduce, kb embed --dtype int8"
         yield Finding(NOTE, "vectors", f"{found}, but {_size(free)} of memory are free", remedy)
     else:
         yield Finding(OK, "vectors", found)

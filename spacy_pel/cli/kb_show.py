@@ -65,6 +65,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
     """
     with KnowledgeBase.open(folder) as opened:
         manifest, types = opened.manifest, opened.semantic_types
+        stored_dim = opened.stored_dim if opened.has_vectors else None
     segments, vectors = manifest["segments"], manifest["vectors"] or {}
     index = _index(segments)
     return {
@@ -76,7 +77,9 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "segments": len(segments),
         "removed": sum(entry["count"] for entry in segments) - len(opened),
         "bytes": sum(file["bytes"] for file in manifest["files"].values()),
-        **{name: vectors.get(name) for name in ("rows", "row_kind", "dim", "dtype")},
+        **{name: vectors.get(name) for name in ("rows", "row_kind", "dim")},
+        "stored_dim": stored_dim,
+        "dtype": vectors.get("dtype"),
         "index": (index["kind"] if index else "exact") if vectors else None,
         "recall": index["recall"] if index else None,
         "fingerprint": vectors.get("fingerprint"),

@@ -99,6 +99,7 @@ def is_embedded(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
     """Whether the KB already has the vectors that ``embed_kb`` would give it."""
     return (
         kb.has_vectors
+        and kb.stored_dim == kb.dim
         and kb.row_kind == linker.cfg["row_kind"]
         and kb.fingerprint == linker.retriever.entity_fingerprint()
     )

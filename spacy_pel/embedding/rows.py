@@ -53,6 +53,8 @@ class StoredRows:
         kb = self.kb
         if not kb.has_vectors:
             raise PelError(f"{kb.path}: has no vectors that could be re-used; embed without it")
+        if kb.stored_dim < kb.dim:
+            raise PelError(f"{kb.path}: its vectors were reduced; embed without re-using them")
         if (kb.fingerprint, kb.row_kind) != (encoder.fingerprint, encoder.row_kind):
             raise PelError(
                 f"{kb.path}: its vectors are those of another encoder or row kind, and cannot be "

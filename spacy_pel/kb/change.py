@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import PelError
+from .basis import Basis
 from .compaction import first_to_fold, folded
 from .entity import Entity, SemanticType
 from .knowledge_base import KnowledgeBase
@@ -96,25 +97,29 @@ def _new_segment(
     name = changes.publish(records, "entities")
     entry = {"records": name, "count": counts["entities"], "removed": None, "vectors": None}
     if kb.has_vectors:
+        oldest = kb.segments[0]
         with closing(EntityStore(kb.path / name)) as store:
             entry["vectors"] = write_segment_vectors(
                 changes,
-                _encoded(store, encoder),
+                _encoded(store, encoder, oldest.basis),
                 entry["count"],
-                kb.dim,
+                oldest.basis.width if oldest.basis else kb.dim,
                 dtype=kb.manifest["vectors"]["dtype"],
                 memory=index_memory(kb.manifest["segments"]),
+                basis_file=oldest.entry["vectors"].get("basis_file"),
             )
     return entry, counts
 
 
-def _encoded(store: EntityStore, encoder: RowEncoder) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _encoded(
+    store: EntityStore, encoder: RowEncoder, basis: Basis | None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The rows of all entities of a store, as batches of vectors and numbers."""
     entities = iter(store)
     first = 0
     while block := list(islice(entities, _ENCODED)):
         vectors, places = encoder.rows(block)
-        yield vectors, places + first
+        yield vectors if basis is None else basis.rows(vectors), places + first
         first += len(block)
 
 

@@ -128,14 +128,17 @@ def _copied_vectors(
 ) -> dict[str, Any]:
     """Publishes the vectors of the new segment, with an index if the old ones had one."""
     approximate = any(segment.entry["vectors"]["index"] for segment in segments)
+    basis = segments[0].basis  # that of all
+    dim = basis.width if basis else settings["dim"]
     return write_segment_vectors(
         changes,
-        _copied_rows(segments, moved, settings["dim"]),
+        _copied_rows(segments, moved, dim),
         sum(int(segment.live.sum()) for segment in segments),
-        settings["dim"],
+        dim,
         dtype=settings["dtype"],
         index="approximate" if approximate else "exact",
         memory=index_memory(segment.entry for segment in segments),
+        basis_file=segments[0].entry["vectors"].get("basis_file"),
     )
 
 

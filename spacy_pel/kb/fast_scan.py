@@ -1,4 +1,4 @@
-"""An approximate index of codes that are all looked at: 4 bits for every 2 numbers of a row.
+"""An approximate index of codes that are all looked at: 4 bits for 2 numbers of a row, or for one.
 
 FAISS's ``IndexPQFastScan`` adds up those of 32 rows at a time, by tables that stay in registers: a
 third of the work of exact search. What it finds is scored again from the matrix.
@@ -21,6 +21,7 @@ _BITS = 4
 _TRAINED = 20_000  # rows that the codes are learnt from
 _SEED = 0
 _CELLS = 1 << 21  # rows found, over all queries of a chunk: bounds the memory of a search
+_FEW_NUMBERS = 192  # so short rows want finer codes: else too many rows have to be looked at again
 _SHARE = 1 / 8  # of the rows, which to look for is no longer quicker than to look at all of them
 
 
@@ -124,5 +125,5 @@ def built_codes(matrix: VectorMatrix) -> Any:
 
 
 def _pieces(dim: int) -> int:
-    """How many codes a row has: one for 2 of its numbers, or for each if they are odd."""
-    return dim // 2 if dim % 2 == 0 else dim
+    """How many codes a row has: one for 2 of its numbers, or for each if they are few or odd."""
+    return dim // 2 if dim > _FEW_NUMBERS and dim % 2 == 0 else dim

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import PelError
+from ..threads import in_threads
 from .approximate import ApproximateRows, RowSelection
+from .basis import Basis
 from .exact import has_gpu, imported_faiss, nearest_of_all
 from .fast_scan import KIND, FastScanRows
 from .vectors import VectorMatrix, mapped
@@ -41,10 +45,12 @@ class VectorIndex:
         matrix: VectorMatrix,
         row_entities: np.ndarray,
         approximate: ApproximateRows | FastScanRows | None = None,
+        basis: Basis | None = None,
     ) -> None:
         """row_entities: integers [n_rows], the entity of each row.
 
         approximate: finds the rows near to a query; without it every row is looked at.
+        basis: what the rows are in, if they are not as long as queries are.
         """
         if len(row_entities) != len(matrix):
             raise ValueError(f"{len(row_entities)} row entities, {len(matrix)} vectors")
@@ -52,6 +58,7 @@ class VectorIndex:
         self.row_entities = row_entities
         self._matrix = matrix
         self._approximate = approximate
+        self._basis = basis
         self._remembered: tuple[np.ndarray, RowSelection] | None = None
 
     @classmethod
@@ -61,16 +68,15 @@ class VectorIndex:
 
     @property
     def dim(self) -> int:
-        return self._matrix.dim
+        """Length of the queries."""
+        return self._basis.dim if self._basis else self._matrix.dim
 
-    def search(
-        self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None
-    ) -> Candidates:
+    def search(self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
 
         vectors: float32 [n, dim]. allowed: booleans [n_entities], to find these entities alone; of
         a read-only array what follows from it is remembered, for the next search.
-        A score is the inner product with the row as it is stored. The answer to a query does not
+        A score is the inner product with the row as it is stored, or lifted out of its basis. The answer to a query does not
         depend, to the last bit, on the other queries of the call. Without an approximate index it
         is exact; with one, k entities are found wherever there are k.
         Raises PelError for k below 1, a wrong shape, or NaN or infinity.
@@ -82,16 +88,35 @@ class VectorIndex:
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         pending, effort = np.arange(len(queries) if n_rows else 0), 1
         while len(pending):
-            unfinished = []
             depth = min(effort * self._enough(k), n_rows)
-            step = max(1, _CELLS // depth)
-            for chunk in (pending[i : i + step] for i in range(0, len(pending), step)):
+
+            def fill(chunk: np.ndarray) -> np.ndarray:
                 found, complete = self._best_entities(queries[chunk], k, depth, effort, selection)
                 numbers[chunk], scores[chunk] = found
-                unfinished.append(chunk[~complete])
-            pending = np.concatenate(unfinished)
+                return chunk[~complete]
+
+            pending = np.concatenate(self._for_chunks(fill, pending, depth, selection))
             effort *= 2
         return Candidates(numbers, scores)
+
+    def _for_chunks(
+        self,
+        work: Callable[[np.ndarray], np.ndarray],
+        queries: np.ndarray,
+        depth: int,
+        selection: RowSelection | None,
+    ) -> list[np.ndarray]:
+        """What ``work`` returns for chunks of the queries, whose memory is bounded.
+
+        Exact search is one product of matrices, which numpy shares out among cores, and all else is
+        done for each query alone: there each core has chunks of its own.
+        """
+        faiss = imported_faiss()
+        exact = self._is_exact(depth, selection)
+        n_threads = 1 if exact else faiss.omp_get_max_threads()
+        step = max(1, min(_CELLS // depth, -(-len(queries) // n_threads)))
+        chunks = [queries[start : start + step] for start in range(0, len(queries), step)]
+        return in_threads(work, chunks, n_threads, partial(faiss.omp_set_num_threads, 1))
 
     def nearest_rows(self, vectors: np.ndarray, n: int) -> np.ndarray:
         """The n best rows of each query, or all if there are fewer: int64 [queries, n], best first.
@@ -113,7 +138,7 @@ class VectorIndex:
             )
         if not np.isfinite(queries).all():
             raise PelError("a query holds NaN or infinity; check the weights of the encoder")
-        return queries
+        return self._basis.queries(queries) if self._basis else queries
 
     def _selection(self, allowed: np.ndarray) -> RowSelection:
         """The rows of the allowed entities."""
@@ -208,7 +233,7 @@ class VectorIndex:
         """
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
         lines, places = np.nonzero(rows >= 0)
-        step = max(1, _FLOATS // self.dim)
+        step = max(1, _FLOATS // self._matrix.dim)
         for start in range(0, len(lines), step):
             line, place = lines[start : start + step], places[start : start + step]
             vectors = self._matrix.take(rows[line, place])
@@ -257,9 +282,21 @@ def opened_index(folder: Path, entry: dict[str, Any], dim: int) -> VectorIndex:
     Raises PelError if a file cannot be read or is of another dimension.
     """
     matrix, row_entities = opened_rows(folder, entry)
-    if matrix.dim != dim:
-        raise PelError(f"{folder / entry['file']}: {matrix.dim} dimensions, expected {dim}")
-    return VectorIndex(matrix, row_entities, _opened_approximate(folder, entry))
+    index = VectorIndex(
+        matrix, row_entities, _opened_approximate(folder, entry), opened_basis(folder, entry)
+    )
+    if index.dim != dim:
+        raise PelError(f"{folder / entry['file']}: {index.dim} dimensions, expected {dim}")
+    return index
+
+
+def opened_basis(folder: Path, entry: dict[str, Any]) -> Basis | None:
+    """What the rows of a segment's "vectors" entry are in; None if they are whole.
+
+    Raises PelError if its file cannot be read.
+    """
+    name = entry.get("basis_file")  # manifests had none before KBs could be reduced
+    return Basis.opened(folder / name) if name else None
 
 
 def _opened_approximate(

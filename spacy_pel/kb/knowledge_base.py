@@ -219,7 +219,15 @@ class KnowledgeBase:
 
     @property
     def dim(self) -> int:
+        """Length of the queries."""
         return self._vectors["dim"]
+
+    @property
+    def stored_dim(self) -> int:
+        """Length of the vectors at rest: that of queries, unless they were reduced."""
+        self._vectors  # raises if there are none
+        basis = self.segments[0].basis
+        return basis.width if basis else self.dim
 
     @property
     def row_kind(self) -> str:

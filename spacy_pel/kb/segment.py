@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .index import VectorIndex, opened_index, opened_rows
+from .basis import Basis
+from .index import VectorIndex, opened_basis, opened_index, opened_rows
 from .store import EntityStore
 from .vectors import VectorMatrix
 
@@ -77,7 +78,15 @@ class Segment:
         starts = np.searchsorted(row_entities, wanted)  # rows ascend by entity
         counts = np.searchsorted(row_entities, wanted, "right") - starts
         rows = np.repeat(starts - counts.cumsum() + counts, counts) + np.arange(counts.sum())
-        return matrix.take(rows), np.repeat(np.arange(len(numbers)), counts)
+        vectors, basis = matrix.take(rows), self.basis
+        whole = vectors if basis is None else basis.lifted(vectors)
+        return whole, np.repeat(np.arange(len(numbers)), counts)
+
+    @cached_property
+    def basis(self) -> Basis | None:
+        """What the vectors are in; None if there are none, or they are whole."""
+        entry = self.entry["vectors"]
+        return None if entry is None else opened_basis(self.folder, entry)
 
     @cached_property
     def _stored_rows(self) -> tuple[VectorMatrix, np.ndarray] | None:

@@ -78,5 +78,6 @@ def file_names(entry: Entry) -> list[str]:
     vectors = entry["vectors"] or {}
     index = vectors.get("index") or {}
     named = [entry["records"], entry["removed"], index.get("file")]
-    named += [vectors.get(name) for name in ("file", "scales_file", "rows_file")]
+    kinds = ("file", "scales_file", "rows_file", "basis_file")
+    named += [vectors.get(kind) for kind in kinds]
     return [name for name in named if name]

@@ -23,7 +23,7 @@ from .lock import LOCK, remove_unless_open, writer_lock
 from .manifest import KIND, MANIFEST, SCHEMA_VERSION, manifest_text, parsed_manifest
 
 CONTENT = re.compile(
-    r"(entities|removed|vectors|scales|rows|index)-[0-9a-f]{16}\.(sqlite|faiss|npy)"
+    r"(entities|removed|vectors|scales|rows|index|basis)-[0-9a-f]{16}\.(sqlite|faiss|npy)"
 )
 _TEMPORARY = ".tmp-"
 _DISK_ERRORS = (

@@ -96,7 +96,8 @@ def _misfits_of(segment: Segment, vectors: dict[str, Any] | None) -> Iterator[st
     entry = segment.entry["vectors"]
     if entry and vectors:
         matrix, rows = (mapped(segment.folder / entry[name]) for name in ("file", "rows_file"))
-        shape = (entry["rows"], vectors["dim"])
+        width = segment.basis.width if segment.basis else vectors["dim"]
+        shape = (entry["rows"], width)
         if matrix.shape != shape or matrix.dtype != vectors["dtype"] or len(rows) != shape[0]:
             yield f"{entry['file']} and {entry['rows_file']} do not hold {shape[0]} vectors as said"
         elif len(rows) and not 0 <= rows.min() <= rows.max() < count:

@@ -55,7 +55,7 @@ def write_vectors(
     read_manifest(folder)  # without a KB no folder is made
     with transaction(folder) as changes:
         manifest = read_manifest(folder)
-        segment = _only_segment(folder, manifest)
+        segment = only_segment(folder, manifest)
         entry = write_segment_vectors(
             changes, batches, segment["count"], dim, dtype=dtype, index=index, memory=memory
         )
@@ -66,16 +66,27 @@ def write_vectors(
             "fingerprint": fingerprint,
             "rows": entry["rows"],
         }
-        records = segment["records"]
-        changes.commit(
-            {
-                **manifest,
-                "files": {records: manifest["files"][records], **changes.files},
-                "segments": [{**segment, "vectors": entry}],
-                "vectors": vectors,
-            }
-        )
+        commit_vectors(changes, manifest, entry, vectors)
     return KnowledgeBase.open(folder)
+
+
+def commit_vectors(
+    changes: Transaction, manifest: dict[str, Any], entry: dict[str, Any], vectors: dict[str, Any]
+) -> None:
+    """Commits a KB of one segment, whose vectors are now those of the entry.
+
+    vectors: what the manifest says of the vectors of all segments.
+    """
+    (segment,) = manifest["segments"]
+    records = segment["records"]
+    changes.commit(
+        {
+            **manifest,
+            "files": {records: manifest["files"][records], **changes.files},
+            "segments": [{**segment, "vectors": entry}],
+            "vectors": vectors,
+        }
+    )
 
 
 def write_segment_vectors(
@@ -87,6 +98,7 @@ def write_segment_vectors(
     dtype: str = "auto",
     index: str = "auto",
     memory: int = MEMORY,
+    basis_file: str | None = None,
 ) -> dict[str, Any]:
     """Publishes the vectors of a segment, and returns what the manifest says of them.
 
@@ -95,6 +107,7 @@ def write_segment_vectors(
     "approximate".
     index: "exact", "approximate", or "auto": approximate for many rows. memory: bytes that an
     approximate index may take. It is codes that are all looked at, or for very many rows lists.
+    basis_file: of the ``Basis`` that the vectors of the batches are in, if they are.
     Raises PelError for vectors that do not fit, for unknown settings, for too little memory.
     """
     if dtype not in ("auto", *DTYPES):
@@ -105,7 +118,12 @@ def write_segment_vectors(
     for vectors, numbers in _checked(batches, n_entities, dim):
         files.append(vectors, numbers)
     files.close()
-    entry = {**files.published(), "rows": files.matrix.n_rows, "index": None}
+    entry = {
+        **files.published(),
+        "basis_file": basis_file,
+        "rows": files.matrix.n_rows,
+        "index": None,
+    }
     matrix, row_entities = opened_rows(changes.folder, entry)
     if not len(row_entities):
         raise PelError("no vectors to write; embed at least one entity")
@@ -153,7 +171,8 @@ def _published_lists(
     return {"file": name, "kind": kind, "probes": probes, "recall": recall}
 
 
-def _only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+def only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The segment of a KB that was not changed since it was built; PelError if it was."""
     segment, *others = manifest["segments"]
     if others or segment["removed"] is not None:
         raise PelError(

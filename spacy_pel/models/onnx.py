@@ -30,8 +30,8 @@ class OnnxStates:
     int8: whether matrices of weights are in 8 bits, and what they are multiplied with as well, in
         steps that are chosen for each input. Attention itself stays in float32.
 
-    It has the weights as they are now, and as many threads as torch has. It cannot be copied or
-    pickled, and a forked process needs one of its own.
+    It has the weights as they are now. It computes in the thread that calls it, any number of which
+    may. It cannot be copied or pickled, and a forked process needs one of its own.
     Raises PelError if onnxruntime or onnx is not installed, the BERT is not on the CPU, or it is of
     a kind that the graph does not know.
     """
@@ -46,9 +46,8 @@ class OnnxStates:
                 'runtime = "torch"'
             ) from error
         self.transformer = transformer
-        self.threads = torch.get_num_threads()
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self.threads
+        options.intra_op_num_threads = 1
         # More would fuse each sum with the LayerNorm behind it, which takes six times the time.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         self._session = onnxruntime.InferenceSession(

@@ -4,8 +4,6 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Dict, Iterator, List, Tuple
 
-import torch
-
 from ..architectures import encoder_of
 from ..architectures.biencoder import check_choice
 from ..models.bert import BertEncoder
@@ -19,7 +17,7 @@ class Runtime:
     """A runtime by its name: "torch", "onnx" or "onnx-int8".
 
     What ONNX Runtime computes with is made when it is first needed, in each process its own, and
-    again for other weights or another number of threads. It is not copied or pickled.
+    again for other weights. It is not copied or pickled.
     Raises PelError on an unknown name.
     """
 
@@ -52,8 +50,7 @@ class Runtime:
     def _states(self, encoder: BertEncoder) -> OnnxStates:
         place = os.getpid(), id(encoder)
         made = self._made.get(place)
-        wanted = encoder.transformer, torch.get_num_threads()
-        if made is None or (made.transformer, made.threads) != wanted:
+        if made is None or made.transformer is not encoder.transformer:
             made = OnnxStates(encoder.transformer, int8=self.name == "onnx-int8")
             self._made[place] = made
         return made

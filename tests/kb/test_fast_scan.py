@@ -9,6 +9,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex, fast_scan, index
 from spacy_pel.kb.approximate import write_index
+from spacy_pel.kb.exact import imported_faiss
 from spacy_pel.kb.fast_scan import KIND, FastScanRows, built_codes, check_memory
 from spacy_pel.kb.recall import chosen_oversampling, recall
 from spacy_pel.kb.vectors import VectorMatrix
@@ -64,6 +65,20 @@ def test_agrees_with_exact_search(example: Example, k: int) -> None:
     same = (found.numbers == truth.numbers).all(axis=1)
     assert same.mean() > 0.7
     np.testing.assert_array_equal(found.scores[same], truth.scores[same])
+
+
+def test_threads_change_nothing(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    faiss = imported_faiss()
+    limit = faiss.omp_get_max_threads()
+    monkeypatch.setattr(index, "_CELLS", 1 << 12)  # many chunks
+    answers = []
+    for n_threads in (1, 3):
+        faiss.omp_set_num_threads(n_threads)
+        answers.append(example.index.search(example.queries, 20))
+        assert faiss.omp_get_max_threads() == n_threads
+    faiss.omp_set_num_threads(limit)
+    for one, three in zip(*answers):
+        np.testing.assert_array_equal(one, three)
 
 
 def test_the_recall_that_was_measured_suffices(example: Example) -> None:

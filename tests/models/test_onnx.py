@@ -9,6 +9,7 @@ import torch
 from spacy_pel.errors import PelError
 from spacy_pel.models.bert import build_transformer
 from spacy_pel.models.onnx import OnnxStates
+from spacy_pel.threads import in_threads
 
 from ..towers import spread_weights
 
@@ -149,12 +150,11 @@ def test_a_missing_package_is_named(missing: str, monkeypatch: pytest.MonkeyPatc
         OnnxStates(bert(), int8=False)
 
 
-def test_it_has_the_threads_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    transformer = bert()
-    onnx = OnnxStates(transformer, int8=False)
-    inputs = batch(7, 4)
-    assert onnx.threads == 2
-    assert onnx._session.get_session_options().intra_op_num_threads == 2
-    expected = torch_states(transformer, *inputs)
-    np.testing.assert_allclose(onnx(*inputs)[inputs[1]], expected[inputs[1]], atol=1e-4)
+def test_threads_may_share_it() -> None:
+    onnx = OnnxStates(bert(), int8=True)
+    batches = [batch(7, 4), batch(3), batch(9, 2, 5), batch(6)]
+    alone = [onnx(*inputs) for inputs in batches]
+    together = in_threads(lambda inputs: onnx(*inputs), 20 * batches, 4, lambda: None)
+    for expected, found in zip(20 * alone, together):
+        assert torch.equal(expected, found)
+

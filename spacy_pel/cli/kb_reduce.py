@@ -1,0 +1,37 @@
+"""``pel kb reduce``: the vectors of a knowledge base in fewer numbers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..kb.reduction import reduce
+from .apps import command, kb, msg
+
+
+@command(kb, "reduce")
+def reduce_cli(
+    folder: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")],
+    dim: Annotated[int, typer.Argument(metavar="DIM", help="Numbers that a vector is to have")],
+) -> None:
+    """Store the vectors of a KB in fewer numbers, for less memory and a quicker search.
+
+    They are put into the axes along which most of their length is (principal components). The
+    pipeline that they were made with goes on as before, at some cost in recall: measure it with
+    "pel evaluate". Training its mentions against the reduced KB (project/configs/mentions.cfg) wins
+    it back. To have whole vectors again, copy the folder before, or run "kb embed" again.
+
+    \b
+    Example:
+      cp -r kb kb-128 && python -m spacy pel kb reduce kb-128 128
+    """
+    start = time.perf_counter()
+    made, share = reduce(folder, dim)
+    msg.good(
+        f"Reduced {folder}: {made.manifest['vectors']['rows']:,} vectors of {made.dim} dimensions "
+        f"in {made.stored_dim} numbers, with {share:.1%} of their squared length, in "
+        f"{time.perf_counter() - start:.1f} s"
+    )

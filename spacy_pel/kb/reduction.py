@@ -1,0 +1,76 @@
+"""A KB with shorter vectors: less memory, and a search that costs less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import PelError
+from .basis import Basis, principal_basis
+from .index import opened_rows
+from .knowledge_base import KnowledgeBase
+from .manifest import read_manifest
+from .segment_changes import index_memory
+from .transaction import transaction
+from .vectors import VectorMatrix
+from .write_vectors import commit_vectors, only_segment, write_segment_vectors
+
+
+def reduce(path: str | Path, dim: int) -> tuple[KnowledgeBase, float]:
+    """Stores the vectors of a KB in ``dim`` numbers each, and opens the KB again.
+
+    These are their coordinates in the principal axes of all of them; each keeps its length. Queries
+    are as long as before, and are put into these axes when they come: whatever was trained for the
+    KB goes on with it. Until the very end, and after any error or interruption, the KB stays as it
+    was.
+    Returns also the share of the vectors' squared length that lies in the axes.
+    Raises PelError if there is no KB, if it has no vectors or not more numbers in them, if it was
+    reduced before, or changed since it was built or compacted, and for a full disk.
+    """
+    folder = Path(path).absolute()
+    read_manifest(folder)  # without a KB no folder is made
+    with transaction(folder) as changes:
+        manifest = read_manifest(folder)
+        segment = only_segment(folder, manifest)
+        entry = _reducible(folder, segment["vectors"])
+        matrix, row_entities = opened_rows(folder, entry)
+        if not 1 <= dim < matrix.dim:
+            raise PelError(
+                f"{folder}: its vectors have {matrix.dim} numbers; choose from 1 to "
+                f"{matrix.dim - 1} of them, not {dim}"
+            )
+        basis, share = principal_basis(matrix, dim)
+        file = changes.temporary(".npy")
+        np.save(file, basis.axes)
+        reduced = write_segment_vectors(
+            changes,
+            _rows_in(basis, matrix, row_entities),
+            segment["count"],
+            dim,
+            dtype=manifest["vectors"]["dtype"],
+            index="approximate" if entry["index"] else "exact",
+            memory=index_memory([segment]),
+            basis_file=changes.publish(file, "basis"),
+        )
+        commit_vectors(changes, manifest, reduced, manifest["vectors"])
+    return KnowledgeBase.open(folder), share
+
+
+def _reducible(folder: Path, entry: dict | None) -> dict:
+    if entry is None:
+        raise PelError(f"{folder} has no vectors; run: python -m spacy pel kb embed {folder} PIPELINE")
+    if entry.get("basis_file"):
+        raise PelError(
+            f"{folder}: its vectors were reduced before; to choose another number, make them anew: "
+            f"python -m spacy pel kb embed {folder} PIPELINE"
+        )
+    return entry
+
+
+def _rows_in(
+    basis: Basis, matrix: VectorMatrix, row_entities: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for start, block in matrix.blocks():
+        yield basis.rows(block), row_entities[start : start + len(block)]
