@@ -20,6 +20,7 @@ from spacy_pel.architectures import (
     input_builder,
     is_initialized,
     set_dropout,
+    set_gradient_caching,
     settings,
 )
 from spacy_pel.architectures import towers
@@ -130,6 +131,29 @@ def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(1)
+
+
+def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(towers, "BATCH_TOKENS", 30)  # many groups
+    gradients, passes = [], []
+    for cached in (False, True):
+        model = biencoder()
+        set_dropout(model, 0.3)  # drops the same when it is computed again
+        set_gradient_caching(model, cached)
+        tower, tokens = model.get_ref("entity"), input_builder(model).entities(ENTITIES)
+        transformer, count = encoder_of(tower).transformer, []
+        transformer.register_forward_pre_hook(lambda *_: count.append(1))
+        torch.manual_seed(0)
+        zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens]
+        output, backprop = tower.begin_update(TowerInputs(tokens, zeros))
+        weights = np.random.default_rng(0).normal(size=output.shape).astype(np.float32)
+        d_perturbations = backprop(weights)
+        grads = [p.grad for p in transformer.parameters() if p.grad is not None]
+        gradients.append([output, *d_perturbations, *(g.numpy() for g in grads)])
+        passes.append(len(count))
+    for kept, again in zip(*gradients, strict=True):
+        np.testing.assert_allclose(again, kept, atol=1e-6)
+    assert passes[0] > 1 and passes[1] == 2 * passes[0]
 
 
 def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

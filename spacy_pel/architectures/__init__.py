@@ -13,7 +13,14 @@ from .retrievers import (
     settings,
 )
 from .sources import EncoderSource, PretrainedEncoder, ScratchEncoder, TrainedEncoder
-from .towers import Tower, TowerInputs, encoder_of, is_initialized, set_dropout
+from .towers import (
+    Tower,
+    TowerInputs,
+    encoder_of,
+    is_initialized,
+    set_dropout,
+    set_gradient_caching,
+)
 
 __all__ = [
     "BiEncoder",
@@ -31,5 +38,6 @@ __all__ = [
     "is_initialized",
     "reads_documents",
     "set_dropout",
+    "set_gradient_caching",
     "settings",
 ]

@@ -84,6 +84,12 @@ def set_dropout(model: Model, rate: float) -> None:
         encoder_of(tower).set_dropout(rate)
 
 
+def set_gradient_caching(model: Model, cached: bool) -> None:
+    """Set whether training keeps inputs alone and computes the rest twice (``BertEncoder``)."""
+    for tower in model.layers:
+        encoder_of(tower).gradient_caching = cached
+
+
 def _load_encoder(source: EncoderSource, model: Model, X: Iterable[str], Y=None) -> Model:
     device = get_torch_default_device()
     encoders = source(X)

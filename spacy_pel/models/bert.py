@@ -11,6 +11,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
 from ..errors import PelError
 
@@ -34,6 +35,9 @@ class BertEncoder(nn.Module):
     def __init__(self, *, mixed_precision: bool):
         super().__init__()
         self.mixed_precision = mixed_precision
+        # Whether training keeps of a batch its inputs alone, and computes it again when its
+        # gradient comes (gradient caching): a third more time, and memory for one batch at a time.
+        self.gradient_caching = False
         self.transformer: Optional[nn.Module] = None
         self.tokenizer: Optional[Tokenizer] = None
         # In place of torch in inference: ids, mask, segments -> states (``onnx.OnnxStates``). Set
@@ -84,6 +88,14 @@ class BertEncoder(nn.Module):
         """
         if self.computed_by is not None and not self.training:
             return self.computed_by(ids, mask, segments)
+        inputs = ids, mask, perturbation, segments
+        if self.training and self.gradient_caching:
+            return checkpoint(self._states, *inputs, use_reentrant=False)
+        return self._states(*inputs)
+
+    def _states(
+        self, ids: Tensor, mask: Tensor, perturbation: Tensor, segments: Optional[Tensor]
+    ) -> Tensor:
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(ids.device.type)
         with (
             torch.autocast(ids.device.type, torch.bfloat16, enabled=in_bfloat16),

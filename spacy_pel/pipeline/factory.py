@@ -68,6 +68,9 @@ name_dropout = 0.1
 # costs less than half, hard negatives are never out of date, and the KB stays embedded. The model
 # has two towers (shared = false), which start from the encoder that embedded the KB.
 freeze_entities = false
+# Whether training computes the encoders' passes twice in place of keeping them until the gradients
+# are known: a third more time, and memory that does not grow with the batch and its negatives.
+gradient_caching = false
 # Whether to replace ids that are already on the mentions.
 overwrite = true
 
@@ -160,6 +163,7 @@ def make_proxy_linker(
     row_kind: str,
     name_dropout: float,
     freeze_entities: bool,
+    gradient_caching: bool,
     overwrite: bool,
     reranker: Optional[Model],
     rerank: int,
@@ -194,6 +198,7 @@ def make_proxy_linker(
         row_kind=row_kind,
         name_dropout=name_dropout,
         freeze_entities=freeze_entities,
+        gradient_caching=gradient_caching,
         overwrite=overwrite,
         reranker=reranker,
         rerank=rerank,

@@ -71,6 +71,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         row_kind: str,
         name_dropout: float,
         freeze_entities: bool,
+        gradient_caching: bool,
         overwrite: bool,
         loss: ScoreLoss,
         regularizer: Optional[FGSM],
@@ -105,6 +106,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self.scorer = scorer
         self.name_dropout = name_dropout
         self.freeze_entities = freeze_entities
+        self.gradient_caching = gradient_caching
         # What belongs to the weights and is saved with them.
         self.cfg: Dict[str, Any] = {
             **NOT_CALIBRATED,
@@ -296,6 +298,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         if not mentions:
             return losses
         architectures.set_dropout(self._trained_model, drop)
+        architectures.set_gradient_caching(self._trained_model, self.gradient_caching)
         losses[self.name] += sum(self._trainer.step(mentions))
         if sgd not in (None, False):
             self.finish_update(sgd)
