@@ -5,7 +5,8 @@
         --scispacy PYTHON
 
 Each linker runs in a process of its own, one after the other, as often as there are rounds; the
-figures are medians. The KB is embedded for all pipelines, which have their entity encoder in common.
+figures are medians. The KB is embedded for all pipelines, which have their entity encoder in common;
+another one may be the same KB with reduced vectors.
 PYTHON is one of an environment with scispaCy; it builds its index first, which takes an hour.
 """
 
@@ -33,7 +34,10 @@ def main(
     out: Path,
     kb: Annotated[Path, typer.Option(help="An embedded knowledge base")],
     corpus: Annotated[Path, typer.Option(help="PubTator file with the gold mentions")],
-    pipeline: Annotated[list[str], typer.Option(help="NAME=FOLDER, as often as there are")],
+    pipeline: Annotated[
+        list[str],
+        typer.Option(help="NAME=FOLDER, or NAME=FOLDER:KB for one with a KB of its own"),
+    ],
     runtime: Annotated[list[str], typer.Option(help="Of each pipeline")] = ["torch"],
     scispacy: Annotated[Optional[Path], typer.Option(help="Python that has scispaCy")] = None,
     index: Annotated[Optional[Path], typer.Option(help="Folder of scispaCy's index")] = None,
@@ -56,17 +60,12 @@ def main(
         for kind in ("generator", "linker"):
             commands[f"scispaCy, {kind}"] = [*worker, kind, str(entities), str(index)]
     for named in pipeline:
-        name, _, folder = named.partition("=")
+        name, _, folders = named.partition("=")
+        folder, _, own = folders.partition(":")
         for engine in runtime:
             settings = json.dumps({"runtime": engine})
-            worker = [
-                sys.executable,
-                str(HERE / "measure_pel.py"),
-                folder,
-                str(kb),
-                settings,
-            ]
-            commands[f"{name}, {engine}"] = worker
+            worker = [sys.executable, str(HERE / "measure_pel.py")]
+            commands[f"{name}, {engine}"] = [*worker, folder, own or str(kb), settings]
     results = measured(commands, documents, rounds, threads)
     (out / "results.json").write_text(json.dumps(results, indent=1), encoding="utf8")
     (out / "table.md").write_text(table(results), encoding="utf8")

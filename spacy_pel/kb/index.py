@@ -17,7 +17,7 @@ from .exact import has_gpu, imported_faiss, nearest_of_all
 from .fast_scan import KIND, FastScanRows
 from .vectors import VectorMatrix, mapped
 
-_CELLS = 1 << 21  # rows found, over all queries of a chunk: bounds the memory of a search
+_CELLS = 1 << 19  # rows found, over all queries of a chunk: bounds the memory of a search
 _FLOATS = 1 << 18  # numbers held at a time when scores are computed again
 _TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by
 _OVERSAMPLING = 4  # rows retrieved for an entity wanted, where every row is looked at
