@@ -1,0 +1,124 @@
+"""Whether a long stream of documents is linked in flat memory, as fast as encoder and search alone.
+
+    python benchmarks/speed/stream.py PIPELINE --kb KB --corpus CORPUS --documents 20000 --runtime onnx-int8
+
+The abstracts are made of sentences drawn at random from the corpus, with their gold mentions. Prints
+speed and memory along the way; then what the encoder and the search of the same mentions cost
+without spaCy, and what two processes do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import spacy
+import typer
+from docs import doc_of
+from protocol import Document
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_pel.pipeline.mentions import mentions_of
+from spacy_pel.pipeline.runtime import encoders_of
+from spacy_pel.training.corpus import gold_mentions
+from spacy_pel.training.open_corpus import open_corpus
+
+SENTENCES = 10  # of an abstract
+COMPARED = 100  # documents of the comparisons
+
+
+def main(
+    pipeline: str,
+    kb: Annotated[str, typer.Option(help="An embedded knowledge base")],
+    corpus: Annotated[Path, typer.Option(help="PubTator file that sentences are drawn from")],
+    documents: int = 20_000,
+    every: Annotated[int, typer.Option(help="Documents between two lines")] = 1000,
+    runtime: str = "torch",
+) -> None:
+    """Link, and print the figures."""
+    settings = {"components": {"proxy_linker": {"runtime": runtime}}}
+    nlp = spacy.load(pipeline, config=settings)
+    nlp.get_pipe("proxy_linker").set_kb(kb)
+    sentences = sentences_of(corpus)
+    print("| documents | mentions/s | memory |\n|---:|---:|---:|")
+    began, mentions = time.perf_counter(), 0
+    for number, doc in enumerate(nlp.pipe(abstracts(nlp, sentences, documents)), start=1):
+        mentions += len(doc.ents)
+        if number % every == 0:
+            seconds = time.perf_counter() - began
+            print(f"| {number:,} | {mentions / seconds:.0f} | {memory()} MB |", flush=True)
+            began, mentions = time.perf_counter(), 0
+    compared = [doc.to_bytes() for doc in abstracts(nlp, sentences, COMPARED)]
+    bare = bare_speed(nlp, loaded(nlp, compared))
+    one, ids = piped(nlp, loaded(nlp, compared), 1)
+    two, again = piped(nlp, loaded(nlp, compared), 2)
+    print(f"\n{COMPARED} documents: encoder and search alone {bare:.0f} mentions/s, nlp.pipe {one:.0f}")
+    print(f"({one / bare:.0%}), with n_process=2 {two:.0f}; the best ids are the same: {ids == again}")
+
+
+def sentences_of(corpus: Path) -> list[Document]:
+    """The sentences of a corpus that have mentions, each as a document."""
+    sentences = []
+    for example in open_corpus(corpus)(spacy.blank("en")):
+        text, spans = example.text, gold_mentions(example.reference, None)
+        start = 0
+        while start < len(text):
+            end = text.find(". ", start) + 1 or len(text)
+            while any(span.start_char < end < span.end_char for span in spans):
+                end = text.find(". ", end) + 1 or len(text)
+            inside = [
+                [span.start_char - start, span.end_char - start]
+                for span in spans
+                if start <= span.start_char and span.end_char <= end
+            ]
+            if inside:
+                sentences.append(Document(text[start:end], inside, []))
+            start = end + 1
+    return sentences
+
+
+def abstracts(nlp: Language, sentences: list[Document], n: int) -> Iterator[Doc]:
+    """The same n abstracts, whenever they are asked for."""
+    random = np.random.default_rng(0)
+    for _ in range(n):
+        text, mentions = "", []
+        for i in random.integers(len(sentences), size=SENTENCES):
+            mentions += [[a + len(text), b + len(text)] for a, b in sentences[i].mentions]
+            text += sentences[i].text + " "
+        yield doc_of(nlp.vocab, Document(text, mentions, []))
+
+
+def loaded(nlp: Language, docs: list[bytes]) -> list[Doc]:
+    return [Doc(nlp.vocab).from_bytes(doc) for doc in docs]
+
+
+def bare_speed(nlp: Language, docs: list[Doc]) -> float:
+    """Mentions a second of tokens, vectors and candidates, without documents that get them."""
+    linker = nlp.get_pipe("proxy_linker")
+    mentions = mentions_of(docs, None, linker.resolve_abbreviations)
+    began = time.perf_counter()
+    with linker.runtime.computes(encoders_of(linker)):
+        linker.kb.search(linker.retriever.mention_vectors(mentions), linker.candidates)
+    return len(mentions) / (time.perf_counter() - began)
+
+
+def piped(nlp: Language, docs: list[Doc], n_process: int) -> tuple[float, list[str]]:
+    """Mentions a second of ``nlp.pipe``, start of its processes included, and the best ids."""
+    began = time.perf_counter()
+    ids = [span.kb_id_ for doc in nlp.pipe(docs, n_process=n_process) for span in doc.ents]
+    return len(ids) / (time.perf_counter() - began), ids
+
+
+def memory() -> int:
+    """Of this process, in MB, but for what is mapped from files."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("RssAnon"))
+    return int(kilobytes) >> 10
+
+
+if __name__ == "__main__":
+    typer.run(main)
