@@ -1,0 +1,53 @@
+"""kb reduce, and what goes on with the KB that it leaves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import Span
+
+from spacy_pel.embedding import is_embedded
+from spacy_pel.kb import KnowledgeBase
+
+from .link_examples import TEXT
+
+
+@pytest.fixture
+def embedded(tiny_kb: Path, tmp_path: Path) -> Path:
+    """A KB of its own, with 17 vectors of 32 dimensions."""
+    return Path(shutil.copytree(tiny_kb, tmp_path / "embedded"))
+
+
+def test_the_pipeline_goes_on_with_the_reduced_kb(run, embedded: Path, tiny_folder: Path) -> None:
+    kb = embedded
+    output = run("kb", "reduce", kb, 12)
+    assert "17 vectors of 32 dimensions in 12 numbers" in output
+    info = json.loads(run("kb", "info", kb, "--json"))
+    assert (info["dim"], info["stored_dim"], info["rows"]) == (32, 12, 17)
+    nlp = spacy.load(tiny_folder)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.set_kb(kb)
+    doc = nlp.make_doc(TEXT)
+    doc.ents = [Span(doc, 0, 2, label="MENTION")]
+    nlp.get_pipe("proxy_linker")(doc)
+    assert doc.ents[0]._.kb_id in KnowledgeBase.open(kb)
+    assert not is_embedded(KnowledgeBase.open(kb), linker)
+    assert "Embedded" in run("kb", "embed", kb, tiny_folder)  # whole ones again
+    assert is_embedded(KnowledgeBase.open(kb), linker)
+
+
+def test_reduced_vectors_are_not_re_used_for_whole_ones(
+    run, bare_kb: KnowledgeBase, embedded: Path, tiny_folder: Path
+) -> None:
+    run("kb", "reduce", embedded, 12)
+    output = run("kb", "embed", bare_kb.path, tiny_folder, "--reuse", embedded, code=1)
+    assert "its vectors were reduced" in output
+
+
+def test_errors(run, bare_kb: KnowledgeBase, embedded: Path) -> None:
+    assert "has no vectors" in run("kb", "reduce", bare_kb.path, 12, code=1)
+    assert "choose from 1 to 31 of them, not 32" in run("kb", "reduce", embedded, 32, code=1)
