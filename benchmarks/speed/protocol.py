@@ -11,7 +11,7 @@ from typing import Callable, NamedTuple
 
 # A worker imports this first: what follows is part of a linker's start.
 START = time.perf_counter()
-WARM_UP = 8  # documents
+WARM_UP = 50  # documents
 LATENCY = 100  # documents that are linked one by one
 
 

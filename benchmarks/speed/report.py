@@ -31,7 +31,7 @@ def pareto_plot(results: Results, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
     points = {name: (f["mentions_per_second"], f["recall@1"]) for name, f in results.items()}
     front = [
         point
@@ -41,10 +41,12 @@ def pareto_plot(results: Results, path: Path) -> None:
         )
     ]
     axes.plot(*zip(*front), color="0.7", linewidth=1, zorder=1)
-    for name, (speed, recall) in points.items():
-        axes.scatter(speed, recall, color="C1" if "scispaCy" in name else "C0", zorder=2)
-        axes.annotate(name, (speed, recall), xytext=(5, 4), textcoords="offset points", fontsize=8)
+    for number, (name, point) in enumerate(points.items(), start=1):
+        color = "C1" if "scispaCy" in name else "C0"
+        axes.scatter(*point, color=color, zorder=2, label=f"{number}  {name}")
+        axes.annotate(str(number), point, xytext=(4, 4), textcoords="offset points", fontsize=8)
     axes.set_xscale("log")
+    figure.legend(loc="outside right upper", fontsize=7, handlelength=0.5)
     axes.set_xlabel("mentions a second")
     axes.set_ylabel("recall@1, % of mentions whose entity is in the KB")
     figure.savefig(path, dpi=150)
