@@ -28,7 +28,7 @@ from spacy_pel.training.corpus import gold_mentions
 from spacy_pel.training.open_corpus import open_corpus
 
 SENTENCES = 10  # of an abstract
-COMPARED = 100  # documents of the comparisons
+COMPARED = 1000  # documents of the comparisons
 
 
 def main(
