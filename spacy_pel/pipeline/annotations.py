@@ -45,13 +45,19 @@ def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[An
         probabilities = [None] * len(links.nil)
     else:
         probabilities = links.probabilities.tolist()
-    lines = zip(links.numbers.tolist(), _sayings(links), offered, links.nil.tolist(), probabilities)
-    for numbers, sayings, chosen, nil, probability in lines:
+    more = _more(links)
+    lines = zip(
+        links.numbers.tolist(), links.scores.tolist(), offered, links.nil.tolist(), probabilities
+    )
+    for line, (numbers, scores, chosen, nil, probability) in enumerate(lines):
         candidates = [
-            {"id": labels[number][0], "name": labels[number][1], **said}
-            for number, said in zip(numbers, sayings)
-            if number >= 0
+            {"id": labels[number][0], "name": labels[number][1], "score": score}
+            for number, score in zip(numbers, scores)
+            if number >= 0  # fewer than there are places: those come first
         ]
+        for name, rows in more.items():
+            for candidate, value in zip(candidates, rows[line]):
+                candidate[name] = value
         if candidates:
             best = candidates[0]
             ents = [(c["id"], c["score"]) for c in compress(candidates, chosen)]
@@ -60,16 +66,15 @@ def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[An
             yield Answer(NIL if nil else "", None, None, [], [])
 
 
-def _sayings(links: Links) -> Iterator[List[Dict[str, Any]]]:
-    """What is said of each candidate besides its name, for each mention."""
-    columns = {"score": links.scores.tolist()}
+def _more(links: Links) -> Dict[str, List[list]]:
+    """What is said of candidates besides their score, by its name: a list a mention."""
+    more: Dict[str, List[list]] = {}
     if links.rerank_scores is not None:
         again = links.rerank_scores.tolist()
-        columns["rerank_score"] = [[None if isnan(x) else x for x in row] for row in again]
+        more["rerank_score"] = [[None if isnan(x) else x for x in row] for row in again]
     if links.named is not None:
-        columns["name_match"] = links.named.tolist()
-    for rows in zip(*columns.values()):
-        yield [dict(zip(columns, said)) for said in zip(*rows)]
+        more["name_match"] = links.named.tolist()
+    return more
 
 
 def write_answers(
