@@ -76,9 +76,10 @@ class VectorIndex:
 
         vectors: float32 [n, dim]. allowed: booleans [n_entities], to find these entities alone; of
         a read-only array what follows from it is remembered, for the next search.
-        A score is the inner product with the row as it is stored, or lifted out of its basis. The answer to a query does not
-        depend, to the last bit, on the other queries of the call. Without an approximate index it
-        is exact; with one, k entities are found wherever there are k.
+        A score is the inner product with the row as it is stored, or lifted out of its basis. The
+        answer to a query does not depend, to the last bit, on the other queries of the call.
+        Without an approximate index it is exact; with one, k entities are found wherever there are
+        k.
         Raises PelError for k below 1, a wrong shape, or NaN or infinity.
         """
         queries = self._checked(vectors, k)
