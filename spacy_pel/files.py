@@ -8,14 +8,16 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 from .errors import PelError
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
-    """A UTF-8 file to write to, which replaces the one at the path when the block ends well.
+def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
+    """A file to write to, which replaces the one at the path when the block ends well.
+
+    mode: "x" for UTF-8 text, "xb" for bytes.
 
     After an error or an interruption, what was at the path is there as before.
     Raises PelError if a folder or a device is there, OSError if the file cannot be written.
@@ -26,7 +28,8 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path)
     try:
-        with open(temporary, "x", encoding="utf8", newline="\n") as file:
+        as_text = {} if "b" in mode else {"encoding": "utf8", "newline": "\n"}
+        with open(temporary, mode, **as_text) as file:
             yield file
         os.replace(temporary, path)
     except OSError as error:

@@ -71,8 +71,9 @@ def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:
     digest.update(json.dumps(settings, sort_keys=True).encode())
     for tower in towers:
         encoder = architectures.encoder_of(tower)
-        digest.update(encoder.config_json().encode())
-        digest.update(encoder.tokenizer.to_str().encode())
+        described = encoder.description()
+        digest.update(described["config"].encode())
+        digest.update(described["tokenizer"].encode())
         for name, tensor in sorted(encoder.transformer.state_dict().items()):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(tensor.cpu().numpy()))

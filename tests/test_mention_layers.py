@@ -85,7 +85,7 @@ def test_layers_are_spread_evenly(architecture, given, n: int | None, kept: list
 def test_vectors_are_those_of_a_bert_of_these_layers() -> None:
     linker = retriever(BiEncoder, **BIENCODER, mention_layers=2)
     encoder, source = (encoder_of(tower).eval() for tower in linker.model.layers)
-    config = {**json.loads(source.config_json()), "num_hidden_layers": 2}
+    config = {**json.loads(source.description()["config"]), "num_hidden_layers": 2}
     renamed = {"encoder.layer.0.": "encoder.layer.0.", "encoder.layer.4.": "encoder.layer.1."}
     weights = {
         name.replace(old, new): weight

@@ -9,8 +9,8 @@ from spacy_pel.architectures import (
     DocumentEncoder,
     ScratchEncoder,
     encoder_of,
-    from_settings,
-    settings,
+    from_packed,
+    pack_model,
 )
 from spacy_pel.kb.index import VectorIndex
 from spacy_pel.linking import link
@@ -57,7 +57,7 @@ def test_a_fingerprint_is_of_all_that_decides_the_vectors() -> None:
     fingerprint = linker.fingerprint()
     assert fingerprint == linker.fingerprint() == retriever(shared=False).fingerprint()
     assert len(fingerprint) == 32
-    loaded = from_settings(settings(linker.model)).from_bytes(linker.model.to_bytes())
+    loaded = from_packed(pack_model(linker.model))
     assert Retriever(loaded).fingerprint() == fingerprint
 
     others = [
@@ -115,7 +115,7 @@ def test_whoever_makes_the_same_vectors_of_entities_has_the_same_entity_fingerpr
     assert one.entity_fingerprint() == other.entity_fingerprint()
     assert one.fingerprint() != other.fingerprint()
     np.testing.assert_array_equal(one.entity_vectors(ENTITIES), other.entity_vectors(ENTITIES))
-    loaded = from_settings(settings(other.model)).from_bytes(other.model.to_bytes())
+    loaded = from_packed(pack_model(other.model))
     assert Retriever(loaded).entity_fingerprint() == one.entity_fingerprint()
 
 

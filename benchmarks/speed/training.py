@@ -18,6 +18,7 @@ import typer
 from spacy.language import Language
 from spacy.training import Example
 
+from spacy_pel.architectures import from_packed, settings
 from spacy_pel.architectures.sources import linker_folder
 from spacy_pel.training.open_corpus import open_corpus
 from spacy_pel.training.optimizer import AdamW
@@ -57,8 +58,8 @@ def pipeline(
     teacher: Path, kb: Path, reading: str, frozen: bool, examples: list[Example]
 ) -> tuple[Language, AdamW]:
     """A pipeline ready to be trained, which starts from the teacher."""
-    saved = json.loads((linker_folder(teacher) / "cfg").read_text("utf8"))
-    of_teacher = saved["architecture"]
+    linker = linker_folder(teacher)
+    of_teacher = settings(from_packed(linker / "model"))
     model: dict[str, Any] = {
         **of_teacher,
         "@architectures": "spacy-pel.BiEncoder.v1",
@@ -71,7 +72,7 @@ def pipeline(
         del model["mention_length"]
     settings = {
         "kb": str(kb),
-        "row_kind": saved["row_kind"],
+        "row_kind": json.loads((linker / "cfg").read_text("utf8"))["row_kind"],
         "regularizer": None,
         "freeze_entities": frozen,
         "model": model,

@@ -7,6 +7,7 @@ from .biencoder import BiEncoder
 from .document import DocumentEncoder
 from .retrievers import (
     entity_settings,
+    from_packed,
     from_settings,
     input_builder,
     reads_documents,
@@ -18,6 +19,7 @@ from .towers import (
     TowerInputs,
     encoder_of,
     is_initialized,
+    pack_model,
     set_dropout,
     set_gradient_caching,
 )
@@ -33,9 +35,11 @@ __all__ = [
     "TrainedEncoder",
     "encoder_of",
     "entity_settings",
+    "from_packed",
     "from_settings",
     "input_builder",
     "is_initialized",
+    "pack_model",
     "reads_documents",
     "set_dropout",
     "set_gradient_caching",

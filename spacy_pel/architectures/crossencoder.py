@@ -3,14 +3,14 @@
 from typing import Callable, List, Tuple
 
 import numpy as np
-import srsly
 from thinc.api import Model
 
 from ..errors import PelError
 from ..inputs import PairBuilder
 from ..models.crossencoder import PairScorer
+from ..models.weights import Packed, unpack
 from .sources import EncoderSource, no_source
-from .towers import TowerInputs, encoder_of, load_encoder, make_tower
+from .towers import TowerInputs, encoder_of, fill_model, load_encoder, make_tower
 
 
 def CrossEncoder(
@@ -47,16 +47,10 @@ def CrossEncoder(
     )
 
 
-def to_message(crossencoder: Model) -> bytes:
-    """Settings and weights, to be saved; no pickle."""
-    message = {"settings": dict(crossencoder.attrs), "weights": crossencoder.to_bytes()}
-    return srsly.msgpack_dumps(message)
-
-
-def from_message(message: bytes) -> Model:
-    """The cross-encoder of what ``to_message`` gave."""
-    saved = srsly.msgpack_loads(message)
-    return CrossEncoder(no_source, **saved["settings"]).from_bytes(saved["weights"])
+def from_packed(packed: Packed) -> Model:
+    """The cross-encoder that ``pack_model`` packed. Raises PelError if it did not."""
+    contents = unpack(packed)
+    return fill_model(CrossEncoder(no_source, **contents.settings), contents)
 
 
 def pair_builder(crossencoder: Model) -> PairBuilder:

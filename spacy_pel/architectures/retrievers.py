@@ -5,11 +5,12 @@ from __future__ import annotations
 from thinc.api import Model
 
 from ..inputs import InputBuilder
+from ..models.weights import Packed, unpack
 from ..windows import WindowBuilder
 from .biencoder import BiEncoder
 from .document import DocumentEncoder
 from .sources import no_source
-from .towers import encoder_of
+from .towers import encoder_of, fill_model
 
 
 def settings(retriever: Model) -> dict:
@@ -18,9 +19,18 @@ def settings(retriever: Model) -> dict:
 
 
 def from_settings(settings: dict) -> Model:
-    """A retriever without weights, to be filled by ``from_bytes``."""
+    """A retriever without weights."""
     architecture = DocumentEncoder if "window" in settings else BiEncoder
     return architecture(no_source, **settings)
+
+
+def from_packed(packed: Packed) -> Model:
+    """The retriever that ``pack_model`` packed, be it without weights.
+
+    Raises PelError if it did not.
+    """
+    contents = unpack(packed)
+    return fill_model(from_settings(contents.settings), contents)
 
 
 def entity_settings(retriever: Model) -> dict:

@@ -1,6 +1,5 @@
 """Where the weights and the tokenizer of an encoder come from when a model is initialised."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Callable, Iterable, Iterator, NamedTuple
@@ -78,12 +77,10 @@ def no_source(texts: Iterable[str]):
 
 def _trained(path: str, texts: Iterable[str]) -> Encoders:
     # Imported here: a retriever is made with a source, and this one is made of a retriever.
-    from .retrievers import from_settings
+    from .retrievers import from_packed
     from .towers import encoder_of
 
-    folder = linker_folder(Path(path))
-    cfg = json.loads((folder / "cfg").read_text("utf8"))
-    retriever = from_settings(cfg["architecture"]).from_bytes((folder / "model").read_bytes())
+    retriever = from_packed(linker_folder(Path(path)) / "model")
     mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
     return Encoders(mention.transformer, entity.transformer, mention.tokenizer)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..inputs import TokenBatch, TokenIds, batches_by_length, pad
 from ..models.bert import BertEncoder, with_layers
+from ..models.weights import Contents, pack, unpack
 from ..threads import in_threads
 from ..windows import Window, WindowBatch, pad_windows
 from .sources import EncoderSource
@@ -57,8 +58,8 @@ def make_tower(encoder: BertEncoder) -> Tower:
         encoder,
         convert_inputs=_to_torch,
         convert_outputs=_to_numpy,
-        serialize_model=BertEncoder.to_bytes,
-        deserialize_model=BertEncoder.from_bytes,
+        serialize_model=_to_bytes,
+        deserialize_model=_from_bytes,
     )
     return Model("tower", _tower_forward, layers=[wrapper])
 
@@ -71,6 +72,17 @@ def encoder_of(tower: Tower) -> BertEncoder:
 def load_encoder(source: EncoderSource) -> Callable[..., Model]:
     """The ``init`` of a model whose layers are towers: all start from the source's weights."""
     return partial(_load_encoder, source)
+
+
+def pack_model(model: Model) -> bytes:
+    """The weights and the attributes of a model whose layers are towers (``models.weights``)."""
+    return pack([encoder_of(tower) for tower in model.layers], dict(model.attrs))
+
+
+def fill_model(model: Model, contents: Contents) -> Model:
+    """The model, with the weights that were packed."""
+    contents.fill([encoder_of(tower) for tower in model.layers], get_torch_default_device())
+    return model
 
 
 def is_initialized(model: Model) -> bool:
@@ -88,6 +100,15 @@ def set_gradient_caching(model: Model, cached: bool) -> None:
     """Set whether training keeps inputs alone and computes the rest twice (``BertEncoder``)."""
     for tower in model.layers:
         encoder_of(tower).gradient_caching = cached
+
+
+def _to_bytes(encoder: BertEncoder) -> bytes:
+    return pack([encoder], {})
+
+
+def _from_bytes(encoder: BertEncoder, packed: bytes, device: torch.device) -> BertEncoder:
+    unpack(packed).fill([encoder], device)
+    return encoder
 
 
 def _load_encoder(source: EncoderSource, model: Model, X: Iterable[str], Y=None) -> Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
 
@@ -24,8 +24,7 @@ class Job(NamedTuple):
     """What any process needs to make any chunk, as plain data.
 
     kb, partial, reuse: folders, which every process must see; reuse is that of an older KB or None.
-    records: the file of the KB's records. chunks: the entity numbers of each. settings: of the
-    bi-encoder (see ``architectures.settings``).
+    records: the file of the KB's records. chunks: the entity numbers of each.
     """
 
     kb: str
@@ -33,7 +32,6 @@ class Job(NamedTuple):
     chunks: list[range]
     partial: str
     row_kind: str
-    settings: dict[str, Any]
     reuse: Optional[str]
 
     @property
@@ -42,15 +40,16 @@ class Job(NamedTuple):
 
     def save_model(self, retriever: Retriever) -> None:
         """Leaves the weights where ``load_retriever`` finds them."""
-        Path(self.partial, _MODEL).write_bytes(retriever.model.to_bytes())
+        from ..architectures import pack_model
+
+        Path(self.partial, _MODEL).write_bytes(pack_model(retriever.model))
 
     def load_retriever(self, device: str) -> Retriever:
         """The retriever whose weights were saved, on a torch device."""
-        from ..architectures import encoder_of, from_settings
+        from ..architectures import encoder_of, from_packed
         from ..retriever import Retriever
 
-        data = Path(self.partial, _MODEL).read_bytes()
-        model = from_settings(self.settings).from_bytes(data)
+        model = from_packed(Path(self.partial, _MODEL))
         for tower in model.layers:
             encoder_of(tower).to(device)
         return Retriever(model)

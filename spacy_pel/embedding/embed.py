@@ -66,7 +66,7 @@ def embed_kb(
     if reuse is not None:
         StoredRows(reuse).check(rows)
     with _one_segment(path, report) as kb:  # closed again, lest it hold on to files that are to go
-        job = _job(kb, rows, linker.cfg["architecture"], reuse)
+        job = _job(kb, rows, reuse)
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers
         check_records(job.kb, job.records)
@@ -115,9 +115,7 @@ def _one_segment(path: str | Path, report: Report) -> KnowledgeBase:
     return compact(kb.path)
 
 
-def _job(
-    kb: KnowledgeBase, rows: LinkerRows, settings: dict[str, Any], reuse: Optional[KnowledgeBase]
-) -> Job:
+def _job(kb: KnowledgeBase, rows: LinkerRows, reuse: Optional[KnowledgeBase]) -> Job:
     records = kb.manifest["segments"][0]["records"]
     decisive = {
         "encoder": rows.fingerprint,
@@ -132,7 +130,6 @@ def _job(
         chunks=[range(len(kb))[i : i + proxies.CHUNK] for i in range(0, len(kb), proxies.CHUNK)],
         partial=str(partial_folder(kb.path, decisive)),
         row_kind=rows.row_kind,
-        settings=settings,
         reuse=str(reuse.path) if reuse else None,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from functools import cache
-from typing import Callable, Optional
+from typing import Callable, Dict, Optional
 
 import torch
 from tokenizers import Tokenizer
@@ -23,7 +23,7 @@ _LONG = 128
 
 
 class BertEncoder(nn.Module):
-    """Base of the encoders: weights, their precision, and how they are saved.
+    """Base of the encoders: weights and their precision; ``weights`` has how they are saved.
 
     mixed_precision: compute in bfloat16 where torch holds that to be safe; three times as fast on
         a processor that has bfloat16 instructions. On one that has none it is float32 as without.
@@ -116,45 +116,13 @@ class BertEncoder(nn.Module):
             return sdpa_kernel(SDPBackend.MATH)
         return nullcontext()
 
-    def config_json(self) -> str:
-        """The transformer's configuration, as far as it differs from the defaults."""
-        return json.dumps(self.transformer.config.to_diff_dict(), sort_keys=True)
-
-    def to_bytes(self) -> bytes:
-        """Weights (safetensors), configuration and tokenizer (JSON); no pickle."""
-        import srsly
-        from safetensors.torch import save
-
+    def description(self) -> Dict[str, str]:
+        """The transformer's configuration, as far as it differs from the defaults, and the
+        tokenizer, both JSON: all that decides vectors beside the weights. {} without weights."""
         if self.transformer is None:
-            return b""
-        weights = {_short(k): v.contiguous().cpu() for k, v in self.state_dict().items()}
-        return srsly.msgpack_dumps(
-            {
-                "config": self.config_json(),
-                "tokenizer": self.tokenizer.to_str(),
-                "weights": save(weights),
-            }
-        )
-
-    def from_bytes(self, data: bytes, device: torch.device) -> "BertEncoder":
-        """Load what ``to_bytes`` gave; needs no network."""
-        import srsly
-        from safetensors.torch import load
-
-        if data:
-            message = srsly.msgpack_loads(data)
-            transformer = build_transformer(**json.loads(message["config"]))
-            self.load(transformer, Tokenizer.from_str(message["tokenizer"]))
-            names = {_short(name): name for name in self.state_dict()}
-            weights = load(message["weights"])
-            self.load_state_dict({names.get(k, k): v for k, v in weights.items()})
-            self.to(device)
-        return self
-
-
-def _short(name: str) -> str:
-    """The name that Hugging Face gives a weight of its transformer."""
-    return name.removeprefix("transformer.")
+            return {}
+        config = json.dumps(self.transformer.config.to_diff_dict(), sort_keys=True)
+        return {"config": config, "tokenizer": self.tokenizer.to_str()}
 
 
 def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:

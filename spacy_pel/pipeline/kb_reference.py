@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from .saving import Part, SavedPipe
+from .saving import Part, Saved, SavedPipe, content
 
 # The folder of a KB inside the pipeline, and the file that points to one outside of it.
 KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
@@ -92,15 +92,16 @@ class KBPipe(SavedPipe):
             lambda file: json.dumps(
                 kb_reference(self._kb_path, self._configured_kb, file)
             ).encode(),
-            lambda data, file: self._set_kb_reference(json.loads(data), file),
+            self._set_kb_reference,
         )
 
-    def _set_kb_reference(self, reference: dict[str, Any], file: Optional[Path]) -> None:
+    def _set_kb_reference(self, saved: Saved) -> None:
         """Use the KB that was saved, but for one that the config names and did not then."""
+        reference = json.loads(content(saved))
         if self._configured_kb not in (None, reference["configured"]):
             return
         self._configured_kb = reference["configured"]
-        path = found_kb(reference, file)
+        path = found_kb(reference, saved if isinstance(saved, Path) else None)
         if path is not None:
             self._kb_path, self._kb = path, None
             self.forget_kb()

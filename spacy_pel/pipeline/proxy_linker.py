@@ -32,7 +32,7 @@ from .kb_ents import offered
 from .kb_reference import KB_REFERENCE
 from .mentions import agreeing, mentions_of, search_limits
 from .runtime import Runtime, encoders_of
-from .saving import Part
+from .saving import Part, Saved, content
 from .workers import use_one_thread_in_a_worker
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             "nil_threshold": nil_threshold,
             "configured_nil_threshold": nil_threshold,
             "row_kind": check_row_kind(row_kind),
-            "architecture": architectures.settings(model),
             "trained_entities": [],
         }
         self._path = path
@@ -356,41 +355,34 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
 
     def parts(self) -> Dict[str, Part]:
         """Weights and settings, and where the KB is; the KB itself stays where it is."""
+        reranker = self.reranker_model
         return {
-            "cfg": Part(
-                lambda _: json.dumps(self.cfg).encode(), lambda b, _: self._set_cfg(json.loads(b))
-            ),
-            "model": Part(lambda _: self.model.to_bytes(), lambda b, _: self._set_weights(b)),
+            "cfg": Part(lambda _: json.dumps(self.cfg).encode(), self._set_cfg),
+            "model": Part(lambda _: architectures.pack_model(self.model), self._set_model),
             "reranker": Part(
-                (lambda _: self._reranker_bytes()) if self.reranker_model is not None else None,
-                lambda b, _: self._set_reranker(b),
+                (lambda _: architectures.pack_model(reranker)) if reranker is not None else None,
+                self._set_reranker,
                 optional=True,
             ),
             KB_REFERENCE: self.kb_part(),
         }
 
-    def _set_cfg(self, cfg: Dict[str, Any]) -> None:
+    def _set_cfg(self, saved: Saved) -> None:
         """Take what was saved, but for a threshold that the config names and did not then."""
         configured = self.cfg["configured_nil_threshold"]
-        self.cfg = {**NOT_CALIBRATED, **cfg}
+        self.cfg = {**NOT_CALIBRATED, **json.loads(content(saved))}
         if configured not in (None, self.cfg["configured_nil_threshold"]):
             self.cfg.update(nil_threshold=configured, configured_nil_threshold=configured)
-        self.model = architectures.from_settings(cfg["architecture"])
 
-    def _set_weights(self, data: bytes) -> None:
-        self.model.from_bytes(data)
+    def _set_model(self, saved: Saved) -> None:
+        self.model = architectures.from_packed(saved)
         self._retriever = self._checked_fingerprint = self._trainer = None
 
-    def _reranker_bytes(self) -> bytes:
-        # Imported here, as below: without a reranker nothing of it is loaded.
-        from ..architectures.crossencoder import to_message
+    def _set_reranker(self, saved: Saved) -> None:
+        # Imported here: without a reranker nothing of it is loaded.
+        from ..architectures.crossencoder import from_packed
 
-        return to_message(self.reranker_model)
-
-    def _set_reranker(self, data: bytes) -> None:
-        from ..architectures.crossencoder import from_message
-
-        self.reranker_model = from_message(data)
+        self.reranker_model = from_packed(saved)
         self._reranker = self._trainer = None
 
     def forget_kb(self) -> None:

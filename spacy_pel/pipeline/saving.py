@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterable, NamedTuple, Optional
+from typing import Callable, Dict, Iterable, NamedTuple, Optional, Union
 
 import spacy.util
 
+from ..files import whole_file
+
+# What was saved: its file, or its bytes.
+Saved = Union[Path, bytes]
+
 
 class Part(NamedTuple):
-    """A file of a saved component. Both functions are told its path, None where there is no file.
+    """A file of a saved component.
 
-    dump: gives its bytes; None if the component has nothing of the kind. load: takes them; a file
-    that is not there is not loaded, if it is optional.
+    dump: gives its bytes, is told the path, None where there is no file; None if the component has
+    nothing of the kind. load: takes what was saved; a file that is not there is not loaded, if it
+    is optional.
     """
 
     dump: Optional[Callable[[Optional[Path]], bytes]]
-    load: Callable[[bytes, Optional[Path]], None]
+    load: Callable[[Saved], None]
     optional: bool = False
 
 
@@ -38,7 +44,7 @@ class SavedPipe:
 
     def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()):
         """Load what ``to_disk`` saved."""
-        readers = {name: partial(_read, part) for name, part in self.parts().items()}
+        readers = {name: partial(_load_file, part) for name, part in self.parts().items()}
         spacy.util.from_disk(Path(path), readers, exclude)
         return self
 
@@ -50,22 +56,25 @@ class SavedPipe:
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = tuple()):
         """Load what ``to_bytes`` gave."""
-        loads = {name: partial(_load, part) for name, part in self.parts().items()}
+        loads = {name: part.load for name, part in self.parts().items()}
         spacy.util.from_bytes(data, loads, exclude)
         return self
 
 
+def content(saved: Saved) -> bytes:
+    """The bytes that were saved."""
+    return saved if isinstance(saved, bytes) else saved.read_bytes()
+
+
 def _write(part: Part, file: Path) -> None:
     if part.dump:
-        file.write_bytes(part.dump(file))
+        # A new file in the place of an old one, from which a pipeline may have its weights.
+        with whole_file(file, "xb") as opened:
+            opened.write(part.dump(file))
     else:
         file.unlink(missing_ok=True)  # of a component that was saved there before
 
 
-def _read(part: Part, file: Path) -> None:
+def _load_file(part: Part, file: Path) -> None:
     if file.is_file() or not part.optional:
-        part.load(file.read_bytes(), file)
-
-
-def _load(part: Part, data: bytes) -> None:
-    part.load(data, None)
+        part.load(file)

@@ -41,7 +41,9 @@ def test_a_config_with_an_error(copy: Path, old: str, new: str, message: str) ->
 
 def test_damaged_weights(copy: Path) -> None:
     (copy / "proxy_linker" / "model").write_bytes(b"not weights")
-    assert "cannot be loaded as a pipeline" in refusal(copy)
+    message = refusal(copy)
+    assert message.startswith(f"{copy / 'proxy_linker' / 'model'}: no weights of a linker")
+    assert "train it again" in message
 
 
 def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ def new_job(folder: Path, linker) -> Job:
         chunks=[range(0, 2), range(2, 4), range(4, 7)],
         partial=str(folder / "partial"),
         row_kind="name",
-        settings=linker.cfg["architecture"],
         reuse=None,
     )
     job.save_model(linker.retriever)

@@ -9,6 +9,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.inputs import TokenIds, pad
 from spacy_pel.models.bert import build_transformer
 from spacy_pel.models.crossencoder import PairScorer
+from spacy_pel.models.weights import pack, unpack
 
 from ..towers import TEXTS, bert_states, pair_score, reranker
 
@@ -65,7 +66,8 @@ def test_a_perturbation_is_added_to_the_composite_embeddings() -> None:
 def test_bytes_keep_all_weights_and_are_no_pickle() -> None:
     encoder = scorer()
     fresh = PairScorer(mixed_precision=False)
-    fresh.from_bytes(encoder.to_bytes(), torch.device("cpu")).eval()
+    unpack(pack([encoder], {})).fill([fresh], torch.device("cpu"))
+    fresh.eval()
     assert torch.equal(scored(fresh, PAIRS), scored(encoder, PAIRS))
     assert fresh.tokenizer.encode(TEXTS[0]).ids == encoder.tokenizer.encode(TEXTS[0]).ids
     assert fresh.state_dict().keys() == encoder.state_dict().keys()
@@ -74,5 +76,6 @@ def test_bytes_keep_all_weights_and_are_no_pickle() -> None:
 def test_bytes_of_another_module_are_refused() -> None:
     encoder = scorer()
     encoder.score = nn.Linear(32, 2)
+    contents = unpack(pack([encoder], {}))
     with pytest.raises(RuntimeError, match="score"):
-        PairScorer(mixed_precision=False).from_bytes(encoder.to_bytes(), torch.device("cpu"))
+        contents.fill([PairScorer(mixed_precision=False)], torch.device("cpu"))

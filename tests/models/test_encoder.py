@@ -10,7 +10,7 @@ from spacy_pel.inputs import TokenIds, pad
 from spacy_pel.models.bert import build_transformer, has_fast_bfloat16, mean_over
 from spacy_pel.models.encoder import TextEncoder
 
-from ..towers import TEXTS, bert_states, biencoder
+from ..towers import bert_states, biencoder
 
 TOKENS = [
     TokenIds(np.array([2, 9, 11, 30, 3], dtype=np.int32), 1, 3),
@@ -100,25 +100,6 @@ def test_dropout_acts_in_training_alone_and_never_on_attention() -> None:
     torch.testing.assert_close(off, still[0])
     assert encode.transformer.config.attention_probs_dropout_prob == 0
     assert all(layer.attention.self.dropout_prob == 0 for layer in encode.transformer.encoder.layer)
-
-
-def test_bytes_round_trip() -> None:
-    encode = encoder(layers=2, heads=2)
-    data = encode.to_bytes()
-    assert b"pickle" not in data and data == encode.to_bytes()
-    fresh = TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
-    assert fresh.from_bytes(data, torch.device("cpu")) is fresh
-    with torch.no_grad():
-        expected = encode(*batch(TOKENS), NO_PERTURBATION)
-        assert torch.equal(fresh.eval()(*batch(TOKENS), NO_PERTURBATION), expected)
-    assert fresh.tokenizer.encode(TEXTS[0]).ids == encode.tokenizer.encode(TEXTS[0]).ids
-    assert (fresh.width, fresh.position_limit) == (32, 48)
-
-
-def test_an_encoder_without_weights_stays_so() -> None:
-    empty = TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
-    data = empty.to_bytes()
-    assert data == b"" and empty.from_bytes(data, torch.device("cpu")).transformer is None
 
 
 def test_a_pooler_is_left_behind() -> None:

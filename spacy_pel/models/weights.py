@@ -1,0 +1,101 @@
+"""Encoders in a file: safetensors, with all else that they need beside the weights.
+
+Weights that are read from a file stay in it: they are mapped, come into memory when they are first
+used, and are there once for all processes that read them. What changes them copies them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Sequence, Union
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load, save
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from ..errors import PelError
+from .bert import BertEncoder, build_transformer
+
+# What was packed: its file, or its bytes.
+Packed = Union[Path, bytes]
+
+# Where in the metadata of safetensors, which are texts, all of ours are.
+_FACTS = "spacy_pel"
+
+
+class Contents(NamedTuple):
+    """What was packed.
+
+    settings: as given. descriptions: of each encoder its transformer's configuration and its
+    tokenizer, both JSON; {} without weights. tensors: by the encoder's number and their own name.
+    """
+
+    settings: Dict[str, Any]
+    descriptions: List[Dict[str, str]]
+    tensors: Dict[str, Tensor]
+
+    def fill(self, encoders: Sequence[BertEncoder], device: torch.device) -> None:
+        """Give the encoders, which are of the kinds that were packed, their weights.
+
+        Raises RuntimeError if they are of other kinds.
+        """
+        for number, (encoder, described) in enumerate(zip(encoders, self.descriptions)):
+            if described:
+                transformer = build_transformer(**json.loads(described["config"]))
+                encoder.load(transformer, Tokenizer.from_str(described["tokenizer"]))
+                names = {_name(number, name): name for name in encoder.state_dict()}
+                weights = {
+                    names.get(name, name): tensor
+                    for name, tensor in self.tensors.items()
+                    if name.startswith(f"{number}.")
+                }
+                encoder.load_state_dict(weights, assign=True)
+                encoder.to(device)
+
+
+def pack(encoders: Sequence[BertEncoder], settings: Dict[str, Any]) -> bytes:
+    """The encoders and some settings, plain data, as the bytes of a safetensors file; no pickle."""
+    described, tensors = [], {}
+    for number, encoder in enumerate(encoders):
+        described.append(encoder.description())
+        for name, tensor in encoder.state_dict().items():
+            tensors[_name(number, name)] = tensor.contiguous().cpu()
+    # One text: safetensors keeps no order among several.
+    facts = json.dumps({"settings": settings, "encoders": described}, sort_keys=True)
+    return save(tensors, {_FACTS: facts})
+
+
+def unpack(packed: Packed) -> Contents:
+    """What ``pack`` gave; needs no network.
+
+    Raises PelError if it gave no such thing, OSError if the file cannot be read.
+    """
+    try:
+        if isinstance(packed, bytes):
+            tensors, metadata = load(packed), _metadata(packed)
+        else:
+            with safe_open(packed, "pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}
+                metadata = file.metadata() or {}
+        facts = json.loads(metadata[_FACTS])
+    except (SafetensorError, KeyError) as error:
+        where = "bytes" if isinstance(packed, bytes) else packed
+        raise PelError(
+            f"{where}: no weights of a linker of this version, or damaged ({error}); save the "
+            "pipeline again, or train it again"
+        ) from error
+    return Contents(facts["settings"], facts["encoders"], tensors)
+
+
+def _metadata(packed: bytes) -> Dict[str, str]:
+    """Of the bytes of a safetensors file: JSON after eight bytes that give its length."""
+    length = int.from_bytes(packed[:8], "little")
+    return json.loads(packed[8 : 8 + length]).get("__metadata__", {})
+
+
+def _name(number: int, name: str) -> str:
+    """The name that Hugging Face gives a weight of its transformer, after the encoder's number."""
+    return f"{number}.{name.removeprefix('transformer.')}"

@@ -1,0 +1,102 @@
+"""Encoders come back from their file as they were, and leave the file as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from spacy_pel.architectures import encoder_of
+from spacy_pel.errors import PelError
+from spacy_pel.models.encoder import TextEncoder
+from spacy_pel.models.weights import pack, unpack
+
+from ..towers import TEXTS, biencoder
+
+CPU = torch.device("cpu")
+
+
+def encoders() -> list[TextEncoder]:
+    return [encoder_of(tower) for tower in biencoder(shared=False).layers]
+
+
+def empty() -> TextEncoder:
+    return TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "model").write_bytes(pack(encoders(), {"length": 48}))
+    return tmp_path / "model"
+
+
+def assert_same(one: TextEncoder, other: TextEncoder) -> None:
+    assert one.description() == other.description() != {}
+    assert one.state_dict().keys() == other.state_dict().keys()
+    for name, weights in one.state_dict().items():
+        assert torch.equal(weights, other.state_dict()[name])
+    assert one.tokenizer.encode(TEXTS[0]).ids == other.tokenizer.encode(TEXTS[0]).ids
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_all_comes_back(file: Path, from_file: bool) -> None:
+    contents = unpack(file if from_file else file.read_bytes())
+    assert contents.settings == {"length": 48}
+    found = [empty(), empty()]
+    contents.fill(found, CPU)
+    for one, other in zip(found, encoders(), strict=True):
+        assert_same(one, other)
+    assert pack(found, {"length": 48}) == file.read_bytes()
+
+
+def test_the_names_of_weights_are_those_of_hugging_face(file: Path) -> None:
+    names = set(load_file(file))
+    transformer = encoders()[0].transformer
+    assert names == {f"{i}.{name}" for i in (0, 1) for name in transformer.state_dict()}
+
+
+def test_weights_stay_in_their_file_and_changes_outside(file: Path) -> None:
+    found, before = [empty(), empty()], file.read_bytes()
+    contents = unpack(file)
+    contents.fill(found, CPU)
+    weights = [parameter for encoder in found for parameter in encoder.parameters()]
+    mapped = {tensor.data_ptr() for tensor in contents.tensors.values()}
+    assert {parameter.data_ptr() for parameter in weights} == mapped
+    with torch.no_grad():
+        for each in weights:
+            each.add_(1)
+    assert file.read_bytes() == before
+    assert_same(encoders()[0], filled(unpack(file).tensors, file))
+
+
+def filled(tensors: dict[str, torch.Tensor], file: Path) -> TextEncoder:
+    encoder = empty()
+    unpack(file)._replace(tensors=tensors).fill([encoder], CPU)
+    return encoder
+
+
+def test_an_encoder_without_weights_stays_so() -> None:
+    found = empty()
+    unpack(pack([empty()], {})).fill([found], CPU)
+    assert found.transformer is None
+
+
+def test_a_weight_that_is_missing_is_noticed(file: Path) -> None:
+    tensors = unpack(file).tensors
+    del tensors["0.embeddings.word_embeddings.weight"]
+    with pytest.raises(RuntimeError, match="word_embeddings"):
+        filled(tensors, file)
+
+
+def test_what_is_no_such_file_is_refused(file: Path, tmp_path: Path) -> None:
+    data = file.read_bytes()
+    save_file({"a": torch.zeros(2)}, tmp_path / "other")
+    file.write_bytes(data[:-100])
+    for packed in (file, tmp_path / "other", data[:-100], b"not weights", b""):
+        with pytest.raises(PelError, match="no weights of a linker.*train it again") as error:
+            unpack(packed)
+        assert str(error.value).startswith(str(packed) if isinstance(packed, Path) else "bytes")
+    with pytest.raises(FileNotFoundError):
+        unpack(tmp_path / "none")
