@@ -14,6 +14,7 @@ REGISTERED = {
     "spacy_architectures": {
         "spacy-pel.BiEncoder.v1": "spacy_pel.architectures:BiEncoder",
         "spacy-pel.DocumentEncoder.v1": "spacy_pel.architectures:DocumentEncoder",
+        "spacy-pel.SharedEncoder.v1": "spacy_pel.architectures:SharedEncoder",
         "spacy-pel.CrossEncoder.v1": "spacy_pel.architectures.crossencoder:CrossEncoder",
     },
     "spacy_misc": {

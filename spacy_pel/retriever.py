@@ -71,10 +71,9 @@ def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:
     digest.update(json.dumps(settings, sort_keys=True).encode())
     for tower in towers:
         encoder = architectures.encoder_of(tower)
-        described = encoder.description()
-        digest.update(described["config"].encode())
-        digest.update(described["tokenizer"].encode())
-        for name, tensor in sorted(encoder.transformer.state_dict().items()):
+        for value in encoder.description().values():
+            digest.update(str(value).encode())
+        for name, tensor in sorted(encoder.weights().items()):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(tensor.cpu().numpy()))
     return digest.hexdigest()

@@ -12,7 +12,9 @@ from .retrievers import (
     input_builder,
     reads_documents,
     settings,
+    tok2vec_of,
 )
+from .shared import SharedEncoder
 from .sources import EncoderSource, PretrainedEncoder, ScratchEncoder, TrainedEncoder
 from .towers import (
     Tower,
@@ -30,6 +32,7 @@ __all__ = [
     "EncoderSource",
     "PretrainedEncoder",
     "ScratchEncoder",
+    "SharedEncoder",
     "Tower",
     "TowerInputs",
     "TrainedEncoder",
@@ -44,4 +47,5 @@ __all__ = [
     "set_dropout",
     "set_gradient_caching",
     "settings",
+    "tok2vec_of",
 ]

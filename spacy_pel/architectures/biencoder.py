@@ -73,7 +73,7 @@ def make_retriever(
     towers = [make_tower(make_encoder()) for _ in range(1 if attrs["shared"] else 2)]
     return Model(
         name,
-        _refuse_forward,
+        refuse_forward,
         init=load_encoder(source),
         layers=towers,
         refs={"mention": towers[0], "entity": towers[-1]},
@@ -88,5 +88,6 @@ def check_choice(setting: str, value: str, *choices: str) -> None:
         raise PelError(f'unknown {setting} "{value}"; choose {", ".join(quoted)} or {last}')
 
 
-def _refuse_forward(model: Model, X, is_train: bool):
+def refuse_forward(model: Model, X, is_train: bool):
+    """A retriever has two sides, each with a forward of its own."""
     raise NotImplementedError('use a tower: model.get_ref("mention") or model.get_ref("entity")')

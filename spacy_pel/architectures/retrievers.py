@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 from thinc.api import Model
 
 from ..inputs import InputBuilder
 from ..models.weights import Packed, unpack
+from ..states import StatesBuilder
 from ..windows import WindowBuilder
 from .biencoder import BiEncoder
 from .document import DocumentEncoder
+from .shared import SharedEncoder, Tok2Vec
 from .sources import no_source
 from .towers import encoder_of, fill_model
 
@@ -18,19 +22,27 @@ def settings(retriever: Model) -> dict:
     return dict(retriever.attrs)
 
 
-def from_settings(settings: dict) -> Model:
-    """A retriever without weights."""
-    architecture = DocumentEncoder if "window" in settings else BiEncoder
-    return architecture(no_source, **settings)
+def from_settings(settings: dict, tok2vec: Optional[Tok2Vec] = None) -> Model:
+    """A retriever without weights. tok2vec: of a ``SharedEncoder``, which cannot be saved."""
+    if "window" in settings:
+        return DocumentEncoder(no_source, **settings)
+    if "mention_length" in settings:
+        return BiEncoder(no_source, **settings)
+    return SharedEncoder(tok2vec, no_source, **settings)
 
 
-def from_packed(packed: Packed) -> Model:
+def from_packed(packed: Packed, tok2vec: Optional[Tok2Vec] = None) -> Model:
     """The retriever that ``pack_model`` packed, be it without weights.
 
-    Raises PelError if it did not.
+    tok2vec: see ``from_settings``. Raises PelError if nothing was packed so.
     """
     contents = unpack(packed)
-    return fill_model(from_settings(contents.settings), contents)
+    return fill_model(from_settings(contents.settings, tok2vec), contents)
+
+
+def tok2vec_of(retriever: Model) -> Optional[Tok2Vec]:
+    """What reads documents for a ``SharedEncoder``; None of those that read by themselves."""
+    return retriever.maybe_get_ref("tok2vec")
 
 
 def entity_settings(retriever: Model) -> dict:
@@ -44,18 +56,20 @@ def entity_settings(retriever: Model) -> dict:
 
 
 def reads_documents(retriever: Model) -> bool:
-    """Whether it reads a document once for all its mentions."""
-    return "window" in retriever.attrs
+    """Whether a document is read once for all its mentions."""
+    return "mention_length" not in retriever.attrs
 
 
 def input_builder(retriever: Model) -> InputBuilder:
     """The builder of inputs for both towers; they share a tokenizer."""
-    encoder = encoder_of(retriever.get_ref("mention"))
+    encoder = encoder_of(retriever.get_ref("entity"))
     attrs = retriever.attrs
-    if reads_documents(retriever):
+    if "window" in attrs:
         builder, mention_length = WindowBuilder, attrs["window"]
-    else:
+    elif "mention_length" in attrs:
         builder, mention_length = InputBuilder, attrs["mention_length"]
+    else:
+        builder, mention_length = StatesBuilder, 0
     return builder(
         encoder.tokenizer, mention_length, attrs["entity_length"], encoder.position_limit
     )

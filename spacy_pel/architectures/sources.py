@@ -77,12 +77,13 @@ def no_source(texts: Iterable[str]):
 
 def _trained(path: str, texts: Iterable[str]) -> Encoders:
     # Imported here: a retriever is made with a source, and this one is made of a retriever.
-    from .retrievers import from_packed
+    from .retrievers import from_packed, tok2vec_of
     from .towers import encoder_of
 
     retriever = from_packed(linker_folder(Path(path)) / "model")
     mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
-    return Encoders(mention.transformer, entity.transformer, mention.tokenizer)
+    own = mention if tok2vec_of(retriever) is None else entity  # what is shared is not its own
+    return Encoders(own.transformer, entity.transformer, entity.tokenizer)
 
 
 def _pretrained(name: str, texts: Iterable[str]) -> Encoders:

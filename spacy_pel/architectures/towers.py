@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..inputs import TokenBatch, TokenIds, batches_by_length, pad
 from ..models.bert import BertEncoder, with_layers
-from ..models.weights import Contents, pack, unpack
+from ..models.weights import Contents, Encoder, pack, unpack
 from ..threads import in_threads
 from ..windows import Window, WindowBatch, pad_windows
 from .sources import EncoderSource
@@ -57,9 +57,9 @@ def make_tower(encoder: BertEncoder) -> Tower:
     wrapper = PyTorchWrapper_v3(
         encoder,
         convert_inputs=_to_torch,
-        convert_outputs=_to_numpy,
-        serialize_model=_to_bytes,
-        deserialize_model=_from_bytes,
+        convert_outputs=to_numpy,
+        serialize_model=to_bytes,
+        deserialize_model=from_bytes,
     )
     return Model("tower", _tower_forward, layers=[wrapper])
 
@@ -87,7 +87,7 @@ def fill_model(model: Model, contents: Contents) -> Model:
 
 def is_initialized(model: Model) -> bool:
     """Whether the towers of the model have weights."""
-    return encoder_of(model.layers[0]).transformer is not None
+    return encoder_of(model.layers[-1]).transformer is not None
 
 
 def set_dropout(model: Model, rate: float) -> None:
@@ -102,11 +102,13 @@ def set_gradient_caching(model: Model, cached: bool) -> None:
         encoder_of(tower).gradient_caching = cached
 
 
-def _to_bytes(encoder: BertEncoder) -> bytes:
+def to_bytes(encoder: Encoder) -> bytes:
+    """An encoder as thinc saves it."""
     return pack([encoder], {})
 
 
-def _from_bytes(encoder: BertEncoder, packed: bytes, device: torch.device) -> BertEncoder:
+def from_bytes(encoder: Encoder, packed: bytes, device: torch.device) -> Encoder:
+    """The encoder, with what ``to_bytes`` gave."""
     unpack(packed).fill([encoder], device)
     return encoder
 
@@ -227,7 +229,8 @@ def _arguments(batch: Batch, device: torch.device) -> Dict[str, Tensor]:
     return {**arguments, "perturbation": torch.as_tensor(added, device=device)}
 
 
-def _to_numpy(model: Model, inputs_outputs, is_train: bool):
+def to_numpy(model: Model, inputs_outputs, is_train: bool):
+    """The outputs of a tower's module as numpy has them."""
     _, outputs = inputs_outputs
 
     def gradient_to_torch(d_outputs: np.ndarray) -> ArgsKwargs:

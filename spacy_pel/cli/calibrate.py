@@ -114,7 +114,7 @@ def calibrate(
     examples = gold_examples(nlp, linker, corpus, limit)
     _check_golds(examples, linker, corpus)
     linker.name_weight = _name_weight(linker, examples, progress) if names else None
-    link_examples(linker, examples, progress)
+    link_examples(nlp, linker, examples, progress)
     weight = linker.name_weight.weight if linker.name_weight else 0.0
     mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, weight))
     threshold = best_nil_threshold([m.score for m in mentions], [not m.golds for m in mentions])

@@ -107,7 +107,7 @@ def _training(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
     # Imported here: torch takes seconds, and spaCy imports this module for all of its commands.
     from ..architectures import encoder_of
 
-    encoders = (encoder_of(tower).transformer for tower in linker.model.layers)
+    encoders = map(encoder_of, linker.model.layers)
     parameters = sum(weights.numel() for encoder in encoders for weights in encoder.parameters())
     yield "## Training"
     yield (

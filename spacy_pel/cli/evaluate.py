@@ -96,7 +96,7 @@ def evaluate(
     linker = linker_of(nlp, component)
     examples = gold_examples(nlp, linker, corpus, limit)
     start = time.perf_counter()
-    link_examples(linker, examples, progress)
+    link_examples(nlp, linker, examples, progress)
     seconds = time.perf_counter() - start
     scores = linker.score(examples)
     return {

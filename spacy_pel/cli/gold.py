@@ -12,6 +12,7 @@ from spacy.training import Example
 from ..errors import PelError
 from ..training.corpus import gold_mentions
 from ..training.open_corpus import open_corpus
+from .pipelines import upstream_of
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -42,15 +43,20 @@ def gold_examples(
 
 
 def link_examples(
+    nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
     progress: Optional[Callable[[], object]] = None,
 ) -> None:
-    """Link the mentions, each to 64 candidates or more. progress: called after each document."""
+    """Link the mentions, each to 64 candidates or more; of the pipeline, what the linker listens to
+    runs before it, and nothing else. progress: called after each document."""
+    docs = (example.predicted for example in examples)
+    for name in upstream_of(nlp, linker.name):
+        docs = nlp.get_pipe(name).pipe(docs)
     kept = linker.candidates
     linker.candidates = max(kept, CANDIDATES)
     try:
-        for _ in linker.pipe(example.predicted for example in examples):
+        for _ in linker.pipe(docs):
             if progress:
                 progress()
     finally:

@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from ..documents.document import gives_mentions
 from ..documents.linked import linked_document
 from .pipe import pipe
-from .pipelines import linker_of
+from .pipelines import linker_of, upstream_of
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -45,8 +45,10 @@ class Linking:
         return linker_of(self.nlp, self.component)
 
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
-        """The docs, linked, in order. Where mentions are given, the linker alone runs."""
-        others = [name for name in self.nlp.pipe_names if name != self.component]
+        """The docs, linked, in order. Where mentions are given, the linker alone runs, and what
+        it needs."""
+        needed = {self.component, *upstream_of(self.nlp, self.component)}
+        others = [name for name in self.nlp.pipe_names if name not in needed]
         key = self.linker.spans_key
         # Of a stream that mixes both kinds, consecutive docs of a kind are linked together.
         for given, group in groupby(docs, key=lambda doc: gives_mentions(doc, key)):

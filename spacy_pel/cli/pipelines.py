@@ -59,6 +59,13 @@ def linker_of(
     return linker
 
 
+def upstream_of(nlp: Language, name: str) -> list[str]:
+    """The components that a component listens to, in the pipeline's order."""
+    return [
+        other for other, pipe in nlp.pipeline if name in getattr(pipe, "listening_components", ())
+    ]
+
+
 def _summary(error: Exception) -> str:
     """What is wrong: spaCy appends lists of all names there are, and configs in full."""
     lines = [line for line in str(error).splitlines() if line.strip()]

@@ -124,6 +124,21 @@ class BertEncoder(nn.Module):
         config = json.dumps(self.transformer.config.to_diff_dict(), sort_keys=True)
         return {"config": config, "tokenizer": self.tokenizer.to_str()}
 
+    def weights(self) -> Dict[str, Tensor]:
+        """Weights, by the names that Hugging Face gives those of its transformer."""
+        return {_short(name): weight for name, weight in self.state_dict().items()}
+
+    def restore(self, description: Dict[str, str], weights: Dict[str, Tensor]) -> None:
+        """Take what the two gave; needs no network. Raises RuntimeError for another's weights."""
+        transformer = build_transformer(**json.loads(description["config"]))
+        self.load(transformer, Tokenizer.from_str(description["tokenizer"]))
+        names = {_short(name): name for name in self.state_dict()}
+        self.load_state_dict({names.get(k, k): v for k, v in weights.items()}, assign=True)
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("transformer.")
+
 
 def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:
     """Mean of hidden [n, t, d] over the tokens where mask [n, t] is true: [n, d]."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Protocol, Sequence, Union
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from ..errors import PelError
-from .bert import BertEncoder, build_transformer
 
 # What was packed: its file, or its bytes.
 Packed = Union[Path, bytes]
@@ -26,43 +24,55 @@ Packed = Union[Path, bytes]
 _FACTS = "spacy_pel"
 
 
+class Encoder(Protocol):
+    """What can be packed: a torch module that can be made again of what it says of itself."""
+
+    def description(self) -> Dict[str, Any]:
+        """All that decides what it does beside its weights, as plain data; {} without weights."""
+
+    def weights(self) -> Dict[str, Tensor]:
+        """Its weights, by the names that they are to have in a file."""
+
+    def restore(self, description: Dict[str, Any], weights: Dict[str, Tensor]) -> None:
+        """Take what the two gave. Raises RuntimeError if they are of another kind of encoder."""
+
+    def to(self, device: torch.device) -> object:
+        """Move the weights."""
+
+
 class Contents(NamedTuple):
     """What was packed.
 
-    settings: as given. descriptions: of each encoder its transformer's configuration and its
-    tokenizer, both JSON; {} without weights. tensors: by the encoder's number and their own name.
+    settings: as given. descriptions: of each encoder what it says of itself; {} without weights.
+    tensors: by the encoder's number and their own name.
     """
 
     settings: Dict[str, Any]
-    descriptions: List[Dict[str, str]]
+    descriptions: List[Dict[str, Any]]
     tensors: Dict[str, Tensor]
 
-    def fill(self, encoders: Sequence[BertEncoder], device: torch.device) -> None:
+    def fill(self, encoders: Sequence[Encoder], device: torch.device) -> None:
         """Give the encoders, which are of the kinds that were packed, their weights.
 
         Raises RuntimeError if they are of other kinds.
         """
-        for number, (encoder, described) in enumerate(zip(encoders, self.descriptions)):
-            if described:
-                transformer = build_transformer(**json.loads(described["config"]))
-                encoder.load(transformer, Tokenizer.from_str(described["tokenizer"]))
-                names = {_name(number, name): name for name in encoder.state_dict()}
-                weights = {
-                    names.get(name, name): tensor
-                    for name, tensor in self.tensors.items()
-                    if name.startswith(f"{number}.")
-                }
-                encoder.load_state_dict(weights, assign=True)
+        for number, (encoder, description) in enumerate(zip(encoders, self.descriptions)):
+            if description:
+                prefix = f"{number}."
+                encoder.restore(
+                    description,
+                    {k[len(prefix) :]: v for k, v in self.tensors.items() if k.startswith(prefix)},
+                )
                 encoder.to(device)
 
 
-def pack(encoders: Sequence[BertEncoder], settings: Dict[str, Any]) -> bytes:
+def pack(encoders: Sequence[Encoder], settings: Dict[str, Any]) -> bytes:
     """The encoders and some settings, plain data, as the bytes of a safetensors file; no pickle."""
     described, tensors = [], {}
     for number, encoder in enumerate(encoders):
         described.append(encoder.description())
-        for name, tensor in encoder.state_dict().items():
-            tensors[_name(number, name)] = tensor.contiguous().cpu()
+        for name, tensor in encoder.weights().items():
+            tensors[f"{number}.{name}"] = tensor.contiguous().cpu()
     # One text: safetensors keeps no order among several.
     facts = json.dumps({"settings": settings, "encoders": described}, sort_keys=True)
     return save(tensors, {_FACTS: facts})
@@ -94,8 +104,3 @@ def _metadata(packed: bytes) -> Dict[str, str]:
     """Of the bytes of a safetensors file: JSON after eight bytes that give its length."""
     length = int.from_bytes(packed[:8], "little")
     return json.loads(packed[8 : 8 + length]).get("__metadata__", {})
-
-
-def _name(number: int, name: str) -> str:
-    """The name that Hugging Face gives a weight of its transformer, after the encoder's number."""
-    return f"{number}.{name.removeprefix('transformer.')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Iterable, List, Optional, Sequence, Set, Tuple
 
 from spacy.training import Example
@@ -17,15 +18,16 @@ def trainable_mentions(
     kb: KnowledgeBase,
     spans_key: Optional[str],
     resolve_abbreviations: bool = False,
+    texts: Optional[Sequence[str]] = None,
 ) -> List[GoldMention]:
     """The gold mentions that have an entity in the KB.
 
-    resolve_abbreviations: whether they are read as linking would read them; see ``mentions``.
+    resolve_abbreviations, texts: as for linking; see ``mentions``.
     """
     mentions = []
-    for example in examples:
+    for example, text in zip(examples, texts or repeat(None)):
         spans = gold_mentions(example.reference, spans_key)
-        contexts = mentions_in_context(example.reference, spans, resolve_abbreviations)
+        contexts = mentions_in_context(example.reference, spans, resolve_abbreviations, text)
         for span, context in zip(spans, contexts):
             golds = _numbers(kb, gold_ids(span))
             if golds:

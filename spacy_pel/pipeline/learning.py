@@ -47,7 +47,7 @@ def mention_trainer(linker: ProxyLinker) -> MentionTrainer:
     Raises PelError if the towers are one, the KB lacks the entity tower's vectors or has other rows
     than the linker, or there is a regularizer, which would need the entities' inputs.
     """
-    if linker.model.attrs["shared"]:
+    if len(linker.model.layers) == 1:
         raise PelError(
             f'"{linker.name}" freezes its entities, but its towers are one; set "shared" of its '
             "model to false"

@@ -15,14 +15,17 @@ from ..training.corpus import gold_mentions
 
 
 def mentions_of(
-    docs: Iterable[Doc], spans_key: Optional[str], resolve_abbreviations: bool
+    docs: Sequence[Doc],
+    spans_key: Optional[str],
+    resolve_abbreviations: bool,
+    texts: Optional[Sequence[str]] = None,
 ) -> List[MentionInContext]:
     """The mentions of all docs, in their order; see ``mentions_in_context``."""
     return [
         mention
-        for doc in docs
+        for doc, text in zip(docs, texts or [None] * len(docs))
         for mention in mentions_in_context(
-            doc, gold_mentions(doc, spans_key), resolve_abbreviations
+            doc, gold_mentions(doc, spans_key), resolve_abbreviations, text
         )
     ]
 
@@ -69,11 +72,15 @@ def agreeing(
 
 
 def mentions_in_context(
-    doc: Doc, spans: Sequence[Span], resolve_abbreviations: bool
+    doc: Doc, spans: Sequence[Span], resolve_abbreviations: bool, text: Optional[str] = None
 ) -> List[MentionInContext]:
-    """The spans of the doc in its text, acronyms replaced by their long forms if that is asked."""
+    """The spans of the doc in its text, acronyms replaced by their long forms if that is asked.
+
+    text: of the doc as it was read before (``states.ReadText``); then nothing can be replaced.
+    """
     offsets = [(span.start_char, span.end_char) for span in spans]
-    return expanded(doc.text, offsets, long_forms(doc) if resolve_abbreviations and spans else {})
+    replaced = resolve_abbreviations and spans and text is None
+    return expanded(text or doc.text, offsets, long_forms(doc) if replaced else {})
 
 
 def long_forms(doc: Doc) -> Mapping[str, str]:

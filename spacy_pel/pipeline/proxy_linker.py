@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
@@ -20,6 +20,7 @@ from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
 from ..proxies import check_row_kind
 from ..retriever import Retriever
+from ..training.corpus import gold_mentions
 from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
 from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
@@ -31,6 +32,7 @@ from .gold import gold_numbers, trainable_mentions
 from .kb_ents import offered
 from .kb_reference import KB_REFERENCE
 from .mentions import agreeing, mentions_of, search_limits
+from .reading import begin_reading, read_texts
 from .runtime import Runtime, encoders_of
 from .saving import Part, Saved, content
 from .workers import use_one_thread_in_a_worker
@@ -177,9 +179,10 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> Optional[Links]:
         """What linking says of the docs' mentions, in their order; None if there is no mention."""
         docs = list(docs)
-        mentions = mentions_of(docs, self.spans_key, self.resolve_abbreviations)
-        if not mentions:
+        if not any(gold_mentions(doc, self.spans_key) for doc in docs):
             return None
+        texts = read_texts(self.model, docs)
+        mentions = mentions_of(docs, self.spans_key, self.resolve_abbreviations, texts)
         use_one_thread_in_a_worker()
         only = search_limits(
             docs,
@@ -291,14 +294,17 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "ProxyLinker.update")
-        mentions = self._trainable(examples)
+        texts, backprop = begin_reading(self.model, [example.predicted for example in examples])
+        mentions = self._trainable(examples, texts)
         if self._trainer is None:  # training goes on from a saved pipeline
             self._trainer = learning.resumed_trainer(self, mentions)
+        if mentions:
+            architectures.set_dropout(self._trained_model, drop)
+            architectures.set_gradient_caching(self._trained_model, self.gradient_caching)
+            losses[self.name] += sum(self._trainer.step(mentions))
+        backprop()
         if not mentions:
             return losses
-        architectures.set_dropout(self._trained_model, drop)
-        architectures.set_gradient_caching(self._trained_model, self.gradient_caching)
-        losses[self.name] += sum(self._trainer.step(mentions))
         if sgd not in (None, False):
             self.finish_update(sgd)
         return losses
@@ -314,8 +320,11 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         if self._trainer is not None:
             self._trainer.note_update()
 
-    def _trainable(self, examples: Iterable[Example]) -> List[GoldMention]:
-        return trainable_mentions(examples, self.kb, self.spans_key, self.resolve_abbreviations)
+    def _trainable(
+        self, examples: Iterable[Example], texts: Optional[Sequence[str]] = None
+    ) -> List[GoldMention]:
+        resolved = self.resolve_abbreviations
+        return trainable_mentions(examples, self.kb, self.spans_key, resolved, texts)
 
     @property
     def _trained_model(self) -> Model:
@@ -375,7 +384,8 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             self.cfg.update(nil_threshold=configured, configured_nil_threshold=configured)
 
     def _set_model(self, saved: Saved) -> None:
-        self.model = architectures.from_packed(saved)
+        tok2vec = architectures.tok2vec_of(self.model)  # it is of the pipeline's config
+        self.model = architectures.from_packed(saved, tok2vec)
         self._retriever = self._checked_fingerprint = self._trainer = None
 
     def _set_reranker(self, saved: Saved) -> None:

@@ -63,4 +63,5 @@ def encoders_of(linker: "ProxyLinker") -> List[BertEncoder]:
     towers = [linker.retriever.mention_tower]
     if linker.reranked:
         towers += linker.reranker.model.layers
-    return [encoder_of(tower) for tower in towers]
+    encoders = [encoder_of(tower) for tower in towers]
+    return [encoder for encoder in encoders if isinstance(encoder, BertEncoder)]

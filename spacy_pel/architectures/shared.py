@@ -1,0 +1,133 @@
+"""The retriever whose mentions are read by a component before the linker, as a thinc model."""
+
+# No "from __future__ import annotations": the registry reads the types of the arguments.
+
+from typing import Callable, Iterable, List, Optional, Tuple
+
+import numpy as np
+import torch
+from spacy.tokens import Doc
+from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
+from thinc.types import Floats2d
+from thinc.util import get_torch_default_device
+
+from ..errors import PelError
+from ..models.encoder import TextEncoder
+from ..models.states import StatesEncoder
+from ..states import ReadMentions
+from .biencoder import check_choice, refuse_forward
+from .sources import EncoderSource
+from .towers import Tower, TowerInputs, encoder_of, from_bytes, make_tower, to_bytes, to_numpy
+
+# Of spaCy's components that share what they have read.
+Tok2Vec = Model[List[Doc], List[Floats2d]]
+
+
+def SharedEncoder(
+    tok2vec: Optional[Tok2Vec],
+    encoder: EncoderSource,
+    pooling: str = "mean",
+    entity_pooling: str = "focus",
+    similarity: str = "cosine",
+    entity_length: int = 64,
+    mixed_precision: bool = False,
+) -> Model:
+    """Retriever that reads no mention by itself: it pools what the pipeline has read already.
+
+    tok2vec: a listener, as spaCy's other components have one: to a "transformer"
+        (spacy-transformers.TransformerListener.v1) or a "tok2vec" (spacy.Tok2VecListener.v1).
+        Where that component is not frozen, it learns from the linker, too.
+    encoder: where the entities' weights come from at initialisation.
+    pooling: a mention's vector is mapped from the "mean" of its tokens, its "start" or its "end".
+    entity_pooling and the rest: as ``pooling`` and the rest of ``BiEncoder``, of entities.
+    Raises PelError on an unknown pooling or similarity.
+    """
+    check_choice("pooling", pooling, "mean", "start", "end")
+    check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
+    check_choice("similarity", similarity, "cosine", "dot")
+    cosine = similarity == "cosine"
+    mention = make_states_tower(StatesEncoder(pooling=pooling, normalize=cosine), tok2vec)
+    entity = make_tower(
+        TextEncoder(pooling=entity_pooling, normalize=cosine, mixed_precision=mixed_precision)
+    )
+
+    def init(model: Model, X: Iterable[str], Y=None) -> Model:
+        encoders = encoder(X)
+        encoder_of(entity).load(encoders.entity, encoders.tokenizer)
+        encoder_of(mention).load(width_of(tok2vec), encoder_of(entity).n_outputs)
+        for tower in model.layers:
+            encoder_of(tower).to(get_torch_default_device())
+        return model
+
+    return Model(
+        "sharedencoder",
+        refuse_forward,
+        init=init,
+        layers=[mention, entity],
+        refs={"mention": mention, "entity": entity, "tok2vec": tok2vec},
+        attrs={
+            "pooling": pooling,
+            "entity_pooling": entity_pooling,
+            "similarity": similarity,
+            "entity_length": entity_length,
+            "mixed_precision": mixed_precision,
+        },
+    )
+
+
+def make_states_tower(encoder: StatesEncoder, tok2vec: Optional[Tok2Vec]) -> Tower:
+    """A tower that pools states, float32 [n, n_outputs], in the order of the mentions.
+
+    Its callback adds the gradient with respect to the states to that of their texts.
+    """
+    wrapper = PyTorchWrapper_v3(
+        encoder,
+        convert_inputs=_to_torch,
+        convert_outputs=to_numpy,
+        serialize_model=to_bytes,
+        deserialize_model=from_bytes,
+    )
+    return Model("states-tower", _forward, layers=[wrapper] + ([tok2vec] if tok2vec else []))
+
+
+def width_of(tok2vec: Optional[Tok2Vec]) -> int:
+    """How many numbers the states have. Raises PelError if nobody makes any."""
+    for node in tok2vec.walk() if tok2vec else ():
+        if node.has_dim("nO"):
+            return node.get_dim("nO")
+    raise PelError(
+        "the linker is to share what another component reads, and there is none before it that it "
+        "listens to; put a \"transformer\" or \"tok2vec\" into the pipeline, as its upstream"
+    )
+
+
+def _forward(
+    model: Tower, inputs: TowerInputs, is_train: bool
+) -> Tuple[np.ndarray, Callable[[np.ndarray], List[np.ndarray]]]:
+    documents: List[ReadMentions] = list(inputs.tokens)
+    wrapper = model.layers[0]
+    if not documents:
+        return np.empty((0, encoder_of(model).n_outputs), dtype=np.float32), lambda _: []
+    lengths = [len(document.text.states) for document in documents]
+    firsts = np.cumsum([0, *lengths])
+    states = np.concatenate([document.text.states for document in documents])
+    spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
+    order = np.concatenate([document.mentions for document in documents])
+    vectors, backprop_vectors = wrapper((states, spans), is_train)
+    outputs = np.empty_like(vectors)
+    outputs[order] = vectors
+
+    def backprop(d_outputs: np.ndarray) -> List[np.ndarray]:
+        d_states = np.split(backprop_vectors(d_outputs[order]), firsts[1:-1])
+        for document, d_own in zip(documents, d_states):
+            document.text.gradient += d_own
+        return []
+
+    return outputs, backprop
+
+
+def _to_torch(model: Model, batch: Tuple[np.ndarray, np.ndarray], is_train: bool):
+    device = model.shims[0].device
+    states, spans = (torch.as_tensor(array, device=device) for array in batch)
+    states.requires_grad_(is_train)
+    return ArgsKwargs(args=(states, spans), kwargs={}), lambda d: d.args[0].cpu().numpy()
