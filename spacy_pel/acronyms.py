@@ -57,6 +57,20 @@ def expanded(
     ]
 
 
+def at_long_forms(
+    text: str, mentions: Sequence[Offsets], long_forms: Mapping[str, str]
+) -> list[MentionInContext]:
+    """The mentions in one text that is as it is; those that are acronyms, where their long forms
+    first stand in it. The arguments are those of ``expanded``."""
+    found = []
+    for start, end in mentions:
+        long = long_forms.get(text[start:end], "")
+        first = text.find(long) if long else -1
+        place = (start, end) if first < 0 else (first, first + len(long))
+        found.append(MentionInContext(text, *place))
+    return found
+
+
 class _Replaced:
     """A text with some places replaced, and where its offsets have gone."""
 

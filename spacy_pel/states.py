@@ -67,8 +67,8 @@ def _spans(text: str, mentions: Sequence[MentionInContext]) -> np.ndarray:
     """The tokens of mentions of a text: int64 [m, 2], none without one."""
     if not isinstance(text, ReadText):
         raise PelError(
-            "the mentions' encoder reads what a component before the linker has made of the tokens;"
-            " link with the pipeline, not with the retriever alone"
+            "the linker shares what a component before it has read, and is without it here; load "
+            "the whole pipeline, spacy.load(FOLDER)"
         )
     starts, ends = text.offsets.T
     first = np.searchsorted(ends, [mention.start for mention in mentions], side="right")

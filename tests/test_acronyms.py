@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.acronyms import defined_acronyms, expanded
+from spacy_pel.acronyms import at_long_forms, defined_acronyms, expanded
 
 TEXT = "Multiple sclerosis (MS) is rare. MS lesions and early MS were seen, not MSH."
 MS = {"MS": "Multiple sclerosis"}
@@ -152,3 +152,13 @@ def test_a_lone_surrogate_is_no_obstacle() -> None:
 def test_any_text_has_definitions(text: str) -> None:
     for short, long in defined_acronyms(text).items():
         assert short and short not in long
+
+
+def test_in_a_text_that_stays_an_acronym_stands_where_its_long_form_does() -> None:
+    text = "MS. He has multiple sclerosis (MS), MS-like pain and RA."
+    places = [(0, 2), (11, 29), (31, 33), (36, 43), (53, 55)]
+    forms = {"MS": "multiple sclerosis", "RA": "right atrium"}
+    found = at_long_forms(text, places, forms)
+    assert [(start, end) for _, start, end in found] == [(11, 29)] * 3 + places[3:]
+    assert all(mention.text is text for mention in found)
+    assert at_long_forms(text, places, {}) == [MentionInContext(text, *place) for place in places]

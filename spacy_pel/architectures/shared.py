@@ -97,7 +97,7 @@ def width_of(tok2vec: Optional[Tok2Vec]) -> int:
             return node.get_dim("nO")
     raise PelError(
         "the linker is to share what another component reads, and there is none before it that it "
-        "listens to; put a \"transformer\" or \"tok2vec\" into the pipeline, as its upstream"
+        'listens to; put a "transformer" or "tok2vec" into the pipeline, as its upstream'
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-import torch
 from torch import Tensor, nn
 
 from .windows import pool_spans

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Set
 import numpy as np
 from spacy.training import Example
 
-from ..architectures import is_initialized
+from ..architectures import is_initialized, tok2vec_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..training.mention_trainer import MentionTrainer
@@ -99,6 +99,11 @@ def check_candidates(linker: ProxyLinker) -> None:
         raise PelError(
             f'"rerank" of "{linker.name}" is {linker.rerank}; to train a reranker it must be 2 or '
             "more (the paper: 16)"
+        )
+    if tok2vec_of(linker.model) is not None:
+        raise PelError(
+            f'the retriever of "{linker.name}" shares what another component reads, and a reranker '
+            "is trained before that runs; train it with a retriever that reads by itself"
         )
     linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
 

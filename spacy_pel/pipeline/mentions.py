@@ -8,7 +8,7 @@ from typing import Dict, List, Optional
 import numpy as np
 from spacy.tokens import Doc, Span
 
-from ..acronyms import defined_acronyms, expanded
+from ..acronyms import at_long_forms, defined_acronyms, expanded
 from ..inputs import MentionInContext
 from ..kb.selection import Only
 from ..training.corpus import gold_mentions
@@ -76,11 +76,14 @@ def mentions_in_context(
 ) -> List[MentionInContext]:
     """The spans of the doc in its text, acronyms replaced by their long forms if that is asked.
 
-    text: of the doc as it was read before (``states.ReadText``); then nothing can be replaced.
+    text: of the doc as it was read before (``states.ReadText``), in which nothing can be replaced:
+    an acronym is there read where its long form stands.
     """
     offsets = [(span.start_char, span.end_char) for span in spans]
-    replaced = resolve_abbreviations and spans and text is None
-    return expanded(text or doc.text, offsets, long_forms(doc) if replaced else {})
+    acronyms = long_forms(doc) if resolve_abbreviations and spans else {}
+    if text is not None:
+        return at_long_forms(text, offsets, acronyms)
+    return expanded(doc.text, offsets, acronyms)
 
 
 def long_forms(doc: Doc) -> Mapping[str, str]:

@@ -1,0 +1,214 @@
+"""A linker on what the pipeline's own tok2vec or transformer has read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.training import Example
+from thinc.api import Adam, fix_random_seed
+
+from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.linking import link_documents
+from spacy_pel.embedding import embed_kb
+from spacy_pel.errors import PelError
+from spacy_pel.kb import build_kb
+from spacy_pel.training.trainer import RetrieverTrainer
+
+from ..test_architectures import save_bert
+from .conftest import CONFIG, PROBLEM, TRAIN, examples, mentions_of, results
+
+WIDTH = 24
+TOK2VEC = {
+    "@architectures": "spacy.HashEmbedCNN.v2",
+    "width": WIDTH,
+    "depth": 1,
+    "embed_size": 300,
+    "window_size": 2,
+    "maxout_pieces": 2,
+    "subword_features": True,
+    "pretrained_vectors": None,
+}
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH}
+
+
+def pipeline(kb: Path, upstream: str, model: dict[str, Any], listener: dict[str, Any]) -> Language:
+    """A pipeline, initialised, of a component that reads and a linker that listens to it."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe(upstream, config={"model": model})
+    scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
+    shared = {
+        "@architectures": "spacy-pel.SharedEncoder.v1",
+        "tok2vec": {**listener, "upstream": upstream},
+        "encoder": scratch,
+        "entity_length": 32,
+    }
+    nlp.add_pipe("proxy_linker", config={**CONFIG, "model": shared, "kb": str(kb)})
+    nlp.initialize(lambda: examples(nlp))
+    return nlp
+
+
+def weights(nlp: Language, name: str) -> np.ndarray:
+    """Of thinc's layers, and of torch's."""
+    model = nlp.get_pipe(name).model
+    own = [node.get_param(key) for node in model.walk() for key in node.param_names]
+    torch = [p.detach() for n in model.walk() for s in n.shims for p in s._model.parameters()]
+    return np.concatenate([np.ravel(each) for each in [*own, *torch]])
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory) -> Path:
+    return build_kb(PROBLEM, tmp_path_factory.mktemp("shared") / "kb").path
+
+
+@pytest.fixture(scope="module")
+def trained(kb: Path) -> Language:
+    nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
+    optimizer = Adam(0.005)
+    for _ in range(90):
+        nlp.update(examples(nlp), sgd=optimizer, drop=0.0)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.finish_training()
+    embed_kb(kb, linker)
+    linker.set_kb(kb)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def expected(trained: Language) -> list[list[Any]]:
+    return results(trained.pipe(mentions_of(trained, TRAIN), batch_size=7))
+
+
+def test_it_learns(expected) -> None:
+    golds = [id for _, mentions in TRAIN for id in mentions.values()]
+    hits = [found[0] == gold for found, gold in zip(expected, golds, strict=True)]
+    assert np.mean(hits) > 0.9  # MS and RA, which only their sentences tell apart, among them
+
+
+def test_saved_and_loaded_it_is_the_same(trained: Language, expected, tmp_path: Path) -> None:
+    trained.to_disk(tmp_path)
+    nlp = spacy.load(tmp_path)
+    assert results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7)) == expected
+    again = spacy.blank("en")
+    again.add_pipe("tok2vec", source=nlp)
+    again.add_pipe("proxy_linker", source=nlp)
+    assert results(again.pipe(mentions_of(again, TRAIN), batch_size=7)) == expected
+
+
+def test_batches_do_not_matter(trained: Language, expected) -> None:
+    for size in (1, 64):
+        found = results(trained.pipe(mentions_of(trained, TRAIN), batch_size=size))
+        assert [id for id, *_ in found] == [id for id, *_ in expected]
+        scores, others = ([score for _, score, *_ in each] for each in (found, expected))
+        np.testing.assert_allclose(scores, others, atol=1e-5)
+
+
+def test_docs_without_mentions_and_without_tokens(trained: Language) -> None:
+    docs = list(trained.pipe([trained.make_doc("No term here."), trained.make_doc("")]))
+    assert [doc.ents for doc in docs] == [(), ()]
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_what_is_not_frozen_learns_from_the_linker(kb: Path, frozen: bool) -> None:
+    nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
+    before = weights(nlp, "tok2vec")
+    linker = weights(nlp, "proxy_linker")
+    options = {"exclude": ["tok2vec"], "annotates": ["tok2vec"]} if frozen else {}
+    optimizer = Adam(0.005)
+    for _ in range(2):  # spaCy's update changes an upstream component by the gradients of before
+        nlp.update(examples(nlp), sgd=optimizer, **options)
+    assert (weights(nlp, "tok2vec") == before).all() == frozen
+    assert (weights(nlp, "proxy_linker") != linker).any()
+
+
+def test_the_gradient_is_that_of_the_loss(kb: Path, monkeypatch) -> None:
+    """A small step against it lowers the loss by as much as it says."""
+    monkeypatch.setattr(RetrieverTrainer, "encoded", lambda self, mentions: mentions)
+    nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
+    tok2vec, linker = nlp.get_pipe("tok2vec"), nlp.get_pipe("proxy_linker")
+    data = examples(nlp)
+
+    def loss() -> float:
+        linker.trainer.rng = np.random.default_rng(0)
+        tok2vec.update(data)
+        return linker.update(data)["proxy_linker"]
+
+    first = loss()
+    nodes = [n for n in tok2vec.model.walk() if n.has_grad("W") or n.has_grad("E")]
+    key = {node.id: "W" if node.has_grad("W") else "E" for node in nodes}
+    gradients = {node.id: node.get_grad(key[node.id]).copy() for node in nodes}
+    squared = sum(float((gradient**2).sum()) for gradient in gradients.values())
+    rate = 1e-3 * first / squared
+    for node in nodes:
+        node.set_param(key[node.id], node.get_param(key[node.id]) - rate * gradients[node.id])
+    assert first - loss() == pytest.approx(rate * squared, rel=0.1)
+
+
+def test_a_batch_without_mentions_lets_the_others_learn(kb: Path) -> None:
+    nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
+    doc, gradients = nlp.make_doc("No term here."), []
+    batch = [Example(doc, doc.copy())]
+    nlp.get_pipe("tok2vec").update(batch)
+    (listener,) = nlp.get_pipe("tok2vec").listeners
+    listener._backprop = gradients.append  # the last one's is that which lets all others learn
+    assert nlp.get_pipe("proxy_linker").update(batch) == {"proxy_linker": 0}
+    ((gradient,),) = gradients
+    assert gradient.shape == (4, WIDTH) and not gradient.any()
+
+
+def test_commands_run_what_the_linker_needs(trained: Language, tmp_path: Path) -> None:
+    lines = []
+    for number, (text, mentions) in enumerate(TRAIN):
+        lines += [f"{number}|t|{text}", f"{number}|a|"]
+        for mention, id in mentions.items():
+            start = text.index(mention)
+            lines.append(f"{number}\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
+        lines.append("")
+    (tmp_path / "corpus.pubtator").write_text("\n".join(lines), encoding="utf8")
+    assert evaluate(trained, [tmp_path / "corpus.pubtator"])["recall@1"]["in_kb"] > 0.9
+    trained.add_pipe("sentencizer", first=True)  # is not run where mentions are given
+    linked = list(link_documents(trained, mentions_of(trained, TRAIN[:1])))
+    trained.remove_pipe("sentencizer")
+    assert [mention["id"] for mention in linked[0]["mentions"]] == ["C01", "C05"]
+
+
+def test_a_doc_that_was_not_read(trained: Language) -> None:
+    with pytest.raises(PelError, match="has not read this doc; run the pipeline with it"):
+        trained.get_pipe("proxy_linker").predict(mentions_of(trained, TRAIN[:1]))
+
+
+def test_a_linker_without_its_pipeline(trained: Language, tmp_path: Path) -> None:
+    trained.to_disk(tmp_path)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={"path": str(tmp_path)})
+    with pytest.raises(PelError, match="load the whole pipeline"):
+        list(nlp.pipe(mentions_of(nlp, TRAIN[:1])))
+
+
+def test_a_transformer(kb: Path, tmp_path: Path) -> None:
+    model = {
+        "@architectures": "spacy-transformers.TransformerModel.v3",
+        "name": save_bert(tmp_path),
+        "get_spans": {"@span_getters": "spacy-transformers.strided_spans.v1"},
+    }
+    model["get_spans"] |= {"window": 8, "stride": 6}
+    pooling = {"pooling": {"@layers": "reduce_mean.v1"}, "grad_factor": 1.0}
+    listener = {"@architectures": "spacy-transformers.TransformerListener.v1", **pooling}
+    nlp = pipeline(kb, "transformer", model, listener)
+    before = weights(nlp, "transformer")
+    losses = [nlp.update(examples(nlp), sgd=Adam(0.005))["proxy_linker"] for _ in range(8)]
+    assert losses[-1] < 0.7 * losses[0] and (weights(nlp, "transformer") != before).any()
+    linker = nlp.get_pipe("proxy_linker")
+    linker.finish_training()
+    folder = build_kb(PROBLEM, tmp_path / "kb").path
+    embed_kb(folder, linker)
+    linker.set_kb(folder)
+    found = results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
+    nlp.to_disk(tmp_path / "pipeline")
+    loaded = spacy.load(tmp_path / "pipeline")
+    assert results(loaded.pipe(mentions_of(loaded, TRAIN), batch_size=7)) == found
