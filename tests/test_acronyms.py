@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.acronyms import at_long_forms, defined_acronyms, expanded
+from spacy_pel.inputs import MentionInContext
 
 TEXT = "Multiple sclerosis (MS) is rare. MS lesions and early MS were seen, not MSH."
 MS = {"MS": "Multiple sclerosis"}
