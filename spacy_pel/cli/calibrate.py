@@ -19,7 +19,7 @@ from ..evaluation.nil import best_nil_threshold, nil_summary
 from ..files import whole_file
 from ..training.corpus import gold_ids, gold_mentions
 from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
-from .gold import gold_examples, link_examples
+from .gold import docs_to_link, gold_examples, link_examples
 from .pipelines import linker_of, load_pipeline
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def calibrate(
     linker = linker_of(nlp, component)
     examples = gold_examples(nlp, linker, corpus, limit)
     _check_golds(examples, linker, corpus)
-    linker.name_weight = _name_weight(linker, examples, progress) if names else None
+    linker.name_weight = _name_weight(nlp, linker, examples, progress) if names else None
     link_examples(nlp, linker, examples, progress)
     weight = linker.name_weight.weight if linker.name_weight else 0.0
     mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, weight))
@@ -143,15 +143,18 @@ def calibrate(
 
 
 def _name_weight(
-    linker: ProxyLinker, examples: Sequence[Example], progress: Optional[Callable[[], object]]
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    progress: Optional[Callable[[], object]],
 ) -> Optional[NameWeight]:
     """What an exact name is worth to the linker on these examples; None if they do not say."""
     from ..linking import NameWeight
 
     linker.name_weight = NameWeight(0.0, linker.reranked)  # looks names up, changes no order
     tables = []
-    for example in examples:
-        links = linker.predict([example.predicted])
+    for example, doc in zip(examples, docs_to_link(nlp, linker, examples)):
+        links = linker.predict([doc])
         if links is not None:
             golds = [
                 [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]

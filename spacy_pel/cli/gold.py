@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..errors import PelError
@@ -42,21 +43,25 @@ def gold_examples(
     return examples
 
 
+def docs_to_link(nlp: Language, linker: ProxyLinker, examples: Iterable[Example]) -> Iterator[Doc]:
+    """The examples' docs, read by the components that the linker listens to, and by no others."""
+    docs = (example.predicted for example in examples)
+    for name in upstream_of(nlp, linker.name):
+        docs = nlp.get_pipe(name).pipe(docs)
+    return docs
+
+
 def link_examples(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
     progress: Optional[Callable[[], object]] = None,
 ) -> None:
-    """Link the mentions, each to 64 candidates or more; of the pipeline, what the linker listens to
-    runs before it, and nothing else. progress: called after each document."""
-    docs = (example.predicted for example in examples)
-    for name in upstream_of(nlp, linker.name):
-        docs = nlp.get_pipe(name).pipe(docs)
+    """Link the mentions, each to 64 candidates or more. progress: called after each document."""
     kept = linker.candidates
     linker.candidates = max(kept, CANDIDATES)
     try:
-        for _ in linker.pipe(docs):
+        for _ in linker.pipe(docs_to_link(nlp, linker, examples)):
             if progress:
                 progress()
     finally:

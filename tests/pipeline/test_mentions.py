@@ -16,6 +16,7 @@ from spacy_pel.pipeline.mentions import (
     mentions_of,
     search_limits,
 )
+from spacy_pel.states import ReadText
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 
@@ -47,6 +48,13 @@ def test_acronyms_are_expanded_if_that_is_asked(doc: Doc) -> None:
     assert surfaces(doc, True) == ["Lesions", "Multiple sclerosis"]
     assert [m.text for m in mentions_in_context(doc, doc.ents, False)] == [TEXT] * 2
     assert mentions_in_context(doc, [], True) == []
+
+
+def test_in_a_text_that_was_read_an_acronym_stands_at_its_long_form(doc: Doc) -> None:
+    text = ReadText(TEXT)
+    for resolve, start in ((True, 0), (False, 44)):
+        lesions, acronym = mentions_in_context(doc, doc.ents, resolve, text)
+        assert lesions.text is text and lesions.start == 33 and acronym.start == start
 
 
 @pytest.mark.usefixtures("detector")

@@ -12,6 +12,7 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
+from spacy_pel.cli.calibrate import calibrate
 from spacy_pel.cli.evaluate import evaluate
 from spacy_pel.cli.linking import link_documents
 from spacy_pel.embedding import embed_kb
@@ -162,6 +163,8 @@ def test_a_batch_without_mentions_lets_the_others_learn(kb: Path) -> None:
 
 
 def test_commands_run_what_the_linker_needs(trained: Language, tmp_path: Path) -> None:
+    saved_in = tmp_path / "pipeline"
+    trained.to_disk(saved_in)
     lines = []
     for number, (text, mentions) in enumerate(TRAIN):
         lines += [f"{number}|t|{text}", f"{number}|a|"]
@@ -171,6 +174,7 @@ def test_commands_run_what_the_linker_needs(trained: Language, tmp_path: Path) -
         lines.append("")
     (tmp_path / "corpus.pubtator").write_text("\n".join(lines), encoding="utf8")
     assert evaluate(trained, [tmp_path / "corpus.pubtator"])["recall@1"]["in_kb"] > 0.9
+    calibrate(spacy.load(saved_in), [tmp_path / "corpus.pubtator"], names=True)
     trained.add_pipe("sentencizer", first=True)  # is not run where mentions are given
     linked = list(link_documents(trained, mentions_of(trained, TRAIN[:1])))
     trained.remove_pipe("sentencizer")
@@ -191,6 +195,7 @@ def test_a_linker_without_its_pipeline(trained: Language, tmp_path: Path) -> Non
 
 
 def test_a_transformer(kb: Path, tmp_path: Path) -> None:
+    fix_random_seed(0)
     model = {
         "@architectures": "spacy-transformers.TransformerModel.v3",
         "name": save_bert(tmp_path),
@@ -201,8 +206,9 @@ def test_a_transformer(kb: Path, tmp_path: Path) -> None:
     listener = {"@architectures": "spacy-transformers.TransformerListener.v1", **pooling}
     nlp = pipeline(kb, "transformer", model, listener)
     before = weights(nlp, "transformer")
-    losses = [nlp.update(examples(nlp), sgd=Adam(0.005))["proxy_linker"] for _ in range(8)]
-    assert losses[-1] < 0.7 * losses[0] and (weights(nlp, "transformer") != before).any()
+    optimizer = Adam(0.005)
+    losses = [nlp.update(examples(nlp), sgd=optimizer)["proxy_linker"] for _ in range(8)]
+    assert losses[-1] < 0.8 * losses[0] and (weights(nlp, "transformer") != before).any()
     linker = nlp.get_pipe("proxy_linker")
     linker.finish_training()
     folder = build_kb(PROBLEM, tmp_path / "kb").path
