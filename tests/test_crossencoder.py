@@ -15,16 +15,12 @@ from spacy_pel.architectures import (
     TrainedEncoder,
     encoder_of,
     is_initialized,
+    pack_model,
     set_dropout,
     settings,
     towers,
 )
-from spacy_pel.architectures.crossencoder import (
-    CrossEncoder,
-    from_message,
-    pair_builder,
-    to_message,
-)
+from spacy_pel.architectures.crossencoder import CrossEncoder, from_packed, pair_builder
 from spacy_pel.errors import PelError
 
 from .towers import ENTITIES, MENTIONS, pair_score, reranker
@@ -49,7 +45,7 @@ def test_order_is_kept_and_a_batch_changes_no_score(monkeypatch: pytest.MonkeyPa
 
 def test_saved_and_loaded_with_its_settings() -> None:
     ranker = reranker(length=30)
-    model = from_message(to_message(ranker.model))
+    model = from_packed(pack_model(ranker.model))
     assert settings(model) == {"length": 30, "mixed_precision": False, "retriever_weight": 0.0}
     pairs = TowerInputs(some_pairs(ranker))
     np.testing.assert_array_equal(model.predict(pairs), ranker.model.predict(pairs))
@@ -60,7 +56,7 @@ def test_saved_and_loaded_with_its_settings() -> None:
     with pytest.raises(PelError, match="not initialised again"):
         model.initialize(X=[])
     empty = CrossEncoder(TrainedEncoder("any"))
-    assert not is_initialized(from_message(to_message(empty)))
+    assert not is_initialized(from_packed(pack_model(empty)))
 
 
 def test_dropout_is_set() -> None:

@@ -31,6 +31,7 @@ BUILT_WITH_DEFAULTS = [
 BUILT_WITH_ARGUMENTS = {
     "spacy-pel.BiEncoder.v1": {k: v for k, v in DEFAULTS["model"].items() if k[0] != "@"},
     "spacy-pel.DocumentEncoder.v1": {"encoder": DEFAULTS["model"]["encoder"]},
+    "spacy-pel.SharedEncoder.v1": {"tok2vec": None, "encoder": DEFAULTS["model"]["encoder"]},
     "spacy-pel.CrossEncoder.v1": {"encoder": DEFAULTS["model"]["encoder"]},
     "spacy-pel.PretrainedEncoder.v1": {"name": "any"},
     "spacy-pel.TrainedEncoder.v1": {"path": "any"},
