@@ -6,9 +6,7 @@ from typing import Callable, Iterable, List, Optional, Tuple
 
 import numpy as np
 import torch
-from spacy.tokens import Doc
 from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
-from thinc.types import Floats2d
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
@@ -19,8 +17,8 @@ from .biencoder import check_choice, refuse_forward
 from .sources import EncoderSource
 from .towers import Tower, TowerInputs, encoder_of, from_bytes, make_tower, to_bytes, to_numpy
 
-# Of spaCy's components that share what they have read.
-Tok2Vec = Model[List[Doc], List[Floats2d]]
+# From spaCy's documents to the states of each one's tokens, [t, w].
+Tok2Vec = Model
 
 
 def SharedEncoder(
