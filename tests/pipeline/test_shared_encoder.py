@@ -215,6 +215,8 @@ def test_a_transformer(kb: Path, tmp_path: Path) -> None:
     embed_kb(folder, linker)
     linker.set_kb(folder)
     found = results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
+    blank, empty, _ = nlp.pipe([nlp.make_doc("  "), nlp.make_doc(""), *mentions_of(nlp, TRAIN[:1])])
+    assert blank.ents == empty.ents == ()  # though a transformer has no states of blanks
     nlp.to_disk(tmp_path / "pipeline")
     loaded = spacy.load(tmp_path / "pipeline")
     assert results(loaded.pipe(mentions_of(loaded, TRAIN), batch_size=7)) == found
