@@ -12,6 +12,7 @@ from .retrievers import (
     input_builder,
     reads_documents,
     settings,
+    shares_reading,
     tok2vec_of,
 )
 from .shared import SharedEncoder
@@ -47,5 +48,6 @@ __all__ = [
     "set_dropout",
     "set_gradient_caching",
     "settings",
+    "shares_reading",
     "tok2vec_of",
 ]

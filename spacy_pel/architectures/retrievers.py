@@ -40,8 +40,13 @@ def from_packed(packed: Packed, tok2vec: Optional[Tok2Vec] = None) -> Model:
     return fill_model(from_settings(contents.settings, tok2vec), contents)
 
 
+def shares_reading(retriever: Model) -> bool:
+    """Whether its mentions are read by another component, be that there or not."""
+    return not {"window", "mention_length"} & retriever.attrs.keys()
+
+
 def tok2vec_of(retriever: Model) -> Optional[Tok2Vec]:
-    """What reads documents for a ``SharedEncoder``; None of those that read by themselves."""
+    """What reads documents for a ``SharedEncoder``, None if that is not there; None of others."""
     return retriever.maybe_get_ref("tok2vec")
 
 
@@ -69,7 +74,7 @@ def input_builder(retriever: Model) -> InputBuilder:
     elif "mention_length" in attrs:
         builder, mention_length = InputBuilder, attrs["mention_length"]
     else:
-        builder, mention_length = StatesBuilder, 0
+        builder, mention_length = StatesBuilder, 0  # it makes no inputs of mentions
     return builder(
         encoder.tokenizer, mention_length, attrs["entity_length"], encoder.position_limit
     )

@@ -6,7 +6,7 @@ from typing import Callable, Iterable, List, Optional, Tuple
 
 import numpy as np
 import torch
-from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
+from thinc.api import ArgsKwargs, Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
@@ -15,7 +15,7 @@ from ..models.states import StatesEncoder
 from ..states import ReadMentions
 from .biencoder import check_choice, refuse_forward
 from .sources import EncoderSource
-from .towers import Tower, TowerInputs, encoder_of, from_bytes, make_tower, to_bytes, to_numpy
+from .towers import Tower, TowerInputs, encoder_of, make_tower, wrapped
 
 # From spaCy's documents to the states of each one's tokens, [t, w].
 Tok2Vec = Model
@@ -78,13 +78,7 @@ def make_states_tower(encoder: StatesEncoder, tok2vec: Optional[Tok2Vec]) -> Tow
 
     Its callback adds the gradient with respect to the states to that of their texts.
     """
-    wrapper = PyTorchWrapper_v3(
-        encoder,
-        convert_inputs=_to_torch,
-        convert_outputs=to_numpy,
-        serialize_model=to_bytes,
-        deserialize_model=from_bytes,
-    )
+    wrapper = wrapped(encoder, _to_torch)
     return Model("states-tower", _forward, layers=[wrapper] + ([tok2vec] if tok2vec else []))
 
 

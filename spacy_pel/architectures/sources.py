@@ -77,12 +77,12 @@ def no_source(texts: Iterable[str]):
 
 def _trained(path: str, texts: Iterable[str]) -> Encoders:
     # Imported here: a retriever is made with a source, and this one is made of a retriever.
-    from .retrievers import from_packed, tok2vec_of
+    from .retrievers import from_packed, shares_reading
     from .towers import encoder_of
 
     retriever = from_packed(linker_folder(Path(path)) / "model")
     mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
-    own = mention if tok2vec_of(retriever) is None else entity  # what is shared is not its own
+    own = entity if shares_reading(retriever) else mention  # what is shared is not its own
     return Encoders(own.transformer, entity.transformer, entity.tokenizer)
 
 

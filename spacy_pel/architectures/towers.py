@@ -54,14 +54,21 @@ Tower = Model[TowerInputs, np.ndarray]
 def make_tower(encoder: BertEncoder) -> Tower:
     """A tower around a torch module, which gives ``encoder.n_outputs`` numbers for an input, or for
     each mention of a window."""
-    wrapper = PyTorchWrapper_v3(
+    return Model("tower", _tower_forward, layers=[wrapped(encoder, _to_torch)])
+
+
+def wrapped(encoder: Encoder, convert_inputs: Callable) -> Model:
+    """A torch module that gives one tensor as a thinc layer that gives a numpy array.
+
+    convert_inputs: see ``PyTorchWrapper_v3``.
+    """
+    return PyTorchWrapper_v3(
         encoder,
-        convert_inputs=_to_torch,
-        convert_outputs=to_numpy,
-        serialize_model=to_bytes,
-        deserialize_model=from_bytes,
+        convert_inputs=convert_inputs,
+        convert_outputs=_to_numpy,
+        serialize_model=_to_bytes,
+        deserialize_model=_from_bytes,
     )
-    return Model("tower", _tower_forward, layers=[wrapper])
 
 
 def encoder_of(tower: Tower) -> BertEncoder:
@@ -102,13 +109,11 @@ def set_gradient_caching(model: Model, cached: bool) -> None:
         encoder_of(tower).gradient_caching = cached
 
 
-def to_bytes(encoder: Encoder) -> bytes:
-    """An encoder as thinc saves it."""
+def _to_bytes(encoder: Encoder) -> bytes:
     return pack([encoder], {})
 
 
-def from_bytes(encoder: Encoder, packed: bytes, device: torch.device) -> Encoder:
-    """The encoder, with what ``to_bytes`` gave."""
+def _from_bytes(encoder: Encoder, packed: bytes, device: torch.device) -> Encoder:
     unpack(packed).fill([encoder], device)
     return encoder
 
@@ -229,8 +234,7 @@ def _arguments(batch: Batch, device: torch.device) -> Dict[str, Tensor]:
     return {**arguments, "perturbation": torch.as_tensor(added, device=device)}
 
 
-def to_numpy(model: Model, inputs_outputs, is_train: bool):
-    """The outputs of a tower's module as numpy has them."""
+def _to_numpy(model: Model, inputs_outputs, is_train: bool):
     _, outputs = inputs_outputs
 
     def gradient_to_torch(d_outputs: np.ndarray) -> ArgsKwargs:

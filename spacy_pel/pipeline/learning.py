@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Set
 import numpy as np
 from spacy.training import Example
 
-from ..architectures import is_initialized, tok2vec_of
+from ..architectures import is_initialized, shares_reading
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..training.mention_trainer import MentionTrainer
@@ -100,7 +100,7 @@ def check_candidates(linker: ProxyLinker) -> None:
             f'"rerank" of "{linker.name}" is {linker.rerank}; to train a reranker it must be 2 or '
             "more (the paper: 16)"
         )
-    if tok2vec_of(linker.model) is not None:
+    if shares_reading(linker.model):
         raise PelError(
             f'the retriever of "{linker.name}" shares what another component reads, and a reranker '
             "is trained before that runs; train it with a retriever that reads by itself"

@@ -12,6 +12,7 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
+from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.cli.calibrate import calibrate
 from spacy_pel.cli.evaluate import evaluate
 from spacy_pel.cli.linking import link_documents
@@ -192,6 +193,26 @@ def test_a_linker_without_its_pipeline(trained: Language, tmp_path: Path) -> Non
     nlp.add_pipe("proxy_linker", config={"path": str(tmp_path)})
     with pytest.raises(PelError, match="load the whole pipeline"):
         list(nlp.pipe(mentions_of(nlp, TRAIN[:1])))
+
+
+def test_no_reranker_is_trained_on_it(trained: Language, tmp_path: Path) -> None:
+    trained.to_disk(tmp_path)
+    scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
+    reranker = {"@architectures": "spacy-pel.CrossEncoder.v1", "encoder": scratch, "length": 32}
+    config = {"path": str(tmp_path), "reranker": reranker, "rerank": 2}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config=config)
+    with pytest.raises(PelError, match="train it with a retriever that reads by itself"):
+        nlp.initialize(lambda: examples(nlp))
+
+
+def test_others_start_from_its_entities(trained: Language, tmp_path: Path) -> None:
+    trained.to_disk(tmp_path)
+    entity = encoder_of(trained.get_pipe("proxy_linker").model.get_ref("entity"))
+    taken = TrainedEncoder(str(tmp_path))([])
+    for transformer in (taken.mention, taken.entity):
+        for name, weight in entity.transformer.state_dict().items():
+            assert (transformer.state_dict()[name] == weight).all()
 
 
 def test_a_transformer(kb: Path, tmp_path: Path) -> None:
