@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..inputs import TokenBatch, TokenIds, batches_by_length, pad
 from ..models.bert import BertEncoder, with_layers
+from ..models.layers import LEAST_ROWS
 from ..models.weights import Contents, Encoder, pack, unpack
 from ..threads import in_threads
 from ..windows import Window, WindowBatch, pad_windows
@@ -27,8 +28,6 @@ from .sources import EncoderSource
 BATCH_TOKENS = 4096
 # The same where each core has passes of its own, in inference on a CPU.
 CORE_TOKENS = 1024
-# With fewer, the last bits of torch's sums depend on its number of threads.
-LEAST_TOKENS = 16
 
 
 Inputs = Union[Sequence[TokenIds], Sequence[Window]]
@@ -209,7 +208,7 @@ def _batch(encoder: BertEncoder, inputs: TowerInputs, group: np.ndarray) -> Batc
     """A group of the inputs, and their perturbations, padded."""
     tokens = [inputs.tokens[i] for i in group]
     padded = pad_windows if isinstance(tokens[0], Window) else pad
-    batch = padded(tokens, encoder.tokenizer.token_to_id("[PAD]"), LEAST_TOKENS)
+    batch = padded(tokens, encoder.tokenizer.token_to_id("[PAD]"), LEAST_ROWS)
     if inputs.perturbations is None:
         return batch, None
     return batch, _pad_rows([inputs.perturbations[i] for i in group], batch.ids.shape[1])

@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import PelError
+from .layers import layer_states
 
 # What torch calls the instructions of x86 and ARM processors that compute in bfloat16.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
@@ -40,18 +41,21 @@ class BertEncoder(nn.Module):
         self.gradient_caching = False
         self.transformer: Optional[nn.Module] = None
         self.tokenizer: Optional[Tokenizer] = None
-        # In place of torch in inference: ids, mask, segments -> states (``onnx.OnnxStates``). Set
-        # for the time of a call, and so never saved or copied.
-        self.computed_by: Optional[Callable[[Tensor, Tensor, Optional[Tensor]], Tensor]] = None
+        # In place of torch in inference: ids, mask, segments, wanted -> states
+        # (``onnx.OnnxStates``). Set for the time of a call, and so never saved or copied.
+        self.computed_by: Optional[Callable[..., Tensor]] = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
-        """Take a Hugging Face BERT and its tokenizer."""
+        """Take a Hugging Face BERT and its tokenizer.
+
+        Raises PelError unless its positions are embedded (``layer_states`` knows no others).
+        """
+        kind = getattr(transformer.config, "position_embedding_type", "absolute")
+        if kind != "absolute":
+            raise PelError(
+                f'the encoder has position embeddings of type "{kind}"; choose one with "absolute"'
+            )
         transformer.pooler = None  # its weights would be kept and never trained
-        # Not to be trained with: torch's fast attention on a CPU has no dropout.
-        transformer.config.attention_probs_dropout_prob = 0.0
-        for module in transformer.modules():
-            if hasattr(module, "dropout_prob"):
-                module.dropout_prob = 0.0
         self.transformer = transformer
         self.tokenizer = tokenizer
 
@@ -77,24 +81,36 @@ class BertEncoder(nn.Module):
                 module.p = rate
 
     def states(
-        self, ids: Tensor, mask: Tensor, perturbation: Tensor, segments: Optional[Tensor] = None
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        perturbation: Tensor,
+        segments: Optional[Tensor] = None,
+        wanted: Optional[Tensor] = None,
     ) -> Tensor:
         """Last hidden states, float32 [n, t, d].
 
         ids: int64 [n, t]; mask: bool [n, t]. segments: int64 [n, t], None for zeros.
+        wanted: bool [n, t], the tokens whose states are to be had; the others' are 0, and the last
+            layer is not computed for them. None for all.
         perturbation: float32 [n, t, d], or [1, 1, 1] for none. It is added to the composite input
             embeddings (word + position + segment): BERT sums the three, so adding to the word
             embedding adds to the sum. Its gradient is the gradient with respect to them.
         """
         if self.computed_by is not None and not self.training:
-            return self.computed_by(ids, mask, segments)
-        inputs = ids, mask, perturbation, segments
+            return self.computed_by(ids, mask, segments, wanted)
+        inputs = ids, mask, perturbation, segments, wanted
         if self.training and self.gradient_caching:
             return checkpoint(self._states, *inputs, use_reentrant=False)
         return self._states(*inputs)
 
     def _states(
-        self, ids: Tensor, mask: Tensor, perturbation: Tensor, segments: Optional[Tensor]
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        perturbation: Tensor,
+        segments: Optional[Tensor],
+        wanted: Optional[Tensor],
     ) -> Tensor:
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(ids.device.type)
         with (
@@ -102,12 +118,11 @@ class BertEncoder(nn.Module):
             self._attention_kernel(ids.device, ids.shape[1]),
         ):
             words = self.transformer.get_input_embeddings()(ids)
-            hidden = self.transformer(
-                inputs_embeds=words + perturbation,
-                attention_mask=mask.long(),
-                token_type_ids=segments,
-            ).last_hidden_state
-        return hidden.float()
+            embedded = self.transformer.embeddings(
+                inputs_embeds=words + perturbation, token_type_ids=segments
+            )
+            layers = self.transformer.encoder.layer
+            return layer_states(layers, embedded, mask, wanted).float()
 
     def _attention_kernel(self, device: torch.device, length: int):
         """torch's own choice, but for training with short inputs on a CPU: there the backward pass

@@ -34,7 +34,9 @@ class TextEncoder(BertEncoder):
         ids: int64 [n, t]; mask, focus: bool [n, t] (see ``inputs.TokenBatch``).
         perturbation: float32 [n, t, d], or [1, 1, 1] for none (see ``BertEncoder.states``).
         """
-        return self._scaled(self._pool(self.states(ids, mask, perturbation), mask, focus))
+        wanted = focus if self.pooling == "focus" else None
+        hidden = self.states(ids, mask, perturbation, wanted=wanted)
+        return self._scaled(self._pool(hidden, mask, focus))
 
     def _scaled(self, pooled: Tensor) -> Tensor:
         """The vectors as they leave the tower."""

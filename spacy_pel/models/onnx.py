@@ -56,43 +56,53 @@ class OnnxStates:
             providers=["CPUExecutionProvider"],
         )
 
-    def __call__(self, ids: Tensor, mask: Tensor, segments: Optional[Tensor] = None) -> Tensor:
-        """float32 [n, t, d]; zero where there is no token.
+    def __call__(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        segments: Optional[Tensor] = None,
+        wanted: Optional[Tensor] = None,
+    ) -> Tensor:
+        """float32 [n, t, d]; zero where no state is wanted, or there is no token.
 
         ids, segments: int64 [n, t], segments None for zeros. mask: bool [n, t], true at the first
-            tokens of each row.
+            tokens of each row. wanted: bool [n, t], some of them, or None for all.
         Each row is computed by itself: nothing is spent on padding, and a row's states are the
         same, to the last bit, whatever it is batched with, also those in 8 bits.
         """
         segments = torch.zeros_like(ids) if segments is None else segments
+        wanted = mask if wanted is None else wanted
         hidden = torch.zeros(*ids.shape, self.transformer.config.hidden_size)
         for row, length in enumerate(mask.sum(1).tolist()):
-            inputs = {"ids": ids[row, :length].numpy(), "segments": segments[row, :length].numpy()}
-            hidden[row, :length] = torch.from_numpy(self._session.run(["states"], inputs)[0])
+            columns = wanted[row].nonzero()[:, 0]
+            inputs = {"ids": ids[row, :length], "segments": segments[row, :length]}
+            inputs = {k: v.numpy() for k, v in {**inputs, "wanted": columns}.items()}
+            hidden[row, columns] = torch.from_numpy(self._session.run(["states"], inputs)[0])
         return hidden
 
 
 def bert_graph(transformer: nn.Module, *, int8: bool) -> ModelProto:
-    """The graph of a BERT: ids, segments, int64 [t] -> states, float32 [t, d].
+    """The graph of a BERT: ids, segments, int64 [t], wanted, int64 [w] -> states, float32 [w, d].
 
-    Raises PelError if the BERT is not on the CPU, or has another activation than "gelu", or other
-    position embeddings than "absolute".
+    wanted: the tokens, counted from 0, whose states the last layer is computed for.
+
+    Raises PelError if the BERT is not on the CPU, or has another activation than "gelu".
     """
     config = transformer.config
     device = transformer.device.type
     if device != "cpu":
         raise PelError(f'ONNX Runtime is used on the CPU, not on "{device}"; set runtime = "torch"')
-    kinds = (config.hidden_act, getattr(config, "position_embedding_type", "absolute"))
-    if kinds != ("gelu", "absolute"):
+    if config.hidden_act != "gelu":
         raise PelError(
-            'ONNX Runtime is used for encoders with the activation "gelu" and "absolute" position '
-            f'embeddings, not "{kinds[0]}" and "{kinds[1]}"; set runtime = "torch"'
+            'ONNX Runtime is used for encoders with the activation "gelu", not '
+            f'"{config.hidden_act}"; set runtime = "torch"'
         )
     graph = _Graph(transformer, int8)
     states = graph.embedded("ids", "segments")
-    for number in range(config.num_hidden_layers):
+    last = config.num_hidden_layers - 1
+    for number in range(last):
         states = graph.layer(f"encoder.layer.{number}", states)
-    return graph.model(states)
+    return graph.model(graph.layer(f"encoder.layer.{last}", states, "wanted"))
 
 
 class _Graph:
@@ -118,9 +128,14 @@ class _Graph:
         total = self._node("Add", total, self._node("Slice", positions, first, length, axis))
         return self._normalized("embeddings.LayerNorm", total)
 
-    def layer(self, layer: str, states: str) -> str:
-        """One layer of BERT: [t, d] -> [t, d]."""
-        attended = self._attended(f"{layer}.attention.self", states)
+    def layer(self, layer: str, states: str, wanted: Optional[str] = None) -> str:
+        """One layer of BERT: [t, d] -> [t, d], or [w, d] of the tokens wanted."""
+        if wanted is None:
+            attended = self._attended(f"{layer}.attention.self", states)
+        else:
+            asking = self._node("Gather", states, wanted)
+            attended = self._attended_by(f"{layer}.attention.self", asking, states)
+            states = asking
         attended = self._linear(attended, f"{layer}.attention.output.dense")
         states = self._normalized(
             f"{layer}.attention.output.LayerNorm", self._node("Add", attended, states)
@@ -131,14 +146,25 @@ class _Graph:
 
     def _attended(self, attention: str, states: str) -> str:
         """What the heads read, [t, d]. Queries, keys and values are one product of matrices."""
-        parts = [f"{attention}.{part}" for part in ("query", "key", "value")]
-        batch = self._constant(np.array([0]))
-        joined = self._node("Unsqueeze", self._linear(states, *parts), batch)
-        names = [f"{joined}.{number}" for number in range(3)]
-        self._node("Split", joined, outputs=names, axis=-1, num_outputs=3)
-        heads = self.config.num_attention_heads
-        read = self._node("MultiHeadAttention", *names, domain=_MICROSOFT, num_heads=heads)
-        return self._node("Squeeze", read, batch)
+        return self._read(*self._parted(attention, states, "query", "key", "value"))
+
+    def _attended_by(self, attention: str, asking: str, states: str) -> str:
+        """What the heads of some of the tokens read of all: [w, d], [t, d] -> [w, d]."""
+        queries = self._parted(attention, asking, "query")
+        return self._read(*queries, *self._parted(attention, states, "key", "value"))
+
+    def _parted(self, attention: str, states: str, *parts: str) -> list[str]:
+        """Queries, keys or values, each [1, t, d], by one product of matrices."""
+        linear = self._linear(states, *(f"{attention}.{part}" for part in parts))
+        joined = self._node("Unsqueeze", linear, self._constant(np.array([0])))
+        names = [f"{joined}.{part}" for part in parts]
+        self._node("Split", joined, outputs=names, axis=-1, num_outputs=len(parts))
+        return names
+
+    def _read(self, queries: str, keys: str, values: str) -> str:
+        heads = {"domain": _MICROSOFT, "num_heads": self.config.num_attention_heads}
+        read = self._node("MultiHeadAttention", queries, keys, values, **heads)
+        return self._node("Squeeze", read, self._constant(np.array([0])))
 
     def _linear(self, states: str, *layers: str) -> str:
         """Linear layers that read the same, side by side: [t, d] -> [t, e]."""
@@ -178,10 +204,10 @@ class _Graph:
 
         self.nodes.append(helper.make_node("Identity", [states], ["states"]))
         inputs = [
-            helper.make_tensor_value_info(name, TensorProto.INT64, ["t"])
-            for name in ("ids", "segments")
+            helper.make_tensor_value_info(name, TensorProto.INT64, [length])
+            for name, length in (("ids", "t"), ("segments", "t"), ("wanted", "w"))
         ]
-        shape = ["t", self.config.hidden_size]
+        shape = ["w", self.config.hidden_size]
         output = helper.make_tensor_value_info("states", TensorProto.FLOAT, shape)
         graph = helper.make_graph(self.nodes, "bert", inputs, [output], self.constants)
         versions = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]

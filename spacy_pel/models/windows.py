@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Tuple
 
 import torch
 from tokenizers import Tokenizer
@@ -50,7 +50,9 @@ class WindowEncoder(TextEncoder):
         """
         if spans is None:
             return super().forward(ids, mask, focus, perturbation)
-        hidden = self.states(ids, mask, perturbation, focus.long())
+        wanted = torch.zeros_like(mask)
+        wanted.view(-1)[pooled_tokens(spans, self.mention_pooling)[0]] = True
+        hidden = self.states(ids, mask, perturbation, focus.long(), wanted)
         return self._scaled(pool_spans(hidden.flatten(0, 1), spans, self.mention_pooling))
 
 
@@ -59,13 +61,18 @@ def pool_spans(hidden: Tensor, spans: Tensor, pooling: str) -> Tensor:
 
     pooling: see ``WindowEncoder``. A span has a token at least.
     """
+    tokens, firsts = pooled_tokens(spans, pooling)
+    return nn.functional.embedding_bag(tokens, hidden, firsts, mode="mean")
+
+
+def pooled_tokens(spans: Tensor, pooling: str) -> Tuple[Tensor, Tensor]:
+    """What is pooled for spans, int64 [m, 2]: tokens, int64 [p], those of one span after the
+    other; and which of these is the first of each span, int64 [m]."""
     starts, ends = spans.unbind(1)
-    if pooling == "start":
-        return hidden[starts]
-    if pooling == "end":
-        return hidden[ends - 1]
+    if pooling != "mean":
+        tokens = starts if pooling == "start" else ends - 1
+        return tokens, torch.arange(len(spans), device=spans.device)
     lengths = ends - starts
     firsts = lengths.cumsum(0) - lengths
-    tokens = torch.arange(int(lengths.sum()), device=hidden.device)
-    tokens = tokens + (starts - firsts).repeat_interleave(lengths)
-    return nn.functional.embedding_bag(tokens, hidden, firsts, mode="mean")
+    tokens = torch.arange(int(lengths.sum()), device=spans.device)
+    return tokens + (starts - firsts).repeat_interleave(lengths), firsts

@@ -6,6 +6,7 @@ import torch
 from transformers.models.bert.modeling_bert import BertModel
 
 from spacy_pel.architectures import encoder_of
+from spacy_pel.errors import PelError
 from spacy_pel.inputs import TokenIds, pad
 from spacy_pel.models.bert import build_transformer, has_fast_bfloat16, mean_over
 from spacy_pel.models.encoder import TextEncoder
@@ -86,7 +87,7 @@ def test_mean_over() -> None:
     assert mean_over(hidden, mask).tolist() == [[2, 3], [8, 9]]
 
 
-def test_dropout_acts_in_training_alone_and_never_on_attention() -> None:
+def test_dropout_acts_in_training_alone() -> None:
     encode = encoder()
     encode.set_dropout(0.5)
     with torch.no_grad():
@@ -98,8 +99,14 @@ def test_dropout_acts_in_training_alone_and_never_on_attention() -> None:
     assert torch.equal(*still)
     assert not torch.allclose(*moving, atol=1e-3)
     torch.testing.assert_close(off, still[0])
-    assert encode.transformer.config.attention_probs_dropout_prob == 0
-    assert all(layer.attention.self.dropout_prob == 0 for layer in encode.transformer.encoder.layer)
+
+
+def test_position_embeddings_of_another_kind_are_refused() -> None:
+    config = encoder().transformer.config.to_dict()
+    relative = build_transformer(**{**config, "position_embedding_type": "relative_key"})
+    encode = TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
+    with pytest.raises(PelError, match='"relative_key"; choose one with "absolute"'):
+        encode.load(relative, encoder().tokenizer)
 
 
 def test_a_pooler_is_left_behind() -> None:
