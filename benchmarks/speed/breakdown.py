@@ -10,18 +10,23 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Callable
+from typing import Annotated, Callable, Sequence
 
 import numpy as np
 import spacy
+import torch
 import typer
 from docs import doc_of
 from protocol import Document
 
 from spacy_pel.architectures import TowerInputs, encoder_of
+from spacy_pel.inputs import TokenIds
+from spacy_pel.models.encoder import TextEncoder
+from spacy_pel.models.windows import pooled_tokens
 from spacy_pel.pipeline.mentions import mentions_of
 from spacy_pel.pipeline.runtime import encoders_of
 from spacy_pel.retriever import Retriever
+from spacy_pel.windows import Window
 
 ROUNDS = 3
 
@@ -60,7 +65,7 @@ def main(
     whole = best_of(lambda: linker.set_annotations(docs, linker.predict(docs)))
     n_rows = sum(len(segment.index.row_entities) for segment in base.segments)
     flops = {
-        "encoding": encoder_flops(retriever, [len(t.ids) for t in tokens]),
+        "encoding": encoder_flops(retriever, tokens),
         "search": 2.0 * n_rows * base.dim * len(vectors),  # if it looks at every row
     }
     peak = matrix_speed()
@@ -89,13 +94,28 @@ def best_of(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def encoder_flops(retriever: Retriever, lengths: list[int]) -> float:
-    """Of the matrix products of a BERT over inputs of these lengths, padding left out."""
-    config = encoder_of(retriever.mention_tower).transformer.config
+def encoder_flops(retriever: Retriever, inputs: Sequence[TokenIds | Window]) -> float:
+    """Of the matrix products of a BERT over these inputs, padding left out. The last layer makes
+    keys and values of all tokens, and the rest for those that are pooled."""
+    encoder = encoder_of(retriever.mention_tower)
+    config = encoder.transformer.config
     width, inner = config.hidden_size, config.intermediate_size
-    tokens = np.array(lengths, dtype=float)
-    products = 2 * tokens * (4 * width**2 + 2 * width * inner) + 4 * tokens**2 * width
-    return float(config.num_hidden_layers * products.sum())
+    tokens = np.array([len(x.ids) for x in inputs], dtype=float)
+    pooled = np.array([n_pooled(encoder, x) for x in inputs], dtype=float)
+
+    def layer(n: np.ndarray) -> np.ndarray:
+        read = 4 * tokens * width**2 + 4 * tokens * n * width
+        return read + 4 * n * (width**2 + width * inner)
+
+    return float(((config.num_hidden_layers - 1) * layer(tokens) + layer(pooled)).sum())
+
+
+def n_pooled(encoder: TextEncoder, tokens: TokenIds | Window) -> int:
+    """The tokens of an input whose states are pooled."""
+    if isinstance(tokens, Window):
+        return len(np.unique(pooled_tokens(torch.tensor(tokens.spans), encoder.mention_pooling)[0]))
+    whole = encoder.pooling != "focus" or tokens.start == tokens.end
+    return len(tokens.ids) if whole else tokens.end - tokens.start
 
 
 def matrix_speed() -> float:

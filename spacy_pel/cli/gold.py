@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
+import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -57,11 +58,18 @@ def link_examples(
     examples: Sequence[Example],
     progress: Optional[Callable[[], object]] = None,
 ) -> None:
-    """Link the mentions, each to 64 candidates or more. progress: called after each document."""
+    """Link the mentions, each to 64 candidates or more. progress: called after each document.
+
+    What other components have read of a document, for the linker, is forgotten when it is linked:
+    of a whole corpus that would be half a gigabyte.
+    """
     kept = linker.candidates
     linker.candidates = max(kept, CANDIDATES)
     try:
-        for _ in linker.pipe(docs_to_link(nlp, linker, examples)):
+        for doc in linker.pipe(docs_to_link(nlp, linker, examples)):
+            doc.tensor = np.zeros(0, dtype=np.float32)
+            if doc.has_extension("trf_data"):
+                doc._.trf_data = None
             if progress:
                 progress()
     finally:

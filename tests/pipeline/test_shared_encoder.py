@@ -15,6 +15,7 @@ from thinc.api import Adam, fix_random_seed
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.cli.calibrate import calibrate
 from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.gold import gold_examples, link_examples
 from spacy_pel.cli.linking import link_documents
 from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
@@ -175,6 +176,12 @@ def test_commands_run_what_the_linker_needs(trained: Language, tmp_path: Path) -
         lines.append("")
     (tmp_path / "corpus.pubtator").write_text("\n".join(lines), encoding="utf8")
     assert evaluate(trained, [tmp_path / "corpus.pubtator"])["recall@1"]["in_kb"] > 0.9
+    examples = gold_examples(
+        trained, trained.get_pipe("proxy_linker"), [tmp_path / "corpus.pubtator"]
+    )
+    link_examples(trained, trained.get_pipe("proxy_linker"), examples)
+    assert all(e.predicted.ents[0].kb_id_ for e in examples)
+    assert not any(e.predicted.tensor.size for e in examples)  # what was read is forgotten
     calibrate(spacy.load(saved_in), [tmp_path / "corpus.pubtator"], names=True)
     trained.add_pipe("sentencizer", first=True)  # is not run where mentions are given
     linked = list(link_documents(trained, mentions_of(trained, TRAIN[:1])))
