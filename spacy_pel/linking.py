@@ -203,10 +203,10 @@ def _found_together(
 
 def _group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """For each row the mean of those of its group."""
-    _, members = np.unique(groups, return_inverse=True)
-    sums = np.zeros(rows.shape)
-    np.add.at(sums, members, rows)
-    return (sums[members] / np.bincount(members)[members, None]).astype(rows.dtype)
+    _, members, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    together = rows[np.argsort(members, kind="stable")]
+    sums = np.add.reduceat(together, counts.cumsum() - counts, dtype=np.float64)
+    return (sums / counts[:, None]).astype(rows.dtype)[members]
 
 
 def _in_order(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:

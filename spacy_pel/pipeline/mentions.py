@@ -80,20 +80,21 @@ def mentions_in_context(
     an acronym is there read where its long form stands.
     """
     offsets = [(span.start_char, span.end_char) for span in spans]
-    acronyms = long_forms(doc) if resolve_abbreviations and spans else {}
+    written = doc.text  # which spaCy puts together of its tokens, each time
+    acronyms = long_forms(doc, written) if resolve_abbreviations and spans else {}
     if text is not None:
         return at_long_forms(text, offsets, acronyms)
-    return expanded(doc.text, offsets, acronyms)
+    return expanded(written, offsets, acronyms)
 
 
-def long_forms(doc: Doc) -> Mapping[str, str]:
-    """From the acronyms that the doc defines to their long forms.
+def long_forms(doc: Doc, text: str) -> Mapping[str, str]:
+    """From the acronyms that the doc, whose text it is, defines to their long forms.
 
     They are those that scispaCy's AbbreviationDetector has found, where it is in the pipeline and
     has found any, and else those of ``defined_acronyms``.
     """
     if not Doc.has_extension("abbreviations") or not doc._.abbreviations:
-        return defined_acronyms(doc.text)
+        return defined_acronyms(text)
     return dict(map(_pair, reversed(doc._.abbreviations)))  # of several, the first
 
 

@@ -62,7 +62,7 @@ def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
     short = doc.char_span(44, 46)
     short._.long_form = doc.char_span(33, 40)
     doc._.abbreviations = [short]
-    assert long_forms(doc) == {"MS": "Lesions"}
+    assert long_forms(doc, doc.text) == {"MS": "Lesions"}
     assert surfaces(doc, True) == ["Lesions", "Lesions"]
 
 
@@ -70,12 +70,12 @@ def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
 def test_the_detectors_serializable_form_is_read_as_well(doc: Doc) -> None:
     found = {"short_text": "MS", "short_start": 9, "short_end": 10, "long_text": "one"}
     doc._.abbreviations = [found, {**found, "long_text": "two"}]
-    assert long_forms(doc) == {"MS": "one"}
+    assert long_forms(doc, doc.text) == {"MS": "one"}
 
 
 @pytest.mark.usefixtures("detector")
 def test_where_the_detector_has_found_nothing_the_text_is_read(doc: Doc) -> None:
-    assert long_forms(doc) == {"MS": "Multiple sclerosis"}
+    assert long_forms(doc, doc.text) == {"MS": "Multiple sclerosis"}
 
 
 def test_a_search_is_confined_by_the_pipeline_and_by_the_label(doc: Doc) -> None:
