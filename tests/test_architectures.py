@@ -142,7 +142,7 @@ def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -
         set_gradient_caching(model, cached)
         tower, tokens = model.get_ref("entity"), input_builder(model).entities(ENTITIES)
         transformer, count = encoder_of(tower).transformer, []
-        transformer.register_forward_pre_hook(lambda *_: count.append(1))
+        transformer.embeddings.register_forward_pre_hook(lambda *_: count.append(1))
         torch.manual_seed(0)
         zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens]
         output, backprop = tower.begin_update(TowerInputs(tokens, zeros))
