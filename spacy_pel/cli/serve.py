@@ -12,6 +12,7 @@ import typer
 from ..errors import PelError
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .pipelines import linker_of, load_pipeline
+from .signals import end_if_told
 
 # Connections held at once; more are answered 503.
 CONNECTIONS = 500
@@ -81,6 +82,7 @@ def serve_cli(
             limit_concurrency=CONNECTIONS,
             timeout_graceful_shutdown=int(timeout) + 1,
         )
+        end_if_told()
         typer.echo(f"Serving at {_address(listener)} (Ctrl-C ends it)")
         # After an orderly end the server sends itself the signal once more.
         with suppress(KeyboardInterrupt, SystemExit):

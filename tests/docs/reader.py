@@ -120,7 +120,7 @@ class Reader:
         while self._servers:
             server = self._servers.pop()
             server.terminate()
-            server.communicate()
+            server.communicate(timeout=60)  # else it has not heard, and waiting would never end
 
 
 def _free_port() -> int:

@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from spacy.language import Language
 from typer.testing import CliRunner
 
-from spacy_pel.cli import pel
+from spacy_pel.cli import pel, serve
 from spacy_pel.cli.serve import _listening
 
 
@@ -57,6 +59,21 @@ def test_a_warning_beyond_this_computer(capsys: pytest.CaptureFixture) -> None:
     assert "no login" not in capsys.readouterr().out
     _listening("0.0.0.0", 0).close()
     assert "no login" in " ".join(capsys.readouterr().out.split())
+
+
+def test_told_to_end_while_a_library_drops_all_errors(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = serve.load_pipeline
+
+    def loaded_in_spite_of_it(name: Path) -> Language:
+        with suppress(BaseException):  # as imports that are tried do
+            signal.raise_signal(signal.SIGTERM)
+        return load(name)
+
+    monkeypatch.setattr(serve, "load_pipeline", loaded_in_spite_of_it)
+    result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
+    assert result.exit_code == 143 and "Serving" not in result.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
