@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-
+# Whether SIGTERM has come since the block began.
 _told = threading.Event()
 
 

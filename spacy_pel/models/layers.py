@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 # The last bits of torch's sums depend on its number of threads in a product of matrices with fewer
 # rows than so many, and in attention with a number of queries that these do not divide.
-LEAST_ROWS, QUERIES = 16, 4
+LEAST_ROWS = 16
+_QUERIES = 4
 
 
 def layer_states(
@@ -26,19 +27,28 @@ def layer_states(
     """
     keys = None if bool(mask.all()) else mask[:, None, None, :]
     if wanted is None:
-        return _behind(layers, states, keys)
-    return _behind_one(layers[-1], _behind(layers[:-1], states, keys), keys, wanted)
+        return _states_of_all(layers, states, keys)
+    return _states_of_some(layers[-1], _states_of_all(layers[:-1], states, keys), keys, wanted)
 
 
-def _behind(layers: Sequence[nn.Module], states: Tensor, keys: Optional[Tensor]) -> Tensor:
+def _states_of_all(layers: Sequence[nn.Module], states: Tensor, keys: Optional[Tensor]) -> Tensor:
+    """States behind the last of the layers, [n, t, d]; of no layers, those given.
+
+    keys: bool [n, 1, 1, t], the tokens that are attended to; None for all.
+    """
     for layer in layers:
         queries = layer.attention.self.query(states)
         states = _fed_forward(layer, _attended(layer, queries, states, keys), states)
     return states
 
 
-def _behind_one(layer: nn.Module, states: Tensor, keys: Optional[Tensor], wanted: Tensor) -> Tensor:
-    """The states of the tokens wanted. Only in attention are they padded to the input with most."""
+def _states_of_some(
+    layer: nn.Module, states: Tensor, keys: Optional[Tensor], wanted: Tensor
+) -> Tensor:
+    """States behind the layer, [n, t, d], of the tokens wanted; 0 for the others.
+
+    They are computed side by side, [w, d], and padded only in attention, to the input with most.
+    """
     places = wanted.nonzero(as_tuple=True)
     columns = (wanted.cumsum(1) - 1)[wanted]
     asking = _at_least(states[places])
@@ -59,8 +69,8 @@ def _attended(layer: nn.Module, queries: Tensor, states: Tensor, keys: Optional[
     """What the heads read: queries [n, q, d], states [n, t, d] -> [n, q, d]."""
     own = layer.attention.self
     n = queries.shape[1]
-    even = nn.functional.pad(queries, (0, 0, 0, -n % QUERIES))
-    parts = (even, own.key(states), own.value(states))
+    padded = nn.functional.pad(queries, (0, 0, 0, -n % _QUERIES))
+    parts = (padded, own.key(states), own.value(states))
     split = [part.unflatten(-1, (own.num_attention_heads, -1)).transpose(1, 2) for part in parts]
     read = nn.functional.scaled_dot_product_attention(*split, attn_mask=keys)
     return read[:, :, :n].transpose(1, 2).flatten(2)
