@@ -110,13 +110,13 @@ class VectorIndex:
         """What ``work`` returns for chunks of the queries, whose memory is bounded.
 
         Exact search is one product of matrices, which numpy shares out among cores, and all else is
-        done for each query alone: there each core has chunks of its own.
+        done for each query alone: there each core has chunks of its own, as many as the others.
         """
         faiss = imported_faiss()
         exact = self._is_exact(depth, selection)
         n_threads = 1 if exact else faiss.omp_get_max_threads()
-        step = max(1, min(_CELLS // depth, -(-len(queries) // n_threads)))
-        chunks = [queries[start : start + step] for start in range(0, len(queries), step)]
+        rounds = -(-len(queries) * depth // (_CELLS * n_threads))
+        chunks = np.array_split(queries, min(len(queries), max(1, rounds) * n_threads))
         return in_threads(work, chunks, n_threads, partial(faiss.omp_set_num_threads, 1))
 
     def nearest_rows(self, vectors: np.ndarray, n: int) -> np.ndarray:

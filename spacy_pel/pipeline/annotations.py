@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import compress
 from math import isnan
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -12,6 +12,7 @@ from spacy.tokens import Doc, Span
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking import Links
 from ..training.corpus import NIL, gold_mentions
+from .extensions import Columns
 
 
 class Answer(NamedTuple):
@@ -20,16 +21,16 @@ class Answer(NamedTuple):
     id: of the best candidate, "NIL" if that is rejected; "" if there is none to reject.
     score, probability: of the best candidate; None if there is none. Nor is there a probability
         before the linker is calibrated.
-    candidates: {"id", "name", "score"} of each, best first, also where they are rejected; from a
-        linker that reranks also "rerank_score", None of those that were not looked at again; from
-        one to which exact names say something also "name_match", whether it is one.
+    columns: of the candidates, best first, also where they are rejected: their "id", "name" and
+        "score"; from a linker that reranks also "rerank_score", None of those that were not looked
+        at again; from one to which exact names say something also "name_match", whether it is one.
     kb_ents: (id, score) of those that are offered, as scispaCy gives them.
     """
 
     id: str
     score: Optional[float]
     probability: Optional[float]
-    candidates: List[Dict[str, Any]]
+    columns: Columns
     kb_ents: List[Tuple[str, float]]
 
 
@@ -38,43 +39,37 @@ def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[An
 
     offered: bool [n, k], which candidates are in ``kb_ents``; false where there is none.
     """
-    distinct = np.unique(links.numbers)
-    distinct = distinct[distinct >= 0].tolist()
-    labels = dict(zip(distinct, kb.labels(distinct)))
+    columns = _columns(links, kb)
+    found = (links.numbers >= 0).sum(axis=1).tolist()  # of k places; they come first
     if links.probabilities is None:
         probabilities = [None] * len(links.nil)
     else:
         probabilities = links.probabilities.tolist()
-    more = _more(links)
-    lines = zip(
-        links.numbers.tolist(), links.scores.tolist(), offered, links.nil.tolist(), probabilities
-    )
-    for line, (numbers, scores, chosen, nil, probability) in enumerate(lines):
-        candidates = [
-            {"id": labels[number][0], "name": labels[number][1], "score": score}
-            for number, score in zip(numbers, scores)
-            if number >= 0  # fewer than there are places: those come first
-        ]
-        for name, rows in more.items():
-            for candidate, value in zip(candidates, rows[line]):
-                candidate[name] = value
-        if candidates:
-            best = candidates[0]
-            ents = [(c["id"], c["score"]) for c in compress(candidates, chosen)]
-            yield Answer(NIL if nil else best["id"], best["score"], probability, candidates, ents)
+    lines = zip(found, links.nil.tolist(), probabilities, offered, zip(*columns.values()))
+    for n, nil, probability, chosen, values in lines:
+        own = {name: value[:n] for name, value in zip(columns, values)}
+        if n:
+            ids, scores = own["id"], own["score"]
+            ents = list(compress(zip(ids, scores), chosen))
+            yield Answer(NIL if nil else ids[0], scores[0], probability, own, ents)
         else:
-            yield Answer(NIL if nil else "", None, None, [], [])
+            yield Answer(NIL if nil else "", None, None, own, [])
 
 
-def _more(links: Links) -> Dict[str, List[list]]:
-    """What is said of candidates besides their score, by its name: a list a mention."""
-    more: Dict[str, List[list]] = {}
+def _columns(links: Links, kb: KnowledgeBase) -> Dict[str, List[list]]:
+    """What is said of all candidates: by its name, a list of k a mention."""
+    distinct, places = np.unique(links.numbers, return_inverse=True)
+    there = distinct >= 0
+    labels = np.full((len(distinct), 2), "", dtype=object)
+    labels[there] = np.array(kb.labels(distinct[there]), dtype=object).reshape(-1, 2)
+    ids, names = (labels[:, i][places].reshape(links.numbers.shape).tolist() for i in (0, 1))
+    columns = {"id": ids, "name": names, "score": links.scores.tolist()}
     if links.rerank_scores is not None:
         again = links.rerank_scores.tolist()
-        more["rerank_score"] = [[None if isnan(x) else x for x in row] for row in again]
+        columns["rerank_score"] = [[None if isnan(x) else x for x in row] for row in again]
     if links.named is not None:
-        more["name_match"] = links.named.tolist()
-    return more
+        columns["name_match"] = links.named.tolist()
+    return columns
 
 
 def write_answers(
@@ -96,14 +91,15 @@ def write_answers(
 
 def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
     """Set the span's attributes; gives its id."""
+    values = span._
     if span.kb_id_ and not overwrite:
-        span._.kb_id = span.kb_id_
+        values.kb_id = span.kb_id_
         return span.kb_id_
-    span._.kb_id = answer.id
-    span._.kb_score = answer.score
-    span._.kb_probability = answer.probability
-    span._.kb_candidates = answer.candidates
-    span._.kb_ents = answer.kb_ents
+    values.kb_id = answer.id
+    values.kb_score = answer.score
+    values.kb_probability = answer.probability
+    values.kb_candidate_columns = answer.columns
+    values.kb_ents = answer.kb_ents
     return answer.id
 
 

@@ -10,7 +10,11 @@ from spacy.tokens import Doc, Span
 
 from spacy_pel.pipeline.extensions import install_extensions
 
-NAMES = ("kb_id", "kb_score", "kb_probability", "kb_candidates", "kb_ents")
+NAMES = ("kb_id", "kb_score", "kb_probability", "kb_candidate_columns", "kb_candidates", "kb_ents")
+CANDIDATES = [
+    {"id": "C1", "name": "liver", "score": 0.5},
+    {"id": "C2", "name": "cyst", "score": 0.25},
+]
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +48,19 @@ def test_spans_do_not_share_their_lists(doc: Doc) -> None:
     install_extensions()
     doc[0:1]._.kb_ents.append(("C1", 0.5))
     assert doc[1:2]._.kb_ents == []
-    doc[0:1]._.kb_candidates.append({"id": "C1", "name": "liver", "score": 0.5})
+    doc[0:1]._.kb_candidates = CANDIDATES
     assert doc[1:2]._.kb_candidates == []
+
+
+def test_candidates_are_kept_in_columns(doc: Doc) -> None:
+    install_extensions()
+    doc[0:1]._.kb_candidates = CANDIDATES
+    kept = {"id": ["C1", "C2"], "name": ["liver", "cyst"], "score": [0.5, 0.25]}
+    assert doc[0:1]._.kb_candidate_columns == kept
+    again = Doc(doc.vocab).from_bytes(doc.to_bytes())
+    assert again[0:1]._.kb_candidates == CANDIDATES
+    doc[0:1]._.kb_candidates = []
+    assert doc[0:1]._.kb_candidates == []
 
 
 def test_the_component_installs_them() -> None:
