@@ -25,7 +25,7 @@ def main(pipeline: str, kb: str, settings: str, documents: str) -> None:
     def link(batch: list[Document]) -> list[list[str]]:
         docs = [doc_of(nlp.vocab, document) for document in batch]
         return [
-            [candidate["id"] for candidate in mention._.kb_candidates]
+            mention._.kb_candidate_columns.get("id", [])
             for doc in nlp.pipe(docs)
             for mention in doc.ents
         ]

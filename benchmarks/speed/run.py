@@ -2,12 +2,14 @@
 
     python benchmarks/speed/run.py OUT --kb KB --corpus CORPUS \\
         --pipeline document=PIPELINE --pipeline marked=PIPELINE --runtime torch --runtime onnx-int8 \\
-        --scispacy PYTHON
+        --scispacy PYTHON --pel PYTHON
 
 Each linker runs in a process of its own, one after the other, as often as there are rounds; the
 figures are medians. The KB is embedded for all pipelines, which have their entity encoder in common;
 another one may be the same KB with reduced vectors.
-PYTHON is one of an environment with scispaCy; it builds its index first, which takes an hour.
+PYTHON is one of an environment with scispaCy, which builds its index first (an hour), or with this
+package and its extras cpu and onnx: what else is installed counts, as transformers imports pandas
+and scikit-learn where it finds them.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ def main(
     ],
     runtime: Annotated[list[str], typer.Option(help="Of each pipeline")] = ["torch"],
     scispacy: Annotated[Optional[Path], typer.Option(help="Python that has scispaCy")] = None,
+    pel: Annotated[Path, typer.Option(help="Python that has spacy_pel")] = Path(sys.executable),
     index: Annotated[Optional[Path], typer.Option(help="Folder of scispaCy's index")] = None,
     limit: Annotated[int, typer.Option(help="The first so many documents; 0 for all")] = 100,
     rounds: int = 3,
@@ -64,7 +67,7 @@ def main(
         folder, _, own = folders.partition(":")
         for engine in runtime:
             settings = json.dumps({"runtime": engine})
-            worker = [sys.executable, str(HERE / "measure_pel.py")]
+            worker = [str(pel), str(HERE / "measure_pel.py")]
             commands[f"{name}, {engine}"] = [*worker, folder, own or str(kb), settings]
     results = measured(commands, documents, rounds, threads)
     (out / "results.json").write_text(json.dumps(results, indent=1), encoding="utf8")
