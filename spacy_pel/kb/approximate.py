@@ -45,10 +45,12 @@ class ApproximateRows:
 
     oversampling: how many rows are to be found for an entity wanted: depth costs little, a second
     search much. bounds: its scores are so near to the true ones that they tell what a row that was
-    not found may score at most.
+    not found may score at most. finds_entities: the rows found stand for others, of the same
+    entities.
     """
 
     bounds = True
+    finds_entities = False
     oversampling = 4
 
     def __init__(self, ivf: Any, probes: int) -> None:

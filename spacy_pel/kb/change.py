@@ -20,7 +20,7 @@ from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
 from .row_encoder import RowEncoder
 from .segment import segments_of
-from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_memory, without
+from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_settings, without
 from .staging import write_records
 from .store import EntityStore
 from .transaction import Transaction, transaction
@@ -105,7 +105,7 @@ def _new_segment(
                 entry["count"],
                 oldest.basis.width if oldest.basis else kb.dim,
                 dtype=kb.manifest["vectors"]["dtype"],
-                memory=index_memory(kb.manifest["segments"]),
+                **index_settings(kb.manifest["segments"]),
                 basis_file=oldest.entry["vectors"].get("basis_file"),
             )
     return entry, counts

@@ -16,7 +16,7 @@ from .index import opened_rows
 from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
 from .segment import Segment, segments_of
-from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_memory
+from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_settings
 from .selection import known_types
 from .staging import write_records
 from .transaction import Transaction, transaction
@@ -137,7 +137,7 @@ def _copied_vectors(
         dim,
         dtype=settings["dtype"],
         index="approximate" if approximate else "exact",
-        memory=index_memory(segment.entry for segment in segments),
+        **index_settings(segment.entry for segment in segments),
         basis_file=segments[0].entry["vectors"].get("basis_file"),
     )
 

@@ -2,10 +2,15 @@
 
 FAISS's ``IndexPQFastScan`` adds up those of 32 rows at a time, by tables that stay in registers: a
 third of the work of exact search. What it finds is scored again from the matrix.
+
+Of rows of one entity that are much alike, one may have a code for all: names such as "lung cancers"
+and "cancers, lung". Then the rows found tell which entities to look at, and all rows of these are
+scored.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,7 @@ _TRAINED = 20_000  # rows that the codes are learnt from
 _SEED = 0
 _CELLS = 1 << 21  # rows found, over all queries of a chunk: bounds the memory of a search
 _FEW_NUMBERS = 192  # so short rows want finer codes: else too many rows have to be looked at again
+_ADDED = 1 << 16  # coded rows taken out of the matrix at a time
 _SHARE = 1 / 8  # of the rows, which to look for is no longer quicker than to look at all of them
 
 
@@ -34,6 +40,10 @@ class FastScanRows:
         """codes: a FAISS index. oversampling: how many rows are to be found for an entity."""
         self.oversampling = oversampling
         self._codes = codes
+        faiss = imported_faiss()
+        self._coded: np.ndarray | None = None  # the rows that have codes, if not all have
+        if isinstance(codes, faiss.IndexIDMap):
+            self._coded = faiss.vector_to_array(codes.id_map)
 
     @classmethod
     def opened(cls, folder: Path, settings: dict[str, Any]) -> FastScanRows:
@@ -44,6 +54,11 @@ class FastScanRows:
         except RuntimeError as error:
             raise unreadable(path) from error
         return cls(codes, settings["oversampling"])
+
+    @property
+    def finds_entities(self) -> bool:
+        """Whether the rows found stand for others, of the same entities."""
+        return self._coded is not None
 
     def suits(self, depth: int, selection: RowSelection | None) -> bool:
         """Whether it finds so many rows quicker than they are found without it.
@@ -83,18 +98,24 @@ class FastScanRows:
         """How many rows to find so that, on an average, depth of them are of the selection."""
         if selection is None:
             return depth
-        return -(-depth * self._codes.ntotal // len(selection.rows))
+        coded = selection.rows if self._coded is None else self._coded
+        n_selected = int(_is_selected(coded, selection).sum())
+        return -(-depth * self._codes.ntotal // n_selected)
 
 
 def _selected(
     scores: np.ndarray, rows: np.ndarray, depth: int, selection: RowSelection
 ) -> tuple[np.ndarray, np.ndarray]:
     """The first rows of the selection in each line, [n, depth], and their scores; -1 fills."""
-    bits = selection.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & 1
-    kept = (bits == 1) & (rows >= 0)
+    kept = _is_selected(rows, selection) & (rows >= 0)
     order = np.argsort(~kept, axis=1, kind="stable")[:, :depth]
     rows = np.where(kept, rows, -1)
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def _is_selected(rows: np.ndarray, selection: RowSelection) -> np.ndarray:
+    """Booleans, in the shape of the rows."""
+    return (selection.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & 1) == 1
 
 
 def check_memory(n_rows: int, dim: int, memory: int) -> None:
@@ -107,8 +128,11 @@ def check_memory(n_rows: int, dim: int, memory: int) -> None:
         )
 
 
-def built_codes(matrix: VectorMatrix) -> Any:
-    """A FAISS index of all rows: the same for the same rows. Holds the codes in memory."""
+def built_codes(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
+    """A FAISS index of all rows: the same for the same rows. Holds the codes in memory.
+
+    coded: int64, the rows that get codes, if not all do.
+    """
     faiss = imported_faiss()
     random = np.random.default_rng(_SEED)
     n_trained = min(len(matrix), _TRAINED)
@@ -119,9 +143,39 @@ def built_codes(matrix: VectorMatrix) -> Any:
     codes.pq.cp.seed = _SEED
     codes.pq.cp.min_points_per_centroid = 1  # no warning
     codes.train(np.resize(sample, (max(n_trained, 1 << _BITS), matrix.dim)))
-    for _, block in matrix.blocks():
-        codes.add(np.ascontiguousarray(block))
-    return codes
+    if coded is None:
+        for _, block in matrix.blocks():
+            codes.add(np.ascontiguousarray(block))
+        return codes
+    numbered = faiss.IndexIDMap(codes)
+    for rows in np.split(coded, range(_ADDED, len(coded), _ADDED)):
+        numbered.add_with_ids(matrix.take(rows), rows)
+    return numbered
+
+
+def unlike_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
+    """Rows that stand for all: int64, ascending; of each entity enough that every one of its rows
+    has a cosine of ``alike`` or more with one of them.
+
+    Of those that none stands for yet, that which stands for the most is next; of several, the first.
+    """
+    bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
+    parts = [_unlike(matrix.take(np.arange(*pair)), alike) + pair[0] for pair in pairwise(bounds)]
+    return np.concatenate(parts)
+
+
+def _unlike(rows: np.ndarray, alike: float) -> np.ndarray:
+    """As ``unlike_rows``, of the rows of one entity."""
+    units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    near = units @ units.T >= alike
+    np.fill_diagonal(near, True)
+    left = np.ones(len(rows), dtype=bool)
+    chosen = np.zeros(len(rows), dtype=bool)
+    while left.any():
+        best = (near & left & left[:, None]).sum(axis=1).argmax()
+        chosen[best] = True
+        left &= ~near[best]
+    return np.flatnonzero(chosen)
 
 
 def _pieces(dim: int) -> int:

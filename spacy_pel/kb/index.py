@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,6 +196,8 @@ class VectorIndex:
         """
         found_scores, found = self._nearest(queries, depth, effort, selection)
         exact = self._is_exact(depth, selection)
+        if not exact and self._approximate.finds_entities:
+            return self._best_found(queries, found, k)
         if exact:
             found = self._decisive(found_scores, found, k)
         scores = self._exact_scores(queries, found)
@@ -216,6 +218,40 @@ class VectorIndex:
         complete |= self._finds_all(depth, effort, selection)
         return _compacted(entities, scores, first, k), complete
 
+    def _best_found(
+        self, queries: np.ndarray, found: np.ndarray, k: int
+    ) -> tuple[Candidates, np.ndarray]:
+        """As ``_best_entities``: the best of the first entities among the rows found, somewhat more
+        than k, by all of their rows."""
+        there = found >= 0
+        entities = np.where(there, np.asarray(self.row_entities)[found], -1)
+        first = _first_occurrences(entities) & there
+        rank = first.cumsum(axis=1)
+        n_compared = k + k // 2 + _SPARE
+        lines, places = np.nonzero(first & (rank <= n_compared))
+        numbers = entities[lines, places]
+        starts = self._first_rows[numbers]
+        counts = self._first_rows[numbers + 1] - starts
+        behind = counts.cumsum()
+        rows = np.arange(behind[-1]) + np.repeat(starts - behind + counts, counts)
+        scores = self._products(queries, np.repeat(lines, counts), rows)
+        compared = Candidates(
+            np.full((len(queries), n_compared), -1, dtype=np.int64),
+            np.full((len(queries), n_compared), -np.inf, dtype=np.float32),
+        )
+        compared.numbers[lines, rank[lines, places] - 1] = numbers
+        best = np.maximum.reduceat(scores, behind - counts)
+        compared.scores[lines, rank[lines, places] - 1] = best
+        order = np.lexsort((compared.numbers, -compared.scores), axis=1)[:, :k]
+        complete = (rank[:, -1] >= k) & (there.sum(axis=1) >= self._enough(k))
+        return Candidates(*(np.take_along_axis(x, order, axis=1) for x in compared)), complete
+
+    @cached_property
+    def _first_rows(self) -> np.ndarray:
+        """The first row of each entity, int64 [n_entities + 1], which have theirs side by side."""
+        n_entities = int(self.row_entities[-1]) + 1
+        return np.searchsorted(self.row_entities, np.arange(n_entities + 1))
+
     def _decisive(self, scores: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
         """The rows found, best first, but -1 for those too far behind to be among the k best
         entities, whatever the last bits of their scores."""
@@ -227,18 +263,23 @@ class VectorIndex:
         return np.where(scores >= floor - slack, rows, -1)
 
     def _exact_scores(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Inner products [n, m] of each query with its rows [n, m]; -inf for row -1.
+        """Inner products [n, m] of each query with its rows [n, m]; -inf for row -1."""
+        scores = np.full(rows.shape, -np.inf, dtype=np.float32)
+        places = np.nonzero(rows >= 0)
+        scores[places] = self._products(queries, places[0], rows[places])
+        return scores
+
+    def _products(self, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Inner products [n] of queries, the lines [n], with rows [n].
 
         FAISS's own scores depend, in the last bits, on the size of the batch and on where a row
         stands, so that equal vectors would not tie. Here each product is summed alone.
         """
-        scores = np.full(rows.shape, -np.inf, dtype=np.float32)
-        lines, places = np.nonzero(rows >= 0)
+        scores = np.empty(len(rows), dtype=np.float32)
         step = max(1, _FLOATS // self._matrix.dim)
-        for start in range(0, len(lines), step):
-            line, place = lines[start : start + step], places[start : start + step]
-            vectors = self._matrix.take(rows[line, place])
-            scores[line, place] = np.einsum("ij,ij->i", vectors, queries[line])
+        for some in (slice(start, start + step) for start in range(0, len(rows), step)):
+            vectors = self._matrix.take(rows[some])
+            scores[some] = np.einsum("ij,ij->i", vectors, queries[lines[some]])
         return scores
 
 

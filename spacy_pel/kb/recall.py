@@ -17,6 +17,7 @@ _NOISE = 0.5  # of the length of a row: the cosine of a query and its row is abo
 _WANTED = 0.995
 _MARGIN = 4  # times the lists that the sample needs: mentions are less near to rows than these
 _WANTED_OF_CODES = {"1": 0.999, "64": 0.99}
+_OVERSAMPLING = 4  # the least, and what suffices where rows stand for others of an entity
 _SEED = 0
 
 
@@ -48,7 +49,8 @@ def chosen_oversampling(
     """How many rows ``FastScanRows`` should find for an entity, and the recall that it has then.
 
     The fewest, a power of 2, that have recall enough for a sample of queries: of the first entity
-    when it alone is wanted, and of as many as ``recall`` counts.
+    when it alone is wanted, and of as many as ``recall`` counts. More would not help where one row
+    has a code for several.
     """
     queries = sample_queries(matrix)
     truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
@@ -59,8 +61,9 @@ def chosen_oversampling(
         first = index.search(queries, 1)
         return {**measured, "1": recall(first, Candidates(*(x[:, :1] for x in truth)))["1"]}
 
-    oversampling, measured = 4, recall_of(4)
-    while any(measured[at] < wanted for at, wanted in _WANTED_OF_CODES.items()):
+    oversampling, measured = _OVERSAMPLING, recall_of(_OVERSAMPLING)
+    wanted = {} if FastScanRows(codes, oversampling).finds_entities else _WANTED_OF_CODES
+    while any(measured[at] < share for at, share in wanted.items()):
         oversampling *= 2  # ends where search becomes exact
         measured = recall_of(oversampling)
     return oversampling, {**measured, "queries": len(queries)}

@@ -9,25 +9,29 @@ import numpy as np
 
 from ..errors import PelError
 from .basis import Basis, principal_basis
+from .fast_scan import KIND
 from .index import opened_rows
 from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
-from .segment_changes import index_memory
+from .segment_changes import index_settings
 from .transaction import transaction
 from .vectors import VectorMatrix
 from .write_vectors import commit_vectors, only_segment, write_segment_vectors
 
 
-def reduce(path: str | Path, dim: int) -> tuple[KnowledgeBase, float]:
+def reduce(path: str | Path, dim: int, alike: float | None = None) -> tuple[KnowledgeBase, float]:
     """Stores the vectors of a KB in ``dim`` numbers each, and opens the KB again.
 
     These are their coordinates in the principal axes of all of them; each keeps its length. Queries
     are as long as before, and are put into these axes when they come: whatever was trained for the
     KB goes on with it. Until the very end, and after any error or interruption, the KB stays as it
     was.
+    alike: rows of an entity with this cosine share a code of the index: there are fewer codes, and
+    some of the last candidates are others.
     Returns also the share of the vectors' squared length that lies in the axes.
     Raises PelError if there is no KB, if it has no vectors or not more numbers in them, if it was
-    reduced before, or changed since it was built or compacted, and for a full disk.
+    reduced before, or changed since it was built or compacted, if it has no codes to be shared, and
+    for a full disk.
     """
     folder = Path(path).absolute()
     read_manifest(folder)  # without a KB no folder is made
@@ -41,6 +45,8 @@ def reduce(path: str | Path, dim: int) -> tuple[KnowledgeBase, float]:
                 f"{folder}: its vectors have {matrix.dim} numbers; choose from 1 to "
                 f"{matrix.dim - 1} of them, not {dim}"
             )
+        if alike is not None:
+            _check_alike(folder, entry["index"], alike)
         basis, share = principal_basis(matrix, dim)
         file = changes.temporary(".npy")
         np.save(file, basis.axes)
@@ -51,7 +57,7 @@ def reduce(path: str | Path, dim: int) -> tuple[KnowledgeBase, float]:
             dim,
             dtype=manifest["vectors"]["dtype"],
             index="approximate" if entry["index"] else "exact",
-            memory=index_memory([segment]),
+            **{**index_settings([segment]), "alike": alike},
             basis_file=changes.publish(file, "basis"),
         )
         commit_vectors(changes, manifest, reduced, manifest["vectors"])
@@ -60,13 +66,22 @@ def reduce(path: str | Path, dim: int) -> tuple[KnowledgeBase, float]:
 
 def _reducible(folder: Path, entry: dict | None) -> dict:
     if entry is None:
-        raise PelError(f"{folder} has no vectors; run: python -m spacy pel kb embed {folder} PIPELINE")
+        raise PelError(
+            f"{folder} has no vectors; run: python -m spacy pel kb embed {folder} PIPELINE"
+        )
     if entry.get("basis_file"):
         raise PelError(
             f"{folder}: its vectors were reduced before; to choose another number, make them anew: "
             f"python -m spacy pel kb embed {folder} PIPELINE"
         )
     return entry
+
+
+def _check_alike(folder: Path, index: dict | None, alike: float) -> None:
+    if not 0 < alike < 1:
+        raise PelError(f"{alike} is no cosine of rows that are alike; choose one such as 0.95")
+    if not index or index["kind"] != KIND:
+        raise PelError(f"{folder}: has no index of the kind {KIND}; reduce it without --alike")
 
 
 def _rows_in(

@@ -67,10 +67,15 @@ def live_rows(segment: Segment) -> int:
     return int(segment.live[mapped(segment.folder / vectors["rows_file"])].sum())
 
 
-def index_memory(entries: Iterable[Entry]) -> int:
-    """The bytes that an index of these segments was allowed; the default if none has an index."""
-    indexes = [entry["vectors"]["index"] for entry in entries if entry["vectors"]]
-    return max((index["memory"] for index in indexes if index), default=MEMORY)
+def index_settings(entries: Iterable[Entry]) -> dict[str, Any]:
+    """``memory`` and ``alike`` of the indexes of these segments, for ``write_segment_vectors``;
+    the defaults if none has an index."""
+    vectors = [entry["vectors"] for entry in entries if entry["vectors"]]
+    indexes = [entry["index"] for entry in vectors if entry["index"]]
+    if not indexes:
+        return {"memory": MEMORY, "alike": None}
+    memory = max(index["memory"] for index in indexes)
+    return {"memory": memory, "alike": indexes[0].get("alike")}
 
 
 def file_names(entry: Entry) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import PelError
 from .approximate import MEMORY, built_index, kind_for, mapped_index, write_index
-from .fast_scan import KIND, built_codes, check_memory
+from .fast_scan import KIND, built_codes, check_memory, unlike_rows
 from .index import opened_rows
 from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
@@ -98,6 +98,7 @@ def write_segment_vectors(
     dtype: str = "auto",
     index: str = "auto",
     memory: int = MEMORY,
+    alike: float | None = None,
     basis_file: str | None = None,
 ) -> dict[str, Any]:
     """Publishes the vectors of a segment, and returns what the manifest says of them.
@@ -107,6 +108,7 @@ def write_segment_vectors(
     "approximate".
     index: "exact", "approximate", or "auto": approximate for many rows. memory: bytes that an
     approximate index may take. It is codes that are all looked at, or for very many rows lists.
+    alike: rows of an entity with this cosine share a code (``fast_scan.unlike_rows``).
     basis_file: of the ``Basis`` that the vectors of the batches are in, if they are.
     Raises PelError for vectors that do not fit, for unknown settings, for too little memory.
     """
@@ -132,24 +134,37 @@ def write_segment_vectors(
     if not reached.all():
         logger.warning("%d of %d entities have no vector", (~reached).sum(), n_entities)
     if len(row_entities) > EXACT_ROWS[index]:
-        entry["index"] = _published_index(changes, matrix, row_entities, memory)
+        entry["index"] = _published_index(changes, matrix, row_entities, memory, alike)
     return entry
 
 
 def _published_index(
-    changes: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
+    changes: Transaction,
+    matrix: VectorMatrix,
+    row_entities: np.ndarray,
+    memory: int,
+    alike: float | None,
 ) -> dict[str, Any]:
     """Publishes an approximate index, and returns what the manifest says of it."""
-    publish = _published_codes if len(matrix) <= SCANNED_ROWS else _published_lists
-    return {"memory": memory, **publish(changes, matrix, row_entities, memory)}
+    if len(matrix) <= SCANNED_ROWS:
+        published = _published_codes(changes, matrix, row_entities, memory, alike)
+    else:
+        published = _published_lists(changes, matrix, row_entities, memory)
+    return {"memory": memory, "alike": alike, **published}
 
 
 def _published_codes(
-    changes: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
+    changes: Transaction,
+    matrix: VectorMatrix,
+    row_entities: np.ndarray,
+    memory: int,
+    alike: float | None,
 ) -> dict[str, Any]:
-    check_memory(len(matrix), matrix.dim, memory)
-    logger.info("building the index of %d vectors", len(matrix))
-    codes = built_codes(matrix)
+    coded = None if alike is None else unlike_rows(matrix, row_entities, alike)
+    n_coded = len(matrix if coded is None else coded)
+    check_memory(n_coded, matrix.dim, memory)
+    logger.info("building the index of %d vectors", n_coded)
+    codes = built_codes(matrix, coded)
     oversampling, recall = chosen_oversampling(matrix, row_entities, codes)
     logger.info("%s, %d rows found for an entity: recall %s", KIND, oversampling, recall)
     path = changes.temporary(".faiss")

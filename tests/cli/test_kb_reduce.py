@@ -50,4 +50,5 @@ def test_reduced_vectors_are_not_re_used_for_whole_ones(
 
 def test_errors(run, bare_kb: KnowledgeBase, embedded: Path) -> None:
     assert "has no vectors" in run("kb", "reduce", bare_kb.path, 12, code=1)
+    assert "without --alike" in run("kb", "reduce", embedded, 12, "--alike", 0.9, code=1)
     assert "choose from 1 to 31 of them, not 32" in run("kb", "reduce", embedded, 32, code=1)

@@ -10,7 +10,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex, fast_scan, index
 from spacy_pel.kb.approximate import write_index
 from spacy_pel.kb.exact import imported_faiss
-from spacy_pel.kb.fast_scan import KIND, FastScanRows, built_codes, check_memory
+from spacy_pel.kb.fast_scan import KIND, FastScanRows, built_codes, check_memory, unlike_rows
 from spacy_pel.kb.recall import chosen_oversampling, recall
 from spacy_pel.kb.vectors import VectorMatrix
 
@@ -43,11 +43,34 @@ class Example:
         self.index = VectorIndex(self.matrix, self.row_entities, self.rows)
 
 
+class AlikeExample(Example):
+    """Entities of nine rows in three bunches, one code a bunch."""
+
+    def __init__(self, folder: Path) -> None:
+        random = np.random.default_rng(0)
+        bunches = unit(random.standard_normal((N // 3, DIM)))
+        noise = random.standard_normal((N, DIM)) / DIM**0.5
+        rows = unit(np.repeat(bunches, 3, axis=0) + 0.05 * noise)
+        self.clusters = np.repeat(np.arange(60), 100)
+        self.matrix = VectorMatrix(rows)
+        self.row_entities = np.repeat(np.arange(N // 9 + 1), 9)[:N].astype(np.int32)
+        self.coded = unlike_rows(self.matrix, self.row_entities, 0.9)
+        self.rows = FastScanRows(built_codes(self.matrix, self.coded), 4)
+        self.queries = unit(rows[::60] + 0.3 * noise[::-60])
+        self.exact = VectorIndex(self.matrix, self.row_entities)
+        self.index = VectorIndex(self.matrix, self.row_entities, self.rows)
+
+
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fast_scan, "_SHARE", 1)
         return Example(tmp_path_factory.mktemp("fast_scan"))
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> AlikeExample:
+    return AlikeExample(tmp_path_factory.mktemp("alike"))
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +88,58 @@ def test_agrees_with_exact_search(example: Example, k: int) -> None:
     same = (found.numbers == truth.numbers).all(axis=1)
     assert same.mean() > 0.7
     np.testing.assert_array_equal(found.scores[same], truth.scores[same])
+
+
+def test_rows_that_stand_for_all(alike: AlikeExample) -> None:
+    rows = alike.matrix.take(np.arange(N))
+    coded = set(alike.coded.tolist())
+    for entity in range(0, alike.row_entities[-1] + 1, 7):
+        own = np.flatnonzero(alike.row_entities == entity)
+        chosen = [row for row in own.tolist() if row in coded]
+        assert ((rows[own] @ rows[chosen].T).max(axis=1) >= 0.9 - 1e-6).all()
+        near = rows[chosen] @ rows[chosen].T
+        assert (near[~np.eye(len(chosen), dtype=bool)] < 0.9).all()
+    assert N // 3 * 0.9 < len(coded) < N // 3 * 1.2
+    few = VectorMatrix(np.zeros((3, DIM), dtype=np.float32))  # of no direction, like none
+    assert unlike_rows(few, np.array([0, 0, 4]), 0.9).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("k", [1, 5, 64])
+def test_entities_are_found_by_one_row_and_scored_by_all(alike: AlikeExample, k: int) -> None:
+    found = alike.index.search(alike.queries, k)
+    truth = alike.exact.search(alike.queries, k)
+    assert alike.rows.suits(alike.index._enough(k), None)
+    assert recall(found, truth)["1"] >= 0.99 and recall(found, truth)["64"] >= 0.95
+    everything = alike.exact.search(alike.queries, len(np.unique(alike.row_entities)))
+    for numbers, scores, all_numbers, all_scores in zip(*found, *everything):
+        expected = dict(zip(all_numbers.tolist(), all_scores.tolist()))
+        assert scores.tolist() == [expected[number] for number in numbers.tolist()]
+        assert (np.diff(scores) <= 0).all() and len(set(numbers.tolist())) == k
+
+
+def test_alone_equals_together_with_codes_for_several(alike: AlikeExample) -> None:
+    together = alike.index.search(alike.queries, 20)
+    for i in range(0, len(alike.queries), 9):
+        alone = alike.index.search(alike.queries[i : i + 1], 20)
+        for mine, all_ in zip(alone, together):
+            np.testing.assert_array_equal(mine[0], all_[i])
+
+
+@pytest.mark.parametrize("share", [1, 0.5, 0.05])
+def test_of_allowed_entities_with_codes_for_several(alike: AlikeExample, share: float) -> None:
+    allowed = np.random.default_rng(1).random(alike.row_entities[-1] + 1) < share
+    found = alike.index.search(alike.queries, 10, allowed)
+    truth = alike.exact.search(alike.queries, 10, allowed)
+    assert allowed[found.numbers].all()
+    assert recall(found, truth)["1"] >= 0.99 and recall(found, truth)["64"] >= 0.95
+
+
+def test_more_than_codes_can_find(alike: AlikeExample) -> None:
+    n_entities = int(alike.row_entities[-1]) + 1
+    found = alike.index.search(alike.queries[:5], n_entities + 3)
+    truth = alike.exact.search(alike.queries[:5], n_entities + 3)
+    np.testing.assert_array_equal(found.numbers, truth.numbers)
+    np.testing.assert_array_equal(found.scores, truth.scores)
 
 
 def test_threads_change_nothing(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,34 @@ def test_an_index_is_built_again(tmp_path: Path) -> None:
     assert verify(folder) == []
 
 
+def test_names_that_are_alike_share_a_code_ever_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change, "first_to_fold", len)
+    folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
+    kb, _ = reduce(folder, 4, alike=0.05)
+    index = kb.segments[0].index._approximate
+    assert index.finds_entities and index._codes.ntotal < kb.manifest["vectors"]["rows"]
+    assert kb.manifest["segments"][0]["vectors"]["index"]["alike"] == 0.05
+    kb.close()
+    remove_entities(folder, ["C10"])
+    compacted = compact(folder)
+    assert compacted.manifest["segments"][0]["vectors"]["index"]["alike"] == 0.05
+    assert compacted.segments[0].index._approximate.finds_entities and verify(folder) == []
+
+
+@pytest.mark.parametrize("alike", [0, 1, 1.5, float("nan")])
+def test_no_cosine(tmp_path: Path, alike: float) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
+    with pytest.raises(PelError, match="choose one such as 0.95"):
+        reduce(folder, 4, alike=alike)
+
+
+def test_without_codes_none_are_shared(folder: Path) -> None:
+    with pytest.raises(PelError, match="no index of the kind PQ4; reduce it without --alike"):
+        reduce(folder, 4, alike=0.9)
+
+
 def test_errors_name_the_remedy_and_leave_the_kb(tmp_path: Path, folder: Path) -> None:
     before = sorted((p.name, p.read_bytes()) for p in folder.iterdir())
     for dim in (0, DIM, DIM + 1, -1):

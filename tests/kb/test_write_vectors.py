@@ -82,7 +82,7 @@ def test_an_index_says_what_its_recall_is(
         lists(monkeypatch)
     kb = write(folder, batches(rows), index="approximate")
     entry = json.loads((folder / "manifest.json").read_text())["segments"][0]["vectors"]
-    assert entry["index"].keys() == {"file", "kind", "memory", setting, "recall"}
+    assert entry["index"].keys() == {"file", "kind", "memory", "alike", setting, "recall"}
     assert entry["index"]["kind"] == kind
     measured = entry["index"]["recall"]
     assert measured.keys() == {"1", "64", "queries"} and measured["queries"] == 50
