@@ -12,7 +12,7 @@ from typing import Callable, NamedTuple
 # A worker imports this first: what follows is part of a linker's start.
 START = time.perf_counter()
 WARM_UP = 50  # documents
-PASSES = 5  # over all documents: the quickest counts, as others of the machine disturb the rest
+PASSES = 3  # over all documents: the quickest counts, as others of the machine disturb the rest
 LATENCY = 100  # documents that are linked one by one
 
 

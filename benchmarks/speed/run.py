@@ -5,7 +5,7 @@
         --scispacy PYTHON --pel PYTHON
 
 Each linker runs in a process of its own, one after the other, as often as there are rounds; the
-figures are medians, the speeds of the quickest of five passes in each. The KB is embedded for all
+figures are medians, the speeds of the quickest of three passes in each. The KB is embedded for all
 pipelines, which have their entity encoder in common; another one may be the same KB with reduced
 vectors.
 PYTHON is one of an environment with scispaCy, which builds its index first (an hour), or with this
