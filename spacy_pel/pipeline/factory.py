@@ -130,6 +130,7 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "span._.kb_score",
         "span._.kb_probability",
         "span._.kb_candidates",
+        "span._.kb_candidate_columns",
         "span._.kb_ents",
     ],
     default_config=DEFAULTS,
