@@ -28,7 +28,8 @@ def reduce_cli(
     "pel evaluate". Training its mentions against the reduced KB (project/configs/mentions.cfg) wins
     it back. With --alike 0.95 the index of a KB of more than 50,000 vectors has one code for names
     such as "lung cancer" and "lung cancers", so that a search takes half the time; what it finds
-    is scored by all names. To have whole vectors again, copy the folder before, or run "kb embed" again.
+    is scored by all names. To have whole vectors again, copy the folder before, or run "kb embed"
+    again.
 
     \b
     Example:

@@ -98,24 +98,19 @@ class FastScanRows:
         """How many rows to find so that, on an average, depth of them are of the selection."""
         if selection is None:
             return depth
-        coded = selection.rows if self._coded is None else self._coded
-        n_selected = int(_is_selected(coded, selection).sum())
-        return -(-depth * self._codes.ntotal // n_selected)
+        n_rows = 8 * len(selection.bits)  # rounded up to whole bytes
+        return -(-depth * n_rows // len(selection.rows))
 
 
 def _selected(
     scores: np.ndarray, rows: np.ndarray, depth: int, selection: RowSelection
 ) -> tuple[np.ndarray, np.ndarray]:
     """The first rows of the selection in each line, [n, depth], and their scores; -1 fills."""
-    kept = _is_selected(rows, selection) & (rows >= 0)
+    bits = selection.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & 1
+    kept = (bits == 1) & (rows >= 0)
     order = np.argsort(~kept, axis=1, kind="stable")[:, :depth]
     rows = np.where(kept, rows, -1)
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
-
-
-def _is_selected(rows: np.ndarray, selection: RowSelection) -> np.ndarray:
-    """Booleans, in the shape of the rows."""
-    return (selection.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & 1) == 1
 
 
 def check_memory(n_rows: int, dim: int, memory: int) -> None:
@@ -157,6 +152,7 @@ def unlike_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) ->
     """Rows that stand for all: int64, ascending; of each entity enough that every one of its rows
     has a cosine of ``alike`` or more with one of them.
 
+    row_entities: ascending, [n_rows]: those of an entity stand side by side.
     Of those that none stands for yet, that which stands for the most is next; of several, the first.
     """
     bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))

@@ -233,7 +233,7 @@ class VectorIndex:
         starts = self._first_rows[numbers]
         counts = self._first_rows[numbers + 1] - starts
         behind = counts.cumsum()
-        rows = np.arange(behind[-1]) + np.repeat(starts - behind + counts, counts)
+        rows = np.arange(counts.sum()) + np.repeat(starts - behind + counts, counts)
         scores = self._products(queries, np.repeat(lines, counts), rows)
         compared = Candidates(
             np.full((len(queries), n_compared), -1, dtype=np.int64),

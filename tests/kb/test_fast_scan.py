@@ -134,6 +134,16 @@ def test_of_allowed_entities_with_codes_for_several(alike: AlikeExample, share: 
     assert recall(found, truth)["1"] >= 0.99 and recall(found, truth)["64"] >= 0.95
 
 
+def test_nothing_allowed_may_be_near_with_codes_for_several(alike: AlikeExample) -> None:
+    rows, n_entities = alike.matrix.take(np.arange(N)), alike.row_entities[-1] + 1
+    for query in alike.queries[:5]:
+        best = np.full(n_entities, -np.inf)
+        np.maximum.at(best, alike.row_entities, rows @ query)
+        allowed = best < np.median(best)  # none of these is among the first rows found
+        found = alike.index.search(query[None], 3, allowed)
+        assert allowed[found.numbers].all() and (found.numbers >= 0).all()
+
+
 def test_more_than_codes_can_find(alike: AlikeExample) -> None:
     n_entities = int(alike.row_entities[-1]) + 1
     found = alike.index.search(alike.queries[:5], n_entities + 3)
