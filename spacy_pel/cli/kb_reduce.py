@@ -15,7 +15,10 @@ from .apps import command, kb, msg
 @command(kb, "reduce")
 def reduce_cli(
     folder: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")],
-    dim: Annotated[int, typer.Argument(metavar="DIM", help="Numbers that a vector is to have")],
+    dim: Annotated[
+        Optional[int],
+        typer.Argument(metavar="[DIM]", help="Numbers that a vector is to have; else all it has"),
+    ] = None,
     alike: Annotated[
         Optional[float],
         typer.Option(metavar="COSINE", help="Names of an entity as alike as this are found as one"),
@@ -32,13 +35,16 @@ def reduce_cli(
     again.
 
     \b
-    Example:
+    Examples:
       cp -r kb kb-128 && python -m spacy pel kb reduce kb-128 128 --alike 0.95
+      python -m spacy pel kb reduce kb --alike 0.95
     """
     start = time.perf_counter()
     made, share = reduce(folder, dim, alike)
-    msg.good(
-        f"Reduced {folder}: {made.manifest['vectors']['rows']:,} vectors of {made.dim} dimensions "
-        f"in {made.stored_dim} numbers, with {share:.1%} of their squared length, in "
-        f"{time.perf_counter() - start:.1f} s"
-    )
+    vectors = made.manifest["vectors"]["rows"]
+    done = [f"{vectors:,} vectors of {made.dim} dimensions"]
+    if dim is not None:
+        done.append(f"in {made.stored_dim} numbers, with {share:.1%} of their squared length")
+    if alike is not None:
+        done.append(f"found by {made.manifest['segments'][0]['vectors']['index']['codes']:,} codes")
+    msg.good(f"Reduced {folder}: {', '.join(done)}, in {time.perf_counter() - start:.1f} s")

@@ -60,7 +60,8 @@ def find_cli(
 def kb_info(folder: Path) -> dict[str, Any]:
     """Counts, sources, types, sizes in bytes and vectors of a KB, as plain data.
 
-    None stands for what only vectors have. recall: of the approximate index, at 1 and at 64
+    None stands for what only vectors have. codes: of an index of the
+    kind PQ4, fewer than rows where names that are alike share them. recall: of the approximate index, at 1 and at 64
     candidates; None where search is exact. Raises PelError if there is no KB or it is not whole.
     """
     with KnowledgeBase.open(folder) as opened:
@@ -81,6 +82,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "stored_dim": stored_dim,
         "dtype": vectors.get("dtype"),
         "index": (index["kind"] if index else "exact") if vectors else None,
+        "codes": index.get("codes") if index else None,
         "recall": index["recall"] if index else None,
         "fingerprint": vectors.get("fingerprint"),
     }

@@ -170,7 +170,13 @@ def _published_codes(
     path = changes.temporary(".faiss")
     write_index(codes, path)
     name = changes.publish(path, "index")
-    return {"file": name, "kind": KIND, "oversampling": oversampling, "recall": recall}
+    return {
+        "file": name,
+        "kind": KIND,
+        "codes": n_coded,
+        "oversampling": oversampling,
+        "recall": recall,
+    }
 
 
 def _published_lists(

@@ -11,8 +11,9 @@ import spacy
 from spacy.tokens import Span
 
 from spacy_pel.embedding import is_embedded
-from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb import Entity, KnowledgeBase
 
+from ..kb.living import living_kb
 from .link_examples import TEXT
 
 
@@ -25,7 +26,7 @@ def embedded(tiny_kb: Path, tmp_path: Path) -> Path:
 def test_the_pipeline_goes_on_with_the_reduced_kb(run, embedded: Path, tiny_folder: Path) -> None:
     kb = embedded
     output = run("kb", "reduce", kb, 12)
-    assert "17 vectors of 32 dimensions in 12 numbers" in output
+    assert "17 vectors of 32 dimensions, in 12 numbers, with" in output
     info = json.loads(run("kb", "info", kb, "--json"))
     assert (info["dim"], info["stored_dim"], info["rows"]) == (32, 12, 17)
     nlp = spacy.load(tiny_folder)
@@ -48,7 +49,20 @@ def test_reduced_vectors_are_not_re_used_for_whole_ones(
     assert "its vectors were reduced" in output
 
 
+def test_names_that_are_alike(run, tmp_path: Path) -> None:
+    kb = tmp_path / "kb"
+    living_kb(
+        kb, [Entity(f"C{i}", f"name {i}", (f"named {i}",)) for i in range(9)], index="approximate"
+    )
+    assert json.loads(run("kb", "info", kb, "--json"))["codes"] == 18
+    output = run("kb", "reduce", kb, "--alike", 0.01)
+    info = json.loads(run("kb", "info", kb, "--json"))
+    assert info["codes"] < 18 == info["rows"] and info["stored_dim"] == info["dim"]
+    assert f"found by {info['codes']} codes" in output
+
+
 def test_errors(run, bare_kb: KnowledgeBase, embedded: Path) -> None:
     assert "has no vectors" in run("kb", "reduce", bare_kb.path, 12, code=1)
     assert "without --alike" in run("kb", "reduce", embedded, 12, "--alike", 0.9, code=1)
+    assert "choose the numbers of a vector, or --alike" in run("kb", "reduce", embedded, code=1)
     assert "choose from 1 to 31 of them, not 32" in run("kb", "reduce", embedded, 32, code=1)

@@ -22,7 +22,17 @@ def test_info_of_a_kb_without_vectors(run, bare_kb: KnowledgeBase) -> None:
     assert info["bytes"] == sum(
         path.stat().st_size for path in bare_kb.path.iterdir() if path.suffix != ".json"
     )
-    for name in ("rows", "row_kind", "dim", "stored_dim", "dtype", "index", "recall", "fingerprint"):
+    for name in (
+        "rows",
+        "row_kind",
+        "dim",
+        "stored_dim",
+        "dtype",
+        "index",
+        "codes",
+        "recall",
+        "fingerprint",
+    ):
         assert info[name] is None
 
 

@@ -128,6 +128,27 @@ def test_names_that_are_alike_share_a_code_ever_after(
     assert compacted.segments[0].index._approximate.finds_entities and verify(folder) == []
 
 
+@pytest.mark.parametrize("dim", [None, 4])
+def test_names_share_codes_at_any_time(tmp_path: Path, dim: int | None) -> None:
+    """Of whole vectors, and of those that were made shorter before; these stay as they are."""
+    folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
+    if dim is not None:
+        reduce(folder, dim)
+    before = KnowledgeBase.open(folder)
+    kb, share = reduce(folder, alike=0.05)
+    assert kb.stored_dim == before.stored_dim and share == 1.0
+    for old, new in zip(before.rows(before.numbers()), kb.rows(kb.numbers())):
+        np.testing.assert_array_equal(new, old)
+    codes = kb.manifest["segments"][0]["vectors"]["index"]["codes"]
+    assert codes == kb.segments[0].index._approximate._codes.ntotal < len(old)
+    assert verify(folder) == []
+
+
+def test_nothing_to_reduce(folder: Path) -> None:
+    with pytest.raises(PelError, match="choose the numbers of a vector, or --alike, or both"):
+        reduce(folder)
+
+
 @pytest.mark.parametrize("alike", [0, 1, 1.5, float("nan")])
 def test_no_cosine(tmp_path: Path, alike: float) -> None:
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
