@@ -113,9 +113,12 @@ def _selected(
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def check_memory(n_rows: int, dim: int, memory: int) -> None:
-    """Raises PelError if the codes of so many rows take more than memory, in bytes."""
-    needed = n_rows * _pieces(dim) * _BITS // 8
+def check_memory(n_rows: int, dim: int, shared: bool, memory: int) -> None:
+    """Raises PelError if the codes of so many rows take more than memory, in bytes.
+
+    shared: whether rows share codes.
+    """
+    needed = n_rows * _pieces(dim, shared) * _BITS // 8
     if needed > memory:
         raise PelError(
             f"an index of {n_rows} vectors of {dim} dimensions takes {needed >> 20} MiB, more than "
@@ -133,7 +136,7 @@ def built_codes(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
     n_trained = min(len(matrix), _TRAINED)
     sample = matrix.take(np.sort(random.choice(len(matrix), n_trained, replace=False)))
     codes = faiss.IndexPQFastScan(
-        matrix.dim, _pieces(matrix.dim), _BITS, faiss.METRIC_INNER_PRODUCT
+        matrix.dim, _pieces(matrix.dim, coded is not None), _BITS, faiss.METRIC_INNER_PRODUCT
     )
     codes.pq.cp.seed = _SEED
     codes.pq.cp.min_points_per_centroid = 1  # no warning
@@ -174,6 +177,8 @@ def _unlike(rows: np.ndarray, alike: float) -> np.ndarray:
     return np.flatnonzero(chosen)
 
 
-def _pieces(dim: int) -> int:
-    """How many codes a row has: one for 2 of its numbers, or for each if they are few or odd."""
-    return dim // 2 if dim > _FEW_NUMBERS and dim % 2 == 0 else dim
+def _pieces(dim: int, shared: bool) -> int:
+    """How many codes a row has: one for 2 of its numbers, or for each if they are odd, or few, and
+    rows share none. Where they do, more rows are found than entities are wanted."""
+    halved = dim % 2 == 0 and (shared or dim > _FEW_NUMBERS)
+    return dim // 2 if halved else dim

@@ -15,10 +15,10 @@ from .approximate import ApproximateRows, RowSelection
 from .basis import Basis
 from .exact import has_gpu, imported_faiss, nearest_of_all
 from .fast_scan import KIND, FastScanRows
+from .products import products
 from .vectors import VectorMatrix, mapped
 
 _CELLS = 1 << 19  # rows found, over all queries of a chunk: bounds the memory of a search
-_FLOATS = 1 << 18  # numbers held at a time when scores are computed again
 _TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by
 _OVERSAMPLING = 4  # rows retrieved for an entity wanted, where every row is looked at
 _SPARE = 16  # entities wanted besides
@@ -221,8 +221,10 @@ class VectorIndex:
     def _best_found(
         self, queries: np.ndarray, found: np.ndarray, k: int
     ) -> tuple[Candidates, np.ndarray]:
-        """As ``_best_entities``: the best of the first entities among the rows found, somewhat more
-        than k, by all of their rows."""
+        """As ``_best_entities``: of the entities whose rows found are the best, somewhat more than
+        k, the best by all of their rows."""
+        order = np.argsort(-self._exact_scores(queries, found), axis=1, kind="stable")
+        found = np.take_along_axis(found, order, axis=1)
         there = found >= 0
         entities = np.where(there, np.asarray(self.row_entities)[found], -1)
         first = _first_occurrences(entities) & there
@@ -234,7 +236,7 @@ class VectorIndex:
         counts = self._first_rows[numbers + 1] - starts
         behind = counts.cumsum()
         rows = np.arange(counts.sum()) + np.repeat(starts - behind + counts, counts)
-        scores = self._products(queries, np.repeat(lines, counts), rows)
+        scores = products(self._matrix, queries, np.repeat(lines, counts), rows)
         compared = Candidates(
             np.full((len(queries), n_compared), -1, dtype=np.int64),
             np.full((len(queries), n_compared), -np.inf, dtype=np.float32),
@@ -266,20 +268,7 @@ class VectorIndex:
         """Inner products [n, m] of each query with its rows [n, m]; -inf for row -1."""
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
         places = np.nonzero(rows >= 0)
-        scores[places] = self._products(queries, places[0], rows[places])
-        return scores
-
-    def _products(self, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Inner products [n] of queries, the lines [n], with rows [n].
-
-        FAISS's own scores depend, in the last bits, on the size of the batch and on where a row
-        stands, so that equal vectors would not tie. Here each product is summed alone.
-        """
-        scores = np.empty(len(rows), dtype=np.float32)
-        step = max(1, _FLOATS // self._matrix.dim)
-        for some in (slice(start, start + step) for start in range(0, len(rows), step)):
-            vectors = self._matrix.take(rows[some])
-            scores[some] = np.einsum("ij,ij->i", vectors, queries[lines[some]])
+        scores[places] = products(self._matrix, queries, places[0], rows[places])
         return scores
 
 

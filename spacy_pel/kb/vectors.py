@@ -52,6 +52,14 @@ class VectorMatrix:
     def dim(self) -> int:
         return self._values.shape[1]
 
+    @property
+    def in_memory(self) -> np.ndarray | None:
+        """All rows where they are, float32 [n_rows, dim], not to be written to; None if they are of
+        another type, or in a large file, whose pages are to be let go."""
+        values = self._values
+        small = self._descriptor is None and values.flags.c_contiguous
+        return values if small and values.dtype == np.float32 else None
+
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers: float32 [n, dim], a copy."""
         values = self._values[rows] if self._descriptor is None else self._read(rows)

@@ -162,7 +162,7 @@ def _published_codes(
 ) -> dict[str, Any]:
     coded = None if alike is None else unlike_rows(matrix, row_entities, alike)
     n_coded = len(matrix if coded is None else coded)
-    check_memory(n_coded, matrix.dim, memory)
+    check_memory(n_coded, matrix.dim, alike is not None, memory)
     logger.info("building the index of %d vectors", n_coded)
     codes = built_codes(matrix, coded)
     oversampling, recall = chosen_oversampling(matrix, row_entities, codes)

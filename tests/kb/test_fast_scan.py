@@ -270,9 +270,9 @@ def test_many_rows_are_looked_at_themselves(
 
 
 def test_memory() -> None:
-    check_memory(2_000_000, 384, 192_000_000)
+    check_memory(2_000_000, 384, False, 192_000_000)
     with pytest.raises(PelError, match="takes 183 MiB, more than the 95 MiB allowed"):
-        check_memory(2_000_000, 384, 100_000_000)
+        check_memory(2_000_000, 384, False, 100_000_000)
 
 
 def test_unreadable_index(tmp_path: Path) -> None:

@@ -151,7 +151,6 @@ def unit(random: np.random.Generator, n: int, dim: int) -> np.ndarray:
 
 def test_real_vectors_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "_CELLS", 500)
-    monkeypatch.setattr(index, "_FLOATS", 1000)
     random = np.random.default_rng(0)
     rows, queries = unit(random, 700, 32), unit(random, 50, 32)
     entities = np.sort(random.integers(0, 40, 700)).astype(np.int32)  # needs deeper searches

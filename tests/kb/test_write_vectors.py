@@ -74,15 +74,17 @@ def test_what_is_written_is_found(
     np.testing.assert_allclose(found.scores, 1, atol=0.01)
 
 
-@pytest.mark.parametrize("kind, setting", [("PQ4", "oversampling"), ("SQ8", "probes")])
+@pytest.mark.parametrize(
+    "kind, settings", [("PQ4", {"codes", "oversampling"}), ("SQ8", {"probes"})]
+)
 def test_an_index_says_what_its_recall_is(
-    folder: Path, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch, kind: str, setting: str
+    folder: Path, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch, kind: str, settings: set
 ) -> None:
     if kind == "SQ8":
         lists(monkeypatch)
     kb = write(folder, batches(rows), index="approximate")
     entry = json.loads((folder / "manifest.json").read_text())["segments"][0]["vectors"]
-    assert entry["index"].keys() == {"file", "kind", "memory", "alike", setting, "recall"}
+    assert entry["index"].keys() == {"file", "kind", "memory", "alike", "recall", *settings}
     assert entry["index"]["kind"] == kind
     measured = entry["index"]["recall"]
     assert measured.keys() == {"1", "64", "queries"} and measured["queries"] == 50
