@@ -22,6 +22,7 @@ _CELLS = 1 << 19  # rows found, over all queries of a chunk: bounds the memory o
 _TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by
 _OVERSAMPLING = 4  # rows retrieved for an entity wanted, where every row is looked at
 _SPARE = 16  # entities wanted besides
+_COMPARED = 48  # entities scored besides by all of their rows, where rows found stand for others
 _FEW_ROWS = 50_000  # allowed rows that are quicker looked at one by one than found
 _GPU_ROWS = 300_000  # rows that a GPU looks at quicker than a CPU at their codes
 
@@ -229,7 +230,7 @@ class VectorIndex:
         entities = np.where(there, np.asarray(self.row_entities)[found], -1)
         first = _first_occurrences(entities) & there
         rank = first.cumsum(axis=1)
-        n_compared = k + k // 2 + _SPARE
+        n_compared = k + k // 2 + _COMPARED
         lines, places = np.nonzero(first & (rank <= n_compared))
         numbers = entities[lines, places]
         starts = self._first_rows[numbers]
