@@ -133,7 +133,7 @@ def remove_cli(
     if not given:
         raise PelError("no ids to remove; give them, or --file with one a line")
     start = time.perf_counter()
-    _report(folder, remove_entities(folder, given), start)
+    report_change(folder, remove_entities(folder, given), start)
 
 
 @command(kb, "compact")
@@ -250,7 +250,7 @@ def _apply(
         options["sources"].append(source_name(mapping, mapping_version(mapping)))
     with tqdm(opened.entities, desc="Reading", unit=" entities") as entities:
         counts = change(folder, entities, encoder, types=_types(opened), **options)
-    _report(folder, counts, start)
+    report_change(folder, counts, start)
 
 
 def _types(source: Source) -> Iterator[SemanticType]:
@@ -264,7 +264,7 @@ def _encoder(pipeline: str, component: str) -> RowEncoder:
     return LinkerRows(linker_of(load_pipeline(pipeline), component))
 
 
-def _report(folder: Path, counts: ChangeCounts, start: float) -> None:
+def report_change(folder: Path, counts: ChangeCounts, start: float) -> None:
     done = ", ".join(f"{count:,} {kind}" for kind, count in counts._asdict().items() if count)
     seconds = time.perf_counter() - start
     now = len(KnowledgeBase.open(folder))

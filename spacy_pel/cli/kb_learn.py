@@ -1,0 +1,74 @@
+"""``pel kb learn``: a knowledge base gets the names that annotated mentions have."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ..errors import PelError
+from ..kb import KnowledgeBase
+from ..kb.changes import update_entities
+from .apps import Component, command, kb, msg
+from .kb_change import Encoder, Folder, report_change
+from .pipelines import linker_of, load_pipeline
+
+
+@command(kb, "learn")
+def learn_cli(
+    folder: Folder,
+    corpora: Annotated[
+        list[str],
+        typer.Argument(metavar="CORPUS...", help="PubTator files, or FOLDER:SPLIT of MedMentions"),
+    ],
+    pipeline: Encoder = None,
+    component: Component = "proxy_linker",
+    spans_key: Annotated[
+        Optional[str], typer.Option(help="Mentions may overlap; any word will do")
+    ] = None,
+) -> None:
+    """Give entities the names that annotated mentions call them by.
+
+    No training is needed: "hypertensive" is then found as a name of hypertension. A name goes to
+    the entity that most of the mentions mean by it. Acronyms that a document defines are read as
+    their long forms. Give the documents that a linker is trained on, never those that it is
+    evaluated on.
+
+    \b
+    Example:
+      python -m spacy pel kb learn kb train.pubtator --pipeline training/model-best
+    """
+    import spacy
+    from tqdm import tqdm
+
+    from ..pipeline.annotated_names import renamed_entities
+    from ..pipeline.gold import trainable_mentions
+    from ..training.open_corpus import open_corpus
+
+    start = time.perf_counter()
+    encoder = None
+    with KnowledgeBase.open(folder) as opened:
+        nlp = load_pipeline(pipeline) if pipeline else spacy.blank("en")
+        if pipeline:
+            from ..embedding import LinkerRows
+
+            encoder = LinkerRows(linker_of(nlp, component))
+        read = (
+            example for name in corpora for example in open_corpus(name, spans_key=spans_key)(nlp)
+        )
+        with tqdm(read, desc="Reading", unit=" documents") as examples:
+            mentions = trainable_mentions(examples, opened, spans_key, resolve_abbreviations=True)
+        if not mentions:
+            raise PelError(
+                f"no mention of {', '.join(corpora)} has an entity in {folder}; check that the "
+                "corpus and the KB use the same identifiers"
+            )
+        renamed = renamed_entities(mentions, opened)
+        known = sum(len(opened[entity.concept_id].aliases) for entity in renamed)
+    names = sum(len(entity.aliases) for entity in renamed) - known
+    sources = [Path(name).name for name in corpora]
+    counts = update_entities(folder, renamed, encoder, sources=sources)
+    msg.good(f"{names:,} new names in {len(mentions):,} mentions")
+    report_change(folder, counts, start)
