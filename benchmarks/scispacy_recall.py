@@ -25,7 +25,9 @@ CHUNK = 200
 def main(kb: Path, corpus: List[Path]) -> None:
     """Print recall@k over the mentions of each CORPUS (PubTator) whose gold is in KB."""
     base = KnowledgeBase.open(kb)
-    names, owners = zip(*((n, i) for i, e in enumerate(base) for n in e.names))
+    numbers = base.numbers()
+    records = zip(numbers.tolist(), base.entities(numbers))
+    names, owners = zip(*((name, number) for number, e in records for name in e.names))
     # As in scispacy.candidate_generation: lower case is the vectorizer's own default.
     vectorizer = TfidfVectorizer(
         analyzer="char_wb", ngram_range=(3, 3), min_df=10, dtype=np.float32
