@@ -265,6 +265,7 @@ def _encoder(pipeline: str, component: str) -> RowEncoder:
 
 
 def report_change(folder: Path, counts: ChangeCounts, start: float) -> None:
+    """Says what a change of the KB did. start: ``time.perf_counter()`` before it."""
     done = ", ".join(f"{count:,} {kind}" for kind, count in counts._asdict().items() if count)
     seconds = time.perf_counter() - start
     now = len(KnowledgeBase.open(folder))
