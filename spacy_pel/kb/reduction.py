@@ -94,7 +94,10 @@ def _check_alike(folder: Path, index: dict | None, alike: float) -> None:
     if not 0 < alike < 1:
         raise PelError(f"{alike} is no cosine of rows that are alike; choose one such as 0.95")
     if not index or index["kind"] != KIND:
-        raise PelError(f"{folder}: has no index of the kind {KIND}; reduce it without --alike")
+        raise PelError(
+            f"{folder}: has no index of the kind {KIND}; reduce it without --alike (fewer vectors "
+            "than such an index is for are searched exactly, more by lists)"
+        )
 
 
 def _rows(
