@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import PelError
 from .exact import imported_faiss
 from .vectors import VectorMatrix, unreadable
 
-KINDS = {"SQ8": 8, "SQ4": 4}  # bits a number of a vector; the first that fits is taken
-MEMORY = 2 << 30  # bytes that an index may take by default
+KINDS = {"SQ8": 8, "SQ4": 4}  # bits a number of a vector
+MEMORY = 2 << 30  # bytes that an index is to take by default
 _ID = 8  # bytes that FAISS adds to a code
 _SEED = 0
 _TRAINED_PER_CENTRE = 50  # rows that k-means sees for a centre
@@ -142,16 +141,11 @@ class ApproximateRows:
 def kind_for(n_rows: int, dim: int, memory: int) -> str:
     """The most faithful kind of index that takes no more than memory, in bytes.
 
-    Raises PelError if there is none.
+    The shortest if there is none: codes are mapped, and after hours of encoding an index that the
+    system reads from its file now and then beats an error.
     """
-    for kind, bits in KINDS.items():
-        needed = n_rows * (dim * bits // 8 + _ID)
-        if needed <= memory:
-            return kind
-    raise PelError(
-        f"an index of {n_rows} vectors of {dim} dimensions takes {needed >> 20} MiB at least, more "
-        f"than the {memory >> 20} MiB allowed; allow more, or use an exact index"
-    )
+    fitting = (kind for kind, bits in KINDS.items() if n_rows * (dim * bits // 8 + _ID) <= memory)
+    return next(fitting, "SQ4")
 
 
 def built_index(matrix: VectorMatrix, kind: str) -> Any:

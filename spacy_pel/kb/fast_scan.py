@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import PelError
 from .approximate import RowSelection
 from .exact import imported_faiss
 from .vectors import VectorMatrix, unreadable
@@ -111,19 +110,6 @@ def _selected(
     order = np.argsort(~kept, axis=1, kind="stable")[:, :depth]
     rows = np.where(kept, rows, -1)
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
-
-
-def check_memory(n_rows: int, dim: int, shared: bool, memory: int) -> None:
-    """Raises PelError if the codes of so many rows take more than memory, in bytes.
-
-    shared: whether rows share codes.
-    """
-    needed = n_rows * _pieces(dim, shared) * _BITS // 8
-    if needed > memory:
-        raise PelError(
-            f"an index of {n_rows} vectors of {dim} dimensions takes {needed >> 20} MiB, more than "
-            f"the {memory >> 20} MiB allowed; allow more, or use an exact index"
-        )
 
 
 def built_codes(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import PelError
 from .approximate import MEMORY, built_index, kind_for, mapped_index, write_index
-from .fast_scan import KIND, built_codes, check_memory, unlike_rows
+from .fast_scan import KIND, built_codes, unlike_rows
 from .index import opened_rows
 from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
@@ -106,11 +106,11 @@ def write_segment_vectors(
     batches: as for ``write_vectors``, with the numbers that the entities have in the segment.
     dtype: "float32", "float16", "int8", or "auto": float32, or float16 for many rows and for
     "approximate".
-    index: "exact", "approximate", or "auto": approximate for many rows. memory: bytes that an
-    approximate index may take. It is codes that are all looked at, or for very many rows lists.
+    index: "exact", "approximate", or "auto": approximate for many rows. It is of codes
+    that are all looked at, or for very many rows of lists. memory: bytes that these are to take.
     alike: rows of an entity with this cosine share a code (``fast_scan.unlike_rows``).
     basis_file: of the ``Basis`` that the vectors of the batches are in, if they are.
-    Raises PelError for vectors that do not fit, for unknown settings, for too little memory.
+    Raises PelError for vectors that do not fit, for unknown settings.
     """
     if dtype not in ("auto", *DTYPES):
         raise PelError(f"{dtype!r} is no dtype of vectors; choose auto or one of {DTYPES}")
@@ -147,7 +147,7 @@ def _published_index(
 ) -> dict[str, Any]:
     """Publishes an approximate index, and returns what the manifest says of it."""
     if len(matrix) <= SCANNED_ROWS:
-        published = _published_codes(changes, matrix, row_entities, memory, alike)
+        published = _published_codes(changes, matrix, row_entities, alike)
     else:
         published = _published_lists(changes, matrix, row_entities, memory)
     return {"memory": memory, "alike": alike, **published}
@@ -157,12 +157,10 @@ def _published_codes(
     changes: Transaction,
     matrix: VectorMatrix,
     row_entities: np.ndarray,
-    memory: int,
     alike: float | None,
 ) -> dict[str, Any]:
     coded = None if alike is None else unlike_rows(matrix, row_entities, alike)
     n_coded = len(matrix if coded is None else coded)
-    check_memory(n_coded, matrix.dim, alike is not None, memory)
     logger.info("building the index of %d vectors", n_coded)
     codes = built_codes(matrix, coded)
     oversampling, recall = chosen_oversampling(matrix, row_entities, codes)

@@ -10,7 +10,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex, fast_scan, index
 from spacy_pel.kb.approximate import write_index
 from spacy_pel.kb.exact import imported_faiss
-from spacy_pel.kb.fast_scan import KIND, FastScanRows, built_codes, check_memory, unlike_rows
+from spacy_pel.kb.fast_scan import KIND, FastScanRows, built_codes, unlike_rows
 from spacy_pel.kb.recall import chosen_oversampling, recall
 from spacy_pel.kb.vectors import VectorMatrix
 
@@ -267,12 +267,6 @@ def test_many_rows_are_looked_at_themselves(
     found = example.index.search(example.queries, 64)
     truth = example.exact.search(example.queries, 64)
     np.testing.assert_array_equal(found.numbers, truth.numbers)
-
-
-def test_memory() -> None:
-    check_memory(2_000_000, 384, False, 192_000_000)
-    with pytest.raises(PelError, match="takes 183 MiB, more than the 95 MiB allowed"):
-        check_memory(2_000_000, 384, False, 100_000_000)
 
 
 def test_unreadable_index(tmp_path: Path) -> None:

@@ -139,7 +139,6 @@ def test_of_a_segment(tmp_path: Path, rows: np.ndarray) -> None:
     [
         ({"dtype": "float64"}, "'float64' is no dtype of vectors; choose auto or one of"),
         ({"index": "hnsw"}, "'hnsw' is no kind of index; choose one of"),
-        ({"index": "approximate", "memory": 1000}, "more than the 0 MiB allowed; allow more"),
         ({"dim": 13}, r"shape \(128, 12\), expected \(128, 13\)"),
     ],
 )
