@@ -16,6 +16,9 @@ from .kb.selection import Only
 from .retriever import Retriever
 
 
+_NAMED = 64  # candidates whose names are looked at, where names count: as many as on dev
+
+
 class Searchable(Protocol):
     """A knowledge base, or an index in memory."""
 
@@ -122,13 +125,14 @@ def link(
     reranking: puts the best candidates in another order, and first; the rest stay in theirs. As
         many are looked at as it says, also where k is fewer.
     naming: orders the candidates by the reranker's score, or without one the retriever's, and what
-        their names are worth besides; those that were not reranked stay behind.
+        their names are worth besides; those that were not reranked stay behind. 64 are looked at,
+        also where k is fewer.
     only: for each mention what its search is confined to, if it is.
     groups: int [n], the group of each mention. Those of a group are to have the same surface and
         ``only``; they get one answer, by the means of their scores.
     """
     vectors = retriever.mention_vectors(mentions)
-    depth = k if reranking is None else max(k, reranking.top)
+    depth = max(k, reranking.top if reranking else 0, _NAMED if naming else 0)
     if groups is None:
         found = _found(index, vectors, depth, only)
     else:

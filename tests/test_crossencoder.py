@@ -67,7 +67,7 @@ def test_dropout_is_set() -> None:
 
 
 def test_a_length_without_room_is_refused() -> None:
-    with pytest.raises(PelError, match="length of a cross-encoder is 15; set it to 16 or more"):
+    with pytest.raises(PelError, match="length is 15 tokens; set it to 16 or more"):
         CrossEncoder(TrainedEncoder("any"), length=15)
 
 

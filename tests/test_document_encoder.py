@@ -153,9 +153,7 @@ def test_bytes_round_trip(shared: bool) -> None:
     np.testing.assert_array_equal(
         loaded.mention_vectors(MENTIONS), linker.mention_vectors(MENTIONS)
     )
-    np.testing.assert_array_equal(
-        loaded.entity_vectors(ENTITIES), linker.entity_vectors(ENTITIES)
-    )
+    np.testing.assert_array_equal(loaded.entity_vectors(ENTITIES), linker.entity_vectors(ENTITIES))
     assert loaded.fingerprint() == linker.fingerprint()
     assert settings(loaded.model) == saved
 
@@ -179,7 +177,7 @@ def test_a_fingerprint_is_of_the_settings_too(change: dict) -> None:
         ({"pooling": "focus"}, 'unknown pooling "focus"; choose "mean", "start" or "end"'),
         ({"entity_pooling": "end"}, 'unknown entity_pooling "end"; choose "mean", "focus" or'),
         ({"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
-        ({"window": 15}, "window of a document encoder is 15; set it to 16 or more"),
+        ({"window": 15}, "window is 15 tokens; set it to 16 or more"),
     ],
 )
 def test_unknown_settings_are_refused(change: dict, message: str) -> None:

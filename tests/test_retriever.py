@@ -76,6 +76,14 @@ def test_a_fingerprint_is_of_all_that_decides_the_vectors() -> None:
     assert len({fingerprint, *others}) == len(others) + 1
 
 
+def test_a_fingerprint_is_the_same_with_every_version_of_transformers(monkeypatch) -> None:
+    linker = retriever()
+    fingerprint, packed = linker.fingerprint(), pack_model(linker.model)
+    monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
+    assert Retriever(from_packed(packed)).fingerprint() == fingerprint
+    assert pack_model(from_packed(packed)) == packed
+
+
 OF_BOTH = {"similarity": "cosine", "entity_length": 24, "mixed_precision": False}
 
 
@@ -102,7 +110,7 @@ def move_weights(tower) -> None:
     [
         (BiEncoder, {"shared": False}),
         (BiEncoder, {"shared": False, "mention_layers": 1}),
-        (BiEncoder, {"mention_length": 12}),
+        (BiEncoder, {"mention_length": 20}),
         (DocumentEncoder, {}),
         (DocumentEncoder, {"shared": False, "pooling": "start", "window": 16}),
         (DocumentEncoder, {"shared": False, "mention_layers": 1}),

@@ -5,10 +5,10 @@ from typing import Callable, List, Tuple
 import numpy as np
 from thinc.api import Model
 
-from ..errors import PelError
 from ..inputs import PairBuilder
 from ..models.crossencoder import PairScorer
 from ..models.weights import Packed, unpack
+from .biencoder import check_length
 from .sources import EncoderSource, no_source
 from .towers import TowerInputs, encoder_of, fill_model, load_encoder, make_tower
 
@@ -32,8 +32,7 @@ def CrossEncoder(
     ``initialize(X=texts)`` fetches the weights. Input is that of a tower (``towers``), be it of
     how many mentions and documents: pairs of like length are scored together.
     """
-    if length < 16:
-        raise PelError(f"length of a cross-encoder is {length}; set it to 16 or more (paper: 256)")
+    check_length("length", length)
     return Model(
         "crossencoder",
         _forward,

@@ -6,9 +6,8 @@ from typing import Optional
 
 from thinc.api import Model
 
-from ..errors import PelError
 from ..models.windows import WindowEncoder
-from .biencoder import check_choice, make_retriever
+from .biencoder import check_choice, check_length, make_retriever
 from .sources import EncoderSource
 
 
@@ -30,14 +29,14 @@ def DocumentEncoder(
 
     pooling: a mention's vector is the "mean" of its tokens, its "start" or its "end".
     entity_pooling: the ``pooling`` of ``BiEncoder``, of entities.
-    window: the most tokens of a window (``windows``), 16 or more.
-    Raises PelError on an unknown pooling or similarity, or a window too short.
+    window: the most tokens of a window (``windows``).
+    Raises PelError on an unknown pooling or similarity, or lengths below 16.
     """
     check_choice("pooling", pooling, "mean", "start", "end")
     check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
     check_choice("similarity", similarity, "cosine", "dot")
-    if window < 16:
-        raise PelError(f"window of a document encoder is {window}; set it to 16 or more")
+    check_length("window", window)
+    check_length("entity_length", entity_length)
 
     def make_encoder() -> WindowEncoder:
         return WindowEncoder(

@@ -13,7 +13,7 @@ from ..errors import PelError
 from ..models.encoder import TextEncoder
 from ..models.states import StatesEncoder
 from ..states import ReadMentions
-from .biencoder import check_choice, refuse_forward
+from .biencoder import check_choice, check_length, refuse_forward
 from .sources import EncoderSource
 from .towers import Tower, TowerInputs, encoder_of, make_tower, wrapped
 
@@ -43,6 +43,7 @@ def SharedEncoder(
     check_choice("pooling", pooling, "mean", "start", "end")
     check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
     check_choice("similarity", similarity, "cosine", "dot")
+    check_length("entity_length", entity_length)
     cosine = similarity == "cosine"
     mention = make_states_tower(StatesEncoder(pooling=pooling, normalize=cosine), tok2vec)
     entity = make_tower(

@@ -71,7 +71,8 @@ def no_source(texts: Iterable[str]):
     """The source of a model that was loaded."""
     raise PelError(
         "the encoder is already trained and is not initialised again; to train it further, give "
-        'its pipeline as its "source" in the config'
+        'its pipeline as its "source" in the config, or for a new retriever as the path of its '
+        "encoder, @misc = spacy-pel.TrainedEncoder.v1"
     )
 
 

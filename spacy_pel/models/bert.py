@@ -18,6 +18,21 @@ from .layers import layer_states
 
 # What torch calls the instructions of x86 and ARM processors that compute in bfloat16.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
+# What of a Hugging Face configuration makes a BERT. The rest has no bearing on it, or differs with
+# the version of transformers, and a KB's vectors are to fit after an upgrade as well.
+_ARCHITECTURE = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "layer_norm_eps",
+    "pad_token_id",
+)
 # Tokens from which on torch's fused attention is the faster one in training (measured: 128 as
 # fast as the plain one, 256 in 85 % of the time, 512 in 75 %).
 _LONG = 128
@@ -75,7 +90,7 @@ class BertEncoder(nn.Module):
         return self.transformer.config.max_position_embeddings
 
     def set_dropout(self, rate: float) -> None:
-        """Set the rate of every dropout layer."""
+        """Set the rate of every dropout layer; attention has none (``layer_states``)."""
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
@@ -132,12 +147,12 @@ class BertEncoder(nn.Module):
         return nullcontext()
 
     def description(self) -> Dict[str, str]:
-        """The transformer's configuration, as far as it differs from the defaults, and the
-        tokenizer, both JSON: all that decides vectors beside the weights. {} without weights."""
+        """The transformer's configuration and the tokenizer, both JSON: all that decides vectors
+        beside the weights. {} without weights."""
         if self.transformer is None:
             return {}
-        config = json.dumps(self.transformer.config.to_diff_dict(), sort_keys=True)
-        return {"config": config, "tokenizer": self.tokenizer.to_str()}
+        config = {name: getattr(self.transformer.config, name) for name in _ARCHITECTURE}
+        return {"config": json.dumps(config), "tokenizer": self.tokenizer.to_str()}
 
     def weights(self) -> Dict[str, Tensor]:
         """Weights, by the names that Hugging Face gives those of its transformer."""
@@ -188,8 +203,11 @@ def with_layers(transformer: nn.Module, n: int) -> nn.Module:
 def has_fast_bfloat16(device_type: str) -> bool:
     """Whether the device computes in bfloat16 by instructions of its own.
 
-    A processor without them does it many times more slowly than in float32 (7 times, measured).
+    A processor without them does it many times more slowly than in float32 (7 times, measured), and
+    so do GPUs before Ampere, such as a V100.
     """
+    if device_type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     if device_type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
         return True
     capabilities = torch.cpu.get_capabilities()

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+_NONE = -1e30  # score of what is no negative: -inf makes gradients NaN where a mention has none
+
 
 class Targets(NamedTuple):
     """What each of n mentions should think of each of r proxies.
@@ -104,5 +106,7 @@ class CrossEntropyLoss(ScoreLoss):
         self.scale = scale
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        scores = self.scale * torch.cat([positive.unsqueeze(1), negatives], dim=1)
-        return scores.logsumexp(1) - scores[:, 0]
+        # As log(1 + exp(...)): where the positive is far ahead its gradient is small, and not 0 as
+        # that of a logsumexp over all scores, so that FGSM has its sign (Eq. 7).
+        hardest = (self.scale * negatives).clamp(min=_NONE).logsumexp(1)
+        return softplus(hardest - self.scale * positive)

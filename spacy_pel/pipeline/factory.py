@@ -6,6 +6,7 @@ from typing import Callable, Dict, List, Optional
 from spacy.language import Language
 from thinc.api import Config, Model
 
+from ..errors import PelError
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
 from .kb_ents import refuse_settings_of_scispacy
@@ -178,6 +179,8 @@ def make_proxy_linker(
 ) -> ProxyLinker:
     """Construct the component; the arguments are explained in ``DEFAULT_CONFIG``."""
     refuse_settings_of_scispacy(linker_name=linker_name, k=k)
+    if rerank < 0:
+        raise PelError(f'"rerank" of "{name}" is {rerank}; set it to 0 for no reranking')
     linker = ProxyLinker(
         nlp.vocab,
         model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Set
 
 import numpy as np
@@ -14,10 +15,32 @@ from ..training.mention_trainer import MentionTrainer
 from ..training.proxy_pool import ProxyPool
 from ..training.stored_pool import StoredPool
 from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
+from .gold import gold_numbers
+
+logger = logging.getLogger(__name__)
+
+_RESUMED_SEARCH = 20_000  # entities that evaluations search without ``initialize``
 
 if TYPE_CHECKING:
     from ..training.reranker_trainer import RerankerTrainer
     from .proxy_linker import ProxyLinker
+
+
+def new_trainer(
+    linker: ProxyLinker,
+    trained: Set[int],
+    others: Iterable[Example],
+    searched_entities: Optional[int],
+) -> Trainer:
+    """The trainer of a retriever that begins. Raises PelError as ``mention_trainer`` does.
+
+    trained: numbers of the gold entities. others: examples whose entities evaluations search as
+    well. searched_entities: see ``ProxyLinker.initialize``.
+    """
+    if linker.freeze_entities:
+        return mention_trainer(linker)
+    wanted = trained | gold_numbers(others, linker.kb, linker.spans_key)
+    return retriever_trainer(linker, wanted, searched_entities)
 
 
 def retriever_trainer(
@@ -117,7 +140,24 @@ def resumed_trainer(linker: ProxyLinker, mentions: Iterable[GoldMention]) -> Tra
         return reranker_trainer(linker)
     if linker.freeze_entities:
         return mention_trainer(linker)
-    return retriever_trainer(linker, {n for m in mentions for n in m.golds}, 20000)
+    if len(linker.kb) > _RESUMED_SEARCH:
+        logger.warning(
+            '"%s" goes on from a saved pipeline: evaluations search %d entities of the KB, drawn at '
+            "random, which may lack those of dev; for figures that say more, start from "
+            "@misc = spacy-pel.TrainedEncoder.v1 in place of a source",
+            linker.name,
+            _RESUMED_SEARCH,
+        )
+    return retriever_trainer(linker, {n for m in mentions for n in m.golds}, _RESUMED_SEARCH)
+
+
+def note_trained(linker: ProxyLinker, numbers: Set[int]) -> None:
+    """Have the linker know that it is trained on these entities: they are no longer unseen."""
+    new = numbers - linker.trained_numbers
+    if new:
+        ids = {id for id, _ in linker.kb.labels(sorted(new))}
+        linker.cfg["trained_entities"] = sorted(ids.union(linker.cfg["trained_entities"]))
+        linker.trained_numbers |= new
 
 
 def vocabulary_texts(kb: KnowledgeBase, examples: Iterable[Example]) -> Iterator[str]:

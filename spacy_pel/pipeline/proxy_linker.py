@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
@@ -123,6 +123,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self._reranker: Optional["Reranker"] = None
         self._checked_fingerprint: Optional[str] = None  # of a KB whose vectors fit
         self._trainer: Optional[Trainer] = None
+        self.trained_numbers: Set[int] = set()  # those of cfg["trained_entities"], in a session
         install_extensions()
 
     # Knowledge base and weights
@@ -263,12 +264,8 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         if self.reranker_model is None:
             self.model.initialize(X=texts)
             self._retriever = None
-            if self.freeze_entities:
-                self._trainer = learning.mention_trainer(self)
-            else:
-                others = searched_corpus(nlp) if searched_corpus else ()
-                wanted = trained | gold_numbers(others, kb, self.spans_key)
-                self._trainer = learning.retriever_trainer(self, wanted, searched_entities)
+            others = searched_corpus(nlp) if searched_corpus else ()
+            self._trainer = learning.new_trainer(self, trained, others, searched_entities)
             self.cfg["trained_entities"] = []
         else:
             learning.check_candidates(self)
@@ -276,8 +273,8 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             self._reranker = None
             self._trainer = learning.reranker_trainer(self)
             self._trainer.retrieve(self._trainable(get_examples()))
-        seen = {id for id, _ in kb.labels(sorted(trained))}
-        self.cfg["trained_entities"] = sorted(seen.union(self.cfg["trained_entities"]))
+        self.trained_numbers = set()
+        learning.note_trained(self, trained)
 
     def update(
         self,
@@ -289,25 +286,28 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
     ) -> Dict[str, float]:
         """Learn from the gold mentions of a batch; those without an entity in the KB teach nothing.
 
-        Raises PelError if the pipe has no KB or weights, and if the loss is not a number.
+        Raises PelError without KB or weights, and if the loss is not a number.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "ProxyLinker.update")
         texts, backprop = begin_reading(self.model, [example.predicted for example in examples])
         mentions = self._trainable(examples, texts)
-        if self._trainer is None:  # training goes on from a saved pipeline
+        if self._trainer is None:
             self._trainer = learning.resumed_trainer(self, mentions)
         if mentions:
+            learning.note_trained(self, {n for mention in mentions for n in mention.golds})
             architectures.set_dropout(self._trained_model, drop)
             architectures.set_gradient_caching(self._trained_model, self.gradient_caching)
             losses[self.name] += sum(self._trainer.step(mentions))
         backprop()
-        if not mentions:
-            return losses
-        if sgd not in (None, False):
+        if mentions and sgd not in (None, False):
             self.finish_update(sgd)
         return losses
+
+    def prepare_training(self, examples: Iterable[Example]) -> None:
+        """Get ready to go on from a saved pipeline, as the first ``update`` does by itself."""
+        self._trainer = learning.resumed_trainer(self, self._trainable(examples))
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Apply the accumulated gradients; what was calibrated on the weights before is dropped."""
@@ -387,6 +387,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         tok2vec = architectures.tok2vec_of(self.model)  # it is of the pipeline's config
         self.model = architectures.from_packed(saved, tok2vec)
         self._retriever = self._checked_fingerprint = self._trainer = None
+        self.runtime.forget()
 
     def _set_reranker(self, saved: Saved) -> None:
         # Imported here: without a reranker nothing of it is loaded.
@@ -394,6 +395,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
 
         self.reranker_model = from_packed(saved)
         self._reranker = self._trainer = None
+        self.runtime.forget()
 
     def forget_kb(self) -> None:
-        self._trainer = None
+        self._trainer, self.trained_numbers = None, set()

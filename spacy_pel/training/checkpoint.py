@@ -93,9 +93,7 @@ def random_states() -> Checkpoint:
     tensors = {"torch": torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors["cuda"] = torch.cuda.get_rng_state()
-    return Checkpoint(
-        tensors, {"python": random.getstate(), "numpy": [name, keys.tolist(), *rest]}
-    )
+    return Checkpoint(tensors, {"python": random.getstate(), "numpy": [name, keys.tolist(), *rest]})
 
 
 def set_random_states(states: Checkpoint) -> None:
@@ -103,7 +101,7 @@ def set_random_states(states: Checkpoint) -> None:
     set_python_random(states.facts["python"])
     np.random.set_state(tuple(states.facts["numpy"]))
     torch.set_rng_state(states.tensors["torch"])
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() and "cuda" in states.tensors:
         torch.cuda.set_rng_state(states.tensors["cuda"])
 
 

@@ -2,7 +2,7 @@
 
 torch's launcher starts them: ``torchrun --nproc-per-node 2 -m spacy pel train ...``. All draw the
 same batches, each learns from its share of a batch's documents, and the gradients are averaged
-before each update, so that the weights stay the same in all of them. The first evaluates and saves.
+before each update, so that the weights stay the same in all of them. The first one saves.
 """
 
 from __future__ import annotations

@@ -140,7 +140,8 @@ class TrainingRun:
         """
         for name, pipe in self.pipes.items():
             if hasattr(pipe, "trainer") and pipe.trainer is None:
-                pipe.update(next(subdivide_batch(first, self.settings["accumulate_gradient"])))
+                parts = subdivide_batch(first, self.settings["accumulate_gradient"])
+                pipe.prepare_training(next(parts, []))
 
     def _is_over(self) -> bool:
         if not self.results:

@@ -172,3 +172,11 @@ def test_an_easy_negative_silences_cross_entropy_but_not_the_proxy_loss() -> Non
 def test_a_new_loss_must_say_what_it_computes() -> None:
     with pytest.raises(NotImplementedError):
         ScoreLoss().of_scores(torch.zeros(1), torch.zeros(1, 1))
+
+
+@pytest.mark.parametrize("gap", [16.0, 80.0])
+def test_a_positive_far_ahead_still_has_the_sign_that_fgsm_needs(gap: float) -> None:
+    scores = np.array([[gap, 0.0, -1.0]], dtype=np.float32)
+    targets = Targets(np.array([0]), np.array([[False, True, True]]))
+    gradient, _ = CrossEntropyLoss().on_scores(scores, targets)
+    np.testing.assert_array_equal(np.sign(gradient), [[-1, 1, 1]])

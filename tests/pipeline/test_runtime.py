@@ -146,6 +146,7 @@ def test_loaded_weights_are_taken(trained: Trained) -> None:
     assert linked(nlp) != expected
     linker.from_disk(trained.path / "proxy_linker")
     assert linked(nlp) == expected
+    assert len(linker.runtime._made) == 1  # what was made of the weights before is gone
 
 
 def test_it_is_a_setting_and_not_of_the_weights(trained: Trained, tmp_path: Path) -> None:

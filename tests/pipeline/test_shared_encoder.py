@@ -202,6 +202,14 @@ def test_a_linker_without_its_pipeline(trained: Language, tmp_path: Path) -> Non
         list(nlp.pipe(mentions_of(nlp, TRAIN[:1])))
 
 
+def test_it_gets_ready_to_go_on_before_anything_was_read(trained: Language, tmp_path: Path) -> None:
+    trained.to_disk(tmp_path)
+    nlp = spacy.load(tmp_path)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.prepare_training(examples(nlp))
+    assert linker.trainer is not None
+
+
 def test_no_reranker_is_trained_on_it(trained: Language, tmp_path: Path) -> None:
     trained.to_disk(tmp_path)
     scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}

@@ -17,6 +17,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
+from spacy_pel.pipeline import learning
 
 from ..training import problem
 from ..training.problem import initialized, same, write_config
@@ -225,6 +226,17 @@ def test_training_goes_on_from_a_saved_pipeline(trained: Trained) -> None:
     assert not same(weights(linker), before)
     assert max(losses) < 5  # where it began, at first, the loss was ten times that
     assert searched(nlp) == {entity.concept_id for entity in PROBLEM}
+
+
+def test_what_a_saved_pipeline_goes_on_with_is_seen(trained: Trained, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(learning, "_RESUMED_SEARCH", 5)
+    nlp = spacy.load(trained.path)
+    linker = nlp.get_pipe("proxy_linker")
+    linker.cfg["trained_entities"] = []
+    for first in (0, 3):
+        nlp.update(examples(nlp, TRAIN[first : first + 2]), sgd=Adam(0.001))
+    assert linker.cfg["trained_entities"] == ["C01", "C02", "C05"]
+    assert "evaluations search 5 entities of the KB" in caplog.text
 
 
 def test_training_goes_on_after_a_batch_without_mentions(trained: Trained) -> None:

@@ -71,6 +71,14 @@ def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
     assert draw() == first
 
 
+def test_what_was_saved_without_a_gpu_goes_on_with_one(monkeypatch) -> None:
+    states = random_states()
+    first = draw()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    set_random_states(states._replace(tensors={"torch": states.tensors["torch"]}))
+    assert draw() == first
+
+
 def test_a_config_that_changed_is_named_by_its_settings() -> None:
     before = "[training]\nmax_steps = 10\nseed = 0\n\n[training.batcher]\nsize = 2\n"
     checkpoint = Checkpoint({}, {"config": before})
