@@ -1,6 +1,8 @@
 """Write linked texts as an HTML page with displaCy."""
 
+from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 import srsly
 import typer
@@ -19,9 +21,9 @@ def main(linked: Path, page: Path) -> None:
                 {
                     "start": mention["start"],
                     "end": mention["end"],
-                    "label": mention["name"] or "not in the KB",
-                    "kb_id": mention["id"],
-                    "kb_url": ENTITY_URL.format(mention["id"]) if mention["name"] else "#",
+                    "label": escape(mention["name"] or "not in the KB"),
+                    "kb_id": escape(mention["id"]),
+                    "kb_url": ENTITY_URL.format(quote(mention["id"])) if mention["name"] else "#",
                 }
                 for mention in document["mentions"]
             ],

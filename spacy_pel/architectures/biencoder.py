@@ -33,15 +33,15 @@ def BiEncoder(
     mention_layers: of the source's layers, how many the mention tower has, where it has weights of
         its own; null for all. A small one that learns against a KB that a large one has embedded
         (``freeze_entities``) is the large one's student.
-    Raises PelError on an unknown pooling or similarity, lengths below 16, or layers of a shared
-    tower.
+    Raises PelError on an unknown pooling or similarity, lengths that are too short, or layers of
+    a shared tower.
 
     ``initialize(X=texts)`` fetches the weights. Input and output are the towers' (``towers``).
     """
     check_choice("pooling", pooling, "mean", "focus", "both")
     check_choice("similarity", similarity, "cosine", "dot")
-    check_length("mention_length", mention_length)
-    check_length("entity_length", entity_length)
+    check_length("mention_length", mention_length, 8)
+    check_length("entity_length", entity_length, 4)
 
     def make_encoder() -> TextEncoder:
         return TextEncoder(
@@ -91,10 +91,10 @@ def check_choice(setting: str, value: str, *choices: str) -> None:
         raise PelError(f'unknown {setting} "{value}"; choose {", ".join(quoted)} or {last}')
 
 
-def check_length(setting: str, tokens: int) -> None:
+def check_length(setting: str, tokens: int, least: int) -> None:
     """Raises PelError if an input of so many tokens has no room for what is to be read."""
-    if tokens < 16:
-        raise PelError(f"{setting} is {tokens} tokens; set it to 16 or more")
+    if tokens < least:
+        raise PelError(f"{setting} is {tokens} tokens; set it to {least} or more")
 
 
 def refuse_forward(model: Model, X, is_train: bool):

@@ -32,7 +32,7 @@ def CrossEncoder(
     ``initialize(X=texts)`` fetches the weights. Input is that of a tower (``towers``), be it of
     how many mentions and documents: pairs of like length are scored together.
     """
-    check_length("length", length)
+    check_length("length", length, 16)
     return Model(
         "crossencoder",
         _forward,

@@ -30,13 +30,13 @@ def DocumentEncoder(
     pooling: a mention's vector is the "mean" of its tokens, its "start" or its "end".
     entity_pooling: the ``pooling`` of ``BiEncoder``, of entities.
     window: the most tokens of a window (``windows``).
-    Raises PelError on an unknown pooling or similarity, or lengths below 16.
+    Raises PelError on an unknown pooling or similarity, or lengths that are too short.
     """
     check_choice("pooling", pooling, "mean", "start", "end")
     check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
     check_choice("similarity", similarity, "cosine", "dot")
-    check_length("window", window)
-    check_length("entity_length", entity_length)
+    check_length("window", window, 16)
+    check_length("entity_length", entity_length, 4)
 
     def make_encoder() -> WindowEncoder:
         return WindowEncoder(

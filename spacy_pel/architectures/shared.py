@@ -43,7 +43,7 @@ def SharedEncoder(
     check_choice("pooling", pooling, "mean", "start", "end")
     check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
     check_choice("similarity", similarity, "cosine", "dot")
-    check_length("entity_length", entity_length)
+    check_length("entity_length", entity_length, 4)
     cosine = similarity == "cosine"
     mention = make_states_tower(StatesEncoder(pooling=pooling, normalize=cosine), tok2vec)
     entity = make_tower(

@@ -54,11 +54,13 @@ def TrainedEncoder(path: str) -> EncoderSource:
 
 
 def linker_folder(path: Path) -> Path:
-    """The folder of the trained linker at a path: the path itself, or the linker of a pipeline.
+    """The folder of the trained linker at a path: the path itself, or the linker of a pipeline,
+    whatever its name; of several the one named "proxy_linker".
 
     Raises PelError if there is none.
     """
-    for folder in (Path(path), Path(path) / "proxy_linker"):
+    linkers = [file.parent for file in sorted(path.glob("*/kb.json"))]
+    for folder in (path, path / "proxy_linker", *linkers):
         if (folder / "model").is_file():
             return folder
     raise PelError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Optional
@@ -69,6 +71,8 @@ def command(
     def add(function: Callable) -> Callable:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> None:
+            if sys.stderr is None:  # closed, as by a daemon; progress is written to it
+                sys.stderr = open(os.devnull, "w")
             try:
                 with ending_on_sigterm():
                     function(*args, **kwargs)

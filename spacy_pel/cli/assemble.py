@@ -19,7 +19,7 @@ from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, KBPipe, kb_referenc
 from .apps import Component, Pipeline, command, msg, pel
 from .card import model_card, package_name
 from .figures import figures_of
-from .pipelines import linker_of, load_pipeline
+from .pipelines import linker_of, load_pipeline, other_linkers
 
 # As spaCy's "package" looks for them in a pipeline.
 CARD, LICENCES = "README.md", "LICENSES_SOURCES"
@@ -78,7 +78,10 @@ def assemble_cli(
       pip install packages/en_umls_linker-1.0.0/dist/en_umls_linker-1.0.0-py3-none-any.whl
     """
     _check_free(out, force)
-    notes = licenses.read_text("utf8") if licenses else ""
+    try:
+        notes = licenses.read_text("utf8") if licenses else ""
+    except UnicodeDecodeError as error:
+        raise PelError(f"{licenses}: not UTF-8; save it as UTF-8") from error
     release = Release(name, version, description, license, author, tuple(metrics or ()), notes)
     assemble(load_pipeline(pipeline), kb, out, component=component, release=release)
     if not notes:
@@ -96,17 +99,23 @@ def assemble(
 ) -> None:
     """Write the pipeline, with the KB inside, to a folder; one that is there is replaced.
 
-    The linker then uses this KB, as does every other component that refers to one. Nothing in the
-    folder points out of it. Until the very end, and after any error or interruption, what was there
-    stays.
-    Raises PelError if there is no linker, the KB has no vectors of its encoder, a metrics file has
-    figures of another linker or KB, or a package cannot have this name or version.
+    The linker then uses this KB, as does a ``kb_matcher``. Nothing in the folder points out of it.
+    Until the very end, and after any error or interruption, what was there stays.
+    Raises PelError if there is no linker, or one beside it that uses another KB, if the KB has no
+    vectors of its encoder, a metrics file has figures of another linker or KB, or a package cannot
+    have this name or version.
     """
     linker = linker_of(nlp, component, kb=kb)
     linker.index  # refuses a KB that does not fit
     figures = figures_of(nlp, release.metrics, component)
     nlp.meta.update(_meta(linker.kb, release, figures))
     _check_package(nlp.meta)
+    for name, other in other_linkers(nlp, component).items():
+        if other.kb.manifest["checksum"] != linker.kb.manifest["checksum"]:
+            raise PelError(
+                f'"{name}" links to another KB, {other.kb.path}, and one KB is put in a pipeline; '
+                f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself'
+            )
     users = [name for name, pipe in nlp.components if isinstance(pipe, KBPipe)]
     for name in users:
         config = nlp.get_pipe_config(name)

@@ -37,6 +37,7 @@ def link_to_file(
     Raises PelError for a bad document, if it is to end the run, and what ``parts_of`` raises.
     """
     total, number, is_going_on = Counts(), -1, False
+    output = output.resolve()  # what a link points to is written, and the link stays
     settings = _settings(linking, format)
     with parts_of(output, settings, progress.say) as parts:
         for number, records in enumerate(_in_parts(source)):

@@ -143,6 +143,10 @@ def columns_of(choices: list[str]) -> dict[str, str]:
     for choice, (field, equals, column) in zip(choices, pairs):
         if not (field and equals and column):
             raise PelError(f"--column {choice}: write FIELD=COLUMN, as in concept_id=GeneID")
+    columns = [column for _, _, column in pairs]
+    for column in columns:
+        if columns.count(column) > 1:
+            raise PelError(f"--column: {column} is named twice; a column is for one field")
     return {column: field for field, _, column in pairs}
 
 

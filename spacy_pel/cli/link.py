@@ -92,8 +92,11 @@ def link_cli(
     _read_names(nlp)
     written_as = _output_format(output, to)
     source = open_source(input, from_)
-    if output != STDOUT and Path(input).resolve() in Path(output).resolve().parents:
-        raise PelError(f"{output}: is in the folder that is read; write it somewhere else")
+    target = Path(output).resolve()
+    if output != STDOUT and Path(input).resolve() in (target, *target.parents):
+        raise PelError(f"{output}: is what is read, or in its folder; write it somewhere else")
+    if output == STDOUT and sys.stdout is None:
+        raise PelError("stdout is closed; name a file with --output")
     with Progress(source) as progress:
         if output == STDOUT:
             counts = link_to_stream(linking, source, sys.stdout.buffer, written_as, progress)

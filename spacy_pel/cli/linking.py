@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from ..documents.document import gives_mentions
 from ..documents.linked import linked_document
 from .pipe import pipe
-from .pipelines import linker_of, upstream_of
+from .pipelines import linker_of, other_linkers, upstream_of
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -46,9 +46,10 @@ class Linking:
 
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
         """The docs, linked, in order. Where mentions are given, the linker alone runs, and what
-        it needs."""
+        it needs; else all but other linkers."""
         needed = {self.component, *upstream_of(self.nlp, self.component)}
         others = [name for name in self.nlp.pipe_names if name not in needed]
+        linkers = list(other_linkers(self.nlp, self.component))
         key = self.linker.spans_key
         # Of a stream that mixes both kinds, consecutive docs of a kind are linked together.
         for given, group in groupby(docs, key=lambda doc: gives_mentions(doc, key)):
@@ -56,7 +57,7 @@ class Linking:
                 self.nlp,
                 group,
                 n_process=self.n_process,
-                disable=others if given else [],
+                disable=others if given else linkers,
                 batch_size=self.batch_size,
             )
 

@@ -83,14 +83,15 @@ def parts_of(
 
     Parts that were made with others are removed, and it is reported. When the block ends well all
     are, as the output is there; when it does not, they stay for the next time.
-    Raises PelError if the output is a folder or a device, or another process is writing to it;
-    OSError if its folder cannot be written to.
+    Raises PelError if the output is a folder or a device, another process is writing to it, or the
+    folder for its parts holds other files; OSError if its folder cannot be written to.
     """
-    output = output.resolve()
     if output.exists() and not output.is_file():
         raise PelError(f"{output}: is a folder or a device; give the path of a file")
     folder = output.with_name(output.name + SUFFIX)
     folder.mkdir(parents=True, exist_ok=True)
+    if any(not _is_ours(path.name) for path in folder.iterdir()):
+        raise PelError(f"{folder}: holds other files; move them, or give the output another name")
     try:
         with writer_lock(folder):
             _begin(folder, settings, report)
@@ -107,6 +108,12 @@ def digest(records: Sequence[Record]) -> str:
     for record in records:
         hash.update(record.packed)
     return hash.hexdigest()
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file of this name may be of a run that was broken off."""
+    stem, _, ending = name.partition(".")
+    return not stem or stem in ("manifest", "joined") or stem.isdigit()
 
 
 def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], object]) -> None:

@@ -59,6 +59,14 @@ def linker_of(
     return linker
 
 
+def other_linkers(nlp: Language, name: str) -> dict[str, ProxyLinker]:
+    """The linkers of a pipeline, but for that of this name, by theirs."""
+    from ..pipeline.proxy_linker import ProxyLinker
+
+    others = {other: pipe for other, pipe in nlp.pipeline if isinstance(pipe, ProxyLinker)}
+    return {other: pipe for other, pipe in others.items() if other != name}
+
+
 def upstream_of(nlp: Language, name: str) -> list[str]:
     """The components that a component listens to, in the pipeline's order."""
     return [

@@ -36,7 +36,7 @@ def serve_cli(
         int, typer.Option(min=1, max=1_000_000, help="Characters of a document")
     ] = 20_000,
     max_mentions: Annotated[int, typer.Option(min=1, help="Mentions given for a document")] = 500,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a request")] = 30.0,
+    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for a request")] = 30.0,
     max_waiting: Annotated[int, typer.Option(min=1, help="Requests under way at once")] = 64,
     component: Component = "proxy_linker",
 ) -> None:

@@ -6,6 +6,7 @@ makes row groups of them one after the other.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -61,7 +62,12 @@ class _Output:
             nothing = (f"NULL::{kind} AS {_quoted(name)}" for name, kind in _COLUMNS.items())
             rows = f"(SELECT {', '.join(nothing)} LIMIT 0)"
         with duckdb.connect(":memory:", config=_SETTINGS) as connection:
-            connection.execute(f"COPY (SELECT * FROM {rows}) TO {_literal(path)} (FORMAT parquet)")
+            try:
+                connection.execute(
+                    f"COPY (SELECT * FROM {rows}) TO {_literal(path)} (FORMAT parquet)"
+                )
+            except duckdb.IOException as error:
+                raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
 
 
 def _row(row: dict[str, Any]) -> bytes:

@@ -105,6 +105,8 @@ def open_source(given: str, format_name: Optional[str] = None) -> Source:
     """
     chosen = None if format_name is None else _readable(format_named(format_name))
     if given == STDIN:
+        if sys.stdin is None:
+            raise PelError(f"stdin is closed; give {_KINDS}")
         return Source([("stdin", None, chosen or format_named("text"))])
     path = Path(given)
     if path.is_dir():

@@ -44,7 +44,8 @@ def write_vectors(
 ) -> KnowledgeBase:
     """Writes the vectors of a KB, in place of those it has, and opens it.
 
-    batches: pairs (float32 [b, dim], entity numbers [b]), row after row. Search is by inner
+    batches: pairs (float32 [b, dim], entity numbers [b]), row after row, the numbers ascending, so
+    that the rows of an entity lie side by side. Search is by inner
     product, so give vectors of unit length for cosine. row_kind: what a row stands for, for the
     manifest. dtype, index, memory: see ``write_segment_vectors``.
     Until the very end, and after any error or interruption, the KB stays as it was.
@@ -203,6 +204,7 @@ def only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
     """The batches, as arrays that fit the entities. Raises PelError for others."""
+    last = 0
     for vectors, numbers in batches:
         vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         numbers = np.asarray(numbers)
@@ -212,6 +214,11 @@ def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
             raise PelError("the vectors hold NaN or infinity; check the weights of the encoder")
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n_entities:
             raise PelError(f"entity numbers outside of 0 to {n_entities - 1}; embed this KB's own")
+        if (np.diff(numbers, prepend=last) < 0).any():
+            raise PelError(
+                "entity numbers that descend; give the rows in the order of the entities"
+            )
+        last = numbers[-1] if len(numbers) else last
         yield vectors, numbers
 
 

@@ -48,6 +48,11 @@ class KBNames:
         self._folded = _automaton(others())
         self._acronyms = _automaton(acronyms)
 
+    def __reduce__(self) -> tuple[type, tuple]:
+        """An automaton cannot be copied or pickled: in its place is None, and who had it reads the
+        names anew."""
+        return type(None), ()
+
     def found(self, text: str) -> list[tuple[int, int]]:
         """Start and end, in characters, of each name; an acronym may lie in another name."""
         pieces = list(_PIECE.finditer(text))

@@ -48,6 +48,11 @@ def found_kb(reference: dict[str, Optional[str]], file: Optional[Path]) -> Optio
     return next((str(folder.resolve()) for folder in folders if folder.is_dir()), absolute)
 
 
+def _absolute(path: os.PathLike | str) -> str:
+    """The path, to be the same wherever the program goes."""
+    return str(Path(path).absolute())
+
+
 class KBPipe(SavedPipe):
     """Of a component that refers to a knowledge base, and opens it when it first needs it."""
 
@@ -57,7 +62,8 @@ class KBPipe(SavedPipe):
 
     def refer_to(self, kb: Optional[str]) -> None:
         """Take the folder that the config names; opens nothing."""
-        self._configured_kb = self._kb_path = kb
+        self._configured_kb = kb
+        self._kb_path = _absolute(kb) if kb else None
         self._kb: Optional[KnowledgeBase] = None
 
     @property
@@ -79,7 +85,7 @@ class KBPipe(SavedPipe):
         Raises PelError if there is no knowledge base in it.
         """
         self._kb = KnowledgeBase.open(path)
-        self._kb_path = str(path)
+        self._kb_path = _absolute(path)
         self.forget_kb()
 
     def forget_kb(self) -> None:

@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
 
 
+def gold_entities(linker: ProxyLinker, examples: Iterable[Example]) -> Set[int]:
+    """Numbers of the gold entities of the examples. Raises PelError if none is in the KB."""
+    numbers = gold_numbers(examples, linker.kb, linker.spans_key)
+    if not numbers:
+        raise PelError(
+            f"no mention of the training examples has an entity in {linker.kb.path}; check that "
+            "the corpus and the KB use the same identifiers; a linker that is to stay as it is "
+            "needs a source in the config, or to be among the frozen_components"
+        )
+    return numbers
+
+
 def new_trainer(
     linker: ProxyLinker,
     trained: Set[int],
@@ -142,9 +154,9 @@ def resumed_trainer(linker: ProxyLinker, mentions: Iterable[GoldMention]) -> Tra
         return mention_trainer(linker)
     if len(linker.kb) > _RESUMED_SEARCH:
         logger.warning(
-            '"%s" goes on from a saved pipeline: evaluations search %d entities of the KB, drawn at '
-            "random, which may lack those of dev; for figures that say more, start from "
-            "@misc = spacy-pel.TrainedEncoder.v1 in place of a source",
+            '"%s" goes on from a saved pipeline: until "finish_training" it searches %d entities of '
+            "the KB, drawn at random, which may lack those of dev; for figures that say more, start "
+            "from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
             linker.name,
             _RESUMED_SEARCH,
         )

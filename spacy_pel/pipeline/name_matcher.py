@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -51,7 +51,7 @@ class KBMatcher(KBPipe, Pipe):
         self.min_length = min_length
         self.stop_words = frozenset(word.casefold() for word in stop_words)
         self.refer_to(kb)
-        self._names: Optional[KBNames] = None
+        self.forget_kb()
 
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
@@ -63,10 +63,11 @@ class KBMatcher(KBPipe, Pipe):
         them. They are not stored: to read them anew is quick, and never out of date.
         progress: wraps the entities. Raises PelError if there is no KB, or it lacks a type.
         """
-        if self._names is None:
+        if self._names is None or self._names_of is not self.kb.manifest:
             start = time.perf_counter()
             names = (name for entity in progress(self._entities()) for name in entity.names)
             self._names = KBNames(names, min_length=self.min_length, stop_words=self.stop_words)
+            self._names_of = self.kb.manifest  # another one after kb.refresh()
             logger.info(
                 "%s: names of %s read in %.1f s",
                 self.name,
@@ -102,7 +103,8 @@ class KBMatcher(KBPipe, Pipe):
         return {KB_REFERENCE: self.kb_part()}
 
     def forget_kb(self) -> None:
-        self._names = None
+        self._names: Optional[KBNames] = None
+        self._names_of: Optional[Dict[str, Any]] = None
 
 
 @Language.factory(

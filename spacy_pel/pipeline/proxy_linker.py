@@ -28,7 +28,7 @@ from . import learning
 from .annotations import answers, write_answers
 from .calibrated import NOT_CALIBRATED, CalibratedPipe
 from .extensions import install_extensions
-from .gold import gold_numbers, trainable_mentions
+from .gold import trainable_mentions
 from .kb_ents import offered
 from .kb_reference import KB_REFERENCE
 from .mentions import agreeing, mentions_of, search_limits
@@ -86,7 +86,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         """Construct the component; opens nothing. The arguments are those of the factory."""
         self.vocab = vocab
         self.model = model
-        self.reranker_model = reranker
+        self.reranker_model = self._configured_reranker = reranker
         self.rerank = rerank
         self.runtime = Runtime(runtime)
         self.name = name
@@ -248,19 +248,13 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         searched_entities: how many entities evaluation during training searches, null for all: the
             training entities, those of searched_corpus, and as many others drawn at random.
         searched_corpus: usually the dev corpus; its entities are among those searched, so that
-            the figures seen while training are high but comparable. Evaluate on the whole KB at
-            the end: python -m spacy pel evaluate. With a reranker the whole KB is always searched.
-        Raises PelError if no example has a mention whose entity is in the KB, and, for a reranker,
-        if there is no trained retriever, or the KB has no vectors of it.
+            the figures while training are high but comparable. Evaluate on the whole KB at the
+            end, with "pel evaluate". With a reranker the whole KB is always searched.
+        Raises PelError if no example has a mention in the KB, and, for a reranker, if there is no
+        trained retriever, or the KB has no vectors of it.
         """
-        kb = self.kb
-        trained = gold_numbers(get_examples(), kb, self.spans_key)
-        if not trained:
-            raise PelError(
-                f"no mention of the training examples has an entity in {kb.path}; check that the "
-                "corpus and the KB use the same identifiers"
-            )
-        texts = learning.vocabulary_texts(kb, get_examples())
+        trained = learning.gold_entities(self, get_examples())
+        texts = learning.vocabulary_texts(self.kb, get_examples())
         if self.reranker_model is None:
             self.model.initialize(X=texts)
             self._retriever = None
@@ -293,9 +287,9 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         validate_examples(examples, "ProxyLinker.update")
         texts, backprop = begin_reading(self.model, [example.predicted for example in examples])
         mentions = self._trainable(examples, texts)
-        if self._trainer is None:
-            self._trainer = learning.resumed_trainer(self, mentions)
         if mentions:
+            if self._trainer is None:
+                self.prepare_training(examples)
             learning.note_trained(self, {n for mention in mentions for n in mention.golds})
             architectures.set_dropout(self._trained_model, drop)
             architectures.set_gradient_caching(self._trained_model, self.gradient_caching)
@@ -360,7 +354,10 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         Raises PelError if there is none.
         """
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
-        return self.from_disk(linker_folder(Path(path)), exclude=exclude)
+        configured = self._configured_kb  # by this config, whatever was by that of the other
+        self.from_disk(linker_folder(Path(path)), exclude=exclude)
+        self._configured_kb = configured
+        return self
 
     def parts(self) -> Dict[str, Part]:
         """Weights and settings, and where the KB is; the KB itself stays where it is."""
@@ -371,7 +368,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             "reranker": Part(
                 (lambda _: architectures.pack_model(reranker)) if reranker is not None else None,
                 self._set_reranker,
-                optional=True,
+                missing=self._unset_reranker,
             ),
             KB_REFERENCE: self.kb_part(),
         }
@@ -390,12 +387,14 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self.runtime.forget()
 
     def _set_reranker(self, saved: Saved) -> None:
-        # Imported here: without a reranker nothing of it is loaded.
         from ..architectures.crossencoder import from_packed
 
         self.reranker_model = from_packed(saved)
         self._reranker = self._trainer = None
         self.runtime.forget()
+
+    def _unset_reranker(self) -> None:
+        self.reranker_model, self._reranker = self._configured_reranker, None
 
     def forget_kb(self) -> None:
         self._trainer, self.trained_numbers = None, set()

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Dict, Iterator, List, Tuple
 
 from ..architectures import encoder_of
@@ -27,6 +28,7 @@ class Runtime:
         # By process and encoder. What a process has of the one that it was forked from it must not
         # use, and not free either: there are threads to wait for, which it does not have.
         self._made: Dict[Tuple[int, int], OnnxStates] = {}
+        self._lock = Lock()
 
     def __reduce__(self):
         return Runtime, (self.name,)
@@ -34,14 +36,17 @@ class Runtime:
     @contextmanager
     def computes(self, encoders: List[BertEncoder]) -> Iterator[None]:
         """Have the states of these encoders computed by this runtime, for the time being."""
-        encoders = [] if self.name == "torch" else encoders
-        try:
-            for encoder in encoders:
-                encoder.computed_by = self._states(encoder)
+        if self.name == "torch":
             yield
-        finally:
-            for encoder in encoders:
-                encoder.computed_by = None
+            return
+        with self._lock:  # else a thread that ends would take it from under another
+            try:
+                for encoder in encoders:
+                    encoder.computed_by = self._states(encoder)
+                yield
+            finally:
+                for encoder in encoders:
+                    encoder.computed_by = None
 
     def forget(self) -> None:
         """To be told when weights have changed in place."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Callable, Dict, Iterable, NamedTuple, Optional, Union
 
 import spacy.util
+import srsly
 
 from ..files import whole_file
 
@@ -19,13 +20,12 @@ class Part(NamedTuple):
     """A file of a saved component.
 
     dump: gives its bytes, is told the path, None where there is no file; None if the component has
-    nothing of the kind. load: takes what was saved; a file that is not there is not loaded, if it
-    is optional.
+    nothing of the kind. load: takes what was saved. missing: called if nothing was; None: an error.
     """
 
     dump: Optional[Callable[[Optional[Path]], bytes]]
     load: Callable[[Saved], None]
-    optional: bool = False
+    missing: Optional[Callable[[], None]] = None
 
 
 class SavedPipe:
@@ -56,8 +56,12 @@ class SavedPipe:
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = tuple()):
         """Load what ``to_bytes`` gave."""
-        loads = {name: part.load for name, part in self.parts().items()}
-        spacy.util.from_bytes(data, loads, exclude)
+        saved, parts = srsly.msgpack_loads(data), self.parts()
+        loads = {name: part.load for name, part in parts.items()}
+        spacy.util.from_dict(saved, loads, exclude)
+        for name, part in parts.items():
+            if part.missing and name not in saved and name not in exclude:
+                part.missing()
         return self
 
 
@@ -76,5 +80,7 @@ def _write(part: Part, file: Path) -> None:
 
 
 def _load_file(part: Part, file: Path) -> None:
-    if file.is_file() or not part.optional:
+    if part.missing and not file.is_file():
+        part.missing()
+    else:
         part.load(file)

@@ -191,7 +191,8 @@ async def _not_as_asked(request: Request, error: RequestValidationError) -> JSON
 
 def _place(location: tuple) -> str:
     """("body", "documents", 0, "text") as "documents[0].text"."""
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in location[1:]]
+    named = [part for part in location[1:] if isinstance(part, int) or part.isidentifier()]
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in named]
     return "".join(parts).lstrip(".") or "the body"
 
 

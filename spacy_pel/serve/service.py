@@ -1,7 +1,8 @@
 """One linker and one KB for all requests, each in a thread of its own.
 
-Requests are linked one after the other, documents of a request in batches: the model uses the
-processor whole, and spaCy's vocabulary is not made for several threads.
+Requests are linked one after the other, and so are the documents of a request, between which the
+clock is looked at: the model uses the processor whole, and spaCy's vocabulary is not made for
+several threads.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ from ..kb import Entity, KnowledgeBase
 from .limits import Limits
 
 T = TypeVar("T")
-# Documents after whose linking the clock is looked at.
-BATCH = 8
 
 
 class Refused(Exception):
@@ -96,9 +95,7 @@ class LinkingService:
         records: list[dict[str, Any]] = []
         with self.nlp.memory_zone():  # else spaCy's memory of words seen would grow
             docs = [self._document(number, record) for number, record in enumerate(documents)]
-            for record in link_documents(
-                self.nlp, docs, component=self.component, batch_size=BATCH
-            ):
+            for record in link_documents(self.nlp, docs, component=self.component, batch_size=1):
                 if time.monotonic() > deadline:  # nobody waits for it any longer
                     raise asyncio.TimeoutError
                 records.append(record)

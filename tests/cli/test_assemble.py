@@ -9,7 +9,8 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_pel.kb import KnowledgeBase
+from spacy_pel.cli.linking import link_documents
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 
 TEXT = "The patient has MS and cephalgia."
 
@@ -51,6 +52,33 @@ def test_other_components_share_its_kb(
     assert [ent.text for ent in nlp(TEXT).ents] == ["MS", "cephalgia"]
     assert nlp.get_pipe("kb_matcher").kb.path == moved / "proxy_linker" / "kb"
     assert len(list(moved.rglob("*.sqlite"))) == 1
+
+
+def two_linkers(tiny_folder: Path) -> Language:
+    """The pipeline with a second linker behind the first, to the same KB."""
+    nlp = spacy.load(tiny_folder)
+    nlp.add_pipe("proxy_linker", name="second", config={"path": str(tiny_folder), "candidates": 1})
+    return nlp
+
+
+def test_two_linkers_of_one_kb_or_of_two(
+    run, tiny_folder: Path, tiny_kb: Path, tmp_path: Path
+) -> None:
+    nlp = two_linkers(tiny_folder)
+    nlp.to_disk(tmp_path / "pipeline")
+    run("assemble", tmp_path / "pipeline", tiny_kb, tmp_path / "out")
+    nlp.get_pipe("second").set_kb(build_kb([Entity("X1", "x")], tmp_path / "other").path)
+    nlp.to_disk(tmp_path / "pipeline")
+    said = run("assemble", tmp_path / "pipeline", tiny_kb, tmp_path / "out2", code=1)
+    assert '"second" links to another KB' in said
+    assert not (tmp_path / "out2").exists()
+
+
+def test_the_linker_that_is_named_has_the_last_word(tiny_folder: Path) -> None:
+    nlp = two_linkers(tiny_folder)
+    for name, n in (("proxy_linker", 7), ("second", 1)):
+        (record,) = link_documents(nlp, [nlp.make_doc(TEXT)], component=name)
+        assert len(record["mentions"][0]["candidates"]) == n
 
 
 def test_only_a_pipeline_is_replaced_and_only_by_force(

@@ -94,6 +94,8 @@ def test_build_says_what_is_missing(run, source: Path, tmp_path: Path) -> None:
     assert "the last path is the folder to make" in run("kb", "build", source, code=1)
     out = tmp_path / "kb"
     assert "write FIELD=COLUMN" in run("kb", "build", source, out, "--column", "aliases", code=1)
+    twice = ("--column", "concept_id=Id", "--column", "canonical_name=Id")
+    assert "Id is named twice" in run("kb", "build", source, out, *twice, code=1)
     assert "--by-xref needs a --mapping" in run("kb", "build", source, out, "--by-xref", code=1)
     assert "absent: no such file" in run("kb", "build", source, tmp_path / "absent", out, code=1)
     assert not out.exists()
@@ -121,8 +123,6 @@ def test_a_build_that_breaks_off_leaves_the_old_kb(
         raise error
 
     before = contents(bare_kb.path)
-    monkeypatch.setattr(
-        "spacy_pel.cli.kb_build.open_source", lambda *_, **__: Source(broken())
-    )
+    monkeypatch.setattr("spacy_pel.cli.kb_build.open_source", lambda *_, **__: Source(broken()))
     assert message in run("kb", "build", "any.jsonl", bare_kb.path, code=code)
     assert contents(bare_kb.path) == before

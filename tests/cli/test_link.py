@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
@@ -103,7 +106,31 @@ def test_a_folder_is_linked_and_not_written_to(
     run("link", tiny_folder, text.parent, "-o", out)
     assert [record["id"] for record in records(out)] == ["docs"]
     output = run("link", tiny_folder, text.parent, "-o", text.parent / "o.jsonl", code=1)
-    assert "is in the folder that is read; write it somewhere else" in output
+    assert "is what is read, or in its folder; write it somewhere else" in output
+    before = text.read_bytes()
+    output = run("link", tiny_folder, text, "-o", text, "--to", "jsonl", code=1)
+    assert "is what is read" in output
+    assert text.read_bytes() == before
+
+
+def test_what_a_link_points_to_is_written(run, tiny_folder: Path, text: Path, out: Path) -> None:
+    run("link", tiny_folder, text, "-o", out)
+    link = text.parent / "link.jsonl"
+    link.symlink_to(out.parent / "target.jsonl")
+    run("link", tiny_folder, text, "-o", link)
+    assert link.is_symlink()
+    assert link.read_bytes() == out.read_bytes()
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+def test_a_closed_stream_is_named(tiny_folder: Path, text: Path, stream: str) -> None:
+    given = "-" if stream == "stdin" else str(text)
+    command = [sys.executable, "-m", "spacy", "pel", "link", str(tiny_folder), given]
+    closed = "<&-" if stream == "stdin" else ">&-"
+    shell = f"{shlex.join(command)} {closed}"
+    ended = subprocess.run(shell, shell=True, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert f"Error: {stream} is closed" in ended.stderr
 
 
 def test_the_input_is_read_as_a_stream(tiny_nlp: Language) -> None:

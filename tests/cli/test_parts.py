@@ -85,6 +85,15 @@ def test_nothing_is_left_where_nothing_was_done(out: Path) -> None:
     assert list(out.parent.iterdir()) == []
 
 
+def test_a_folder_of_other_files_is_left_as_it_is(out: Path) -> None:
+    mine = out.with_name("out.txt.parts") / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("precious")
+    with pytest.raises(PelError, match="holds other files"), parts_of(out, SETTINGS, pytest.fail):
+        pass
+    assert mine.read_text() == "precious"
+
+
 def test_one_process_at_a_time(out: Path) -> None:
     with parts_of(out, SETTINGS, pytest.fail) as parts:
         parts.write(0, "a", write("one"))

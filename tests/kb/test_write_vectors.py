@@ -159,6 +159,7 @@ def test_settings_that_cannot_be(
         (np.full((1, DIM), 1e5), [0], "too long for float16"),
         (np.ones((1, DIM)), [N // 3], "outside of 0 to 299"),
         (np.ones((1, DIM)), [-1], "outside of 0 to 299"),
+        (np.ones((3, DIM)), [0, 2, 1], "entity numbers that descend"),
         (np.ones((0, DIM)), [], "no vectors to write"),
     ],
 )

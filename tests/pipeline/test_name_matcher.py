@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from pathlib import Path
 
@@ -14,7 +16,10 @@ from spacy.tokens import Span
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
+from spacy_pel.kb.changes import add_entities
 from spacy_pel.pipeline.kb_names import KBNames
+
+from ..conftest import ENTITIES
 
 WORDS = st.sampled_from(["lung", "Lung", "LUNG", "MS", "ms", "-", "a", "Éa", "ß", "SS", "IL", "2"])
 PHRASES = st.lists(st.tuples(WORDS, st.sampled_from(["", " ", "  "])), min_size=1, max_size=4)
@@ -159,6 +164,26 @@ def test_processes_and_calls_agree(tiny_kb: Path) -> None:
     for n_process in (1, 2):
         docs = nlp.pipe(texts, n_process=n_process, batch_size=1)
         assert [[ent.text for ent in doc.ents] for doc in docs] == expected
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_it_is_copied_after_it_was_used(tiny_kb: Path, copied) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_matcher", config={"kb": str(tiny_kb)})
+    text = "A woman with multiple sclerosis."
+    before = [ent.text for ent in nlp(text).ents]
+    assert before == [ent.text for ent in copied(nlp)(text).ents] != []
+
+
+def test_new_names_are_found_after_a_refresh(tmp_path: Path) -> None:
+    folder = build_kb(ENTITIES, tmp_path / "kb").path
+    nlp = spacy.blank("en")
+    matcher = nlp.add_pipe("kb_matcher", config={"kb": str(folder)})
+    assert not nlp("A case of long COVID.").ents
+    add_entities(folder, [Entity("X1", "long COVID")])
+    assert not nlp("A case of long COVID.").ents
+    assert matcher.kb.refresh()
+    assert [ent.text for ent in nlp("A case of long COVID.").ents] == ["long COVID"]
 
 
 def test_without_a_kb_it_says_what_to_do() -> None:

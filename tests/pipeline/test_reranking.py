@@ -327,6 +327,19 @@ def test_a_folder_is_left_without_the_reranker_of_before(
     assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").reranker_model is None
 
 
+def test_what_was_saved_without_one_gets_none_of_what_is_opened(
+    trained: Trained, reranked: Trained, tmp_path: Path
+) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={"path": str(reranked.path)})
+    data = trained.nlp.get_pipe("proxy_linker").to_bytes()
+    assert nlp.get_pipe("proxy_linker").from_bytes(data).reranked == 0
+    opened = spacy.blank("en")
+    opened.add_pipe("proxy_linker", config={"path": str(reranked.path)})
+    saved = opened.get_pipe("proxy_linker").from_disk(trained.path / "proxy_linker")
+    assert saved.reranked == 0
+
+
 def test_exclude_is_honoured(reranked: Trained) -> None:
     linker = reranked.nlp.get_pipe("proxy_linker")
     names = set(srsly.msgpack_loads(linker.to_bytes(exclude=["model"])))

@@ -348,6 +348,43 @@ def test_opened_with_a_kb_of_its_own(trained: Trained, tmp_path: Path) -> None:
         assert {id for id, *_ in linked(pipeline)} <= {"Z1", "Z2"}
 
 
+def test_what_was_saved_does_not_follow_what_is_opened(trained: Trained, tmp_path: Path) -> None:
+    original = tmp_path / "original"
+    shutil.copytree(trained.path, original)
+    opened = spacy.blank("en")
+    opened.add_pipe("proxy_linker", config={"path": str(original)})
+    opened.to_disk(tmp_path / "saved")
+    other = build_kb(ENTITIES, tmp_path / "other").path
+    changed = spacy.blank("en")
+    changed.add_pipe("proxy_linker", config={"path": str(trained.path), "kb": str(other)})
+    shutil.rmtree(original)
+    changed.to_disk(original)
+    assert spacy.load(tmp_path / "saved").get_pipe("proxy_linker").kb.path == trained.kb
+    assert spacy.load(original).get_pipe("proxy_linker").kb.path == other
+
+
+def test_opened_by_its_path_whatever_its_name(trained: Trained, expected, tmp_path: Path) -> None:
+    named = spacy.blank("en")
+    config = {"path": str(trained.path)}
+    named.add_pipe("proxy_linker", name="scispacy_linker", config=config)
+    named.to_disk(tmp_path)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={"path": str(tmp_path), "candidates": 5})
+    assert linked(nlp) == expected
+
+
+def test_a_relative_kb_is_the_same_after_a_change_of_folder(
+    trained: Trained, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(trained.kb.parent)
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("proxy_linker", config={"path": str(trained.path), "kb": trained.kb.name})
+    monkeypatch.chdir(tmp_path)
+    assert linker.kb.path == trained.kb
+    nlp.to_disk(tmp_path / "saved")
+    assert spacy.load(tmp_path / "saved").get_pipe("proxy_linker").kb.path == trained.kb
+
+
 def test_a_path_that_is_not_there_is_named_at_first_use(tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("proxy_linker", config={"path": str(tmp_path / "none")})
@@ -368,9 +405,7 @@ def test_an_opened_linker_is_not_initialised_anew(trained: Trained) -> None:
         nlp.initialize(lambda: examples(nlp))
 
 
-def test_a_kb_named_at_loading_goes_before_the_saved_one(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_kb_named_at_loading_goes_before_the_saved_one(tiny_folder: Path, tmp_path: Path) -> None:
     other = build_kb(ENTITIES[:3], tmp_path / "other").path
     config = {"components.proxy_linker.kb": str(other)}
     named = spacy.load(tiny_folder, config=config).get_pipe("proxy_linker")

@@ -236,7 +236,7 @@ def test_what_a_saved_pipeline_goes_on_with_is_seen(trained: Trained, monkeypatc
     for first in (0, 3):
         nlp.update(examples(nlp, TRAIN[first : first + 2]), sgd=Adam(0.001))
     assert linker.cfg["trained_entities"] == ["C01", "C02", "C05"]
-    assert "evaluations search 5 entities of the KB" in caplog.text
+    assert "searches 5 entities of the KB" in caplog.text
 
 
 def test_training_goes_on_after_a_batch_without_mentions(trained: Trained) -> None:

@@ -22,7 +22,7 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
     more than ``longest`` bytes.
     """
     number = 0
-    opener = gzip.open if path.name.endswith(".gz") else open
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rb") as file:
             while line := file.readline(longest + 2):

@@ -129,7 +129,7 @@ def _refuse_entities(file: IO[bytes], path: Path) -> None:
 
 @contextmanager
 def _xml_file(path: Path) -> Iterator[IO[bytes]]:
-    opener = gzip.open if path.name.endswith(".gz") else open
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rb") as file:
             yield file

@@ -34,33 +34,36 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     """
     is_parquet = path.name.lower().endswith(".parquet")
     relation, columns = _parquet(path) if is_parquet else _text_table(path)
-    fields = _fields(path, columns, options.columns)
-    query = f"SELECT {', '.join(map(_quoted, fields))} FROM {relation}"
+    fields = _fields(path, list(columns), options.columns)
+    query = f"SELECT {', '.join(_quoted(columns[name]) for name in fields)} FROM {relation}"
     return Source(united(_entities(path, query, fields)))
 
 
-def _text_table(path: Path) -> tuple[str, list[str]]:
-    """What DuckDB reads the rows from, and the names of the columns, from the first line.
+def _text_table(path: Path) -> tuple[str, dict[str, str]]:
+    """What DuckDB reads the rows from, and what it calls each column of the first line.
 
-    They are given to DuckDB, lest it guess how the file is written.
+    It is told how the file is written, lest it guess; and names columns by their places, as it
+    knows none without a name, and none that differ in case alone.
     """
     delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
     lines = (line for _, line in numbered_lines(path))
     try:
-        columns = next(csv.reader(lines, delimiter=delimiter), [])
+        header = next(csv.reader(lines, delimiter=delimiter), [])
     except csv.Error as error:
         raise PelError(f"{path}, line 1: {error}; correct the line") from error
-    repeated = [name for name in columns if columns.count(name) > 1]
+    repeated = [name for name in header if name and header.count(name) > 1]
     if repeated:
         raise PelError(f"{path}, line 1: two columns {repeated[0]!r}; rename one")
-    types = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in columns)
+    columns = {name: f"c{place}" for place, name in enumerate(header)}
+    types = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(header)))
     settings = f"auto_detect = false, header = true, delim = '{delimiter}', quote = '\"'"
     return f"read_csv({_literal(path)}, {settings}, escape = '\"', columns = {{{types}}})", columns
 
 
-def _parquet(path: Path) -> tuple[str, list[str]]:
+def _parquet(path: Path) -> tuple[str, dict[str, str]]:
     relation = f"read_parquet({_literal(path)})"
-    return relation, [row[0] for row in _rows(path, f"DESCRIBE SELECT * FROM {relation}")]
+    names = [row[0] for row in _rows(path, f"DESCRIBE SELECT * FROM {relation}")]
+    return relation, dict(zip(names, names))
 
 
 def _rows(path: Path, query: str) -> Iterator[tuple[Any, ...]]:

@@ -25,10 +25,10 @@ def read(path: Path, columns: dict[str, str] = {}) -> list[Entity]:
     return list(open_source(path, options=ReadOptions(columns=columns)).entities)
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "it's [a]*.csv"])
+@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "X.CSV.GZ", "it's [a]*.csv"])
 def test_reads_csv(tmp_path: Path, name: str) -> None:
     data = b"\xef\xbb\xbf" + CSV.encode()
-    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
     (tmp_path / "it's a.csv").write_text("concept_id,canonical_name\nC3,of another file\n")
     assert read(tmp_path / name) == ENTITIES
 
@@ -39,6 +39,13 @@ def test_reads_parquet_with_lists(tmp_path: Path) -> None:
         f"'c|d' AS types, NULL AS definition) TO '{tmp_path / 'x.parquet'}'"
     )
     assert read(tmp_path / "x.parquet") == [Entity("7", "x", ("a", "b"), ("c", "d"))]
+
+
+def test_columns_without_a_name_or_that_differ_in_case(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(",Symbol,symbol,\n0,A,a,\n1,B,b,\n")
+    columns = {"Symbol": "concept_id", "symbol": "canonical_name"}
+    assert read(path, columns) == [Entity("A", "a"), Entity("B", "b")]
 
 
 def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> None:
