@@ -1,17 +1,17 @@
 """scispaCy's candidates for gold mentions, counted as ``pel evaluate`` counts.
 
-    python benchmarks/scispacy_recall.py KB CORPUS...
+    python benchmarks/scispacy_recall.py KB CORPUS... [--train CORPUS]...
 
 What is measured is scispaCy's method: TF-IDF over character trigrams within words (min_df 10),
 cosine to every name of the KB. Its nearest-neighbour index is approximate; here the search is
 exact, which favours it. Where entities tie, the gold counts by the share of the orders in which it
 comes in time. Mentions are counted twice: as they are, and with acronyms that their document
-defines read as their long forms, as this project's linker reads them. Needs scikit-learn, which
-scispaCy brings.
+defines read as their long forms, as this project's linker reads them. With training corpora those
+are counted as well whose entities these do not mention. Needs scikit-learn, which scispaCy brings.
 """
 
 from pathlib import Path
-from typing import Iterator, List, Set, Tuple
+from typing import Iterator, List, Sequence, Set, Tuple
 
 import numpy as np
 import typer
@@ -25,9 +25,10 @@ KS = (1, 5, 16, 64)
 CHUNK = 200
 
 
-def main(kb: Path, corpus: List[Path]) -> None:
+def main(kb: Path, corpus: List[Path], train: List[Path] = []) -> None:
     """Print recall@k over the mentions of each CORPUS (PubTator) whose gold is in KB."""
     base = KnowledgeBase.open(kb)
+    trained = {gold for path in train for _, _, golds in _gold(base, path) for gold in golds}
     numbers = base.numbers()
     records = zip(numbers.tolist(), base.entities(numbers))
     names, owners = zip(*((name, number) for number, e in records for name in e.names))
@@ -38,15 +39,21 @@ def main(kb: Path, corpus: List[Path]) -> None:
     matrix = vectorizer.fit_transform(names).T.tocsr()
     for path in corpus:
         texts, long_forms, golds = zip(*_gold(base, path))
+        unseen = np.array([trained.isdisjoint(right) for right in golds])
         for title, words in (("as they are", texts), ("acronyms read", long_forms)):
-            hits = np.zeros(len(KS))
+            hits = []
             for first in range(0, len(words), CHUNK):
                 chunk = slice(first, first + CHUNK)
                 scores = (vectorizer.transform(words[chunk]) @ matrix).tocsr()
-                for row, right in zip(scores, golds[chunk]):
-                    hits += _hits(row, np.array(owners), right)
-            figures = "  ".join(f"@{k} {100 * h / len(words):.1f}" for k, h in zip(KS, hits))
-            print(f"{path}: {len(words)} mentions in the KB, {title}; recall {figures}")
+                rows = zip(scores, golds[chunk])
+                hits += [_hits(row, np.array(owners), right) for row, right in rows]
+            print(f"{path}: {len(words)} mentions in the KB, {title}; {_figures(hits)}")
+            if trained:
+                print(f"    {unseen.sum()} of unseen entities; {_figures(np.array(hits)[unseen])}")
+
+
+def _figures(hits: Sequence[np.ndarray]) -> str:
+    return "recall " + "  ".join(f"@{k} {100 * h:.1f}" for k, h in zip(KS, np.mean(hits, axis=0)))
 
 
 def _gold(kb: KnowledgeBase, path: Path) -> Iterator[Tuple[str, str, Set[int]]]:
