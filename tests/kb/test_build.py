@@ -261,7 +261,7 @@ if mode == "build":
     build_kb((Entity(f"C{i}", "name " * 20) for i in range(5000)), folder)
 else:
     vectors = np.ones((4000, 4), dtype=np.float32)
-    batches = [(vectors, np.arange(4000) % 4)]
+    batches = [(vectors, np.arange(4000) // 1000)]
     write_vectors(folder, batches, dim=4, fingerprint="new", row_kind="name")
 """
 
