@@ -29,9 +29,9 @@ def reduce_cli(
     They are put into the axes along which most of their length is (principal components). The
     pipeline that they were made with goes on as before, at some cost in recall: measure it with
     "pel evaluate". Training its mentions against the reduced KB (project/configs/mentions.cfg) wins
-    it back. With --alike 0.95 the index of a KB of more than 50,000 vectors has one code for names
-    such as "lung cancer" and "lung cancers", so that a search takes half the time; what it finds
-    is scored by all names. To have whole vectors again, copy the folder before, or run "kb embed"
+    it back. With --alike 0.95 the index of 50,000 to 2 million vectors has one code for names such
+    as "lung cancer" and "lung cancers", so that a search takes half the time; what it finds is
+    scored by all names. To have whole vectors again, copy the folder before, or run "kb embed"
     again.
 
     \b
