@@ -15,8 +15,7 @@ from .kb.knowledge_base import KnowledgeBase
 from .kb.selection import Only
 from .retriever import Retriever
 
-
-_NAMED = 64  # candidates whose names are looked at, where names count: as many as on dev
+CANDIDATES = 64  # of a mention, at least, where names count, and in evaluations: so both agree
 
 
 class Searchable(Protocol):
@@ -132,7 +131,7 @@ def link(
         ``only``; they get one answer, by the means of their scores.
     """
     vectors = retriever.mention_vectors(mentions)
-    depth = max(k, reranking.top if reranking else 0, _NAMED if naming else 0)
+    depth = max(k, reranking.top if reranking else 0, CANDIDATES if naming else 0)
     if groups is None:
         found = _found(index, vectors, depth, only)
     else:

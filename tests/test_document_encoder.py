@@ -178,6 +178,7 @@ def test_a_fingerprint_is_of_the_settings_too(change: dict) -> None:
         ({"entity_pooling": "end"}, 'unknown entity_pooling "end"; choose "mean", "focus" or'),
         ({"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
         ({"window": 15}, "window is 15 tokens; set it to 16 or more"),
+        ({"entity_length": 3}, "entity_length is 3 tokens; set it to 4 or more"),
     ],
 )
 def test_unknown_settings_are_refused(change: dict, message: str) -> None:

@@ -19,9 +19,6 @@ from .pipelines import upstream_of
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
-# The depth of the metrics: recall@64.
-CANDIDATES = 64
-
 
 def gold_examples(
     nlp: Language, linker: ProxyLinker, corpus: Sequence[Path], limit: int = 0
@@ -63,6 +60,8 @@ def link_examples(
     What other components have read of a document, for the linker, is forgotten when it is linked:
     of a whole corpus that would be half a gigabyte.
     """
+    from ..linking import CANDIDATES  # here: torch takes seconds
+
     kept = linker.candidates
     linker.candidates = max(kept, CANDIDATES)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ from ..kb.lock import writer_lock
 
 SUFFIX = ".parts"
 _MANIFEST = "manifest.json"
+# What a run may leave: its lock, parts and their entries, the manifest, what joins them (DuckDB has
+# a name of its own for what is not whole yet).
+_OURS = re.compile(r"\..*|\d{6}\.(part|json|tmp)|manifest\.(json|tmp)|(tmp_)?joined(\.tmp)?")
 
 
 class Counts(NamedTuple):
@@ -112,8 +116,7 @@ def digest(records: Sequence[Record]) -> str:
 
 def _is_ours(name: str) -> bool:
     """Whether a file of this name may be of a run that was broken off."""
-    stem, _, ending = name.partition(".")
-    return not stem or stem in ("manifest", "joined") or stem.isdigit()
+    return _OURS.fullmatch(name) is not None
 
 
 def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], object]) -> None:

@@ -145,7 +145,7 @@ def kind_for(n_rows: int, dim: int, memory: int) -> str:
     system reads from its file now and then beats an error.
     """
     fitting = (kind for kind, bits in KINDS.items() if n_rows * (dim * bits // 8 + _ID) <= memory)
-    return next(fitting, "SQ4")
+    return next(fitting, min(KINDS, key=KINDS.__getitem__))
 
 
 def built_index(matrix: VectorMatrix, kind: str) -> Any:

@@ -34,8 +34,8 @@ def products(
 def _in_place(
     values: np.ndarray, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """As ``products``, of rows float32 [n_rows, dim], which FAISS reads where they are: in a quarter
-    of the time that copies of those wanted take."""
+    """As ``products``, of float32 rows [n_rows, dim], which FAISS reads where they are: in a
+    quarter of the time that copies of those wanted take."""
     faiss = imported_faiss()
     scores = np.empty(len(rows), dtype=np.float32)
     starts = np.flatnonzero(np.diff(lines, prepend=-1))

@@ -45,9 +45,9 @@ def write_vectors(
     """Writes the vectors of a KB, in place of those it has, and opens it.
 
     batches: pairs (float32 [b, dim], entity numbers [b]), row after row, the numbers ascending, so
-    that the rows of an entity lie side by side. Search is by inner
-    product, so give vectors of unit length for cosine. row_kind: what a row stands for, for the
-    manifest. dtype, index, memory: see ``write_segment_vectors``.
+    that the rows of an entity lie side by side. Search is by inner product, so give vectors of unit
+    length for cosine. row_kind: what a row stands for, for the manifest. dtype, index, memory: see
+    ``write_segment_vectors``.
     Until the very end, and after any error or interruption, the KB stays as it was.
     Raises PelError if there is no KB, if it was changed since it was built or compacted, for
     vectors that do not fit it, and for a full disk.

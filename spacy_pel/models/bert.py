@@ -52,7 +52,7 @@ class BertEncoder(nn.Module):
         super().__init__()
         self.mixed_precision = mixed_precision
         # Whether training keeps of a batch its inputs alone, and computes it again when its
-        # gradient comes (gradient caching): 11 to 20 % more time, and memory for one batch at a time.
+        # gradient comes (gradient caching): 11 to 20 % more time, and memory for one batch.
         self.gradient_caching = False
         self.transformer: Optional[nn.Module] = None
         self.tokenizer: Optional[Tokenizer] = None

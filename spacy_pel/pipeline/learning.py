@@ -17,13 +17,13 @@ from ..training.stored_pool import StoredPool
 from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
 from .gold import gold_numbers
 
-logger = logging.getLogger(__name__)
-
-_RESUMED_SEARCH = 20_000  # entities that evaluations search without ``initialize``
-
 if TYPE_CHECKING:
     from ..training.reranker_trainer import RerankerTrainer
     from .proxy_linker import ProxyLinker
+
+logger = logging.getLogger(__name__)
+
+_RESUMED_SEARCH = 20_000  # entities that evaluations search without ``initialize``
 
 
 def gold_entities(linker: ProxyLinker, examples: Iterable[Example]) -> Set[int]:
@@ -154,9 +154,9 @@ def resumed_trainer(linker: ProxyLinker, mentions: Iterable[GoldMention]) -> Tra
         return mention_trainer(linker)
     if len(linker.kb) > _RESUMED_SEARCH:
         logger.warning(
-            '"%s" goes on from a saved pipeline: until "finish_training" it searches %d entities of '
-            "the KB, drawn at random, which may lack those of dev; for figures that say more, start "
-            "from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
+            '"%s" goes on from a saved pipeline: until "finish_training" it searches %d entities '
+            "of the KB, drawn at random, which may lack those of dev; for figures that say more, "
+            "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
             linker.name,
             _RESUMED_SEARCH,
         )

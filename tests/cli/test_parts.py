@@ -94,6 +94,20 @@ def test_a_folder_of_other_files_is_left_as_it_is(out: Path) -> None:
     assert mine.read_text() == "precious"
 
 
+@pytest.mark.parametrize("name, ours", [("tmp_joined", True), ("2023.csv", False)])
+def test_what_a_killed_run_leaves_is_no_other_file(out: Path, name: str, ours: bool) -> None:
+    broken_off(out)
+    left = out.with_name("out.txt.parts") / name
+    left.write_text("half")
+    if ours:
+        with parts_of(out, SETTINGS, pytest.fail) as parts:
+            assert parts.finished(0, "a") == Counts(1, 3, ("document 2: bad",))
+        return
+    with pytest.raises(PelError, match="holds other files"), parts_of(out, SETTINGS, pytest.fail):
+        pass
+    assert left.read_text() == "half"
+
+
 def test_one_process_at_a_time(out: Path) -> None:
     with parts_of(out, SETTINGS, pytest.fail) as parts:
         parts.write(0, "a", write("one"))

@@ -228,6 +228,11 @@ def test_there_must_be_a_choice(trained: Trained, rerank: int) -> None:
         nlp.initialize(lambda: examples(nlp))
 
 
+def test_fewer_than_none_is_refused(reranked: Trained) -> None:
+    with pytest.raises(PelError, match='"rerank" of "proxy_linker" is -1; set it to 0'):
+        spacy.load(reranked.path, config={"components": {"proxy_linker": {"rerank": -1}}})
+
+
 def test_a_kb_without_vectors_is_refused(trained: Trained, tmp_path: Path) -> None:
     bare = build_kb(ENTITIES, tmp_path / "kb").path
     nlp = with_reranker(trained, kb=str(bare))
