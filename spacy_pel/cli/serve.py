@@ -71,7 +71,8 @@ def serve_cli(
         nlp = load_pipeline(pipeline)
         linker_of(nlp, component, kb=kb, spans_key=spans_key).candidates = candidates
         limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
-        app = create_app(LinkingService(nlp, component, limits=limits), entity_url)
+        service = LinkingService(nlp, component, limits=limits)
+        app = create_app(service, entity_url, local=_is_local(listener))
         config = uvicorn.Config(
             app,
             log_level="warning",
@@ -108,9 +109,14 @@ def _listening(host: str, port: int) -> socket.socket:
             f"cannot listen at {host}, port {port}: {error.strerror or error}; give another --host "
             "or --port"
         ) from error
-    if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+    if not _is_local(listener):
         msg.warn("Whoever reaches this computer can use the server: there is no login")
     return listener
+
+
+def _is_local(listener: socket.socket) -> bool:
+    """Whether this computer alone can reach it."""
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
 def _address(listener: socket.socket) -> str:

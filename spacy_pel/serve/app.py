@@ -27,7 +27,7 @@ from .messages import (
     SearchResponse,
 )
 from .metrics import Metrics
-from .middleware import LimitedBody, Observed
+from .middleware import LimitedBody, Observed, ThisComputer
 from .service import LinkingService, Refused
 
 PAGE = Path(__file__).parent / "page"
@@ -40,10 +40,13 @@ WRONG = {400: {"model": Problem, "description": "Not JSON"},
 router = APIRouter()
 
 
-def create_app(service: LinkingService, entity_url: Optional[str] = None) -> FastAPI:
+def create_app(
+    service: LinkingService, entity_url: Optional[str] = None, *, local: bool = False
+) -> FastAPI:
     """The application that serves a linker, and closes it at the end.
 
     entity_url: address of an entity's page at its source, with "{id}" for the id.
+    local: whether it is for this computer alone, so that no page elsewhere may reach it.
     """
 
     @asynccontextmanager
@@ -62,6 +65,8 @@ def create_app(service: LinkingService, entity_url: Optional[str] = None) -> Fas
     app.state.entity_url = entity_url
     app.state.metrics = metrics = Metrics(lambda: service.waiting)
     app.add_middleware(LimitedBody, limits=service.limits)
+    if local:
+        app.add_middleware(ThisComputer)
     app.add_middleware(Observed, metrics=metrics)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _not_as_asked)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -22,6 +24,27 @@ _DOCS_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; frame-ancestors 'none'"
 )
+
+
+class ThisComputer:
+    """Refuses a request that was sent to a name other than localhost: 421.
+
+    A page elsewhere may let its own name stand for this computer's address (DNS rebinding), and a
+    browser would let it read the answers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _is_local(Headers(scope=scope).get("host", "")):
+            await self.app(scope, receive, send)
+            return
+        reason = (
+            "this server answers to localhost and to addresses, not to names; let a proxy send "
+            '"Host: localhost", or serve at another --host'
+        )
+        await JSONResponse({"detail": reason}, 421)(scope, receive, send)
 
 
 class LimitedBody:
@@ -105,6 +128,15 @@ class _TooLarge(Exception):
 
 class _Gone(Exception):
     pass
+
+
+def _is_local(host: str) -> bool:
+    """Whether a Host header names localhost or an address, which no name can stand for."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

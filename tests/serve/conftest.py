@@ -22,9 +22,11 @@ def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
     """Makes an application over a pipeline, ``tiny_nlp`` anew if none is given."""
     services = []
 
-    def make(limits: Limits = LIMITS, nlp: spacy.Language | None = None) -> FastAPI:
+    def make(
+        limits: Limits = LIMITS, nlp: spacy.Language | None = None, **settings: bool
+    ) -> FastAPI:
         services.append(LinkingService(nlp or spacy.load(tiny_folder), limits=limits))
-        return create_app(services[-1], "https://example.org/{id}")
+        return create_app(services[-1], "https://example.org/{id}", **settings)
 
     yield make
     for service in services:

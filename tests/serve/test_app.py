@@ -62,6 +62,25 @@ def test_other_addresses_and_methods(client: TestClient) -> None:
     assert client.get("/link").status_code == 405
 
 
+NAMES = ["rebound.example.org:8000", "localhost.example.org", "", "[", "127.0.0.1.example.org"]
+
+
+@pytest.mark.parametrize("host", NAMES)
+def test_a_local_server_is_not_reached_by_a_name(make_app: Callable, host: str) -> None:
+    answer = TestClient(make_app(local=True)).get("/health", headers={"host": host})
+    assert answer.status_code == 421 and "Host: localhost" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]:8000"])
+def test_a_local_server_is_reached_by_its_addresses(make_app: Callable, host: str) -> None:
+    answer = TestClient(make_app(local=True)).get("/health", headers={"host": host})
+    assert answer.status_code == 200
+
+
+def test_a_server_for_others_is_reached_by_any_name(client: TestClient) -> None:
+    assert client.get("/health", headers={"host": NAMES[0]}).status_code == 200
+
+
 def test_health(client: TestClient, make_app: Callable, tiny_nlp: Language) -> None:
     health = client.get("/health").json()
     assert health["status"] == "ok" and health["entities"] == 7 and health["finds_mentions"]
