@@ -47,7 +47,7 @@ def expanded(
     plain = [MentionInContext(text, start, end) for start, end in mentions]
     spelt_out = [_defines(text[start:end], long_forms) for start, end in mentions]
     read = [offsets for offsets, defines in zip(mentions, spelt_out) if not defines]
-    places = [p for p in _occurrences(text, long_forms) if any(_within(p, m) for m in read)]
+    places = _within(_occurrences(text, long_forms), read)
     if not places:
         return plain
     new = _Replaced(text, places, [long_forms[text[start:end]] for start, end in places])
@@ -107,8 +107,12 @@ def _defines(mention: str, long_forms: Mapping[str, str]) -> bool:
     return any(short in mention and long in mention for short, long in long_forms.items())
 
 
-def _within(inner: Offsets, outer: Offsets) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
+def _within(places: Sequence[Offsets], mentions: Sequence[Offsets]) -> list[Offsets]:
+    """Those of the places that lie in a mention."""
+    begun = sorted(mentions)
+    starts = [start for start, _ in begun]
+    reached = [-1, *accumulate((end for _, end in begun), max)]  # by the first n of them
+    return [place for place in places if place[1] <= reached[bisect_right(starts, place[0])]]
 
 
 def _is_sound(short: str, long: str) -> bool:

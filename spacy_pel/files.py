@@ -31,6 +31,8 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
         as_text = {} if "b" in mode else {"encoding": "utf8", "newline": "\n"}
         with open(temporary, mode, **as_text) as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())  # else a power failure may leave an empty one in its place
         os.replace(temporary, path)
     except OSError as error:
         error.filename = error.filename or str(path)  # a failed write does not name its file

@@ -9,6 +9,7 @@ from thinc.api import Model
 
 from .architectures.crossencoder import pair_builder
 from .architectures.towers import TowerInputs
+from .errors import PelError
 from .inputs import EntityText, MentionInContext, TokenIds
 from .kb.knowledge_base import KnowledgeBase
 from .proxies import proxy_texts
@@ -37,12 +38,15 @@ class Reranker:
         numbers: int64 [n, k], entity numbers of the KB; -1 for no candidate, which scores -inf.
         found: float32 [n, k], the retriever's scores of them, which count as they are weighed.
         Pairs of the same texts have the same score, to the last bit.
+        Raises PelError for scores that are not finite.
         """
         scores = np.full(numbers.shape, -np.inf, dtype=np.float32)
         for first in range(0, len(mentions), CHUNK):
             chunk = slice(first, first + CHUNK)
             pairs, cells = self.pairs(mentions[chunk], numbers[chunk], kb)
             outputs = self.model.predict(TowerInputs(pairs))[:, 0]
+            if not np.isfinite(outputs).all():
+                raise PelError("the reranker gives NaN or infinity; check its weights")
             scores[chunk][cells >= 0] = outputs[cells[cells >= 0]]
         if self.retriever_weight:
             scores += np.float32(self.retriever_weight) * found

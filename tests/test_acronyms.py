@@ -144,6 +144,14 @@ def is_word(letter: str) -> bool:
     return letter.isalnum()
 
 
+def test_a_long_document_with_many_mentions_is_read_in_time() -> None:
+    text = "multiple sclerosis (MS). " + "MS and RA. " * 20_000
+    mentions = [(i, i + 2) for i in range(25, len(text), 11)]
+    read = expanded(text, mentions, {"MS": "multiple sclerosis"})  # minutes, if all met all
+    assert len(read) == len(mentions)
+    assert read[-1].text[read[-1].start : read[-1].end] == "multiple sclerosis"
+
+
 def test_a_lone_surrogate_is_no_obstacle() -> None:
     assert defined_acronyms("\ud800 multiple sclerosis (MS)") == {"MS": "multiple sclerosis"}
 

@@ -170,9 +170,7 @@ def _predicted(encoder: BertEncoder, inputs: TowerInputs) -> np.ndarray:
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
     n_threads = torch.get_num_threads() if on_cpu else 1
-    # Whatever their number is: the last bits of a vector depend on its batch.
-    max_tokens = CORE_TOKENS if on_cpu else BATCH_TOKENS
-    groups, rows, outputs = _planned(encoder, inputs.tokens, max_tokens)
+    groups, rows, outputs = _planned(encoder, inputs.tokens, _most_tokens(inputs.tokens, on_cpu))
 
     def fill(number: int) -> None:
         arguments = _arguments(_batch(encoder, inputs, groups[number]), device)
@@ -181,11 +179,25 @@ def _predicted(encoder: BertEncoder, inputs: TowerInputs) -> np.ndarray:
 
     encoder.eval()
     try:
+        if encoder.computed_by is not None:
+            torch.set_num_threads(1)  # others would only spin beside ONNX Runtime
         in_threads(fill, range(len(groups)), n_threads, partial(torch.set_num_threads, 1))
     finally:
         if n_threads > 1:
             torch.set_num_threads(n_threads)
     return outputs
+
+
+def _most_tokens(tokens: Inputs, on_cpu: bool) -> int:
+    """How many tokens a pass has at most; an input that has more has a pass of its own.
+
+    On a CPU it is the same for any number of threads, as the last bits of a vector depend on what
+    else is in its pass. A window, which is long, has one of its own: so its mentions have the same
+    vectors, to the last bit, whatever other documents are read with it.
+    """
+    if not on_cpu:
+        return BATCH_TOKENS
+    return 1 if len(tokens) and isinstance(tokens[0], Window) else CORE_TOKENS
 
 
 def _planned(

@@ -140,7 +140,7 @@ class _Part:
                 raise
             self.progress.taken_back(self.counts.documents, self.share)
             self._write(path, self._linked_one_by_one)
-            if not self.counts.documents:  # then it is not the documents
+            if self.first == 1 and not self.counts.documents:  # then it is not the documents
                 raise
         for message in self.counts.skipped:
             self.progress.say(f"Skipped {message}")

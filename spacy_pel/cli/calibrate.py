@@ -19,7 +19,14 @@ from ..evaluation.nil import best_nil_threshold, nil_summary
 from ..files import whole_file
 from ..training.corpus import gold_ids, gold_mentions
 from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
-from .gold import docs_to_link, gold_examples, link_examples
+from .gold import (
+    check_ids,
+    docs_to_link,
+    enough_candidates,
+    forget_reading,
+    gold_examples,
+    link_examples,
+)
 from .pipelines import linker_of, load_pipeline
 
 if TYPE_CHECKING:
@@ -112,7 +119,9 @@ def calibrate(
 
     linker = linker_of(nlp, component)
     examples = gold_examples(nlp, linker, corpus, limit)
-    _check_golds(examples, linker, corpus)
+    if not check_ids(examples, linker, corpus):
+        files = ", ".join(map(str, corpus))
+        raise PelError(f"{files}: all mentions are NIL; give a corpus with entities as well")
     linker.name_weight = _name_weight(nlp, linker, examples, progress) if names else None
     link_examples(nlp, linker, examples, progress)
     weight = linker.name_weight.weight if linker.name_weight else 0.0
@@ -130,8 +139,8 @@ def calibrate(
         )
     linker.nil_threshold = threshold
     linker.calibration = Calibration(*platt_fit(scores, right), linker.reranked)
-    # The reranker's scores are logarithms.
-    before = np.exp(scores) if linker.reranked else np.clip(scores, 0, 1)
+    # The reranker's scores are logarithms; what a name is worth may take them above 0.
+    before = np.exp(np.minimum(scores, 0)) if linker.reranked else np.clip(scores, 0, 1)
     return {
         "mentions": len(mentions),
         "nil": nil_scores(mentions, decided=decided),
@@ -154,7 +163,9 @@ def _name_weight(
     linker.name_weight = NameWeight(0.0, linker.reranked)  # looks names up, changes no order
     tables = []
     for example, doc in zip(examples, docs_to_link(nlp, linker, examples)):
-        links = linker.predict([doc])
+        with enough_candidates(linker):
+            links = linker.predict([doc])
+        forget_reading(doc)
         if links is not None:
             golds = [
                 [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
@@ -166,17 +177,3 @@ def _name_weight(
             progress()
     weight = name_weight(*(np.concatenate(columns) for columns in zip(*tables)))
     return None if weight is None else NameWeight(weight, linker.reranked)
-
-
-def _check_golds(examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[Path]) -> None:
-    """Raises PelError if there is no mention whose entity is in the KB."""
-    spans = [span for e in examples for span in gold_mentions(e.reference, linker.spans_key)]
-    ids = {id for span in spans for id in gold_ids(span)}
-    files = ", ".join(map(str, corpus))
-    if not ids:
-        raise PelError(f"{files}: all mentions are NIL; give a corpus with entities as well")
-    if not any(id in linker.kb for id in ids):
-        raise PelError(
-            f"{files}: none of the {len(ids):,} gold ids, such as {min(ids)}, is in "
-            f"{linker.kb.path}; give a corpus and a KB that use the same identifiers"
-        )

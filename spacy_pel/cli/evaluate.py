@@ -16,7 +16,7 @@ from ..evaluation.nil import nil_summary
 from ..files import whole_file
 from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .figures import linker_state
-from .gold import gold_examples, link_examples
+from .gold import check_ids, gold_examples, link_examples
 from .pipelines import linker_of, load_pipeline
 
 # Of the scores, what is written; the rest are the same figures under plain names, for configs.
@@ -91,10 +91,12 @@ def evaluate(
     ``mentions_per_second`` (of the linker's ``pipe``), ``reranked`` (how many candidates of a
     mention), ``kb``, ``kb_entities``, ``corpus``, ``limit``, ``spans_key``, and ``linker``: what
     they are the figures of, see ``linker_state``.
-    Raises PelError if there is no linker or no mention, or the KB has no vectors of its encoder.
+    Raises PelError if there is no linker or no mention, the KB has none of the gold ids, or it has
+    no vectors of the linker's encoder.
     """
     linker = linker_of(nlp, component)
     examples = gold_examples(nlp, linker, corpus, limit)
+    check_ids(examples, linker, corpus)
     start = time.perf_counter()
     link_examples(nlp, linker, examples, progress)
     seconds = time.perf_counter() - start

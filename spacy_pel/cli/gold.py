@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
@@ -12,7 +13,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..errors import PelError
-from ..training.corpus import gold_mentions
+from ..training.corpus import gold_ids, gold_mentions
 from ..training.open_corpus import open_corpus
 from .pipelines import upstream_of
 
@@ -41,6 +42,18 @@ def gold_examples(
     return examples
 
 
+def check_ids(examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[Path]) -> bool:
+    """Whether the mentions have ids at all; PelError if they do, and the KB has none of them."""
+    spans = [span for e in examples for span in gold_mentions(e.reference, linker.spans_key)]
+    ids = {id for span in spans for id in gold_ids(span)}
+    if ids and not any(id in linker.kb for id in ids):
+        raise PelError(
+            f"{', '.join(map(str, corpus))}: none of the {len(ids):,} gold ids, such as {min(ids)}, "
+            f"is in {linker.kb.path}; give a corpus and a KB that use the same identifiers"
+        )
+    return bool(ids)
+
+
 def docs_to_link(nlp: Language, linker: ProxyLinker, examples: Iterable[Example]) -> Iterator[Doc]:
     """The examples' docs, read by the components that the linker listens to, and by no others."""
     docs = (example.predicted for example in examples)
@@ -55,21 +68,29 @@ def link_examples(
     examples: Sequence[Example],
     progress: Optional[Callable[[], object]] = None,
 ) -> None:
-    """Link the mentions, each to 64 candidates or more. progress: called after each document.
+    """Link the mentions, each to 64 candidates or more. progress: called after each document."""
+    with enough_candidates(linker):
+        for doc in linker.pipe(docs_to_link(nlp, linker, examples)):
+            forget_reading(doc)
+            if progress:
+                progress()
 
-    What other components have read of a document, for the linker, is forgotten when it is linked:
-    of a whole corpus that would be half a gigabyte.
-    """
+
+@contextmanager
+def enough_candidates(linker: ProxyLinker) -> Iterator[None]:
+    """Have the linker give 64 candidates or more, for the time being."""
     from ..linking import CANDIDATES  # here: torch takes seconds
 
     kept = linker.candidates
     linker.candidates = max(kept, CANDIDATES)
     try:
-        for doc in linker.pipe(docs_to_link(nlp, linker, examples)):
-            doc.tensor = np.zeros(0, dtype=np.float32)
-            if doc.has_extension("trf_data"):
-                doc._.trf_data = None
-            if progress:
-                progress()
+        yield
     finally:
         linker.candidates = kept
+
+
+def forget_reading(doc: Doc) -> None:
+    """Forget what other components have read of a document: of a corpus that is half a gigabyte."""
+    doc.tensor = np.zeros(0, dtype=np.float32)
+    if doc.has_extension("trf_data"):
+        doc._.trf_data = None

@@ -20,10 +20,10 @@ from ..kb.changes import add_entities, merge_entities, remove_entities, update_e
 from ..kb.compaction import compact
 from ..kb.difference import Change, difference
 from ..kb.readers import Source
-from ..kb.readers.lines import numbered_lines
 from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.row_encoder import RowEncoder
 from ..kb.verify import verify
+from ..lines import numbered_lines
 from .apps import Component, command, kb, msg
 from .kb_build import source_name
 from .pipelines import linker_of, load_pipeline

@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from ..embedding import embed_kb, is_embedded
+from ..embedding import embed_kb, has_settings, is_embedded
 from ..kb import KnowledgeBase
 from ..kb.lock import writer_lock
 from ..kb.partial import remove_partials
@@ -52,7 +52,10 @@ def embed_cli(
 
     linker = linker_of(load_pipeline(pipeline), component)
     with KnowledgeBase.open(folder) as present:  # closed again, so that its old files can go
-        done = is_embedded(present, linker)
+        fits = is_embedded(present, linker)
+        done = fits and has_settings(present, dtype, index)
+        if fits and reuse is None and present.manifest["vectors"]["dtype"] == "float32":
+            reuse = folder  # what the encoder gave: it need not be asked again
     if done:
         with writer_lock(folder):  # a run that was killed at the last moment left its chunks
             remove_partials(folder)

@@ -96,14 +96,14 @@ def parts_of(
     folder.mkdir(parents=True, exist_ok=True)
     if any(not _is_ours(path.name) for path in folder.iterdir()):
         raise PelError(f"{folder}: holds other files; move them, or give the output another name")
-    try:
-        with writer_lock(folder):
+    with writer_lock(folder):  # who is refused it must leave the folder to who has it
+        try:
             _begin(folder, settings, report)
             yield Parts(folder)
             shutil.rmtree(folder)
-    finally:
-        if folder.exists() and not any(folder.glob("[0-9]*.json")):
-            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            if folder.exists() and not any(folder.glob("[0-9]*.json")):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def digest(records: Sequence[Record]) -> str:

@@ -16,13 +16,14 @@ from .format import Input
 def _docs(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
     try:
         docs = DocBin().from_bytes(file.read())
+        # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
+        for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
+            alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
+            yield f"document {number}", alone.to_bytes()
     except OSError:
         raise
     except Exception as error:  # of zlib, of msgpack, or of what it holds
         raise ValueError("not a DocBin; write it with DocBin.to_disk") from error
-    # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
-    for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
-        yield f"document {number}", DocBin(docs.attrs, store_user_data=True, docs=[doc]).to_bytes()
 
 
 def _doc(nlp: Language, data: bytes, spans_key: Optional[str]) -> Doc:

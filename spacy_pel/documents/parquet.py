@@ -14,6 +14,7 @@ from typing import Any, Optional
 
 from spacy.tokens import Doc
 
+from ..duck import connected, sql_file, sql_name, sql_text
 from .format import document_id, encoded
 from .linked import linked_mentions
 
@@ -31,12 +32,6 @@ _COLUMNS = {
         "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, name_match BOOLEAN)[]"
     ),
 }
-# One thread, so that the same parts give the same bytes; no extensions, which are downloaded.
-_SETTINGS = {
-    "threads": 1,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
 _LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
 
 
@@ -52,19 +47,19 @@ class _Output:
     def join(self, parts: Sequence[Path], path: Path) -> None:
         import duckdb
 
-        columns = ", ".join(f"{_quoted(name)}: '{kind}'" for name, kind in _COLUMNS.items())
-        files = ", ".join(map(_literal, parts))
+        columns = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in _COLUMNS.items())
+        files = ", ".join(map(sql_file, parts))
         rows = (
             f"read_json([{files}], format = 'newline_delimited', columns = {{{columns}}}, "
             f"compression = 'uncompressed', maximum_object_size = {_LONGEST_ROW})"
         )
         if not any(part.stat().st_size for part in parts):
-            nothing = (f"NULL::{kind} AS {_quoted(name)}" for name, kind in _COLUMNS.items())
+            nothing = (f"NULL::{kind} AS {sql_name(name)}" for name, kind in _COLUMNS.items())
             rows = f"(SELECT {', '.join(nothing)} LIMIT 0)"
-        with duckdb.connect(":memory:", config=_SETTINGS) as connection:
+        with connected(threads=1) as connection:  # the same parts give the same bytes
             try:
                 connection.execute(
-                    f"COPY (SELECT * FROM {rows}) TO {_literal(path)} (FORMAT parquet)"
+                    f"COPY (SELECT * FROM {rows}) TO {sql_text(str(path))} (FORMAT parquet)"
                 )
             except duckdb.IOException as error:
                 raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
@@ -72,14 +67,6 @@ class _Output:
 
 def _row(row: dict[str, Any]) -> bytes:
     return encoded(json.dumps({name: row[name] for name in _COLUMNS}, ensure_ascii=False) + "\n")
-
-
-def _literal(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
 
 
 OUTPUT = _Output()

@@ -20,19 +20,20 @@ _TITLE = re.compile(rb"([^\t|]+)\|t\|")
 
 def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
     """The lines of each document: a blank line ends it, and so does the next one's title line."""
-    first, block = 0, b""
+    first, size, block = 0, 0, []
     for number, line in numbered_lines(file):
         title = _TITLE.match(line)
-        if block and (not line.strip() or (title and not block.startswith(title[1] + b"|"))):
-            yield f"line {first}", block
-            block = b""
+        if block and (not line.strip() or (title and not block[0].startswith(title[1] + b"|"))):
+            yield f"line {first}", b"".join(block)
+            size, block = 0, []
         if line.strip():
             first = first if block else number
-            block += line
-        if len(block) > LONGEST:
+            size += len(line)
+            block.append(line)
+        if size > LONGEST:
             raise ValueError(f"line {first}: a document of more than {LONGEST:,} bytes")
     if block:
-        yield f"line {first}", block
+        yield f"line {first}", b"".join(block)
 
 
 def _doc(nlp: Language, block: bytes, spans_key: Optional[str]) -> Doc:

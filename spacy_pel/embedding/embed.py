@@ -95,8 +95,14 @@ def embed_kb(
     return made
 
 
+def has_settings(kb: KnowledgeBase, dtype: str, index: str) -> bool:
+    """Whether the vectors that the KB has are kept and found as these say; see ``embed_kb``."""
+    vectors = kb.manifest["vectors"]
+    return dtype in ("auto", vectors["dtype"]) and index in ("auto", vectors.get("index"))
+
+
 def is_embedded(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
-    """Whether the KB already has the vectors that ``embed_kb`` would give it."""
+    """Whether the KB already has the vectors that ``embed_kb`` would give it, however kept."""
     return (
         kb.has_vectors
         and kb.stored_dim == kb.dim

@@ -126,8 +126,8 @@ def _copied_vectors(
     segments: Sequence[Segment],
     moved: Sequence[np.ndarray],
 ) -> dict[str, Any]:
-    """Publishes the vectors of the new segment, with an index if the old ones had one."""
-    approximate = any(segment.entry["vectors"]["index"] for segment in segments)
+    """Publishes the vectors of the new segment, with the kind of index that was chosen for them."""
+    has_index = any(segment.entry["vectors"]["index"] for segment in segments)
     basis = segments[0].basis  # that of all
     dim = basis.width if basis else settings["dim"]
     return write_segment_vectors(
@@ -136,7 +136,8 @@ def _copied_vectors(
         sum(int(segment.live.sum()) for segment in segments),
         dim,
         dtype=settings["dtype"],
-        index="approximate" if approximate else "exact",
+        # Older KBs do not say what was chosen.
+        index=settings.get("index", "approximate" if has_index else "auto"),
         **index_settings(segment.entry for segment in segments),
         basis_file=segments[0].entry["vectors"].get("basis_file"),
     )

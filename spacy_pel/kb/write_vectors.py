@@ -63,6 +63,7 @@ def write_vectors(
         vectors = {
             "dim": dim,
             "dtype": mapped(folder / entry["file"]).dtype.name,
+            "index": index,
             "row_kind": row_kind,
             "fingerprint": fingerprint,
             "rows": entry["rows"],

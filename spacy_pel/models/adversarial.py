@@ -1,6 +1,6 @@
 """Fast Gradient Sign Method on the entity encoder's input embeddings (PEL, section 4.2)."""
 
-from __future__ import annotations
+# No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from typing import Sequence
 

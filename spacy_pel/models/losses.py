@@ -4,7 +4,7 @@ A loss is called as thinc's losses are: ``(gradients, value) = loss((mentions, e
 A new one is a subclass that defines ``of_scores``, and a line in ``registry.py``.
 """
 
-from __future__ import annotations
+# No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from typing import NamedTuple
 

@@ -99,6 +99,7 @@ class KBPipe(SavedPipe):
                 kb_reference(self._kb_path, self._configured_kb, file)
             ).encode(),
             self._set_kb_reference,
+            missing=lambda: None,  # left out when it was saved: the KB is the config's
         )
 
     def _set_kb_reference(self, saved: Saved) -> None:

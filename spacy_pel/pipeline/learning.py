@@ -16,6 +16,7 @@ from ..training.proxy_pool import ProxyPool
 from ..training.stored_pool import StoredPool
 from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
 from .gold import gold_numbers
+from .reading import check_listens
 
 if TYPE_CHECKING:
     from ..training.reranker_trainer import RerankerTrainer
@@ -44,11 +45,13 @@ def new_trainer(
     others: Iterable[Example],
     searched_entities: Optional[int],
 ) -> Trainer:
-    """The trainer of a retriever that begins. Raises PelError as ``mention_trainer`` does.
+    """The trainer of a retriever that begins. Raises PelError as ``mention_trainer`` does, and as
+    ``check_listens``.
 
     trained: numbers of the gold entities. others: examples whose entities evaluations search as
     well. searched_entities: see ``ProxyLinker.initialize``.
     """
+    check_listens(linker.model)
     if linker.freeze_entities:
         return mention_trainer(linker)
     wanted = trained | gold_numbers(others, linker.kb, linker.spans_key)

@@ -32,7 +32,7 @@ from .gold import trainable_mentions
 from .kb_ents import offered
 from .kb_reference import KB_REFERENCE
 from .mentions import agreeing, mentions_of, search_limits
-from .reading import begin_reading, read_texts
+from .reading import begin_reading, packed_retriever, read_texts
 from .runtime import Runtime, encoders_of
 from .saving import Part, Saved, content
 from .workers import use_one_thread_in_a_worker
@@ -364,7 +364,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         reranker = self.reranker_model
         return {
             "cfg": Part(lambda _: json.dumps(self.cfg).encode(), self._set_cfg),
-            "model": Part(lambda _: architectures.pack_model(self.model), self._set_model),
+            "model": Part(lambda _: packed_retriever(self.model), self._set_model),
             "reranker": Part(
                 (lambda _: architectures.pack_model(reranker)) if reranker is not None else None,
                 self._set_reranker,

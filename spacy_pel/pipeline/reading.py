@@ -8,7 +8,7 @@ import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from ..architectures import tok2vec_of
+from ..architectures import pack_model, tok2vec_of
 from ..errors import PelError
 from ..states import ReadText
 
@@ -38,6 +38,24 @@ def begin_reading(
     states, backprop = tok2vec(list(docs), is_train)
     texts = [_read(tok2vec, doc, own) for doc, own in zip(docs, states)]
     return texts, lambda: backprop([tok2vec.ops.asarray(text.gradient) for text in texts])
+
+
+def check_listens(retriever: Model) -> None:
+    """Raises PelError if it has a reader of its own where it should listen: nobody would train it
+    or save its weights."""
+    tok2vec = tok2vec_of(retriever)
+    if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
+        raise PelError(
+            "a linker that shares what another component reads cannot read by itself; let it "
+            "listen (spacy-transformers.TransformerListener.v1, spacy.Tok2VecListener.v1), and do "
+            "not replace its listener (nlp.replace_listeners, replace_listeners in a config)"
+        )
+
+
+def packed_retriever(retriever: Model) -> bytes:
+    """Its weights and settings, to be saved. Raises PelError as ``check_listens`` does."""
+    check_listens(retriever)
+    return pack_model(retriever)
 
 
 def _read(tok2vec: Model, doc: Doc, states: object) -> ReadText:

@@ -1,4 +1,4 @@
-"""What computes the encoders of a linker that links: torch, or ONNX Runtime."""
+"""What computes the encoders of a linker that links: torch, in which precision, or ONNX Runtime."""
 
 import os
 from contextlib import contextmanager
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
 
 
+# Whether torch is to compute in bfloat16, where the processor can.
+_TORCH = {"torch-float32": False, "torch-bfloat16": True}
+
+
 class Runtime:
-    """A runtime by its name: "torch", "onnx" or "onnx-int8".
+    """A runtime by its name: "torch", in the precision that was trained in, or one of those here.
 
     What ONNX Runtime computes with is made when it is first needed, in each process its own, and
     again for other weights. It is not copied or pickled.
@@ -23,7 +27,7 @@ class Runtime:
     """
 
     def __init__(self, name: str):
-        check_choice("runtime", name, "torch", "onnx", "onnx-int8")
+        check_choice("runtime", name, "torch", *_TORCH, "onnx", "onnx-int8")
         self.name = name
         # By process and encoder. What a process has of the one that it was forked from it must not
         # use, and not free either: there are threads to wait for, which it does not have.
@@ -40,13 +44,17 @@ class Runtime:
             yield
             return
         with self._lock:  # else a thread that ends would take it from under another
+            trained = [encoder.mixed_precision for encoder in encoders]
             try:
                 for encoder in encoders:
-                    encoder.computed_by = self._states(encoder)
+                    if self.name in _TORCH:
+                        encoder.mixed_precision = _TORCH[self.name]
+                    else:
+                        encoder.computed_by = self._states(encoder)
                 yield
             finally:
-                for encoder in encoders:
-                    encoder.computed_by = None
+                for encoder, precision in zip(encoders, trained):
+                    encoder.computed_by, encoder.mixed_precision = None, precision
 
     def forget(self) -> None:
         """To be told when weights have changed in place."""

@@ -10,6 +10,7 @@ from typing import Callable, Dict, Iterable, NamedTuple, Optional, Union
 import spacy.util
 import srsly
 
+from ..errors import PelError
 from ..files import whole_file
 
 # What was saved: its file, or its bytes.
@@ -60,8 +61,11 @@ class SavedPipe:
         loads = {name: part.load for name, part in parts.items()}
         spacy.util.from_dict(saved, loads, exclude)
         for name, part in parts.items():
-            if part.missing and name not in saved and name not in exclude:
-                part.missing()
+            if name in saved or name.split(".")[0] in exclude:  # as spaCy names them
+                continue
+            if part.missing is None:
+                raise PelError(f'no "{name}" in these bytes; give what to_bytes gave')
+            part.missing()
         return self
 
 

@@ -64,6 +64,9 @@ class Candidate(BaseModel):
     rerank_score: Optional[float] = Field(
         None, description="Of the reranker; null if it has not seen it, absent if there is none"
     )
+    name_match: Optional[bool] = Field(
+        None, description="Whether the mention is one of its names; absent if names do not count"
+    )
 
 
 class LinkedMention(BaseModel):

@@ -105,7 +105,7 @@ class TrainingRun:
             self.step += 1
             yield self._update(share(batch))
             if self.step % self.settings["eval_frequency"] == 0:
-                yield self._evaluate()
+                yield self._evaluate(batch)
                 self._save_checkpoint(finished=False)
         if is_first():
             self._save_pipeline(is_best=False)
@@ -166,10 +166,7 @@ class TrainingRun:
         try:
             self._learn(parts)
         except PelError as error:
-            raise PelError(
-                f"step {self.step}, documents {_names(batch)}: {error}; all that was saved before "
-                "is as it was"
-            ) from error
+            raise PelError(self._place(batch, error)) from error
         self.optimizer.step_schedules()
         took = perf_counter() - started
         self.seconds += took
@@ -189,6 +186,11 @@ class TrainingRun:
             "memory_mb": peak_memory_mb(),
         }
 
+    def _place(self, batch: list[Example], error: PelError) -> str:
+        """Where an error was met."""
+        where = f"step {self.step}, documents {_names(batch)}"
+        return f"{where}: {error}; all that was saved before is as it was"
+
     def _learn(self, parts: list[list[Example]]) -> None:
         settings = self.settings
         if settings["before_update"]:
@@ -206,10 +208,13 @@ class TrainingRun:
         for pipe in self.pipes.values():
             pipe.finish_update(self.optimizer)
 
-    def _evaluate(self) -> dict[str, Any]:
-        """Score dev and save the pipeline. Gives the line of the log."""
-        with self.nlp.use_params(self.optimizer.averages):
-            score, scores = self.score()
+    def _evaluate(self, batch: list[Example]) -> dict[str, Any]:
+        """Score dev and save the pipeline. Gives the line of the log. batch: of the last step."""
+        try:
+            with self.nlp.use_params(self.optimizer.averages):
+                score, scores = self.score()
+        except PelError as error:
+            raise PelError(f"evaluation after {self._place(batch, error)}") from error
         if self._decisive and all(scores.get(name) is None for name in self._decisive):
             raise PelError(
                 f"dev has no {' or '.join(self._decisive)}, so no pipeline is better than another; "

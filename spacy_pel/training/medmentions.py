@@ -105,7 +105,7 @@ def _pmids(corpus: Path) -> dict[str, set[str]]:
 def _pmid_list(corpus: Path, name: str) -> list[str]:
     file = f"corpus_pubtator_pmids_{name}.txt"
     folder = corpus.resolve().parent
-    for place in (folder, folder.parents[1] / "full" / "data"):
+    for place in (folder, *(up / "full" / "data" for up in folder.parents[:2])):
         if (place / file).is_file():
             return (place / file).read_text("utf-8-sig").split()
     raise PelError(

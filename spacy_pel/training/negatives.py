@@ -6,7 +6,7 @@ which of them are negatives of which mention. A gold entity of a mention is neve
 whatever name or alternative id it is reached by, since all of them have one number.
 """
 
-from __future__ import annotations
+# No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from typing import Callable, NamedTuple, Protocol, Sequence
 

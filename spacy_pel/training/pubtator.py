@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from pathlib import Path
 from typing import Iterable, Iterator, Optional
 
 from spacy_pel.errors import PelError
+from spacy_pel.lines import numbered_lines
 from spacy_pel.training.documents import AnnotatedDocument, AnnotatedMention
 
 _PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")
@@ -33,7 +32,8 @@ def read_pubtator(path: Path) -> Iterator[AnnotatedDocument]:
     not what the document has at its offsets, blanks around it aside (NCBI has such blanks).
     """
     documents = 0
-    for document in documents_of(_located_lines(path)):
+    lines = ((f"{path}, line {number}", line) for number, line in numbered_lines(path))
+    for document in documents_of(lines):
         documents += 1
         yield document
     if not documents:
@@ -88,24 +88,6 @@ def pubtator_text(document: AnnotatedDocument) -> str:
 
 def _one_line(text: str) -> str:
     return text.translate({ord(character): " " for character in "\r\n\t"})
-
-
-def _located_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield ("path:number", line without its line end)."""
-    number = 0
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                yield f"{path}:{number}", line.decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise PelError(
-            f"{path}:{number}: not UTF-8 ({error.reason}); save the file as UTF-8"
-        ) from error
-    except (OSError, EOFError, zlib.error) as error:
-        where = f"{path}:{number}" if number else path
-        raise PelError(
-            f"{where}: cannot be read on ({error}); check that the file is there and whole"
-        ) from error
 
 
 class _Draft:

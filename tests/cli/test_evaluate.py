@@ -99,6 +99,8 @@ def test_errors_are_told_and_write_nothing(
     assert "has no vectors" in run(*arguments, "--kb", bare_kb.path, code=1)
     corpus.write_text("1|t|Nothing here.\n1|a|\n", encoding="utf8")
     assert f"{corpus}: no mentions; give a corpus that has some" in run(*arguments, code=1)
+    corpus.write_text("1|t|MS\n1|a|\n1\t0\t2\tMS\tD\tD123\n", encoding="utf8")
+    assert "none of the 1 gold ids, such as D123, is in" in run(*arguments, code=1)
     corpus.write_text("1|t|MS\n1|a|\n1\t0\t9\tMS\tD\tC01\n", encoding="utf8")
     assert f"{corpus}" in run(*arguments, code=1)
     assert list(out.parent.iterdir()) == []

@@ -41,6 +41,29 @@ def test_vectors_at_rest(run, bare_kb: KnowledgeBase, tiny_folder: Path) -> None
     assert KnowledgeBase.open(bare_kb.path).manifest["vectors"]["dtype"] == "float16"
 
 
+def test_vectors_kept_otherwise_are_not_encoded_again(
+    run, bare_kb: KnowledgeBase, tiny_folder: Path, monkeypatch
+) -> None:
+    def vectors() -> dict:
+        return KnowledgeBase.open(bare_kb.path).manifest["vectors"]
+
+    run("kb", "embed", bare_kb.path, tiny_folder)
+    encode, encoded = Retriever.entity_vectors, []
+    monkeypatch.setattr(
+        Retriever,
+        "entity_vectors",
+        lambda self, texts: encoded.extend(texts) or encode(self, texts),
+    )
+    assert "choose auto or one of" in run(
+        "kb", "embed", bare_kb.path, tiny_folder, "--dtype", "nonsense", code=1
+    )
+    run("kb", "embed", bare_kb.path, tiny_folder, "--index", "exact", "--dtype", "int8")
+    assert (vectors()["dtype"], vectors()["index"]) == ("int8", "exact")
+    assert not encoded
+    run("kb", "embed", bare_kb.path, tiny_folder, "--dtype", "float32")  # not to be had of int8
+    assert len(encoded) == 17 and vectors()["dtype"] == "float32"
+
+
 def test_interrupted_and_resumed(
     run, bare_kb: KnowledgeBase, tiny_folder: Path, monkeypatch
 ) -> None:

@@ -71,3 +71,17 @@ def test_a_component_that_fails_at_every_document_is_a_bug(
     arguments = ["link", str(tiny_folder), str(twelve), "-o", str(out), "--on-error", "skip"]
     result = CliRunner().invoke(pel, arguments)
     assert isinstance(result.exception, RuntimeError)
+
+
+def test_a_document_that_fails_alone_in_its_part(
+    run, tiny_folder: Path, twelve: Path, out: Path, monkeypatch
+) -> None:
+    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
+        if any(doc.text.startswith("Case 11:") for doc in docs):
+            raise RuntimeError("odd")
+        return predict(linker, docs)
+
+    monkeypatch.setattr(ProxyLinker, "predict", broken)
+    monkeypatch.setattr("spacy_pel.cli.bulk.PART", 11)
+    output = run("link", tiny_folder, twelve, "-o", out, "--on-error", "skip")
+    assert "Skipped document 12: " in output and len(records(out)) == 11

@@ -117,6 +117,14 @@ def test_one_process_at_a_time(out: Path) -> None:
         assert parts.finished(0, "a")
 
 
+def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
+    with parts_of(out, SETTINGS, pytest.fail) as parts:
+        with pytest.raises(PelError, match="is writing to it"):
+            with parts_of(out, SETTINGS, pytest.fail):
+                pass
+        parts.write(0, "a", write("one"))
+
+
 def test_a_digest_is_of_what_is_in_the_documents(tmp_path: Path) -> None:
     def digest_of(name: str, text: str, format: str | None = None) -> str:
         (tmp_path / name).write_text(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -87,5 +88,8 @@ def test_what_is_calibrated_is_the_rerankers_score(run, pipeline: Path, corpus: 
     for ent in again.ents:
         logit = slope * ent._.kb_candidates[0]["rerank_score"] + intercept
         assert ent._.kb_probability == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
+    printed = run("calibrate", pipeline, corpus, "--names")
+    before = re.search(r"calibration error: ([\d.]+) before", printed)
+    assert float(before[1]) <= 100  # an exact name may take a logarithm above 0
     calibrated.rerank = 0
     assert [ent._.kb_probability for ent in calibrated(doc.copy()).ents] == [None] * 5

@@ -119,6 +119,20 @@ def test_docbin(tmp_path: Path) -> None:
     assert gives_mentions(first, None) and not gives_mentions(second, None)
 
 
+def test_a_damaged_docbin(tmp_path: Path) -> None:
+    docs = DocBin(docs=[NLP("MS now")])
+    docs.cats, docs.flags = [], []
+    docs.to_disk(tmp_path / "a.spacy")
+    with pytest.raises(PelError, match="a.spacy.*not a DocBin"):
+        read(tmp_path / "a.spacy")
+
+
+def test_a_long_pubtator_document_is_read_in_time(tmp_path: Path) -> None:
+    long = "1|t|MS\n" + "1\tCID\tD1\tD2\n" * 300_000  # minutes, if bytes were added up
+    (doc,) = read(file(tmp_path, "a.pubtator", long))
+    assert doc.text == "MS"
+
+
 BAD = [
     ("a.jsonl", "{", "line 1: bad JSON"),
     ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),

@@ -13,6 +13,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.changes import add_entities, remove_entities, update_entities
 from spacy_pel.kb.compaction import compact, first_to_fold
 from spacy_pel.kb.verify import verify
+from spacy_pel.kb.write_vectors import EXACT_ROWS
 
 from .examples import ENTITIES, contents
 from .living import NameRows, assert_holds, living_kb
@@ -55,6 +56,17 @@ def test_the_memory_of_an_index_is_remembered(tmp_path: Path) -> None:
     add_entities(folder, numbered(40, 60), NameRows())
     index = compact(folder).manifest["segments"][0]["vectors"]["index"]
     assert (index["kind"], index["memory"]) == ("PQ4", 1500)
+
+
+def test_a_kb_that_has_grown_has_the_index_of_one_built_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXACT_ROWS, "auto", 50)
+    for index, expected in (("auto", True), ("exact", False)):
+        folder = living_kb(tmp_path / index, numbered(0, 20), index=index)
+        add_entities(folder, numbered(20, 40), NameRows())
+        found = compact(folder).manifest["segments"][0]["vectors"]["index"]
+        assert (found is not None) == expected
 
 
 def test_nothing_to_compact(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_faults_are_named_and_leave_what_was_there(kb, splits, tmp_path: Path) -
     with pytest.raises(PelError, match="none of the corpora's ids is in the KB; give a KB that"):
         build_okb(other, splits, out, ["T1"])
     (tmp_path / "dev.txt").write_text(DEV + "broken\n", encoding="utf8")
-    with pytest.raises(PelError, match="dev.txt:9"):
+    with pytest.raises(PelError, match="dev.txt, line 9"):
         build_okb(kb, splits, out, ["T1"])
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

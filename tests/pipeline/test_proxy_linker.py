@@ -72,6 +72,10 @@ def test_the_config_of_a_pipeline_is_complete() -> None:
         {"kb": {"path": "KB"}},
         {"candidate": 3},
         {"model": {"pool": "mean"}},
+        {"loss": {"@losses": "spacy-pel.ProxyLoss.v1", "alpha": "steep"}},
+        {"regularizer": {"@misc": "spacy-pel.FGSM.v1", "epsilon": "small"}},
+        {"negatives": {"@misc": "spacy-pel.RandomNegatives.v1", "n": "many"}},
+        {"negatives": {"@misc": "spacy-pel.RandomNegatives.v1", "in_batch": "perhaps"}},
     ],
 )
 def test_a_wrong_type_or_an_unknown_key_is_refused(config) -> None:

@@ -15,6 +15,7 @@ from spacy.language import Language
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.inputs import EntityText
+from spacy_pel.models import bert
 from spacy_pel.models.onnx import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime
 
@@ -54,6 +55,24 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[OnnxStates]:
 
     monkeypatch.setattr(OnnxStates, "__call__", counted)
     return calls
+
+
+@pytest.mark.parametrize("trained_so", [False, True])
+def test_the_precision_of_torch_is_chosen(
+    trained: Trained, trained_so: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bert, "has_fast_bfloat16", lambda device: True)
+    scores = {}
+    for runtime in ("torch", "torch-float32", "torch-bfloat16"):
+        nlp = loaded(trained, runtime)
+        encoder = encoder_of(nlp.get_pipe("proxy_linker").retriever.mention_tower)
+        encoder.mixed_precision = trained_so
+        _, scores[runtime] = ids_and_scores(linked(nlp))
+        assert encoder.mixed_precision == trained_so
+    same = "torch-bfloat16" if trained_so else "torch-float32"
+    assert (scores["torch"] == scores[same]).all()
+    assert (scores["torch-float32"] != scores["torch-bfloat16"]).any()
+    np.testing.assert_allclose(scores["torch-float32"], scores["torch-bfloat16"], atol=0.03)
 
 
 @pytest.mark.parametrize(("runtime", "tolerance"), [("onnx", 1e-4), ("onnx-int8", 0.05)])
@@ -181,5 +200,5 @@ def test_an_error_leaves_torch_in_place(trained: Trained) -> None:
 
 
 def test_an_unknown_runtime_is_refused(trained: Trained) -> None:
-    with pytest.raises(PelError, match='unknown runtime "int8"; choose "torch", "onnx" or "onnx-'):
+    with pytest.raises(PelError, match='unknown runtime "int8"; choose "torch", "torch-float32", '):
         loaded(trained, "int8")

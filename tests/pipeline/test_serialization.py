@@ -385,6 +385,16 @@ def test_a_relative_kb_is_the_same_after_a_change_of_folder(
     assert spacy.load(tmp_path / "saved").get_pipe("proxy_linker").kb.path == trained.kb
 
 
+@pytest.mark.parametrize("part", ["cfg", "model"])
+def test_bytes_without_a_part_are_refused(trained: Trained, part: str) -> None:
+    linker = trained.nlp.get_pipe("proxy_linker")
+    data = linker.to_bytes(exclude=[part])
+    bare = spacy.blank("en").add_pipe("proxy_linker")
+    with pytest.raises(PelError, match=f'no "{part}" in these bytes'):
+        bare.from_bytes(data)
+    bare.from_bytes(data, exclude=[part])
+
+
 def test_a_path_that_is_not_there_is_named_at_first_use(tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("proxy_linker", config={"path": str(tmp_path / "none")})

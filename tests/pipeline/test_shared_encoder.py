@@ -103,6 +103,24 @@ def test_saved_and_loaded_it_is_the_same(trained: Language, expected, tmp_path: 
     assert results(again.pipe(mentions_of(again, TRAIN), batch_size=7)) == expected
 
 
+def test_with_a_reader_of_its_own_it_is_not_saved(trained: Language, tmp_path: Path) -> None:
+    trained.to_disk(tmp_path / "a")
+    nlp = spacy.load(tmp_path / "a")
+    nlp.replace_listeners("tok2vec", "proxy_linker", ["model.tok2vec"])
+    with pytest.raises(PelError, match="do not replace its listener"):
+        nlp.to_disk(tmp_path / "b")
+
+
+def test_a_reader_of_its_own_is_not_trained(kb: Path) -> None:
+    nlp = spacy.blank("en")
+    scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
+    shared = {"@architectures": "spacy-pel.SharedEncoder.v1", "tok2vec": TOK2VEC}
+    model = {**shared, "encoder": scratch}
+    nlp.add_pipe("proxy_linker", config={**CONFIG, "model": model, "kb": str(kb)})
+    with pytest.raises(PelError, match="let it listen"):
+        nlp.initialize(lambda: examples(nlp))
+
+
 def test_batches_do_not_matter(trained: Language, expected) -> None:
     for size in (1, 64):
         found = results(trained.pipe(mentions_of(trained, TRAIN), batch_size=size))

@@ -46,6 +46,7 @@ CASES += [(corpus, variant) for corpus in CORPORA.values() for variant in SOME]
 def test_each_variant_makes_a_valid_config(corpus: Corpus, variant: Variant, project: Path) -> None:
     run = make_run(corpus, variant, 3, CHOICES, WORK)
     filled_in = English.default_config.merge(run.config).interpolate()
+    assert "null/" not in str(filled_in["corpora"])  # of a place that nobody has filled
     registry.resolve(filled_in["training"], schema=ConfigSchemaTraining)
     registry.resolve(filled_in["corpora"])
     registry.resolve({"it": filled_in["components"]["proxy_linker"]})

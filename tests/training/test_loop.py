@@ -17,6 +17,7 @@ from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
 from spacy_pel.training.checkpoint import load_checkpoint
 from spacy_pel.training.loop import CHECKPOINT
+from spacy_pel.training.proxy_pool import ProxyPool
 
 from ..pipeline.conftest import PROBLEM, TRAIN
 from .problem import contents, timeless, train_by_spacy, training_run, write_config
@@ -173,6 +174,18 @@ def test_a_loss_that_is_not_a_number_stops_it(config: Path, tmp_path: Path) -> N
         'step 3, documents 29, 3, 11, 25: the loss is nan for a batch that begins with "eye pain"; '
         "lower the learning rate; all that was saved before is as it was"
     )
+
+
+def test_weights_that_are_not_numbers_stop_it_at_an_evaluation(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = training_run(config, tmp_path / "output")
+    search = ProxyPool.search
+    monkeypatch.setattr(
+        ProxyPool, "search", lambda self, vectors, k, *limits: search(self, vectors * math.nan, k)
+    )
+    with pytest.raises(PelError, match="^evaluation after step 0, documents .*NaN.*saved before"):
+        list(run.run())
 
 
 def one_entity(texts=TRAIN[:3]) -> list[tuple[str, dict[str, str]]]:

@@ -72,7 +72,8 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     """
     base = make_run(corpus, variant.retriever, seed, choices, work) if variant.retriever else None
     file = corpus.reranker if base else corpus.config
-    settings = {**variant.settings, **({} if base else corpus.settings), ".system.seed": seed}
+    own = _of_paths(corpus.settings, file) if base else corpus.settings
+    settings = {**variant.settings, **own, ".system.seed": seed}
     if choices.limit:
         settings[".corpora.train.limit"] = choices.limit
     steps = choices.steps or (corpus.rerank_steps if base else corpus.steps)
@@ -95,6 +96,12 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
         _set(config, ".paths.retriever", str(base.pipeline))
     _set(config, "kb", str(run.own(kb) if base else kb))
     return run
+
+
+def _of_paths(settings: dict[str, Any], file: str) -> dict[str, Any]:
+    """Those of the settings that are paths which the config of a file has."""
+    paths = {f".paths.{name}" for name in load_config(file, interpolate=False)["paths"]}
+    return {name: value for name, value in settings.items() if name in paths}
 
 
 def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:

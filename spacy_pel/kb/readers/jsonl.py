@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
+from ...lines import numbered_lines
 from ..cleaning import cleaned_at
 from ..entity import Entity
-from .lines import numbered_lines
 from .source import ReadOptions, Source
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import PelError
+from ...lines import numbered_lines
 from ..entity import Entity
-from .lines import numbered_lines
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 from .source import ReadOptions, Source
 
@@ -57,9 +57,7 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
                 descriptors[heading] = record["UI"][0]
                 numbers[heading] = list(dict.fromkeys(record["MN"] + numbers[heading]))
     tree = MeshTree(
-        (number, descriptors[heading])
-        for heading in descriptors
-        for number in numbers[heading]
+        (number, descriptors[heading]) for heading in descriptors for number in numbers[heading]
     )
     for path in files:
         for record in _records(path):

@@ -142,4 +142,6 @@ def _xml_file(path: Path) -> Iterator[IO[bytes]]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise PelError(f"{path}: damaged gzip; fetch it again") from error
     except OSError as error:
-        raise PelError(f"{path}: cannot be read ({error.strerror}); check its rights") from error
+        raise PelError(
+            f"{path}: cannot be read ({error.strerror}); check that it is there and may be read"
+        ) from error

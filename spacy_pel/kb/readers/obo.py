@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
+from ...lines import numbered_lines
 from ..cleaning import cleaned_at
 from ..entity import Entity
 from ..merging import united
-from .lines import numbered_lines
 from .source import ReadOptions, Source
 
 if TYPE_CHECKING:

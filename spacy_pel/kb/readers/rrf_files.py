@@ -10,12 +10,13 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...duck import connected, sql_file, sql_name, sql_text
 from ...errors import PelError
-from .lines import numbered_lines
+from ...lines import numbered_lines
 
 if TYPE_CHECKING:
     import duckdb
@@ -45,12 +46,7 @@ REQUIRED = {
     "MRSAB": ("RSAB",),
 }
 LONGEST_ROW = 1_000_000  # bytes
-SETTINGS = {
-    "memory_limit": "1GB",
-    "preserve_insertion_order": True,
-    "autoinstall_known_extensions": False,  # nothing is downloaded
-    "autoload_known_extensions": False,
-}
+SETTINGS = {"memory_limit": "1GB", "preserve_insertion_order": True}
 
 
 def meta_folder(path: Path) -> Path | None:
@@ -71,15 +67,11 @@ def opened_release(meta: Path) -> Iterator[Release]:
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="spacy-pel-rrf-") as scratch:
-        settings = {**SETTINGS, "temp_directory": str(Path(scratch) / "spilled")}
-        with closing(duckdb.connect(config=settings)) as connection:
+        spilled = str(Path(scratch) / "spilled")
+        with connected(**SETTINGS, temp_directory=spilled) as connection:
             release = Release(meta, Path(scratch), connection)
             try:
                 yield release
-            except RuntimeError as error:
-                if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
-                    raise KeyboardInterrupt from error
-                raise
             except duckdb.Error as error:
                 release.raise_fault()
                 if not isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException)):
@@ -94,9 +86,7 @@ def opened_release(meta: Path) -> Iterator[Release]:
 class Release:
     """The tables of a META folder, and a DuckDB connection to query them with."""
 
-    def __init__(
-        self, meta: Path, scratch: Path, connection: duckdb.DuckDBPyConnection
-    ) -> None:
+    def __init__(self, meta: Path, scratch: Path, connection: duckdb.DuckDBPyConnection) -> None:
         self.meta = meta
         self.scratch = scratch
         self.connection = connection
@@ -111,12 +101,12 @@ class Release:
         The query fails for every row of the file that is not whole, kept or not.
         """
         self._read.add(table)
-        columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in (*_columns(table), "AFTER"))
+        columns = ", ".join(f"{sql_name(name)}: 'VARCHAR'" for name in (*_columns(table), "AFTER"))
         empty = [f"coalesce(trim({name}), '') = ''" for name in REQUIRED[table]]
         nul = [f"contains({name}, chr(0))" for name in REQUIRED[table]]
         broken = " OR ".join(("AFTER IS NOT NULL", *empty, *nul))
         return (
-            f"SELECT {select} FROM read_csv({quoted(str(self._file(table)))}, "
+            f"SELECT {select} FROM read_csv({sql_file(self._file(table))}, "
             f"columns = {{{columns}}}, delim = '|', quote = '', escape = '', header = false, "
             f"auto_detect = false, new_line = '\\n', max_line_size = {LONGEST_ROW}) "
             f"WHERE CASE WHEN {broken} THEN error('a row is not whole') ELSE {where} END"
@@ -192,15 +182,10 @@ def _columns(table: str) -> Sequence[str]:
     return COLUMNS[table].split()
 
 
-def quoted(text: str) -> str:
-    """A text as SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def among(column: str, texts: Iterable[str]) -> str:
     """The condition that a column, which holds no bar, is one of the texts.
 
     Not IN: of a long list DuckDB makes a join, which gives the rows in another order.
     """
     texts = "".join(f"{text}|" for text in texts)
-    return f"contains({quoted(f'|{texts}')}, '|' || {column} || '|')"
+    return f"contains({sql_text(f'|{texts}')}, '|' || {column} || '|')"

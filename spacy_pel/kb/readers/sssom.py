@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ...errors import PelError
+from ...lines import numbered_lines
 from ..merging import plain_id
-from .lines import numbered_lines
 
 EXACT = ("skos:exactMatch",)
 _COLUMNS = ("subject_id", "predicate_id", "object_id")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-import glob
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...duck import connected, sql_file, sql_name
 from ...errors import PelError
+from ...lines import numbered_lines
 from ..cleaning import cleaned_at
 from ..entity import Entity
 from ..merging import united
-from .lines import numbered_lines
 from .source import ReadOptions, Source
 
 _TEXTS = ("concept_id", "canonical_name", "definition")
@@ -35,7 +35,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     is_parquet = path.name.lower().endswith(".parquet")
     relation, columns = _parquet(path) if is_parquet else _text_table(path)
     fields = _fields(path, list(columns), options.columns)
-    query = f"SELECT {', '.join(_quoted(columns[name]) for name in fields)} FROM {relation}"
+    query = f"SELECT {', '.join(sql_name(columns[name]) for name in fields)} FROM {relation}"
     return Source(united(_entities(path, query, fields)))
 
 
@@ -57,11 +57,11 @@ def _text_table(path: Path) -> tuple[str, dict[str, str]]:
     columns = {name: f"c{place}" for place, name in enumerate(header)}
     types = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(header)))
     settings = f"auto_detect = false, header = true, delim = '{delimiter}', quote = '\"'"
-    return f"read_csv({_literal(path)}, {settings}, escape = '\"', columns = {{{types}}})", columns
+    return f"read_csv({sql_file(path)}, {settings}, escape = '\"', columns = {{{types}}})", columns
 
 
 def _parquet(path: Path) -> tuple[str, dict[str, str]]:
-    relation = f"read_parquet({_literal(path)})"
+    relation = f"read_parquet({sql_file(path)})"
     names = [row[0] for row in _rows(path, f"DESCRIBE SELECT * FROM {relation}")]
     return relation, dict(zip(names, names))
 
@@ -69,17 +69,11 @@ def _parquet(path: Path) -> tuple[str, dict[str, str]]:
 def _rows(path: Path, query: str) -> Iterator[tuple[Any, ...]]:
     import duckdb
 
-    # Without extensions, which DuckDB would fetch from the network.
-    settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     try:
-        with duckdb.connect(":memory:", config=settings) as connection:
+        with connected() as connection:
             rows = connection.execute(query)
             while block := rows.fetchmany(_ROWS_AT_ONCE):
                 yield from block
-    except RuntimeError as error:
-        if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
-            raise KeyboardInterrupt from error
-        raise
     except duckdb.Error as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         fault = " ".join(line[:120] for line in lines[:4]).partition(" Possible")[0]
@@ -135,12 +129,3 @@ def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[st
         if len(bearers) > 1 and field in _TEXTS:
             raise PelError(f"{path}: several columns for {field}: {', '.join(bearers)}; name one")
     return fields
-
-
-def _quoted(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
-
-
-def _literal(path: Path) -> str:
-    """The path in SQL, with the characters masked that DuckDB would take for a pattern."""
-    return "'" + glob.escape(str(path)).replace("'", "''") + "'"

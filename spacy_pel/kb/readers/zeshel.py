@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import PelError
+from ...lines import numbered_lines
 from ..cleaning import cleaned_at
 from ..entity import Entity
 from .jsonl import json_object
-from .lines import numbered_lines
 from .source import ReadOptions, Source
 
 # A document is as long as an article; of a definition no encoder reads more than this.

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...errors import PelError
+from .errors import PelError
 
 # A longer line is no record of an ontology; without a bound, one could fill the memory.
 LONGEST_LINE = 64 * 2**20
@@ -40,4 +40,6 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise PelError(f"{path}: damaged gzip after line {number}; fetch it again") from error
     except OSError as error:
-        raise PelError(f"{path}: cannot be read ({error.strerror}); check its rights") from error
+        raise PelError(
+            f"{path}: cannot be read ({error.strerror}); check that it is there and may be read"
+        ) from error

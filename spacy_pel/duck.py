@@ -1,0 +1,46 @@
+"""DuckDB as this package uses it: nothing is downloaded, and Ctrl-C is Ctrl-C."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@contextmanager
+def connected(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to a database in memory. settings: DuckDB's own.
+
+    Raises what DuckDB raises, but KeyboardInterrupt where a query was interrupted.
+    """
+    import duckdb
+
+    # Extensions would come from the network.
+    local = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    try:
+        with duckdb.connect(":memory:", config={**local, **settings}) as connection:
+            yield connection
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
+            raise KeyboardInterrupt from error
+        raise
+
+
+def sql_text(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_file(path: Path) -> str:
+    """A file that is to be read in SQL: not a pattern, which DuckDB would take it for."""
+    return sql_text(glob.escape(str(path)))
+
+
+def sql_name(name: str) -> str:
+    """The name of a column in SQL."""
+    return '"' + name.replace('"', '""') + '"'
