@@ -32,7 +32,7 @@ def run(
     data: Annotated[str, typer.Option(help="Folder of corpora and knowledge bases")] = "",
     encoder: Annotated[str, typer.Option(help="A BERT, by name or path")] = "",
     limit: Annotated[int, typer.Option(min=0, help="Documents of each corpus; 0: all")] = 0,
-    steps: Annotated[Optional[int], typer.Option(min=2, help="Of each training")] = None,
+    steps: Annotated[int, typer.Option(min=0, help="Of each training; 0: the profile's")] = 0,
     entities: Annotated[
         int, typer.Option(min=0, help="Of an open KB, besides those in the corpora; 0: all")
     ] = 0,

@@ -8,7 +8,7 @@ _set_here: list = []  # what is set for the time of a fork
 
 
 def use_one_thread_in_a_worker() -> None:
-    """Let a worker of ``nlp.pipe(n_process=2)`` compute with one thread.
+    """Let a worker of ``nlp.pipe(n_process=2)`` compute with one thread of torch and of FAISS.
 
     A forked process inherits the thread pools of torch, FAISS and tokenizers without their threads,
     and would wait for them for ever; besides, the workers would fight for the cores.

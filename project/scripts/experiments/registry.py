@@ -114,7 +114,8 @@ EXPERIMENTS = {
     ),
     "reranking": Experiment(
         "Reranking (table 5)",
-        "What does a cross-encoder over the 16 best candidates add, with and without FGSM?",
+        "What does a cross-encoder over the best candidates (16; demo: 8) add, with and without "
+        "FGSM? On the demo and MeSH the retriever's score counts beside its own.",
         [BEST, reranker(BEST), reranker(BEST, fgsm=True)],
         [*RECALL, Column("mentions/s", ("mentions_per_second",), 1, 0)],
         {

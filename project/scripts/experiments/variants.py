@@ -60,7 +60,7 @@ def retriever(
 
 
 def reranker(of: Variant, fgsm: bool = False) -> Variant:
-    """A cross-encoder over the 16 best candidates of a retriever (appendix B)."""
+    """A cross-encoder over the best candidates of a retriever (appendix B)."""
     name = f"{of.name} + reranker" + ", FGSM" * fgsm
     settings = {"regularizer": FGSM if fgsm else None, "resolve_abbreviations": False}
     return Variant(name, settings, of, needs="reranker")
