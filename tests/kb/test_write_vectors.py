@@ -65,7 +65,7 @@ def test_what_is_written_is_found(
     kb = write(folder, batches(rows), dtype=dtype, index=index)
     entry = kb.manifest["segments"][0]["vectors"]
     assert kb.manifest["vectors"] == {
-        "dim": DIM, "dtype": dtype, "row_kind": "name", "fingerprint": "abc", "rows": N
+        "dim": DIM, "dtype": dtype, "index": index, "row_kind": "name", "fingerprint": "abc", "rows": N
     }  # fmt: skip
     assert (entry["rows"], entry["scales_file"] is not None) == (N, dtype == "int8")
     assert {path.name for path in folder.iterdir()} == {"manifest.json", *kb.manifest["files"]}
