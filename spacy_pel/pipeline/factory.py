@@ -57,10 +57,11 @@ rerank = 16
 # A cross-encoder, or null. A linker with one trains it alone, on what the trained retriever of
 # "path" finds: @architectures = "spacy-pel.CrossEncoder.v1", see project/configs/demo_rerank.cfg.
 reranker = null
-# What computes the encoders of mentions and of the reranker when linking, on a CPU: "torch"; "onnx"
+# What computes the encoders of mentions and of the reranker when linking: "torch", in the precision
+# that it was trained in; "torch-float32", "torch-bfloat16"; or, on a CPU, "onnx"
 # (ONNX Runtime, float32: states within 1e-4, 1.1 to 1.4 times as fast); or "onnx-int8" (products
 # of 8-bit numbers: 1.6 to 2.1 times as fast, cosine of vectors 0.99, recall@1 of a trained linker
-# within 0.3 points). Both are made at the first document, in a second for 6 layers, and need
+# within 0.3 points). These two are made at the first document, in a second for 6 layers, and need
 # pip install "spacy-pel[onnx]". Training and the KB's vectors are torch's whatever is set here.
 runtime = "torch"
 # In training, each alias is hidden with this probability.
