@@ -18,10 +18,13 @@ import typer
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_pel.architectures import from_packed, settings
+from spacy_pel.architectures import entity_settings, from_packed
 from spacy_pel.architectures.sources import linker_folder
 from spacy_pel.training.open_corpus import open_corpus
 from spacy_pel.training.optimizer import AdamW
+
+
+MENTION_LENGTH = 48  # tokens of a mention that is read by itself
 
 
 def main(
@@ -59,18 +62,19 @@ def pipeline(
 ) -> tuple[Language, AdamW]:
     """A pipeline ready to be trained, which starts from the teacher."""
     linker = linker_folder(teacher)
-    of_teacher = settings(from_packed(linker / "model"))
+    of_entities = entity_settings(from_packed(linker / "model"))
     model: dict[str, Any] = {
-        **of_teacher,
-        "@architectures": "spacy-pel.BiEncoder.v1",
         "shared": not frozen,
+        "mixed_precision": False,
         "encoder": {"@misc": "spacy-pel.TrainedEncoder.v1", "path": str(teacher)},
     }
     if reading == "by document":
-        model |= {"@architectures": "spacy-pel.DocumentEncoder.v1", "pooling": "mean"}
-        model |= {"entity_pooling": of_teacher["pooling"], "window": 256}
-        del model["mention_length"]
-    settings = {
+        pooling = {"pooling": "mean", "entity_pooling": of_entities.pop("pooling")}
+        model |= {"@architectures": "spacy-pel.DocumentEncoder.v1", "window": 256, **pooling}
+    else:
+        model |= {"@architectures": "spacy-pel.BiEncoder.v1", "mention_length": MENTION_LENGTH}
+    model |= of_entities
+    config = {
         "kb": str(kb),
         "row_kind": json.loads((linker / "cfg").read_text("utf8"))["row_kind"],
         "regularizer": None,
@@ -84,7 +88,7 @@ def pipeline(
         },
     }
     nlp = spacy.blank("en")
-    linker = nlp.add_pipe("proxy_linker", config=settings)
+    linker = nlp.add_pipe("proxy_linker", config=config)
     linker.initialize(lambda: examples, nlp=nlp, **({} if frozen else {"searched_entities": 300}))
     return nlp, AdamW(1e-5)
 

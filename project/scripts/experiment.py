@@ -8,7 +8,7 @@ python scripts/experiment.py report
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from experiments.configs import Choices, make_run

@@ -11,9 +11,8 @@ import typer
 
 from ..errors import PelError
 from ..kb import Entity, build_kb
-from ..kb.entity import SemanticType
 from ..kb.merging import merged
-from ..kb.readers import READERS, ReadOptions, Source, UmlsRecipe, open_source
+from ..kb.readers import READERS, ReadOptions, UmlsRecipe, open_source
 from ..kb.readers.sssom import mapping_version, read_mapping
 from .apps import command, kb, msg
 
@@ -107,7 +106,7 @@ def build_cli(
     made = build_kb(
         entities,
         out,
-        types=_types(opened.values()),
+        types=(type for source in opened.values() for type in source.types),
         sources=[
             *(source_name(path, source.version) for path, source in opened.items()),
             *(source_name(path, mapping_version(path)) for path in mapping or []),
@@ -160,11 +159,6 @@ def _traced(entities: Iterable[Entity], path: Path) -> Iterator[Entity]:
     """The entities, each with the file as its source where it names none."""
     for entity in entities:
         yield entity if entity.sources else entity._replace(sources=(path.name,))
-
-
-def _types(sources: Iterable[Source]) -> Iterator[SemanticType]:
-    """The types of all sources, which they may know only when they have been read."""
-    yield from dict.fromkeys(type for source in sources for type in source.types)
 
 
 def source_name(path: Path, version: str | None) -> str:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -14,12 +15,11 @@ import typer
 
 from ..errors import PelError
 from ..files import whole_file
-from ..kb import KnowledgeBase, SemanticType, open_source
+from ..kb import KnowledgeBase, open_source
 from ..kb.change import ChangeCounts
 from ..kb.changes import add_entities, merge_entities, remove_entities, update_entities
 from ..kb.compaction import compact
 from ..kb.difference import Change, difference
-from ..kb.readers import Source
 from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.row_encoder import RowEncoder
 from ..kb.verify import verify
@@ -151,14 +151,7 @@ def compact_cli(folder: Folder) -> None:
 
     start = time.perf_counter()
     total = len(KnowledgeBase.open(folder))
-    with tqdm(total=total, desc="Copying", unit=" entities") as bar:
-
-        def counted(entities: Iterable[Any]) -> Iterator[Any]:
-            for entity in entities:
-                yield entity
-                bar.update()
-
-        made = compact(folder, progress=counted)
+    made = compact(folder, progress=partial(tqdm, total=total, desc="Copying", unit=" entities"))
     size = sum(file["bytes"] for file in made.manifest["files"].values())
     msg.good(
         f"Compacted {folder}: {len(made):,} entities, {size / 1e6:,.1f} MB, in "
@@ -249,13 +242,8 @@ def _apply(
         options["mapping"] = read_mapping([mapping])
         options["sources"].append(source_name(mapping, mapping_version(mapping)))
     with tqdm(opened.entities, desc="Reading", unit=" entities") as entities:
-        counts = change(folder, entities, encoder, types=_types(opened), **options)
+        counts = change(folder, entities, encoder, types=opened.types, **options)
     report_change(folder, counts, start)
-
-
-def _types(source: Source) -> Iterator[SemanticType]:
-    """The types of a source, which it may know only when it has been read."""
-    yield from source.types
 
 
 def _encoder(pipeline: str, component: str) -> RowEncoder:

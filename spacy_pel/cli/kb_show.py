@@ -60,9 +60,9 @@ def find_cli(
 def kb_info(folder: Path) -> dict[str, Any]:
     """Counts, sources, types, sizes in bytes and vectors of a KB, as plain data.
 
-    None stands for what only vectors have. codes: of an index of the
-    kind PQ4, fewer than rows where names that are alike share them. recall: of the approximate index, at 1 and at 64
-    candidates; None where search is exact. Raises PelError if there is no KB or it is not whole.
+    None stands for what only vectors have. codes: of an index of the kind PQ4, fewer than rows where
+    names that are alike share them. recall: of the approximate index, at 1 and at 64 candidates;
+    None where search is exact. Raises PelError if there is no KB or it is not whole.
     """
     with KnowledgeBase.open(folder) as opened:
         manifest, types = opened.manifest, opened.semantic_types

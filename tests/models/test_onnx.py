@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import builtins
 
-import numpy as np
 import pytest
 import torch
 
