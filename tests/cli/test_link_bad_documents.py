@@ -20,6 +20,17 @@ def bad_lines(path: Path) -> Path:
     return path
 
 
+def failing_at(beginning: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the linker fail at documents that begin so."""
+
+    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
+        if any(doc.text.startswith(beginning) for doc in docs):
+            raise RuntimeError("odd\nsize")
+        return predict(linker, docs)
+
+    monkeypatch.setattr(ProxyLinker, "predict", broken)
+
+
 def test_bad_documents_are_skipped_or_stop_the_run(
     run, tiny_folder: Path, tmp_path: Path, out: Path, monkeypatch
 ) -> None:
@@ -47,12 +58,7 @@ def test_a_bad_line_leaves_nothing(run, tiny_folder: Path, tmp_path: Path, out: 
 def test_a_document_that_a_component_fails_at(
     run, tiny_folder: Path, twelve: Path, out: Path, monkeypatch, n_process: int
 ) -> None:
-    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
-        if any(doc.text.startswith("Case 3:") for doc in docs):
-            raise RuntimeError("odd\nsize")
-        return predict(linker, docs)
-
-    monkeypatch.setattr(ProxyLinker, "predict", broken)
+    failing_at("Case 3:", monkeypatch)
     arguments = ("link", tiny_folder, twelve, "-o", out, "--n-process", n_process)
     output = run(*arguments, "--on-error", "skip")
     assert "Skipped document 4: " in output
@@ -76,12 +82,7 @@ def test_a_component_that_fails_at_every_document_is_a_bug(
 def test_a_document_that_fails_alone_in_its_part(
     run, tiny_folder: Path, twelve: Path, out: Path, monkeypatch
 ) -> None:
-    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
-        if any(doc.text.startswith("Case 11:") for doc in docs):
-            raise RuntimeError("odd")
-        return predict(linker, docs)
-
-    monkeypatch.setattr(ProxyLinker, "predict", broken)
+    failing_at("Case 11:", monkeypatch)
     monkeypatch.setattr("spacy_pel.cli.bulk.PART", 11)
     output = run("link", tiny_folder, twelve, "-o", out, "--on-error", "skip")
     assert "Skipped document 12: " in output and len(records(out)) == 11

@@ -12,7 +12,7 @@ class Corpus(NamedTuple):
 
     config, reranker: the configs that variants are laid over. prepare: arguments of
     ``python -m spacy pel``, run once. dev: by name, what is evaluated on. kb: where "prepare" puts
-    the knowledge base; kbs: that of a dev set with one of its own, whose mean is then the figure.
+    the knowledge base; kbs: that of a dev set with one of its own; they are then worlds, counted together.
     settings: laid over the config after the variant's. steps: of a run; None:
     what the config says. refresh: steps between two encodings of the index of hard negatives; None:
     what the config says. source: the JSONL of the knowledge base, where a sample may stand for it,
@@ -41,7 +41,7 @@ class Corpus(NamedTuple):
 
     @property
     def shown(self) -> list[str]:
-        """What tables are made of: each dev set, or their mean."""
+        """What tables are made of: each dev set, or all worlds together."""
         return [WORLDS] if self.kbs else list(self.dev)
 
     def has(self, what: Optional[str]) -> bool:

@@ -140,7 +140,7 @@ class Runner:
         shutil.rmtree(run.folder / "training")
 
     def _evaluate(self, run: Run) -> dict[str, Any]:
-        """The metrics of each dev set, and their mean where each has a KB of its own."""
+        """The metrics of each dev set, and of all worlds where each has a KB of its own."""
         nlp = load_pipeline(run.pipeline)
         metrics = {}
         for name, path in run.dev.items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ...errors import PelError
+from ...lines import opened
 from ..entity import Entity
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 from .source import ReadOptions, Source
@@ -129,9 +128,8 @@ def _refuse_entities(file: IO[bytes], path: Path) -> None:
 
 @contextmanager
 def _xml_file(path: Path) -> Iterator[IO[bytes]]:
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
-        with opener(path, "rb") as file:
+        with opened(path) as file:
             yield file
     except (ElementTree.ParseError, expat.ExpatError) as error:
         raise PelError(f"{path}: bad XML ({error}); fetch it again") from error
@@ -139,9 +137,3 @@ def _xml_file(path: Path) -> Iterator[IO[bytes]]:
         if isinstance(error, PelError):
             raise
         raise PelError(f"{path}: cannot be decoded ({error}); save it as UTF-8") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise PelError(f"{path}: damaged gzip; fetch it again") from error
-    except OSError as error:
-        raise PelError(
-            f"{path}: cannot be read ({error.strerror}); check that it is there and may be read"
-        ) from error
