@@ -1,17 +1,21 @@
-"""scispaCy's candidates for gold mentions, counted as ``pel evaluate`` counts.
+"""scispaCy's candidates for gold mentions beside this project's, in one table a corpus.
 
-    python benchmarks/scispacy_recall.py KB CORPUS... [--train CORPUS]...
+    python benchmarks/scispacy_recall.py KB CORPUS... [--train CORPUS]... [--pipeline PIPELINE]...
 
-What is measured is scispaCy's method: TF-IDF over character trigrams within words (min_df 10),
-cosine to every name of the KB. Its nearest-neighbour index is approximate; here the search is
-exact, which favours it. Where entities tie, the gold counts by the share of the orders in which it
+Recall@k over the mentions whose entity is in the KB, as ``pel evaluate`` counts, and recall@1 of
+entities that the training corpora mention (seen) and of those they do not. A pipeline's vectors
+are to be those of the KB; one with a reranker has a line with and a line without it.
+
+Of scispaCy the method is measured: TF-IDF over character trigrams within words (min_df 10), cosine
+to every name of the KB. Its nearest-neighbour index is approximate; here the search is exact, which
+favours it. Where entities tie, the gold counts by the share of the orders in which it
 comes in time. Mentions are counted twice: as they are, and with acronyms that their document
 defines read as their long forms, as this project's linker reads them. With training corpora those
 are counted as well whose entities these do not mention. Needs scikit-learn, which scispaCy brings.
 """
 
 from pathlib import Path
-from typing import Iterator, List, Sequence, Set, Tuple
+from typing import Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import typer
@@ -19,41 +23,76 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from spacy_pel import KnowledgeBase
 from spacy_pel.acronyms import defined_acronyms, expanded
+from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.pipelines import linker_of, load_pipeline
+from spacy_pel.evaluation.tables import markdown_table
 from spacy_pel.training.pubtator import read_pubtator
 
 KS = (1, 5, 16, 64)
 CHUNK = 200
 
 
-def main(kb: Path, corpus: List[Path], train: List[Path] = []) -> None:
-    """Print recall@k over the mentions of each CORPUS (PubTator) whose gold is in KB."""
+def main(kb: Path, corpus: List[Path], train: List[Path] = [], pipeline: List[Path] = []) -> None:
+    """Print recall over the mentions of each CORPUS (PubTator) whose entity is in KB."""
     base = KnowledgeBase.open(kb)
     trained = {gold for path in train for _, _, golds in _gold(base, path) for gold in golds}
-    numbers = base.numbers()
-    records = zip(numbers.tolist(), base.entities(numbers))
-    names, owners = zip(*((name, number) for number, e in records for name in e.names))
-    # As in scispacy.candidate_generation: lower case is the vectorizer's own default.
-    vectorizer = TfidfVectorizer(
-        analyzer="char_wb", ngram_range=(3, 3), min_df=10, dtype=np.float32
-    )
-    matrix = vectorizer.fit_transform(names).T.tocsr()
+    dictionary = Dictionary(base)
+    header = ["", *(f"@{k}" for k in KS), "seen, @1", "unseen, @1", "mentions/s"]
     for path in corpus:
         texts, long_forms, golds = zip(*_gold(base, path))
         unseen = np.array([trained.isdisjoint(right) for right in golds])
+        rows = []
         for title, words in (("as they are", texts), ("acronyms read", long_forms)):
-            hits = []
-            for first in range(0, len(words), CHUNK):
-                chunk = slice(first, first + CHUNK)
-                scores = (vectorizer.transform(words[chunk]) @ matrix).tocsr()
-                rows = zip(scores, golds[chunk])
-                hits += [_hits(row, np.array(owners), right) for row, right in rows]
-            print(f"{path}: {len(words)} mentions in the KB, {title}; {_figures(hits)}")
-            if trained:
-                print(f"    {unseen.sum()} of unseen entities; {_figures(np.array(hits)[unseen])}")
+            hits = np.array(dictionary.hits(words, golds))
+            parts = [hits[which, 0] if trained else [] for which in (~unseen, unseen)]
+            figures = [*hits.mean(axis=0), *(np.mean(p) if len(p) else None for p in parts)]
+            rows.append([f"scispaCy's TF-IDF, {title}", *map(_percent, figures), ""])
+        rows += [row for each in pipeline for row in _rows_of(each, kb, path)]
+        known = f", {unseen.sum()} of unseen entities" if trained else ""
+        print(f"\n{path}: {len(texts)} mentions in the KB{known}\n")
+        print(markdown_table(header, rows), flush=True)
 
 
-def _figures(hits: Sequence[np.ndarray]) -> str:
-    return "recall " + "  ".join(f"@{k} {100 * h:.1f}" for k, h in zip(KS, np.mean(hits, axis=0)))
+def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[List[str]]:
+    """The lines of a pipeline, without its reranker and, if it has one, with it."""
+    nlp = load_pipeline(pipeline)
+    linker = linker_of(nlp, kb=kb)
+    for depth in dict.fromkeys((0, linker.reranked)):
+        linker.rerank = depth
+        found = evaluate(nlp, [corpus])
+        figures = [found[f"recall@{k}"]["in_kb"] for k in KS]
+        figures += [found["recall@1"][which] for which in ("seen", "unseen")]
+        name = f"{pipeline}, {depth} reranked" if depth else str(pipeline)
+        yield [name, *map(_percent, figures), f"{found['mentions_per_second']:.0f}"]
+
+
+def _percent(share: Optional[float]) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+class Dictionary:
+    """scispaCy's way to candidates: the names of a KB by character trigrams."""
+
+    def __init__(self, kb: KnowledgeBase):
+        numbers = kb.numbers()
+        records = zip(numbers.tolist(), kb.entities(numbers))
+        names, owners = zip(*((name, number) for number, e in records for name in e.names))
+        # As in scispacy.candidate_generation: lower case is the vectorizer's own default.
+        self.vectorizer = TfidfVectorizer(
+            analyzer="char_wb", ngram_range=(3, 3), min_df=10, dtype=np.float32
+        )
+        self.matrix = self.vectorizer.fit_transform(names).T.tocsr()
+        self.owners = np.array(owners)
+
+    def hits(self, words: Sequence[str], golds: Sequence[Set[int]]) -> List[np.ndarray]:
+        """Of each mention, for each k, whether a gold is among the k best (see ``_hits``)."""
+        found = []
+        for first in range(0, len(words), CHUNK):
+            chunk = slice(first, first + CHUNK)
+            scores = (self.vectorizer.transform(words[chunk]) @ self.matrix).tocsr()
+            rows = zip(scores, golds[chunk])
+            found += [_hits(row, self.owners, right) for row, right in rows]
+        return found
 
 
 def _gold(kb: KnowledgeBase, path: Path) -> Iterator[Tuple[str, str, Set[int]]]:

@@ -25,6 +25,7 @@ class Reranker:
         self.model = model
         self.builder = pair_builder(model)
         self.retriever_weight: float = model.attrs["retriever_weight"]
+        self.sure: float = model.attrs["sure"]
 
     def scores(
         self,
@@ -36,21 +37,35 @@ class Reranker:
         """The score of each mention with each of its candidates: float32 [n, k].
 
         numbers: int64 [n, k], entity numbers of the KB; -1 for no candidate, which scores -inf.
-        found: float32 [n, k], the retriever's scores of them, which count as they are weighed.
+        found: float32 [n, k], the retriever's scores of them, which count as they are weighed; of
+            mentions that it is sure of, nothing else does.
         Pairs of the same texts have the same score, to the last bit.
         Raises PelError for scores that are not finite.
         """
-        scores = np.full(numbers.shape, -np.inf, dtype=np.float32)
-        for first in range(0, len(mentions), CHUNK):
-            chunk = slice(first, first + CHUNK)
-            pairs, cells = self.pairs(mentions[chunk], numbers[chunk], kb)
+        scores = np.where(numbers < 0, np.float32(-np.inf), np.float32(0))
+        unsure = np.flatnonzero(self.unsure(found))
+        for first in range(0, len(unsure), CHUNK):
+            chunk = unsure[first : first + CHUNK]
+            pairs, cells = self.pairs([mentions[i] for i in chunk], numbers[chunk], kb)
             outputs = self.model.predict(TowerInputs(pairs))[:, 0]
             if not np.isfinite(outputs).all():
                 raise PelError("the reranker gives NaN or infinity; check its weights")
-            scores[chunk][cells >= 0] = outputs[cells[cells >= 0]]
+            scores[chunk] = np.where(cells < 0, np.float32(-np.inf), outputs[cells])
         if self.retriever_weight:
             scores += np.float32(self.retriever_weight) * found
         return scores
+
+    def unsure(self, found: np.ndarray) -> np.ndarray:
+        """bool [n]: whether a mention is read again, by the retriever's scores of its candidates.
+
+        found: float32 [n, k], the best first; -inf for no candidate.
+        """
+        there = np.isfinite(found)
+        if self.sure == 1:
+            return there.any(axis=1)
+        behind = np.where(there, found, 0) - np.where(there[:, :1], found[:, :1], 0)
+        odds = np.where(there, np.exp(self.retriever_weight * behind), 0)
+        return odds.sum(axis=1) * self.sure > 1  # the best one's probability is 1 / their sum
 
     def pairs(
         self, mentions: Sequence[MentionInContext], numbers: np.ndarray, kb: KnowledgeBase

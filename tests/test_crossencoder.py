@@ -44,9 +44,10 @@ def test_order_is_kept_and_a_batch_changes_no_score(monkeypatch: pytest.MonkeyPa
 
 
 def test_saved_and_loaded_with_its_settings() -> None:
-    ranker = reranker(length=30)
+    changes = {"length": 30, "retriever_weight": 32.0, "sure": 0.8}
+    ranker = reranker(**changes)
     model = from_packed(pack_model(ranker.model))
-    assert settings(model) == {"length": 30, "mixed_precision": False, "retriever_weight": 0.0}
+    assert settings(model) == {**changes, "mixed_precision": False}
     pairs = TowerInputs(some_pairs(ranker))
     np.testing.assert_array_equal(model.predict(pairs), ranker.model.predict(pairs))
     output, backprop = model.begin_update(pairs)  # what was loaded can be trained on
@@ -91,3 +92,14 @@ def test_the_encoder_of_a_trained_linker(tiny_folder: Path, component: str) -> N
 def test_a_folder_without_a_linker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PelError, match="no trained linker in .*; give the folder of a pipeline"):
         CrossEncoder(TrainedEncoder(str(tmp_path))).initialize(X=[])
+
+
+@pytest.mark.parametrize("sure", [0.0, -1.0, 1.5])
+def test_being_sure_is_a_probability(sure: float) -> None:
+    with pytest.raises(PelError, match="it is a probability: give more than 0"):
+        CrossEncoder(TrainedEncoder("any"), retriever_weight=32, sure=sure)
+
+
+def test_being_sure_needs_the_retrievers_scores() -> None:
+    with pytest.raises(PelError, match="which count nothing; give retriever_weight as well"):
+        CrossEncoder(TrainedEncoder("any"), sure=0.8)

@@ -61,6 +61,27 @@ def test_the_retrievers_scores_count_as_they_are_weighed(kb) -> None:
     assert np.isneginf(beside[~there]).all()
 
 
+def test_what_the_retriever_is_sure_of_is_not_read_again(kb, monkeypatch) -> None:
+    """By a softmax of its scores, which are weighed: 0.823, 0.5, 1 (no other candidate)."""
+    found = np.array(
+        [[0.5, 0.1, -0.1, -0.2], [0.4, 0.4, -9, -np.inf], [0.9] + [-np.inf] * 3, [-np.inf] * 4],
+        dtype=np.float32,
+    )
+    numbers = np.where(np.isfinite(found), NUMBERS, -1)
+    ranker, read = reranker(retriever_weight=5.0, sure=0.82), []
+    whole = ranker.pairs
+    monkeypatch.setattr(ranker, "pairs", lambda *a: (read.extend(a[0]), whole(*a))[1])
+    best = np.exp(5 * found[0].astype(float))
+    assert 0.82 < best[0] / best.sum() < 0.83
+    scores = ranker.scores(MENTIONS, numbers, found, kb)
+    assert read == [MENTIONS[1]]
+    np.testing.assert_allclose(scores[[0, 2, 3]], 5 * found[[0, 2, 3]])
+    ranker.sure = 0.83
+    assert ranker.unsure(found).tolist() == [True, True, False, False]
+    everything = reranker(retriever_weight=5.0).scores(MENTIONS, numbers, found, kb)
+    np.testing.assert_allclose(scores[1], everything[1], atol=1e-5)
+
+
 def test_the_same_texts_are_read_once_and_score_the_same(kb) -> None:
     ranker = reranker()
     pairs, cells = ranker.pairs(MENTIONS, NUMBERS, kb)
@@ -90,4 +111,4 @@ def test_a_mention_and_an_entity_are_tokenised_once(kb, monkeypatch) -> None:
 
         monkeypatch.setattr(ranker.builder, name, counted)
     ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
-    assert seen == [4, 5]
+    assert seen == [3, 5]  # the fourth has no candidate

@@ -5,6 +5,7 @@ from typing import Callable, List, Tuple
 import numpy as np
 from thinc.api import Model
 
+from ..errors import PelError
 from ..inputs import PairBuilder
 from ..models.crossencoder import PairScorer
 from ..models.weights import Packed, unpack
@@ -18,6 +19,7 @@ def CrossEncoder(
     length: int = 256,
     mixed_precision: bool = False,
     retriever_weight: float = 0.0,
+    sure: float = 1.0,
 ) -> Model[TowerInputs, np.ndarray]:
     """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
 
@@ -33,6 +35,13 @@ def CrossEncoder(
     how many mentions and documents: pairs of like length are scored together.
     """
     check_length("length", length, 16)
+    if not 0 < sure <= 1:
+        raise PelError(f"sure is {sure:g}; it is a probability: give more than 0, and 1 at most")
+    if sure < 1 and not retriever_weight:
+        raise PelError(
+            f"sure is {sure:g}, a probability by the retriever's scores, which count nothing; give "
+            "retriever_weight as well, such as the alpha that the retriever was trained with"
+        )
     return Model(
         "crossencoder",
         _forward,
@@ -42,6 +51,7 @@ def CrossEncoder(
             "length": length,
             "mixed_precision": mixed_precision,
             "retriever_weight": retriever_weight,
+            "sure": sure,
         },
     )
 

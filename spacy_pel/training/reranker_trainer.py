@@ -34,7 +34,8 @@ class RerankerTrainer(Trainer):
     A mention's candidates are what the retriever, which stands still, finds in the KB. They are
     searched once and kept. Where none of them is gold, the mention's first gold entity takes the
     place of the last. The loss is the cross-entropy over them (PEL, Eq. 1): the best of the gold
-    ones is the positive, and any other gold one is left out.
+    ones is the positive, and any other gold one is left out. Mentions that the reranker leaves to
+    the retriever (``Reranker.unsure``) are left out of training as well.
 
     candidates: how many a mention has. fgsm: perturbs the input embeddings of the pairs.
     """
@@ -60,12 +61,14 @@ class RerankerTrainer(Trainer):
     def retrieve(self, mentions: Iterable[GoldMention]) -> None:
         """Search the candidates of all training mentions.
 
-        Raises PelError if the gold entity is among them for no mention at all.
+        Raises PelError if the gold entity is among them for no mention at all, or the retriever is
+        sure of all mentions.
         """
-        mentions, n_found, n_mentions = iter(mentions), 0, 0
+        mentions, n_found, n_unsure, n_mentions = iter(mentions), 0, 0, 0
         while chunk := list(islice(mentions, CHUNK)):
-            numbers, _ = self._retrieved(chunk)
+            numbers, scores = self._retrieved(chunk)
             n_found += sum(np.isin(row, m.golds).any() for m, row in zip(chunk, numbers))
+            n_unsure += int(self.reranker.unsure(scores).sum())
             n_mentions += len(chunk)
             logger.info("candidates of %d mentions retrieved", n_mentions)
         if not n_found:
@@ -74,16 +77,28 @@ class RerankerTrainer(Trainer):
                 f"retriever's {self.candidates} best; train the retriever first, or give the "
                 "pipeline whose vectors the KB has"
             )
+        if not n_unsure:
+            raise PelError(
+                f"the retriever is sure of all {n_mentions:,} training mentions, so nothing is left "
+                f'for the reranker; raise "sure" of the reranker, which is {self.reranker.sure:g}'
+            )
         logger.info(
-            "gold among the %d candidates of %.1f %% of the mentions; added to those of the rest",
+            "gold among the %d candidates of %.1f %% of the mentions; added to those of the rest; "
+            "%.1f %% are read again",
             self.candidates,
             100 * n_found / n_mentions,
+            100 * n_unsure / n_mentions,
         )
 
     def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
         mentions = self._one_of_each(mentions)
-        golds = [mention.golds for mention in mentions]
         retrieved, scores = self._retrieved(mentions)
+        unsure = self.reranker.unsure(scores)
+        if not unsure.any():
+            return StepLoss(0.0, 0.0)
+        mentions = [mention for mention, read in zip(mentions, unsure) if read]
+        retrieved, scores = retrieved[unsure], scores[unsure]
+        golds = [mention.golds for mention in mentions]
         numbers, targets = with_gold(retrieved, golds)
         beside = self.reranker.retriever_weight * with_added(scores, numbers != retrieved)
         pairs, cells = self.reranker.pairs([m.context for m in mentions], numbers, self.kb)
@@ -150,9 +165,7 @@ class RerankerTrainer(Trainer):
         return np.stack(numbers), np.stack(scores)
 
 
-def with_gold(
-    numbers: np.ndarray, golds: Sequence[tuple[int, ...]]
-) -> tuple[np.ndarray, Targets]:
+def with_gold(numbers: np.ndarray, golds: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, Targets]:
     """Candidates [n, k] of which one is gold in each row, and what is asked of them.
 
     Where none is, the first of the golds takes the first free place, or else the last.

@@ -45,6 +45,7 @@ def train(config: str, output: Path, tower: str, **settings: object) -> list[dic
         ("paper", 128, 1e-5, 0.25, 32, 7),
         ("paper_zeshel", 128, 1e-5, 0.25, 32, 7),
         ("paper_rerank", 256, 2e-5, 0.2, 4, 5),
+        ("paper_zeshel_rerank", 256, 2e-5, 0.2, 4, 5),
     ],
 )
 def test_table_6(
@@ -61,7 +62,7 @@ def test_table_6(
     assert schedule["total_steps"] == pytest.approx(epochs * training["eval_frequency"], rel=1e-3)
     fgsm = linker["regularizer"]
     assert (fgsm["epsilon"], fgsm["weight"]) == (0.01, 1.0)
-    if name == "paper_rerank":
+    if "rerank" in linker:
         assert (linker["reranker"]["length"], linker["rerank"]) == (length, 16)
         return
     model, negatives = linker["model"], linker["negatives"]
@@ -100,11 +101,13 @@ def test_first_steps_on_zeshel(project: Path, tmp_path: Path) -> None:
     zeshel = write_zeshel(tmp_path / "zeshel")
     worlds = sorted((zeshel / "documents").iterdir())
     run("kb", "build", *worlds, tmp_path / "kb")
-    steps = train(
-        "paper_zeshel",
-        tmp_path / "out",
-        "model",
-        **{"paths.kb": tmp_path / "kb", "paths.data": tmp_path, "corpora.dev.split": "test"},
-        **{"components.proxy_linker.negatives.n": 2},
-    )
+    paths = {"paths.kb": tmp_path / "kb", "paths.data": tmp_path, "corpora.dev.split": "test"}
+    few = {"components.proxy_linker.negatives.n": 2}
+    steps = train("paper_zeshel", tmp_path / "retriever", "model", **paths, **few)
     assert len(steps) == 3 and steps[-1]["counts"]["entity_inputs"] > 0
+
+    trained = tmp_path / "retriever" / "model-best"
+    run("kb", "embed", tmp_path / "kb", trained)
+    paths["paths.retriever"] = trained
+    steps = train("paper_zeshel_rerank", tmp_path / "reranker", "reranker", **paths)
+    assert len(steps) == 3 and steps[-1]["counts"]["pair_inputs"] > 0

@@ -159,6 +159,27 @@ def test_the_clean_step_equals_pure_torch(kb, retriever_weight: float) -> None:
     assert_close(ours.reranker, reference)
 
 
+def test_what_the_retriever_is_sure_of_is_not_trained_on(kb) -> None:
+    """The third mention has one candidate; the others' best ones are far from sure."""
+    ours = trainer(kb, retriever_weight=1.0, sure=0.9)
+    value = ours.step(GOLD)
+    assert ours.counts.pair_inputs == 9 and value.clean > 0
+    others = trainer(kb, retriever_weight=1.0)
+    assert others.step([GOLD[0], GOLD[1], GOLD[3]]) == pytest.approx(value)
+    for weight, expected in zip(
+        gradients(ours.reranker).values(), gradients(others.reranker).values()
+    ):
+        torch.testing.assert_close(weight, expected)
+    assert ours.step(GOLD[2:3]) == (0.0, 0.0)
+    assert ours.counts.pair_inputs == 9
+
+
+def test_a_retriever_that_is_sure_of_all_is_refused(kb) -> None:
+    ours = trainer(kb, retriever_weight=1.0, sure=0.3)
+    with pytest.raises(PelError, match='sure of all 4 training mentions.*raise "sure" .* is 0.3'):
+        ours.retrieve(GOLD)
+
+
 def test_what_is_counted(kb) -> None:
     clean, adversarial = trainer(kb), trainer(kb, FGSM())
     repeats = [*GOLD, GOLD[0]]

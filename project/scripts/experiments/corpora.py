@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple, Optional
 
-WORLDS = "all worlds"  # their mentions together, as the paper counts what retrievers find
+# Where each world has a knowledge base of its own: their mentions together, as the paper counts what
+# retrievers find (micro), and the mean over worlds, as it counts what rerankers do (macro).
+WORLDS = {"all worlds": "micro", "mean of worlds": "macro"}
 
 
 class Corpus(NamedTuple):
@@ -12,7 +15,7 @@ class Corpus(NamedTuple):
 
     config, reranker: the configs that variants are laid over. prepare: arguments of
     ``python -m spacy pel``, run once. dev: by name, what is evaluated on. kb: where "prepare" puts
-    the knowledge base; kbs: that of a dev set with one of its own; they are then worlds, counted together.
+    the knowledge base; kbs: that of a dev set with one of its own; they are then worlds, and averaged.
     settings: laid over the config after the variant's. steps: of a run; None:
     what the config says. refresh: steps between two encodings of the index of hard negatives; None:
     what the config says. source: the JSONL of the knowledge base, where a sample may stand for it,
@@ -41,8 +44,8 @@ class Corpus(NamedTuple):
 
     @property
     def shown(self) -> list[str]:
-        """What tables are made of: each dev set, or all worlds together."""
-        return [WORLDS] if self.kbs else list(self.dev)
+        """What tables are made of: each dev set, or what is averaged over worlds."""
+        return list(WORLDS if self.kbs else self.dev)
 
     def has(self, what: Optional[str]) -> bool:
         """Whether it has what a variant needs."""
@@ -71,13 +74,20 @@ def _adamw(rate: float) -> dict[str, Any]:
     }
 
 
-def _alignment(dev: str) -> tuple[str, ...]:
+def _alignment(dev: str, *settings: str) -> tuple[str, ...]:
     return (
         *("train", "configs/align.cfg", "--output", "{work}/aligned", "--resume"),
-        *("--paths.kb", "{work}/kb", "--paths.dev", dev, "--paths.encoder", "{encoder}"),
+        *("--paths.kb", "{work}/kb", "--paths.dev", dev, *settings),
     )
 
 
+# That of configs/demo.cfg.
+_DEMO_ENCODER = json.dumps(
+    {
+        **{"@misc": "spacy-pel.ScratchEncoder.v1", "layers": 2, "width": 128, "heads": 4},
+        **{"vocab_size": 6000, "max_tokens": 512},
+    }
+)
 # Shorter inputs and batches than in configs/demo.cfg: a run takes about a minute of one core. Not
 # its pooling, "both", which makes vectors of like length: the dot product, that cross-entropy is
 # scored by, would be bounded as the cosine is, and no softmax of it could be sharp. "mean", as in
@@ -99,11 +109,20 @@ DEMO = Corpus(
     },
     steps=200,
     rerank_steps=150,
+    alignment=_alignment(
+        "assets/demo/corpus/dev.pubtator",
+        *("--components.proxy_linker.model.encoder", _DEMO_ENCODER),
+        *("--training.max_steps", "300", "--training.eval_frequency", "300"),
+        *("--training.optimizer.learn_rate.total_steps", "300"),
+        *("--training.optimizer.learn_rate.warmup_steps", "30"),
+        *("--training.optimizer.learn_rate.initial_rate", "0.001"),
+    ),
 )
 # The paper's types out of the knowledge base, besides the mentions that it lacks anyway.
 DEMO_OKB = DEMO._replace(
     name="demo-okb",
     reranker=None,
+    alignment=(),
     prepare=(
         ("kb", "build", "assets/demo/umls", "{work}/umls"),
         ("okb", "{work}/umls", "{work}/okb", "--types", "paper", "--tolerance", "100")
@@ -148,7 +167,9 @@ MESH = Corpus(
         "{data}/corpora/bc5cdr/train.pubtator.txt.gz",
         "{data}/corpora/ncbi_disease/train.pubtator.txt.gz",
     ),
-    alignment=_alignment("{data}/corpora/bc5cdr/dev.pubtator.txt.gz"),
+    alignment=_alignment(
+        "{data}/corpora/bc5cdr/dev.pubtator.txt.gz", "--paths.encoder", "{encoder}"
+    ),
     label_types={
         "Chemical": ["Chemical or Drug", ""],
         **{
@@ -160,7 +181,7 @@ MESH = Corpus(
 MEDMENTIONS = Corpus(
     "medmentions",
     "configs/medmentions.cfg",
-    None,
+    "configs/medmentions_rerank.cfg",
     _BUILD,
     {"MedMentions": "{data}/corpora/medmentions/dev.pubtator.txt.gz"},
     _OPEN,
@@ -169,7 +190,9 @@ MEDMENTIONS = Corpus(
     refresh=50,
     source="{data}/kb/medmentions_open.jsonl.gz",
     train=("{data}/corpora/medmentions/train.pubtator.txt.gz",),
-    alignment=_alignment("{data}/corpora/medmentions/dev.pubtator.txt.gz"),
+    alignment=_alignment(
+        "{data}/corpora/medmentions/dev.pubtator.txt.gz", "--paths.encoder", "{encoder}"
+    ),
 )
 # The paper's own: its configs hold all of table 6, so nothing is laid over them.
 UMLS = Corpus(
@@ -179,10 +202,16 @@ UMLS = Corpus(
     (("kb", "build", "{data}/umls/2017AA/META", "{work}/kb", "--preset", "st21pv"),),
     {"MedMentions": "{data}/MedMentions/st21pv:dev"},
     {".paths.data": "{data}", ".paths.encoder": "{encoder}"},
+    alignment=_alignment(
+        "{data}/MedMentions/st21pv",
+        *("--corpora.dev.@readers", "spacy-pel.MedMentionsCorpus.v1", "--corpora.dev.split", "dev"),
+        *("--paths.encoder", "{encoder}"),
+    ),
 )
 UMLS_OKB = UMLS._replace(
     name="umls-okb",
     reranker=None,
+    alignment=(),
     prepare=(
         ("kb", "build", "{data}/umls/2017AA/META", "{work}/umls", "--preset", "st21pv"),
         ("okb", "{work}/umls", "{work}/okb", "--types", "paper")
@@ -206,7 +235,7 @@ _VAL_WORLDS = ("coronation_street", "elder_scrolls", "ice_hockey", "muppets")
 ZESHEL = Corpus(
     "zeshel",
     "configs/paper_zeshel.cfg",
-    None,
+    "configs/paper_zeshel_rerank.cfg",
     (
         ("kb", "build", *(f"{{data}}/zeshel/documents/{world}.json" for world in _TRAIN_WORLDS))
         + ("{work}/kb",),

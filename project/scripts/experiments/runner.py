@@ -148,7 +148,8 @@ class Runner:
             found = evaluate(nlp, [path], limit=run.limit)
             metrics[name] = {key: found[key] for key in found if key not in NO_FIGURES}
         if run.corpus.kbs:
-            metrics[WORLDS] = averaged_metrics(list(metrics.values()))["micro"]
+            averaged = averaged_metrics(list(metrics.values()))
+            metrics.update({name: averaged[kind] for name, kind in WORLDS.items()})
         return metrics
 
     @property
