@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from experiments import runner as module
 from experiments.configs import Choices, Run, make_run
-from experiments.corpora import DEMO
+from experiments.corpora import DEMO, ZESHEL
 from experiments.runner import Runner
-from experiments.variants import retriever
+from experiments.variants import reranker, retriever
 
 from spacy_pel.cli import pel
+
+from ..test_architectures import save_bert
+from ..training.layouts import write_zeshel
 
 CHOICES = Choices(limit=6, steps=2)
 
@@ -78,3 +82,38 @@ def test_what_others_need_stays_until_they_are_done(
     runner.do("reranking", [base, *on_it])
     assert seen == [(0, False), (1, True), (2, True)]
     assert not any(run.folder.exists() for run in (base, *on_it))
+
+
+def test_worlds_have_knowledge_bases_of_their_own_and_are_averaged(
+    project: Path, tmp_path: Path, commands: list[str]
+) -> None:
+    """ZESHEL from its files to a line of results, retriever and reranker, on two small worlds."""
+    mentions = write_zeshel(tmp_path / "zeshel") / "mentions"
+    shutil.copy(mentions / "test.json", mentions / "heldout_train_unseen.json")
+    worlds = {world: f"{{data}}/zeshel:test:{world}" for world in ("garden", "harbour")}
+    documents = [f"{{data}}/zeshel/documents/{world}.json" for world in worlds]
+    (tmp_path / "bert").mkdir()
+    corpus = ZESHEL._replace(
+        prepare=(
+            ("kb", "build", *documents, "{work}/kb"),
+            *(("kb", "build", file, f"{{work}}/{w}") for w, file in zip(worlds, documents)),
+        ),
+        dev=worlds,
+        kbs={world: f"{{work}}/{world}" for world in worlds},
+        settings={**ZESHEL.settings, ".paths.encoder": save_bert(tmp_path / "bert")},
+    )
+    base = retriever("Pb", "random", 2)
+    choices = Choices(data=str(tmp_path), steps=2)
+    runner = Runner("paper", tmp_path / "results", tmp_path / "work", keep=False)
+    runner.prepare(corpus, choices, [base])
+    variants = (base, reranker(base))
+    runner.do("reranking", [make_run(corpus, v, 0, choices, runner.work) for v in variants])
+
+    assert [line["variant"] for line in runner.results] == [v.name for v in variants]
+    for line in runner.results:
+        metrics = line["metrics"]
+        assert [metrics[w]["mentions"] for w in ("garden", "harbour", "all worlds")] == [1, 3, 4]
+        garden, harbour = (metrics[world]["recall@1"]["all"] for world in worlds)
+        micro, macro = (metrics[w]["recall@1"]["all"] for w in ("all worlds", "mean of worlds"))
+        assert micro == pytest.approx((garden + 3 * harbour) / 4, abs=1e-4)
+        assert macro == pytest.approx((garden + harbour) / 2, abs=1e-4)
