@@ -21,9 +21,9 @@ import typer
 from spacy.training import Example
 
 from spacy_pel.embedding import embed_kb
-from spacy_pel.evaluation.name_match import name_weight
+from spacy_pel.evaluation.feature_weight import feature_weight
 from spacy_pel.kb import KnowledgeBase, build_kb
-from spacy_pel.linking import NameWeight, names_match
+from spacy_pel.linking import Weight, names_match
 from spacy_pel.pipeline.gold import gold_numbers
 from spacy_pel.pipeline.mentions import mentions_of
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
@@ -70,7 +70,7 @@ def recalls(table: Table, weights: tuple[float, float]) -> str:
 def fitted(table: Table) -> tuple[float, float]:
     """For each half the weight that the other half says."""
     first, second = (
-        name_weight(*(x[table.half == half] for x in table[:3])) or 0.0 for half in (0, 1)
+        feature_weight(*(x[table.half == half] for x in table[:3])) or 0.0 for half in (0, 1)
     )
     return second, first
 
@@ -127,7 +127,7 @@ def main(
 ) -> None:
     nlp = spacy.load(pipeline)
     linker = nlp.get_pipe("proxy_linker")
-    linker.candidates, linker.name_weight = max(KS), NameWeight(0.0, linker.reranked)
+    linker.candidates, linker.name_weight = max(KS), Weight(0.0, linker.reranked)
     read = {
         name: list(open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp))
         for name in corpus

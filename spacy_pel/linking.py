@@ -33,15 +33,20 @@ class Ranker(Protocol):
         numbers: np.ndarray,
         found: np.ndarray,
         kb: KnowledgeBase,
+        weight: float,
     ) -> np.ndarray: ...
 
 
 class Reranking(NamedTuple):
-    """A second look at the ``top`` best candidates of each mention, by the texts in the KB."""
+    """A second look at the ``top`` best candidates of each mention, by the texts in the KB.
+
+    weight: what the cross-encoder's score counts, as of ``reranker.Reranker.scores``.
+    """
 
     reranker: Ranker
     kb: KnowledgeBase
     top: int
+    weight: float = 1.0
 
 
 class Naming(NamedTuple):
@@ -69,8 +74,8 @@ class Calibration(NamedTuple):
         return (1 + np.tanh(logits / 2)) / 2  # a sigmoid that does not overflow
 
 
-class NameWeight(NamedTuple):
-    """What an exact name is worth beside the score that orders candidates, in its units.
+class Weight(NamedTuple):
+    """What something is worth beside a score, in its units, as ``pel calibrate`` has fitted it.
 
     reranked: as of ``Calibration``.
     """
@@ -226,13 +231,13 @@ def _reranked(
 
     Mentions of a group, if there are groups, have the same candidates.
     """
-    reranker, kb, top = reranking
+    reranker, kb, top, weight = reranking
     numbers = found.numbers[:, :top]
     scores = np.full(found.scores.shape, np.nan, dtype=np.float32)
-    again = reranker.scores(mentions, numbers, found.scores[:, :top], kb)
+    again = reranker.scores(mentions, numbers, found.scores[:, :top], kb, weight)
     if groups is not None:
         again = _group_means(again, groups)
-    scores[:, :top] = _log_softmax(again)
+    scores[:, :top] = log_softmax(again)
     distinct = np.unique(numbers[numbers >= 0]).tolist()
     ids = {number: id for number, (id, _) in zip(distinct, kb.labels(distinct))}
     order = np.tile(np.arange(found.scores.shape[1]), (len(scores), 1))
@@ -243,8 +248,8 @@ def _reranked(
     return Candidates(numbers, cosines), np.where(numbers < 0, np.float32(np.nan), scores)
 
 
-def _log_softmax(scores: np.ndarray) -> np.ndarray:
-    """Of each row; -inf, for no candidate, stays -inf."""
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Of each row [n, k]; -inf, for no candidate, stays -inf."""
     best = scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min)
     total = np.exp(scores - best).sum(axis=1, keepdims=True)
     return scores - best - np.log(np.maximum(total, np.finfo(np.float32).tiny))

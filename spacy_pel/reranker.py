@@ -33,12 +33,14 @@ class Reranker:
         numbers: np.ndarray,
         found: np.ndarray,
         kb: KnowledgeBase,
+        weight: float = 1.0,
     ) -> np.ndarray:
         """The score of each mention with each of its candidates: float32 [n, k].
 
         numbers: int64 [n, k], entity numbers of the KB; -1 for no candidate, which scores -inf.
         found: float32 [n, k], the retriever's scores of them, which count as they are weighed; of
             mentions that it is sure of, nothing else does.
+        weight: what the cross-encoder's score counts beside them; 1 as in training.
         Pairs of the same texts have the same score, to the last bit.
         Raises PelError for scores that are not finite.
         """
@@ -50,7 +52,7 @@ class Reranker:
             outputs = self.model.predict(TowerInputs(pairs))[:, 0]
             if not np.isfinite(outputs).all():
                 raise PelError("the reranker gives NaN or infinity; check its weights")
-            scores[chunk] = np.where(cells < 0, np.float32(-np.inf), outputs[cells])
+            scores[chunk] = np.where(cells < 0, np.float32(-np.inf), weight * outputs[cells])
         if self.retriever_weight:
             scores += np.float32(self.retriever_weight) * found
         return scores

@@ -77,7 +77,7 @@ class ByTable:
     def __init__(self, table) -> None:
         self.table = np.array(table, dtype=np.float32)
 
-    def scores(self, mentions, numbers, found, kb) -> np.ndarray:
+    def scores(self, mentions, numbers, found, kb, weight) -> np.ndarray:
         found = np.take_along_axis(self.table[mentions], np.maximum(numbers, 0), axis=1)
         return np.where(numbers < 0, np.float32(-np.inf), found)
 

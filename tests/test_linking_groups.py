@@ -32,7 +32,7 @@ class ByTable:
     def __init__(self, table: np.ndarray) -> None:
         self.table = table
 
-    def scores(self, mentions, numbers, found, kb) -> np.ndarray:
+    def scores(self, mentions, numbers, found, kb, weight) -> np.ndarray:
         scores = np.take_along_axis(self.table[mentions], np.maximum(numbers, 0), axis=1)
         return np.where(numbers < 0, -np.inf, scores).astype(np.float32)
 

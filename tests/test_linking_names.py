@@ -84,7 +84,7 @@ def test_nil_is_decided_by_the_score_alone_and_the_probability_by_the_sum(kb) ->
 class Backwards:
     """A reranker that likes best what the retriever found last."""
 
-    def scores(self, mentions, numbers, found, kb) -> np.ndarray:
+    def scores(self, mentions, numbers, found, kb, weight) -> np.ndarray:
         return np.tile(np.arange(numbers.shape[1], dtype=np.float32), (len(numbers), 1))
 
 

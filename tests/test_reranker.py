@@ -61,6 +61,13 @@ def test_the_retrievers_scores_count_as_they_are_weighed(kb) -> None:
     assert np.isneginf(beside[~there]).all()
 
 
+def test_the_cross_encoders_scores_count_as_they_are_weighed(kb) -> None:
+    alone = reranker().scores(MENTIONS, NUMBERS, FOUND, kb)
+    weighed = reranker(retriever_weight=3.0).scores(MENTIONS, NUMBERS, FOUND, kb, 0.25)
+    there = NUMBERS >= 0
+    np.testing.assert_allclose(weighed[there], (0.25 * alone + 3 * FOUND)[there], atol=1e-5)
+
+
 def test_what_the_retriever_is_sure_of_is_not_read_again(kb, monkeypatch) -> None:
     """By a softmax of its scores, which are weighed: 0.823, 0.5, 1 (no other candidate)."""
     found = np.array(

@@ -14,7 +14,7 @@ from spacy.training import Example
 
 from ..errors import PelError
 from ..evaluation.calibration import expected_calibration_error, platt_fit
-from ..evaluation.name_match import name_weight
+from ..evaluation.feature_weight import feature_weight
 from ..evaluation.nil import best_nil_threshold, nil_summary
 from ..files import whole_file
 from ..training.corpus import gold_ids, gold_mentions
@@ -30,7 +30,6 @@ from .gold import (
 from .pipelines import linker_of, load_pipeline
 
 if TYPE_CHECKING:
-    from ..linking import NameWeight
     from ..pipeline.proxy_linker import ProxyLinker
 
 
@@ -49,8 +48,9 @@ def calibrate_cli(
     """Tune NIL and probabilities on dev.
 
     Changes the pipeline in its folder, and nothing of its vectors. Nor of the order of candidates,
-    but with --names: then the weight is fitted that it has, beside the score, if the mention is one
-    of a candidate's names (conditional logistic regression); no names count again without it.
+    but for two weights (conditional logistic regression). What the reranker's score counts beside
+    the retriever's, in a linker that has both: it knows the mentions it was trained on too well. And
+    with --names what it counts if the mention is one of a candidate's names; without it none does.
 
     A mention is NIL if its best score is below a threshold: the one with the best F1 of the NIL
     class on the gold mentions of the corpus, where those that are NIL or whose ids the KB lacks
@@ -84,6 +84,8 @@ def calibrate_cli(
     else:
         typer.echo(f"NIL below a score of {linker.nil_threshold:.4f}")
     typer.echo(nil_summary(figures["nil"]))
+    if linker.rerank_weight is not None:
+        typer.echo(f"The reranker's score counts {linker.rerank_weight.weight:.3f} times")
     if linker.name_weight is not None:
         typer.echo(f"An exact name is worth {linker.name_weight.weight:.4f} of the score")
     elif names:
@@ -106,7 +108,8 @@ def calibrate(
 
     Without a mention that is NIL, the threshold is None. limit: documents taken of each file; 0
     takes all. names: whether exact names are to count, too; the linker's name weight is set, or
-    taken away. progress: called after each document.
+    taken away. Its rerank weight is set where the retriever's score counts beside the reranker's; 0
+    where that adds nothing. progress: called after each document.
     Gives ``mentions``; ``nil``, see ``evaluation.nil``; and ``expected_calibration_error``,
     {"before": x, "after": x}, before being that of the score itself: a cosine, cut to 0 to 1, or
     the reranker's probability.
@@ -122,7 +125,7 @@ def calibrate(
     if not check_ids(examples, linker, corpus):
         files = ", ".join(map(str, corpus))
         raise PelError(f"{files}: all mentions are NIL; give a corpus with entities as well")
-    linker.name_weight = _name_weight(nlp, linker, examples, progress) if names else None
+    _fit_weights(nlp, linker, examples, names, progress)
     link_examples(nlp, linker, examples, progress)
     weight = linker.name_weight.weight if linker.name_weight else 0.0
     mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, weight))
@@ -151,16 +154,44 @@ def calibrate(
     }
 
 
-def _name_weight(
+def _fit_weights(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    names: bool,
+    progress: Optional[Callable[[], object]],
+) -> None:
+    """Set what the reranker's score and exact names count, by these examples."""
+    from ..linking import Weight, log_softmax
+
+    beside = linker.reranker.retriever_weight if linker.reranked else 0.0
+    # A weight of 0 for names: they are looked up, and change no order.
+    linker.rerank_weight, linker.name_weight = None, Weight(0.0, linker.reranked) if names else None
+    if not beside and not names:
+        return
+    scores, found, named, right = _candidates(nlp, linker, examples, progress)
+    if beside:
+        # Rerank scores are logarithms of probabilities: but for one number a mention, the sum of
+        # the cross-encoder's score and the retriever's, as it is weighed.
+        read = np.isfinite(scores)
+        found = np.where(read, beside * found, -np.inf)
+        pairs = np.where(read, scores, 0) - np.where(read, found, 0)
+        weight = feature_weight(found, pairs, right) or 0.0
+        linker.rerank_weight = Weight(weight, linker.reranked)
+        scores = log_softmax(found + weight * pairs)
+    if names:
+        worth = feature_weight(scores, named, right)
+        linker.name_weight = None if worth is None else Weight(worth, linker.reranked)
+
+
+def _candidates(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
     progress: Optional[Callable[[], object]],
-) -> Optional[NameWeight]:
-    """What an exact name is worth to the linker on these examples; None if they do not say."""
-    from ..linking import NameWeight
-
-    linker.name_weight = NameWeight(0.0, linker.reranked)  # looks names up, changes no order
+) -> tuple[np.ndarray, ...]:
+    """Of the candidates of the examples' gold mentions, [n, k] each: the score that orders them,
+    the retriever's, whether the mention is one of their names, whether they are right."""
     tables = []
     for example, doc in zip(examples, docs_to_link(nlp, linker, examples)):
         with enough_candidates(linker):
@@ -172,8 +203,8 @@ def _name_weight(
                 for span in gold_mentions(example.reference, linker.spans_key)
             ]
             right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
-            tables.append((links.ranking_scores, links.named, right))
+            named = np.zeros_like(right) if links.named is None else links.named
+            tables.append((links.ranking_scores, links.scores, named, right))
         if progress:
             progress()
-    weight = name_weight(*(np.concatenate(columns) for columns in zip(*tables)))
-    return None if weight is None else NameWeight(weight, linker.reranked)
+    return tuple(np.concatenate(columns) for columns in zip(*tables))

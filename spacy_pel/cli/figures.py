@@ -40,6 +40,7 @@ def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, An
         "number of candidates reranked": linker.reranked,
         "NIL threshold": linker.nil_threshold,
         "calibration": linker.cfg["calibration"],
+        "rerank weight": linker.cfg["rerank_weight"],
         "name weight": linker.cfg["name_weight"],
         **{name: value for name, value in config.items() if name not in _ELSEWHERE},
     }

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional, TypeVar
 
-from ..linking import Calibration, NameWeight
+from ..linking import Calibration, Naming, Ranker, Reranking, Weight
 from .kb_reference import KBPipe
 
-Fitted = TypeVar("Fitted", Calibration, NameWeight)
+Fitted = TypeVar("Fitted", Calibration, Weight)
 
 # Before anything was fitted, and of a linker that was saved before there was any of this.
 NOT_CALIBRATED = {
     "nil_threshold": None,
     "configured_nil_threshold": None,
     "calibration": None,
+    "rerank_weight": None,
     "name_weight": None,
 }
 
@@ -29,6 +30,11 @@ class CalibratedPipe(KBPipe):
     @property
     def reranked(self) -> int:
         """How many candidates of a mention are ranked again; 0 without a reranker."""
+        raise NotImplementedError
+
+    @property
+    def reranker(self) -> Ranker:
+        """The trained cross-encoder."""
         raise NotImplementedError
 
     @property
@@ -53,16 +59,39 @@ class CalibratedPipe(KBPipe):
         self.cfg["calibration"] = calibration and list(calibration)
 
     @property
-    def name_weight(self) -> Optional[NameWeight]:
+    def rerank_weight(self) -> Optional[Weight]:
+        """What the cross-encoder's score counts beside the retriever's; None: as in training."""
+        return self.cfg["rerank_weight"] and Weight(*self.cfg["rerank_weight"])
+
+    @rerank_weight.setter
+    def rerank_weight(self, weight: Optional[Weight]) -> None:
+        self.cfg["rerank_weight"] = weight and list(weight)
+
+    @property
+    def name_weight(self) -> Optional[Weight]:
         """What an exact name is worth; None before ``pel calibrate --names``.
 
         As ``calibration``, it says nothing while another number of candidates is reranked.
         """
-        return self.cfg["name_weight"] and NameWeight(*self.cfg["name_weight"])
+        return self.cfg["name_weight"] and Weight(*self.cfg["name_weight"])
 
     @name_weight.setter
-    def name_weight(self, weight: Optional[NameWeight]) -> None:
+    def name_weight(self, weight: Optional[Weight]) -> None:
         self.cfg["name_weight"] = weight and list(weight)
+
+    @property
+    def naming(self) -> Optional[Naming]:
+        """What exact names count, if they do."""
+        weight = self.fitting(self.name_weight)
+        return Naming(self.kb, weight.weight) if weight else None
+
+    @property
+    def reranking(self) -> Optional[Reranking]:
+        """What is ranked again, and what it counts, if anything is."""
+        if not self.reranked:
+            return None
+        weight = self.fitting(self.rerank_weight) or Weight(1.0)
+        return Reranking(self.reranker, self.kb, self.reranked, weight.weight)
 
     def fitting(self, fitted: Optional[Fitted]) -> Optional[Fitted]:
         """What was fitted, if it was to scores like those of now."""

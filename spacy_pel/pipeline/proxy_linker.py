@@ -15,7 +15,7 @@ from thinc.api import Model, Optimizer
 from .. import architectures
 from ..architectures.sources import linker_folder
 from ..errors import PelError
-from ..linking import Links, Naming, Reranking, Searchable, link
+from ..linking import Links, Searchable, link
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
 from ..proxies import check_row_kind
@@ -192,9 +192,6 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             sources=self.sources,
             label_types=self.label_types,
         )
-        weight = self.fitting(self.name_weight)
-        naming = Naming(self.kb, weight.weight) if weight else None
-        reranking = Reranking(self.reranker, self.kb, self.reranked) if self.reranked else None
         with self.runtime.computes(encoders_of(self)):
             return link(
                 self.retriever,
@@ -203,8 +200,8 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
                 self.candidates,
                 nil_threshold=self.nil_threshold,
                 calibration=self.fitting(self.calibration),
-                reranking=reranking,
-                naming=naming,
+                reranking=self.reranking,
+                naming=self.naming,
                 only=only,
                 groups=agreeing(docs, self.spans_key, mentions, only) if self.agree else None,
             )
@@ -307,7 +304,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         """Apply the accumulated gradients; what was calibrated on the weights before is dropped."""
         apply_gradients(self._trained_model, sgd)
         self.runtime.forget()
-        self.calibration = self.name_weight = None
+        self.calibration = self.name_weight = self.rerank_weight = None
         if self.reranker_model is None:
             self.nil_threshold = self.cfg["configured_nil_threshold"]
             self._checked_fingerprint = None

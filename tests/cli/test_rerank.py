@@ -15,6 +15,8 @@ from spacy.language import Language
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.inputs import MentionInContext
+from spacy_pel.linking import Weight, link
 
 from ..towers import spread_weights
 from .test_calibrate import MENTIONS, TEXT, pubtator
@@ -93,3 +95,86 @@ def test_what_is_calibrated_is_the_rerankers_score(run, pipeline: Path, corpus: 
     assert float(before[1]) <= 100  # an exact name may take a logarithm above 0
     calibrated.rerank = 0
     assert [ent._.kb_probability for ent in calibrated(doc.copy()).ents] == [None] * 5
+
+
+def with_retriever(pipeline: Path, weight: float = 32.0) -> Path:
+    """The pipeline, whose reranker counts the retriever's scores as well."""
+    nlp = spacy.load(pipeline)
+    nlp.get_pipe("proxy_linker").reranker_model.attrs["retriever_weight"] = weight
+    nlp.to_disk(pipeline)
+    return pipeline
+
+
+def order(nlp: Language, weight: Weight | None) -> list[list[str]]:
+    """The candidates of the mentions, best first, with such a weight of the cross-encoder."""
+    linker = nlp.get_pipe("proxy_linker")
+    linker.rerank_weight = weight
+    doc = nlp.make_doc(TEXT)
+    places = [(TEXT.index(m), TEXT.index(m) + len(m)) for m, _ in MENTIONS]
+    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
+    return [[c["id"] for c in ent._.kb_candidates] for ent in linker(doc).ents]
+
+
+def right_for_two(corpus: Path, nlp: Language, weight: Weight) -> None:
+    """Write the corpus so that two mentions' best candidates are right, by such a weight."""
+    best = [candidates[0] for candidates in order(nlp, weight)]
+    golds = [best[0], best[1], "C98", "C98", "-1"]
+    corpus.write_text(pubtator([(m, g) for (m, _), g in zip(MENTIONS, golds)]), encoding="utf8")
+
+
+def test_a_weight_of_0_is_the_retrievers_order(pipeline: Path, tiny_nlp: Language) -> None:
+    nlp = spacy.load(with_retriever(pipeline))
+    linker = nlp.get_pipe("proxy_linker")
+    linker.candidates = tiny_nlp.get_pipe("proxy_linker").candidates = linker.rerank
+    doc = tiny_nlp.make_doc(TEXT)
+    places = [(TEXT.index(m), TEXT.index(m) + len(m)) for m, _ in MENTIONS]
+    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
+    retrieved = [
+        [c["id"] for c in ent._.kb_candidates]
+        for ent in tiny_nlp.get_pipe("proxy_linker")(doc).ents
+    ]
+    assert order(nlp, Weight(0.0, 16)) == retrieved
+    assert order(nlp, None) == order(nlp, Weight(1.0, 16)) != retrieved
+    # One fitted to another number of candidates says nothing of these.
+    assert order(nlp, Weight(0.0, 4)) == order(nlp, None)
+
+
+def test_what_the_cross_encoder_counts_is_fitted_and_stored(
+    run, pipeline: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nlp = spacy.load(with_retriever(pipeline))
+    alone = nlp.get_pipe("proxy_linker").reranker.scores
+    seen = []
+    monkeypatch.setattr(
+        "spacy_pel.cli.calibrate.feature_weight", lambda *table: (seen.append(table), 0.25)[1]
+    )
+    right_for_two(corpus, nlp, Weight(0.25, 16))
+    printed = run("calibrate", pipeline, corpus)
+    assert "The reranker's score counts 0.250 times" in printed
+    linker = spacy.load(pipeline).get_pipe("proxy_linker")
+    assert linker.rerank_weight == (0.25, 16) and linker.name_weight is None
+
+    (found, pairs, right) = seen[0]
+    read = np.isfinite(found)
+    assert read.sum(axis=1).tolist() == [min(16, len(linker.kb))] * len(MENTIONS)
+    # The retriever's share, and the cross-encoder's but for one number a mention.
+    mentions = [MentionInContext(TEXT, TEXT.index(m), TEXT.index(m) + len(m)) for m, _ in MENTIONS]
+    links = link(linker.retriever, linker.kb, mentions, min(16, len(linker.kb)))
+    scores = alone(mentions, links.numbers, links.scores, linker.kb) - 32 * links.scores
+    for row in range(len(MENTIONS)):
+        theirs = dict(zip((32 * links.scores[row]).round(3).tolist(), scores[row].tolist()))
+        ours = dict(zip(found[row][read[row]].round(3).tolist(), pairs[row][read[row]].tolist()))
+        assert ours.keys() == theirs.keys()
+        difference = [ours[key] - theirs[key] for key in ours]
+        np.testing.assert_allclose(difference, difference[0], atol=1e-3)
+    run("calibrate", pipeline, corpus, "--names")
+    assert len(seen) == 3  # and again, with one more for names
+
+
+def test_a_cross_encoder_that_adds_nothing_does_not_count(
+    run, pipeline: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spacy_pel.cli.calibrate.feature_weight", lambda *table: None)
+    right_for_two(corpus, spacy.load(with_retriever(pipeline)), Weight(0.0, 16))
+    run("calibrate", pipeline, corpus)
+    assert spacy.load(pipeline).get_pipe("proxy_linker").rerank_weight == (0.0, 16)

@@ -1,4 +1,4 @@
-"""The weight of an exact name, against a fine grid of weights and against numbers made up."""
+"""The weight of a feature, against a fine grid of weights and against numbers made up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.evaluation.name_match import name_weight
+from spacy_pel.evaluation.feature_weight import feature_weight
 
 
 def drawn(n: int, slope: float, weight: float, seed: int = 0, k: int = 8):
@@ -29,12 +29,12 @@ def likelihood(slope: float, weight: float, scores, matches, right) -> float:
 
 def test_the_weight_that_made_the_choices_is_found() -> None:
     for weight in (0.3, 0.05):
-        assert name_weight(*drawn(10_000, 20, weight)) == pytest.approx(weight, abs=0.01)
+        assert feature_weight(*drawn(10_000, 20, weight)) == pytest.approx(weight, abs=0.01)
 
 
 def test_no_other_weight_is_likelier() -> None:
     case = drawn(60, 12, 0.1, k=4)
-    found = name_weight(*case)
+    found = feature_weight(*case)
     best = max(
         (likelihood(slope, weight, *case), weight)
         for slope in np.linspace(2, 30, 57)
@@ -45,35 +45,46 @@ def test_no_other_weight_is_likelier() -> None:
 
 def test_the_unit_of_the_scores_is_the_unit_of_the_weight() -> None:
     scores, matches, right = drawn(500, 20, 0.2)
-    weight = name_weight(scores, matches, right)
-    assert name_weight(100 * scores - 7, matches, right) == pytest.approx(100 * weight)
+    weight = feature_weight(scores, matches, right)
+    assert feature_weight(100 * scores - 7, matches, right) == pytest.approx(100 * weight)
+
+
+def test_the_unit_of_a_feature_and_its_level_in_a_mention_do_not_matter() -> None:
+    scores, _, right = drawn(500, 20, 0.0)
+    feature = np.random.default_rng(1).normal(0, 1, scores.shape) + right
+    weight = feature_weight(scores, feature, right)
+    level = np.arange(len(scores))[:, None]
+    assert weight > 0
+    assert feature_weight(scores, 10 * feature + level, right) == pytest.approx(
+        weight / 10, rel=0.01
+    )
 
 
 def test_places_without_a_candidate_say_nothing() -> None:
     scores, matches, right = drawn(300, 20, 0.2)
     wider = [np.pad(x, ((0, 0), (0, 3)), constant_values=v)
              for x, v in ((scores, -np.inf), (matches, True), (right, False))]  # fmt: skip
-    assert name_weight(*wider) == pytest.approx(name_weight(scores, matches, right))
+    assert feature_weight(*wider) == pytest.approx(feature_weight(scores, matches, right))
 
 
 def test_matches_that_are_always_right_have_a_finite_weight() -> None:
     scores, _, right = drawn(300, 20, 0.0)
-    assert 0.1 < name_weight(scores, right, right) < 10
+    assert 0.1 < feature_weight(scores, right, right) < 10
 
 
 def test_mentions_that_cannot_say() -> None:
     scores, matches, right = drawn(50, 20, 0.2)
     nothing = np.zeros_like(right)
-    assert name_weight(scores, matches, nothing) is None  # no right candidate
-    assert name_weight(scores, matches, ~nothing) is None  # and no wrong one
-    assert name_weight(scores[:, :0], matches[:, :0], right[:, :0]) is None
-    assert name_weight(-scores, matches & False, right) is None  # the lower, the better
+    assert feature_weight(scores, matches, nothing) is None  # no right candidate
+    assert feature_weight(scores, matches, ~nothing) is None  # and no wrong one
+    assert feature_weight(scores[:, :0], matches[:, :0], right[:, :0]) is None
+    assert feature_weight(-scores, matches & False, right) is None  # the lower, the better
 
 
 def test_names_that_do_not_speak_for_a_candidate_weigh_nothing() -> None:
     scores, matches, right = drawn(2_000, 20, -0.1)
-    assert name_weight(scores, matches, right) is None
-    assert name_weight(scores, np.zeros_like(matches), right) is None
+    assert feature_weight(scores, matches, right) is None
+    assert feature_weight(scores, np.zeros_like(matches), right) is None
 
 
 cells = st.tuples(st.floats(-1, 1, width=32) | st.just(-np.inf), st.booleans(), st.booleans())
@@ -87,5 +98,5 @@ tables = st.integers(1, 4).flatmap(
 def test_any_table_has_a_finite_weight_or_none(table) -> None:
     scores, matches, right = (np.array([[cell[i] for cell in row] for row in table])
                               for i in range(3))  # fmt: skip
-    weight = name_weight(scores.astype(np.float32), matches.astype(bool), right.astype(bool))
+    weight = feature_weight(scores.astype(np.float32), matches.astype(bool), right.astype(bool))
     assert weight is None or (np.isfinite(weight) and weight > 0)

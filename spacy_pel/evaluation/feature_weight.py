@@ -1,9 +1,10 @@
-"""How much it says for a candidate that the mention is one of its names: fitted, never a rule.
+"""What a feature of candidates is worth beside their score: fitted, never a rule.
 
-A mention's candidates are chosen between by the sum of their score and, for those that have the
-mention as a name, a weight. The weight is that of a conditional logistic regression (McFadden
-1974): the probability of candidate c is a softmax of  a * score + b * match,  and what maximises
-the likelihood of the right candidates has the same order as  score + b / a * match.  Two numbers,
+A feature is, for example, whether the mention is one of the candidate's names, or what the
+cross-encoder says of the two. A mention's candidates are chosen between by the sum of their score
+and the feature times a weight. The weight is that of a conditional logistic regression (McFadden
+1974): the probability of candidate c is a softmax of  a * score + b * feature,  and what maximises
+the likelihood of the right candidates has the same order as  score + b / a * feature.  Two numbers,
 and Newton's steps for them: a few lines of numpy.
 """
 
@@ -14,31 +15,38 @@ from typing import Optional
 import numpy as np
 
 _STEPS, _ENOUGH = 50, 1e-9
-# So little that it is felt only where the mentions cannot tell: a match that is always right would
-# have an infinite weight.
+# So little that it is felt only where the mentions cannot tell: a feature that is always right
+# would have an infinite weight.
 _RIDGE = 1e-3
 
 
-def name_weight(scores: np.ndarray, matches: np.ndarray, right: np.ndarray) -> Optional[float]:
-    """What a match is worth, in units of the scores.
+def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -> Optional[float]:
+    """What a unit of the feature is worth, in units of the scores.
 
     scores: float [n, k], of the candidates of n mentions; -inf where there is none.
-    matches: bool [n, k], whether the mention is a name of the candidate.
+    feature: bool or float [n, k]; whatever it is where there is no candidate.
     right: bool [n, k], whether the candidate is right; of several, each counts alike.
 
     None where the mentions cannot say: none has its right candidate among others, or a higher score
-    or a match does not speak for a candidate; of few mentions that is chance.
+    or the feature does not speak for a candidate; of few mentions that is chance.
     """
     there = np.isfinite(scores)
     telling = (right & there).any(axis=1) & (~right & there).any(axis=1)
     if not telling.any():
         return None
-    scores, matches, right, there = (x[telling] for x in (scores, matches, right & there, there))
-    spread = scores[there].std() or 1.0
-    centred = np.where(there, scores - scores.max(axis=1, keepdims=True), 0.0) / spread
-    features = np.stack([centred, matches & there], axis=-1).astype(np.float64)
+    scores, feature, right, there = (x[telling] for x in (scores, feature, right & there, there))
+    features = np.stack([_behind(x, there) for x in (scores, feature)], axis=-1)
+    units = features[there].std(axis=0)
+    units[units == 0] = 1.0
+    features /= units
     slope, weight = _maximum(features, there, right / right.sum(axis=1, keepdims=True))
-    return float(weight / slope * spread) if slope > 0 and weight > 0 else None
+    return float(weight / slope * units[0] / units[1]) if slope > 0 and weight > 0 else None
+
+
+def _behind(values: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """How far each is from its mention's largest, float64 [n, k]; 0 where there is no candidate."""
+    largest = np.where(there, values, -np.inf).max(axis=1, keepdims=True)
+    return np.where(there, values - largest, 0.0).astype(np.float64)
 
 
 def _maximum(features: np.ndarray, there: np.ndarray, targets: np.ndarray) -> np.ndarray:
