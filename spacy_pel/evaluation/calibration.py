@@ -3,8 +3,8 @@
 Platt scaling (a sigmoid with a slope and an intercept) rather than temperature, which has no
 intercept: a cosine of 0 does not mean even odds. Rather than isotonic regression, since a dev set
 of a few hundred mentions gives that but a few steps, with ties and probabilities of 0 and 1; the
-sigmoid keeps the order of the scores, and two numbers go into a JSON file. The fit is a few lines;
-scikit-learn would add 45 MB to an install for it.
+sigmoid keeps the order of the scores, and two numbers go into a JSON file. scikit-learn would add
+45 MB to an install for the fit.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Optional
 
 import numpy as np
 
+from .newton import concave_maximum
+
 # Equal parts of 0 to 1 in which probabilities are compared with frequencies (Guo et al. 2017).
 BINS = 15
-_STEPS, _ENOUGH = 100, 1e-10
 
 
 def platt_fit(
@@ -36,32 +37,22 @@ def platt_fit(
     targets = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
     mean, spread = scores.mean(), scores.std() or 1.0
     inputs = np.stack([(scores - mean) / spread, np.ones(len(scores))], axis=1)
-    slope, intercept = _maximum_likelihood(inputs, targets)
+    slope, intercept = concave_maximum(
+        lambda weights: _likelihood(weights, inputs, targets), np.zeros(2)
+    )
     return float(slope / spread), float(intercept - slope * mean / spread)
 
 
-def _maximum_likelihood(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the weights [2] of the logistic regression, by Newton's method with step halving."""
-    weights = np.zeros(2)
-    loss = _cross_entropy(inputs @ weights, targets)
-    for _ in range(_STEPS):
-        probabilities = (1 + np.tanh(inputs @ weights / 2)) / 2
-        gradient = inputs.T @ (probabilities - targets)
-        curvature = (inputs.T * (probabilities * (1 - probabilities))) @ inputs
-        # The ridge is for scores that are all the same, whose slope is then 0.
-        step = np.linalg.solve(curvature + 1e-9 * np.eye(2), gradient)
-        while (new := _cross_entropy(inputs @ (weights - step), targets)) > loss:
-            step /= 2
-            if np.abs(step).max() < _ENOUGH:
-                return weights
-        weights, loss = weights - step, new
-        if np.abs(step).max() < _ENOUGH:
-            break
-    return weights
-
-
-def _cross_entropy(logits: np.ndarray, targets: np.ndarray) -> float:
-    return float((np.logaddexp(0, logits) - targets * logits).sum())
+def _likelihood(
+    weights: np.ndarray, inputs: np.ndarray, targets: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Log-likelihood of a logistic regression, its gradient and its negative second derivative."""
+    logits = inputs @ weights
+    p = (1 + np.tanh(logits / 2)) / 2
+    value = (targets * logits - np.logaddexp(0, logits)).sum()
+    curvature = (inputs.T * (p * (1 - p))) @ inputs
+    # The ridge is for scores that are all the same, whose slope is then 0.
+    return value, inputs.T @ (targets - p), curvature + 1e-9 * np.eye(len(weights))
 
 
 def expected_calibration_error(

@@ -5,7 +5,7 @@ cross-encoder says of the two. A mention's candidates are chosen between by the 
 and the feature times a weight. The weight is that of a conditional logistic regression (McFadden
 1974): the probability of candidate c is a softmax of  a * score + b * feature,  and what maximises
 the likelihood of the right candidates has the same order as  score + b / a * feature.  Two numbers,
-and Newton's steps for them: a few lines of numpy.
+found by Newton's method.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Optional
 
 import numpy as np
 
-_STEPS, _ENOUGH = 50, 1e-9
+from .newton import concave_maximum
+
 # So little that it is felt only where the mentions cannot tell: a feature that is always right
 # would have an infinite weight.
 _RIDGE = 1e-3
@@ -39,7 +40,10 @@ def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -
     units = features[there].std(axis=0)
     units[units == 0] = 1.0
     features /= units
-    slope, weight = _maximum(features, there, right / right.sum(axis=1, keepdims=True))
+    targets = right / right.sum(axis=1, keepdims=True)
+    slope, weight = concave_maximum(
+        lambda coefficients: _likelihood(coefficients, features, there, targets), np.zeros(2)
+    )
     return float(weight / slope * units[0] / units[1]) if slope > 0 and weight > 0 else None
 
 
@@ -49,31 +53,13 @@ def _behind(values: np.ndarray, there: np.ndarray) -> np.ndarray:
     return np.where(there, values - largest, 0.0).astype(np.float64)
 
 
-def _maximum(features: np.ndarray, there: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The coefficients [2] of the softmax that gives the targets [n, k] the highest likelihood.
-
-    features: float64 [n, k, 2]. The likelihood is concave; steps are halved until it grows.
-    """
-    coefficients = np.zeros(2)
-    value, gradient, curvature = _likelihood(coefficients, features, there, targets)
-    for _ in range(_STEPS):
-        step = np.linalg.solve(curvature, gradient)
-        while True:
-            tried = _likelihood(coefficients + step, features, there, targets)
-            if tried[0] >= value or np.abs(step).max() < _ENOUGH:
-                break
-            step = step / 2
-        coefficients = coefficients + step
-        value, gradient, curvature = tried
-        if np.abs(step).max() < _ENOUGH:
-            break
-    return coefficients
-
-
 def _likelihood(
     coefficients: np.ndarray, features: np.ndarray, there: np.ndarray, targets: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mean log-likelihood less the ridge, its gradient [2] and its negative second derivative."""
+    """Mean log-likelihood less the ridge, its gradient [2] and its negative second derivative.
+
+    Of the softmax of features float64 [n, k, 2] times coefficients [2], for targets [n, k].
+    """
     logits = np.where(there, features @ coefficients, -np.inf)
     logits -= logits.max(axis=1, keepdims=True)
     odds = np.exp(logits)

@@ -117,7 +117,8 @@ EXPERIMENTS = {
         "Reranking (table 5)",
         "What does a cross-encoder over the best candidates (16; demo and open: 8) add, with and "
         "without FGSM? On the demo and open corpora the retriever's score counts beside its own, "
-        "and on the open ones mentions that the retriever is sure of are left to it.",
+        "by a weight fitted on the same dev sets, and on the open ones mentions that the retriever "
+        "is sure of are left to it.",
         [BEST, reranker(BEST), reranker(BEST, fgsm=True)],
         [*RECALL, Column("mentions/s", ("mentions_per_second",), 1, 0)],
         {
