@@ -48,3 +48,20 @@ class SemanticType(NamedTuple):
     name: str
     code: Optional[str] = None
     tree_number: Optional[str] = None
+
+
+def tree_steps(tree_number: Optional[str]) -> tuple[str, ...]:
+    """A tree number as the way from the top: "B2.2.1" as "B", "2", "2", "1"; () for None.
+
+    The root of a UMLS tree is a letter alone: "A" is above "A1" and "A1.1".
+    """
+    first, *rest = (tree_number or "").split(".")
+    number = first.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    letters = first[: len(first) - len(number)]
+    return tuple(step for step in (letters, number, *rest) if step)
+
+
+def is_below(tree_number: Optional[str], ancestor: Optional[str]) -> bool:
+    """Whether a tree number stands below another, by whole steps; None is nowhere."""
+    steps, above = tree_steps(tree_number), tree_steps(ancestor)
+    return 0 < len(above) < len(steps) and steps[: len(above)] == above

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..errors import PelError
-from .entity import SemanticType
+from .entity import SemanticType, is_below
 
 if TYPE_CHECKING:
     from .knowledge_base import KnowledgeBase
@@ -101,22 +101,7 @@ def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> se
         chosen = [type for type in types if text in (type.name, type.code)]
         if not chosen:
             raise PelError(f"no semantic type {text!r} in this KB; see python -m spacy pel kb info")
-        numbers = [type.tree_number for type in chosen if type.tree_number]
+        numbers = [type.tree_number for type in chosen]
         names.update(type.name for type in chosen)
-        names.update(
-            type.name
-            for type in types
-            if type.tree_number and any(_is_below(type.tree_number, n) for n in numbers)
-        )
+        names.update(t.name for t in types if any(is_below(t.tree_number, n) for n in numbers))
     return names
-
-
-def _is_below(tree_number: str, ancestor: str) -> bool:
-    """Whether a tree number stands below another, by whole components.
-
-    The root of a UMLS tree is a letter alone: "A" is above "A1" and "A1.1".
-    """
-    rest = tree_number[len(ancestor) :] if tree_number.startswith(ancestor) else ""
-    return rest.startswith(".") or (ancestor.isalpha() and rest[:1].isdigit())
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
-from .entity import SemanticType
+from .entity import SemanticType, is_below, tree_steps
 
 
 class SemanticTypeNode(NamedTuple):
@@ -31,15 +31,16 @@ class SemanticTypeTree:
     def __init__(self, types: Iterable[SemanticType]) -> None:
         self.flat_nodes: list[SemanticTypeNode] = []
         self._parents: dict[str, Optional[SemanticTypeNode]] = {}
-        path: list[tuple[tuple[str, ...], SemanticTypeNode]] = []
-        for steps, type in sorted(((_steps(type), type) for type in types), key=_place):
-            node = SemanticTypeNode(type.code or type.name, type.name, [], max(1, len(steps)))
-            while path and not _is_above(path[-1][0], steps):
+        path: list[tuple[SemanticType, SemanticTypeNode]] = []
+        for type in sorted(types, key=_place):
+            level = max(1, len(tree_steps(type.tree_number)))
+            node = SemanticTypeNode(type.code or type.name, type.name, [], level)
+            while path and not is_below(type.tree_number, path[-1][0].tree_number):
                 path.pop()
             parent = path[-1][1] if path else None
             if parent is not None:
                 parent.children.append(node)
-            path.append((steps, node))
+            path.append((type, node))
             self._parents[node.type_id] = parent
             self.flat_nodes.append(node)
         self.type_id_to_node = {node.type_id: node for node in self.flat_nodes}
@@ -73,19 +74,7 @@ class SemanticTypeTree:
         return collapsed
 
 
-def _steps(type: SemanticType) -> tuple[str, ...]:
-    """A tree number as the way from the top: "B2.2.1" as "B", "2", "2", "1"."""
-    first, *rest = (type.tree_number or "").split(".")
-    number = first.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    letters = first[: len(first) - len(number)]
-    return tuple(step for step in (letters, number, *rest) if step)
-
-
-def _is_above(steps: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    return 0 < len(steps) < len(other) and other[: len(steps)] == steps
-
-
-def _place(pair: tuple[tuple[str, ...], SemanticType]) -> tuple:
+def _place(type: SemanticType) -> tuple:
     """Ascending as the numbers do: "A1.10" after "A1.9"; types without a place at the end."""
-    steps, type = pair
+    steps = tree_steps(type.tree_number)
     return (not steps, [(len(step), step) for step in steps], type.name)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 from ...errors import PelError
-from ..entity import SemanticType
+from ..entity import SemanticType, is_below
 
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
 ST21PV_TYPES = {
@@ -105,9 +105,4 @@ def _within(wanted: str, types: Sequence[SemanticType]) -> list[SemanticType]:
         )
     if not number:
         return [named]
-    below = number if len(number) == 1 else f"{number}."  # A, A1, A1.2: whole components
-    return [
-        type
-        for type in types
-        if type.tree_number and (type.tree_number == number or type.tree_number.startswith(below))
-    ]
+    return [t for t in types if t.tree_number == number or is_below(t.tree_number, number)]
