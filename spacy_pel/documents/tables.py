@@ -68,9 +68,14 @@ def _lines(delimiter: str, number: int, doc: Doc, spans_key: Optional[str]) -> s
 
 
 def _text(delimiter: str, rows: Any) -> str:
+    return "".join(_line(delimiter, row) for row in rows)
+
+
+def _line(delimiter: str, row: Any) -> str:
     file = io.StringIO(newline="")
-    csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
-    return file.getvalue()
+    # Python before 3.13 quotes a "\r" in a cell only if lines end in one; unquoted it ends a line.
+    csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
+    return file.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _table(delimiter: str) -> tuple[Input, TextOutput]:

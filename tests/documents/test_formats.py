@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import unicodedata
 from pathlib import Path
@@ -15,7 +16,7 @@ from spacy.tokens import Doc
 
 from spacy_pel.documents.document import Mention, Passage
 from spacy_pel.documents.formats import FORMATS, format_of
-from spacy_pel.documents.tables import COLUMNS
+from spacy_pel.documents.tables import COLUMNS, _line
 from spacy_pel.training.pubtator import read_pubtator
 
 from .examples import KEY, bounds, linked, read, written
@@ -89,6 +90,14 @@ def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[
             assert doc.user_data["id"] == (id or str(number))
         if format in ("bioc", "docbin") and "passages" in before.user_data:
             assert [list(p) for p in doc.user_data["passages"]] == before.user_data["passages"]
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_no_character_of_a_cell_ends_a_line(delimiter: str) -> None:
+    cells = ["a\rb", "a\nb", "a\r\nb", f"a{delimiter}b", 'a"b', ""]
+    line = _line(delimiter, cells)
+    assert line.endswith("\n") and not line.endswith("\r\n")
+    assert list(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter)) == [cells]
 
 
 @settings(QUICK, max_examples=15)  # DuckDB takes its time to start
