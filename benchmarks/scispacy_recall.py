@@ -8,10 +8,9 @@ are to be those of the KB; one with a reranker has a line with and a line withou
 
 Of scispaCy the method is measured: TF-IDF over character trigrams within words (min_df 10), cosine
 to every name of the KB. Its nearest-neighbour index is approximate; here the search is exact, which
-favours it. Where entities tie, the gold counts by the share of the orders in which it
-comes in time. Mentions are counted twice: as they are, and with acronyms that their document
-defines read as their long forms, as this project's linker reads them. With training corpora those
-are counted as well whose entities these do not mention. Needs scikit-learn, which scispaCy brings.
+favours it. Where entities tie, the gold counts by the share of the orders in which it comes in time.
+Mentions are counted twice: as they are, and with acronyms that their document defines read as their
+long forms, as this project's linker reads them. Needs scikit-learn, which scispaCy brings.
 """
 
 from pathlib import Path

@@ -40,12 +40,13 @@ class Reranker:
         numbers: int64 [n, k], entity numbers of the KB; -1 for no candidate, which scores -inf.
         found: float32 [n, k], the retriever's scores of them, which count as they are weighed; of
             mentions that it is sure of, nothing else does.
-        weight: what the cross-encoder's score counts beside them; 1 as in training.
+        weight: what the cross-encoder's score counts beside them; 1 as in training. With 0, where
+            ``pel calibrate`` found that it adds nothing, nothing is read.
         Pairs of the same texts have the same score, to the last bit.
         Raises PelError for scores that are not finite.
         """
         scores = np.where(numbers < 0, np.float32(-np.inf), np.float32(0))
-        unsure = np.flatnonzero(self.unsure(found))
+        unsure = np.flatnonzero(self.unsure(found)) if weight else ()
         for first in range(0, len(unsure), CHUNK):
             chunk = unsure[first : first + CHUNK]
             pairs, cells = self.pairs([mentions[i] for i in chunk], numbers[chunk], kb)

@@ -15,7 +15,7 @@ class Corpus(NamedTuple):
 
     config, reranker: the configs that variants are laid over. prepare: arguments of
     ``python -m spacy pel``, run once. dev: by name, what is evaluated on. kb: where "prepare" puts
-    the knowledge base; kbs: that of a dev set with one of its own; they are then worlds, and averaged.
+    the knowledge base; kbs: that of a dev set with one of its own; these are then worlds, averaged.
     settings: laid over the config after the variant's. steps: of a run; None:
     what the config says. refresh: steps between two encodings of the index of hard negatives; None:
     what the config says. source: the JSONL of the knowledge base, where a sample may stand for it,
