@@ -23,8 +23,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy_pel import KnowledgeBase
 from spacy_pel.acronyms import defined_acronyms, expanded
 from spacy_pel.cli.evaluate import evaluate
-from spacy_pel.cli.pipelines import linker_of, load_pipeline
 from spacy_pel.evaluation.tables import markdown_table
+from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.training.pubtator import read_pubtator
 
 KS = (1, 5, 16, 64)

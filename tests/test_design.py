@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,14 @@ def test_only_the_top_knows_the_top() -> None:
     for path in FILES:
         if path.relative_to(PACKAGE).parts[0] not in ON_TOP:
             assert not rooms_imported(path) & ON_TOP, path
+
+
+def test_no_two_rooms_know_each_other_even_by_way_of_others() -> None:
+    known: dict[str, set[str]] = defaultdict(set)
+    for path in FILES:
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        known[room] |= rooms_imported(path) - {room}
+    TopologicalSorter(known).prepare()  # a CycleError names the circle
 
 
 @pytest.mark.parametrize("module", ["pickle", "cloudpickle", "dill", "joblib", "shelve"])

@@ -15,10 +15,10 @@ from typing import Annotated
 
 import spacy
 import typer
-from docs import doc_of
 from protocol import Document
 
-from spacy_pel.cli.pipelines import upstream_of
+from docs import doc_of
+from spacy_pel.pipeline.pipelines import upstream_of
 
 
 def main(

@@ -16,10 +16,10 @@ from ..files import whole_folder
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.manifest import MANIFEST, manifest_text
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, KBPipe, kb_reference
+from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers
 from .apps import Component, Pipeline, command, msg, pel
 from .card import model_card, package_name
 from .figures import figures_of
-from .pipelines import linker_of, load_pipeline, other_linkers
 
 # As spaCy's "package" looks for them in a pipeline.
 CARD, LICENCES = "README.md", "LICENSES_SOURCES"

@@ -15,9 +15,9 @@ from spacy.tokens import Doc
 from ..documents import Record, Source
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..errors import PelError
+from ..pipeline.link_docs import Linking, OnError
 from ..training.corpus import gold_mentions
 from .fingerprint import pipeline_fingerprint, versions
-from .linking import Linking, OnError
 from .parts import Counts, digest, parts_of
 from .progress import Progress
 

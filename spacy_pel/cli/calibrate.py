@@ -17,6 +17,7 @@ from ..evaluation.calibration import expected_calibration_error, platt_fit
 from ..evaluation.feature_weight import feature_weight
 from ..evaluation.nil import best_nil_threshold, nil_summary
 from ..files import whole_file
+from ..pipeline.pipelines import linker_of, load_pipeline
 from ..training.corpus import gold_ids, gold_mentions
 from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .gold import (
@@ -27,7 +28,6 @@ from .gold import (
     gold_examples,
     link_examples,
 )
-from .pipelines import linker_of, load_pipeline
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker

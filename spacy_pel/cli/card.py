@@ -11,8 +11,8 @@ from thinc.api import Config
 
 from ..evaluation.metrics import metrics_table
 from ..evaluation.nil import nil_summary
+from ..pipeline.pipelines import linker_of
 from .figures import evaluate_command
-from .pipelines import linker_of
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker

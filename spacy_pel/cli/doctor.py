@@ -10,10 +10,10 @@ from typing import Annotated, Optional
 import typer
 
 from ..errors import PelError
+from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, OtherKB, command, pel
 from .checks import BROKEN, NOTE, OK, Finding, computing, installed, knowledge_base
 from .checks import pipeline as pipeline_findings
-from .pipelines import linker_of, load_pipeline
 
 _MARKS = {
     OK: ("ok    ", typer.colors.GREEN),

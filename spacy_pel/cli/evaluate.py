@@ -14,10 +14,10 @@ from spacy.language import Language
 from ..evaluation.metrics import metrics_table
 from ..evaluation.nil import nil_summary
 from ..files import whole_file
+from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .figures import linker_state
 from .gold import check_ids, gold_examples, link_examples
-from .pipelines import linker_of, load_pipeline
 
 # Of the scores, what is written; the rest are the same figures under plain names, for configs.
 COUNTED = (

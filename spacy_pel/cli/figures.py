@@ -12,7 +12,7 @@ from spacy.language import Language
 
 from ..errors import PelError
 from ..pipeline.kb_reference import KB_REFERENCE
-from .pipelines import linker_of
+from ..pipeline.pipelines import linker_of
 
 # Of the component's config, what does not decide its answers, or is part of the rest of its state.
 _ELSEWHERE = {

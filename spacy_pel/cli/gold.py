@@ -13,9 +13,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..errors import PelError
+from ..pipeline.pipelines import upstream_of
 from ..training.corpus import gold_ids, gold_mentions
 from ..training.open_corpus import open_corpus
-from .pipelines import upstream_of
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker

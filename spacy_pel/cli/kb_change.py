@@ -24,9 +24,9 @@ from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.row_encoder import RowEncoder
 from ..kb.verify import verify
 from ..lines import numbered_lines
+from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, command, kb, msg
 from .kb_build import source_name
-from .pipelines import linker_of, load_pipeline
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 Entities = Annotated[

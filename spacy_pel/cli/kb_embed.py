@@ -13,8 +13,8 @@ from ..embedding import embed_kb, has_settings, is_embedded
 from ..kb import KnowledgeBase
 from ..kb.lock import writer_lock
 from ..kb.partial import remove_partials
+from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, Pipeline, command, kb, msg
-from .pipelines import linker_of, load_pipeline
 
 
 @command(kb, "embed")

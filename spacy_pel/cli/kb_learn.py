@@ -11,9 +11,9 @@ import typer
 from ..errors import PelError
 from ..kb import KnowledgeBase
 from ..kb.changes import update_entities
+from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, command, kb, msg
 from .kb_change import Encoder, Folder, report_change
-from .pipelines import linker_of, load_pipeline
 
 
 @command(kb, "learn")

@@ -14,11 +14,11 @@ from ..documents import format_named, format_of, open_source
 from ..documents.format import Format
 from ..documents.formats import suffixes
 from ..errors import PelError
+from ..pipeline.link_docs import Linking, OnError
+from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .bulk import link_to_file, link_to_stream
-from .linking import Linking, OnError
 from .parts import Counts
-from .pipelines import linker_of, load_pipeline
 from .progress import Progress
 
 STDOUT = "-"

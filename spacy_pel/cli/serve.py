@@ -10,8 +10,8 @@ from typing import Annotated, Optional
 import typer
 
 from ..errors import PelError
+from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
-from .pipelines import linker_of, load_pipeline
 from .signals import end_if_told
 
 # Connections held at once; more are answered 503.

@@ -15,10 +15,10 @@ from typing import Any, Optional, TypeVar
 
 from spacy.language import Language
 
-from ..cli.linking import link_documents
-from ..cli.pipelines import linker_of
 from ..documents.jsonl import document_of
 from ..kb import Entity, KnowledgeBase
+from ..pipeline.link_docs import link_documents
+from ..pipeline.pipelines import linker_of
 from .limits import Limits
 
 T = TypeVar("T")

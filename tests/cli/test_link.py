@@ -17,9 +17,9 @@ from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.cli.linking import link_documents
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.pipeline.link_docs import link_documents
 
 from .link_examples import GIVEN, TEXT, records
 

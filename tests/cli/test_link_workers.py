@@ -15,8 +15,8 @@ import pytest
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_pel.cli.linking import link_documents
 from spacy_pel.errors import PelError
+from spacy_pel.pipeline.link_docs import link_documents
 
 from .link_examples import TEXT, failing_elsewhere
 

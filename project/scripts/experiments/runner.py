@@ -18,11 +18,11 @@ from spacy.language import Language
 
 from spacy_pel.cli.calibrate import calibrate
 from spacy_pel.cli.evaluate import evaluate
-from spacy_pel.cli.pipelines import linker_of, load_pipeline
 from spacy_pel.embedding import embed_kb, is_embedded
 from spacy_pel.errors import PelError
 from spacy_pel.evaluation.macro import averaged_metrics
 from spacy_pel.files import whole_file, whole_folder
+from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
 from .configs import Choices, Run, filled, places_of

@@ -1,4 +1,4 @@
-"""Pipelines and the linkers in them, from the command line's arguments."""
+"""Pipelines and the linkers in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thinc.api import ConfigValidationError
 from ..errors import PelError
 
 if TYPE_CHECKING:
-    from ..pipeline.proxy_linker import ProxyLinker
+    from .proxy_linker import ProxyLinker
 
 
 def load_pipeline(name: str | Path) -> Language:
@@ -43,7 +43,7 @@ def linker_of(
     Raises PelError if the pipeline has no linker of that name, or there is no KB.
     """
     # Imported here: torch takes seconds, and spaCy imports this module for every command of its own.
-    from ..pipeline.proxy_linker import ProxyLinker
+    from .proxy_linker import ProxyLinker
 
     linker = nlp.get_pipe(name) if name in nlp.pipe_names else None
     if not isinstance(linker, ProxyLinker):
@@ -61,7 +61,7 @@ def linker_of(
 
 def other_linkers(nlp: Language, name: str) -> dict[str, ProxyLinker]:
     """The linkers of a pipeline, but for that of this name, by theirs."""
-    from ..pipeline.proxy_linker import ProxyLinker
+    from .proxy_linker import ProxyLinker
 
     others = {other: pipe for other, pipe in nlp.pipeline if isinstance(pipe, ProxyLinker)}
     return {other: pipe for other, pipe in others.items() if other != name}

@@ -1,4 +1,4 @@
-"""Docs through a pipeline, as ``pel link`` and ``pel serve`` do it."""
+"""Docs through a pipeline, as ``pel link`` and ``pel serve`` run it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .pipe import pipe
 from .pipelines import linker_of, other_linkers, upstream_of
 
 if TYPE_CHECKING:
-    from ..pipeline.proxy_linker import ProxyLinker
+    from .proxy_linker import ProxyLinker
 
 
 class OnError(str, Enum):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.cli.pipelines import load_pipeline
 from spacy_pel.errors import PelError
+from spacy_pel.pipeline.pipelines import load_pipeline
 
 
 @pytest.fixture
