@@ -6,7 +6,10 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
-REGISTERED = runpy.run_path(str(HERE / "spacy_pel" / "registry.py"))["REGISTERED"]
+PACKAGE = HERE / "spacy_pel"
+# Run, not imported: the package needs what is only about to be installed.
+VERSION = runpy.run_path(str(PACKAGE / "about.py"))["__version__"]
+REGISTERED = runpy.run_path(str(PACKAGE / "registry.py"))["REGISTERED"]
 
 SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.30", "prometheus-client>=0.20"]
 ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
@@ -24,7 +27,7 @@ DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2
 
 setup(
     name="spacy-pel",
-    version="0.1.0",
+    version=VERSION,
     description="Contextual, zero-shot entity linking for spaCy and scispaCy pipelines",
     long_description=(HERE / "README.md").read_text(encoding="utf8"),
     long_description_content_type="text/markdown",

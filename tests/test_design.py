@@ -34,9 +34,10 @@ FORBIDDEN = {
 # The rooms on the ground know nothing of each other, and nothing of what stands on them.
 ON_THE_GROUND = {
     "models": {"models", "errors"},
-    "kb": {"kb", "duck", "errors", "lines", "threads"},
+    "kb": {"kb", "about", "duck", "errors", "lines", "threads"},
     "evaluation": {"evaluation", "errors"},
     "inputs.py": {"errors"},
+    "about.py": set(),
     "files.py": {"errors"},
     "duck.py": set(),
     "errors.py": set(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections import deque
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ def train_cli(
     if checkpoint and checkpoint.facts["finished"]:
         msg.good(f"Training is finished: {output / 'model-best'}, {output / 'model-last'}")
         return
-    with show_validation_error(config, hint_fill=False):
+    with show_validation_error(config, hint_fill=False), told_on_stderr():
         nlp = init_nlp(loaded, use_gpu=gpu_id)
     run = TrainingRun(nlp, output, source)
     if checkpoint:
@@ -109,6 +110,21 @@ def train(run: TrainingRun) -> None:
             "No checkpoint was kept: that needs the optimizer spacy-pel.AdamW.v1, and no component "
             "to be trained whose weights are not torch's"
         )
+
+
+@contextmanager
+def told_on_stderr() -> Iterator[None]:
+    """Within the block, what the package logs of its work is a line on stderr each: to read the
+    corpora, and to search the candidates of a reranker, takes minutes."""
+    logger, handler = logging.getLogger("spacy_pel"), logging.StreamHandler()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def last_checkpoint(output: Path, source: str) -> Optional[Checkpoint]:

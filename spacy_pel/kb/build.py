@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from ..about import __version__
 from ..errors import PelError
 from .entity import Entity, SemanticType
 from .knowledge_base import KnowledgeBase
@@ -28,8 +29,6 @@ def build_kb(
     sources: what the entities come from, for the manifest. progress: wraps the entities, as tqdm.
     Raises PelError if the folder holds something else, for bad entities, and for a full disk.
     """
-    from .. import __version__  # here, since the package imports this room before it is defined
-
     folder = Path(path).absolute()
     with transaction(folder) as changes:
         records = changes.temporary(".sqlite")

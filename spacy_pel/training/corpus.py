@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Optional
@@ -179,13 +180,19 @@ def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
 
 
 def _report(name: str, counts: Counter) -> None:
-    logger.info(
-        "%s: %d documents, %d mentions, %d left out, %d tokens split",
-        *(name, counts["documents"], counts["mentions"], counts["left_out"], counts["split"]),
+    _log_once(
+        logging.INFO,
+        f"{name}: {counts['documents']:,} documents, {counts['mentions']:,} mentions, "
+        f"{counts['left_out']:,} left out, {counts['split']:,} tokens split",
     )
     if counts["left_out"]:
-        logger.warning(
-            "%s: %d of %d mentions left out, as they overlap a longer one and doc.ents allows no "
-            "overlap; set spans_key to keep them",
-            *(name, counts["left_out"], counts["mentions"]),
+        _log_once(
+            logging.WARNING,
+            f"{name}: {counts['left_out']:,} of {counts['mentions']:,} mentions left out, as they "
+            "overlap a longer one and doc.ents allows no overlap; set spans_key to keep them",
         )
+
+
+@lru_cache(maxsize=64)  # a corpus is read every epoch
+def _log_once(level: int, message: str) -> None:
+    logger.log(level, message)

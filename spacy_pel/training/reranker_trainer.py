@@ -70,7 +70,7 @@ class RerankerTrainer(Trainer):
             n_found += sum(np.isin(row, m.golds).any() for m, row in zip(chunk, numbers))
             n_unsure += int(self.reranker.unsure(scores).sum())
             n_mentions += len(chunk)
-            logger.info("candidates of %d mentions retrieved", n_mentions)
+            logger.info("candidates of %s mentions retrieved", f"{n_mentions:,}")
         if not n_found:
             raise PelError(
                 f"for none of {n_mentions:,} training mentions the right entity is among the "
