@@ -27,7 +27,7 @@ from spacy_pel.linking import Weight, names_match
 from spacy_pel.pipeline.gold import gold_numbers
 from spacy_pel.pipeline.mentions import mentions_of
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
-from spacy_pel.training.corpus import gold_ids, gold_mentions
+from spacy_pel.training.corpus import gold_ids, mention_spans
 from spacy_pel.training.open_corpus import open_corpus
 
 KS = (1, 5, 16, 64)
@@ -50,7 +50,7 @@ def linked(linker: ProxyLinker, examples: list[Example]) -> Table:
             continue
         golds = [
             [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
-            for span in gold_mentions(example.reference, linker.spans_key)
+            for span in mention_spans(example.reference, linker.spans_key)
         ]
         right = np.array([np.isin(row, gold) for row, gold in zip(links.numbers, golds)])
         in_kb = np.array([len(gold) > 0 for gold in golds])
@@ -108,7 +108,10 @@ def measure(linker: ProxyLinker, examples: list[Example], label_types: Optional[
         for resolve_abbreviations in (False, True):
             linker.label_types, linker.resolve_abbreviations = types, resolve_abbreviations
             table = linked(linker, examples)
-            used = ", ".join(["acronyms"] * resolve_abbreviations + ["labels"] * bool(types)) or "plain"
+            used = (
+                ", ".join(["acronyms"] * resolve_abbreviations + ["labels"] * bool(types))
+                or "plain"
+            )
             weights = fitted(table)
             print(f"| {used} | none | {recalls(table, (0, 0))} |")
             print(f"| {used} | {weights[0]:.3f}, {weights[1]:.3f} | {recalls(table, weights)} |",

@@ -9,7 +9,7 @@ from typing import Any
 import spacy
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.training.corpus import gold_ids, gold_mentions
+from spacy_pel.training.corpus import gold_ids, mention_spans
 from spacy_pel.training.open_corpus import open_corpus
 
 
@@ -18,7 +18,7 @@ def write_documents(kb: KnowledgeBase, corpus: Path, limit: int, out: Path) -> N
     has. limit: the first so many, 0 for all."""
     documents = []
     for example in open_corpus(corpus, limit=limit)(spacy.blank("en")):
-        spans = gold_mentions(example.reference, None)
+        spans = mention_spans(example.reference, None)
         if spans:
             golds = [[id for id in gold_ids(span) if kb.number(id) is not None] for span in spans]
             ids = [sorted({kb[id].concept_id for id in gold}) for gold in golds]

@@ -17,12 +17,12 @@ from typing import Annotated
 import numpy as np
 import spacy
 import typer
-from docs import doc_of
 from protocol import Document
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_pel.training.corpus import gold_mentions
+from docs import doc_of
+from spacy_pel.training.corpus import mention_spans
 from spacy_pel.training.open_corpus import open_corpus
 
 SENTENCES = 10  # of an abstract
@@ -66,7 +66,7 @@ def sentences_of(corpus: Path) -> list[Document]:
     """The sentences of a corpus that have mentions, each as a document."""
     sentences = []
     for example in open_corpus(corpus)(spacy.blank("en")):
-        text, spans = example.text, gold_mentions(example.reference, None)
+        text, spans = example.text, mention_spans(example.reference, None)
         start = 0
         while start < len(text):
             end = text.find(". ", start) + 1 or len(text)

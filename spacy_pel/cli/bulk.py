@@ -16,7 +16,7 @@ from ..documents import Record, Source
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..errors import PelError
 from ..pipeline.link_docs import Linking, OnError
-from ..training.corpus import gold_mentions
+from ..training.corpus import mention_spans
 from .fingerprint import pipeline_fingerprint, versions
 from .parts import Counts, digest, parts_of
 from .progress import Progress
@@ -154,7 +154,7 @@ class _Part:
     def _counted(self, linked: Iterator[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in linked:
             yield number, doc
-            self.counts += Counts(1, len(gold_mentions(doc, self.spans_key)))
+            self.counts += Counts(1, len(mention_spans(doc, self.spans_key)))
             self.progress.linked(self.share)
 
     def _linked(self) -> Iterator[tuple[int, Doc]]:

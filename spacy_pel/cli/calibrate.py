@@ -18,7 +18,7 @@ from ..evaluation.feature_weight import feature_weight
 from ..evaluation.nil import best_nil_threshold, nil_summary
 from ..files import whole_file
 from ..pipeline.pipelines import linker_of, load_pipeline
-from ..training.corpus import gold_ids, gold_mentions
+from ..training.corpus import gold_ids, mention_spans
 from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .gold import (
     check_ids,
@@ -200,7 +200,7 @@ def _candidates(
         if links is not None:
             golds = [
                 [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
-                for span in gold_mentions(example.reference, linker.spans_key)
+                for span in mention_spans(example.reference, linker.spans_key)
             ]
             right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
             named = np.zeros_like(right) if links.named is None else links.named

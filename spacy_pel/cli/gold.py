@@ -14,7 +14,7 @@ from spacy.training import Example
 
 from ..errors import PelError
 from ..pipeline.pipelines import upstream_of
-from ..training.corpus import gold_ids, gold_mentions
+from ..training.corpus import gold_ids, mention_spans
 from ..training.open_corpus import open_corpus
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def gold_examples(
         for name in corpus
         for example in open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp)
     ]
-    if not any(gold_mentions(example.reference, linker.spans_key) for example in examples):
+    if not any(mention_spans(example.reference, linker.spans_key) for example in examples):
         raise PelError(f"{', '.join(map(str, corpus))}: no mentions; give a corpus that has some")
     return examples
 
 
 def check_ids(examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[Path]) -> bool:
     """Whether the mentions have ids at all; PelError if they do, and the KB has none of them."""
-    spans = [span for e in examples for span in gold_mentions(e.reference, linker.spans_key)]
+    spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
     ids = {id for span in spans for id in gold_ids(span)}
     if ids and not any(id in linker.kb for id in ids):
         raise PelError(

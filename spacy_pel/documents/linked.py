@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from spacy.tokens import Doc, Span
 
-from ..training.corpus import NIL, gold_mentions
+from ..training.corpus import NIL, mention_spans
 
 
 def linked_document(doc: Doc, spans_key: Optional[str]) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def linked_mentions(doc: Doc, spans_key: Optional[str]) -> list[dict[str, Any]]:
 
     Offsets in characters; candidates best first, as many as the linker is set to.
     """
-    return [_linked_mention(span) for span in gold_mentions(doc, spans_key)]
+    return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
 
 
 def entity_id(mention: dict[str, Any]) -> Optional[str]:

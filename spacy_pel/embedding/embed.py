@@ -16,7 +16,7 @@ from ..kb.approximate import MEMORY
 from ..kb.compaction import compact
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.partial import PartialVectors, opened_partial, partial_folder
-from ..kb.write_vectors import write_vectors
+from ..kb.vector_writing import write_vectors
 from .chunks import Job, check_records
 from .engines import finished_chunks
 from .rows import LinkerRows, StoredRows

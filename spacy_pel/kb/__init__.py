@@ -6,7 +6,7 @@ from .index import Candidates, VectorIndex
 from .knowledge_base import KnowledgeBase
 from .readers import open_source
 from .selection import Only
-from .write_vectors import write_vectors
+from .vector_writing import write_vectors
 
 __all__ = [
     "Candidates",

@@ -24,7 +24,7 @@ from .segment_changes import Entry, Manifest, commit_segments, count_entity, ind
 from .staging import write_records
 from .store import EntityStore
 from .transaction import Transaction, transaction
-from .write_vectors import write_segment_vectors
+from .vector_writing import write_segment_vectors
 
 _ENCODED = 2048  # entities given to the encoder at a time
 

@@ -20,7 +20,7 @@ from .segment_changes import Entry, Manifest, commit_segments, count_entity, ind
 from .selection import known_types
 from .staging import write_records
 from .transaction import Transaction, transaction
-from .write_vectors import write_segment_vectors
+from .vector_writing import write_segment_vectors
 
 _BLOCK = 4096  # rows copied at a time
 

@@ -15,8 +15,8 @@ from .knowledge_base import KnowledgeBase
 from .manifest import read_manifest
 from .segment_changes import index_settings
 from .transaction import Transaction, transaction
+from .vector_writing import commit_vectors, only_segment, write_segment_vectors
 from .vectors import VectorMatrix
-from .write_vectors import commit_vectors, only_segment, write_segment_vectors
 
 
 def reduce(

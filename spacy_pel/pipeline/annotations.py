@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking import Links
-from ..training.corpus import NIL, gold_mentions
+from ..training.corpus import NIL, mention_spans
 from .extensions import Columns
 
 
@@ -81,7 +81,7 @@ def write_answers(
         nothing else either.
     """
     for doc in docs:
-        spans = gold_mentions(doc, spans_key)
+        spans = mention_spans(doc, spans_key)
         ids = [_annotate(span, next(answers), overwrite) for span in spans]
         if not spans_key:
             _write_token_ids(spans, ids)

@@ -8,7 +8,7 @@ from typing import Iterable, List, Optional, Sequence, Set, Tuple
 from spacy.training import Example
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..training.corpus import gold_ids, gold_mentions
+from ..training.corpus import gold_ids, mention_spans
 from ..training.trainer import GoldMention
 from .mentions import mentions_in_context
 
@@ -26,7 +26,7 @@ def trainable_mentions(
     """
     mentions = []
     for example, text in zip(examples, texts or repeat(None)):
-        spans = gold_mentions(example.reference, spans_key)
+        spans = mention_spans(example.reference, spans_key)
         contexts = mentions_in_context(example.reference, spans, resolve_abbreviations, text)
         for span, context in zip(spans, contexts):
             golds = _numbers(kb, gold_ids(span))

@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span
 from ..acronyms import at_long_forms, defined_acronyms, expanded
 from ..inputs import MentionInContext
 from ..kb.selection import Only
-from ..training.corpus import gold_mentions
+from ..training.corpus import mention_spans
 
 
 def mentions_of(
@@ -25,7 +25,7 @@ def mentions_of(
         mention
         for doc, text in zip(docs, texts or [None] * len(docs))
         for mention in mentions_in_context(
-            doc, gold_mentions(doc, spans_key), resolve_abbreviations, text
+            doc, mention_spans(doc, spans_key), resolve_abbreviations, text
         )
     ]
 
@@ -49,7 +49,7 @@ def search_limits(
     }
     if not any(for_all) and not limits:
         return None
-    found = [limits.get(s.label_, for_all) for doc in docs for s in gold_mentions(doc, spans_key)]
+    found = [limits.get(s.label_, for_all) for doc in docs for s in mention_spans(doc, spans_key)]
     return [only if any(only) else None for only in found]
 
 
@@ -64,7 +64,7 @@ def agreeing(
     Their searches are confined alike. mentions: of the docs, as they are read. only: see
         ``search_limits``.
     """
-    places = [i for i, doc in enumerate(docs) for _ in gold_mentions(doc, spans_key)]
+    places = [i for i, doc in enumerate(docs) for _ in mention_spans(doc, spans_key)]
     surfaces = [text[start:end].casefold() for text, start, end in mentions]
     keys = list(zip(places, surfaces, only or [None] * len(mentions)))
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}

@@ -20,7 +20,7 @@ from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
 from ..proxies import check_row_kind
 from ..retriever import Retriever
-from ..training.corpus import gold_mentions
+from ..training.corpus import mention_spans
 from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
 from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
@@ -180,7 +180,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> Optional[Links]:
         """What linking says of the docs' mentions, in their order; None if there is no mention."""
         docs = list(docs)
-        if not any(gold_mentions(doc, self.spans_key) for doc in docs):
+        if not any(mention_spans(doc, self.spans_key) for doc in docs):
             return None
         texts = read_texts(self.model, docs)
         mentions = mentions_of(docs, self.spans_key, self.resolve_abbreviations, texts)

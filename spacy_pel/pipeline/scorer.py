@@ -24,7 +24,7 @@ from ..evaluation.concepts import concept_scores
 from ..evaluation.metrics import first_hit_ranks, linking_metrics
 from ..evaluation.nil import nil_metrics
 from ..kb.knowledge_base import KnowledgeBase
-from ..training.corpus import NIL, gold_ids, gold_mentions
+from ..training.corpus import NIL, gold_ids, mention_spans
 
 
 def make_linking_scorer() -> Callable:
@@ -112,8 +112,8 @@ def scored_mentions(
     name_weight: what an exact name was worth to the order of the candidates.
     """
     for example in examples:
-        predicted = {_offsets(s): s for s in gold_mentions(example.predicted, spans_key)}
-        for span in gold_mentions(example.reference, spans_key):
+        predicted = {_offsets(s): s for s in mention_spans(example.predicted, spans_key)}
+        for span in mention_spans(example.reference, spans_key):
             golds = _concept_ids(kb, gold_ids(span))
             found = predicted.get(_offsets(span))
             if found is None:
@@ -138,10 +138,10 @@ def _concepts(
 ) -> Tuple[List[str], List[str]]:
     """The entities of a document: those of its gold mentions, and those that were said to be."""
     gold = []
-    for span in gold_mentions(example.reference, spans_key):
+    for span in mention_spans(example.reference, spans_key):
         for id in gold_ids(span):
             gold += _concept_ids(kb, [id]) or [id]
-    said = [span.kb_id_ for span in gold_mentions(example.predicted, spans_key)]
+    said = [span.kb_id_ for span in mention_spans(example.predicted, spans_key)]
     return gold, [id for id in said if id not in ("", NIL)]
 
 

@@ -7,7 +7,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
-from spacy_pel.training.corpus import gold_mentions
+from spacy_pel.training.corpus import mention_spans
 
 Batcher = Callable[[Iterable[Example]], Iterator[List[Example]]]
 
@@ -27,7 +27,7 @@ def make_mention_batcher(size: int, spans_key: Optional[str] = None) -> Batcher:
         batch: List[Example] = []
         room = size
         for example in examples:
-            mentions = iter(gold_mentions(example.reference, spans_key))
+            mentions = iter(mention_spans(example.reference, spans_key))
             while part := list(islice(mentions, room)):
                 batch.append(_with_mentions(example, part, spans_key))
                 room -= len(part)
@@ -42,7 +42,7 @@ def make_mention_batcher(size: int, spans_key: Optional[str] = None) -> Batcher:
 
 def _with_mentions(example: Example, mentions: Sequence[Span], spans_key: Optional[str]) -> Example:
     """The example with those of its gold mentions alone; itself where they are all."""
-    if len(mentions) == len(gold_mentions(example.reference, spans_key)):
+    if len(mentions) == len(mention_spans(example.reference, spans_key)):
         return example
     reference = example.reference.copy()
     spans = [Span(reference, m.start, m.end, m.label, kb_id=m.kb_id) for m in mentions]

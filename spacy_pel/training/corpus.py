@@ -147,7 +147,7 @@ def make_pubtator_corpus(
     return PubTatorCorpus(paths, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions)
 
 
-def gold_mentions(doc: Doc, spans_key: Optional[str] = None) -> list[Span]:
+def mention_spans(doc: Doc, spans_key: Optional[str] = None) -> list[Span]:
     """Return the mentions of a doc: ``doc.spans[spans_key]``, or ``doc.ents`` if it is None."""
     return list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
 

@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from spacy_pel.documents import format_named, open_source
 from spacy_pel.documents.document import Document, Mention, make_doc
 from spacy_pel.pipeline.extensions import install_extensions
-from spacy_pel.training.corpus import gold_mentions
+from spacy_pel.training.corpus import mention_spans
 
 NLP = spacy.blank("en")
 KEY = "linked"
@@ -49,4 +49,4 @@ def linked(text: str, *mentions: Mention, id: str | None = None, **more: Any) ->
 
 def bounds(doc: Doc, spans_key: str | None = KEY) -> list[tuple[int, int, str]]:
     """Offsets and label of each mention, sorted."""
-    return sorted((s.start_char, s.end_char, s.label_) for s in gold_mentions(doc, spans_key))
+    return sorted((s.start_char, s.end_char, s.label_) for s in mention_spans(doc, spans_key))

@@ -10,7 +10,7 @@ from spacy.language import Language
 
 from spacy_pel import proxies
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.kb.write_vectors import opened_rows
+from spacy_pel.kb.vector_writing import opened_rows
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, SemanticType
 from spacy_pel.kb.segment_changes import count_entity
 from spacy_pel.kb.staging import write_records
 from spacy_pel.kb.transaction import Transaction, transaction
-from spacy_pel.kb.write_vectors import write_segment_vectors
+from spacy_pel.kb.vector_writing import write_segment_vectors
 
 ENTITIES = [
     Entity("C3", "Multiple sclerosis", ("MS", "Disseminated"), ("Disease",), "A disease."),

@@ -12,8 +12,8 @@ import pytest
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.changes import add_entities, remove_entities, update_entities
 from spacy_pel.kb.compaction import compact, first_to_fold
+from spacy_pel.kb.vector_writing import EXACT_ROWS
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.write_vectors import EXACT_ROWS
 
 from .examples import ENTITIES, contents
 from .living import NameRows, assert_holds, living_kb

@@ -12,7 +12,7 @@ from spacy.util import registry
 
 from spacy_pel.errors import PelError
 from spacy_pel.training.batcher import make_mention_batcher
-from spacy_pel.training.corpus import gold_mentions
+from spacy_pel.training.corpus import mention_spans
 
 NLP = spacy.blank("en")
 
@@ -30,7 +30,7 @@ def example(number: int, mentions: int, spans_key: str | None = None) -> Example
 
 
 def ids(examples: list[Example], spans_key: str | None = None) -> list[str]:
-    return [span.kb_id_ for e in examples for span in gold_mentions(e.reference, spans_key)]
+    return [span.kb_id_ for e in examples for span in mention_spans(e.reference, spans_key)]
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,8 +13,8 @@ from spacy_pel.errors import PelError
 from spacy_pel.training.corpus import (
     PubTatorCorpus,
     gold_ids,
-    gold_mentions,
     make_pubtator_corpus,
+    mention_spans,
 )
 
 CHARACTERS = st.one_of(
@@ -91,7 +91,7 @@ def test_every_mention_is_found_again(nlp, folder, document):
     expected = [(*trimmed(text, start, end), *rest) for start, end, *rest in mentions]
     found = [
         (span.start_char, span.end_char, span.label_, gold_ids(span))
-        for span in gold_mentions(example.reference, "sc")
+        for span in mention_spans(example.reference, "sc")
     ]
     assert sorted(found) == sorted(expected)
     edges = {offset for start, end, *_ in expected for offset in (start, end)}
@@ -110,11 +110,11 @@ def test_entities_are_the_longest_of_what_overlaps(nlp, folder, document):
     (everything,) = make_pubtator_corpus(folder / "ents.txt", spans_key="sc")(nlp)
     kept = []
     for span in sorted(
-        gold_mentions(everything.reference, "sc"), key=lambda span: (-len(span), span.start)
+        mention_spans(everything.reference, "sc"), key=lambda span: (-len(span), span.start)
     ):
         if all(span.end <= start or end <= span.start for start, end, _ in kept):
             kept.append((span.start, span.end, span.kb_id_))
-    found = [(ent.start, ent.end, ent.kb_id_) for ent in gold_mentions(example.reference)]
+    found = [(ent.start, ent.end, ent.kb_id_) for ent in mention_spans(example.reference)]
     assert found == sorted(kept)
 
 
@@ -135,7 +135,7 @@ def test_left_out_mentions_are_warned_of_once(nlp, path, caplog):
 def test_spans_leave_nothing_out(nlp, path, caplog):
     with caplog.at_level(logging.WARNING, logger="spacy_pel"):
         (example,) = make_pubtator_corpus(path, spans_key="sc")(nlp)
-    assert [span.text for span in gold_mentions(example.reference, "sc")] == [
+    assert [span.text for span in mention_spans(example.reference, "sc")] == [
         "TNF",
         "anti-TNFalpha",
         "therapy",
@@ -146,7 +146,7 @@ def test_spans_leave_nothing_out(nlp, path, caplog):
 @pytest.mark.parametrize("spans_key", [None, "sc"])
 def test_predicted_carries_mentions_without_ids(nlp, path, spans_key):
     (example,) = make_pubtator_corpus(path, spans_key=spans_key)(nlp)
-    bare, gold = (gold_mentions(doc, spans_key) for doc in (example.predicted, example.reference))
+    bare, gold = (mention_spans(doc, spans_key) for doc in (example.predicted, example.reference))
     assert [(span.start, span.end, span.label_) for span in bare] == [
         (span.start, span.end, span.label_) for span in gold
     ]
@@ -157,8 +157,8 @@ def test_predicted_carries_mentions_without_ids(nlp, path, spans_key):
 @pytest.mark.parametrize("spans_key", [None, "sc"])
 def test_without_gold_mentions_predicted_is_bare(nlp, path, spans_key):
     (example,) = make_pubtator_corpus(path, spans_key=spans_key, gold_mentions=False)(nlp)
-    assert not gold_mentions(example.predicted, spans_key)
-    assert gold_mentions(example.reference, spans_key)
+    assert not mention_spans(example.predicted, spans_key)
+    assert mention_spans(example.reference, spans_key)
 
 
 def test_splitting_keeps_what_the_tokenizer_knows(nlp, path):
@@ -211,7 +211,7 @@ def test_docbin_keeps_mentions_and_document_id(nlp, path):
     docs = DocBin(docs=[example.reference], store_user_data=True).get_docs(nlp.vocab)
     (doc,) = docs
     assert doc.user_data["id"] == "1"
-    assert [gold_ids(span) for span in gold_mentions(doc)] == [("C2", "C3"), ()]
+    assert [gold_ids(span) for span in mention_spans(doc)] == [("C2", "C3"), ()]
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_gold_ids(nlp, kb_id, ids):
     assert gold_ids(Span(nlp.make_doc("flu"), 0, 1, label="T", kb_id=kb_id)) == ids
 
 
-def test_gold_mentions_of_a_doc_without_the_key(nlp):
-    assert gold_mentions(nlp.make_doc("flu"), "sc") == []
+def test_mention_spans_of_a_doc_without_the_key(nlp):
+    assert mention_spans(nlp.make_doc("flu"), "sc") == []
 
 
 def test_a_tokenizer_that_changes_the_text_is_refused(path):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,18 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, VectorIndex, build_kb, recall, write_vectors
+from spacy_pel.kb import (
+    Entity,
+    KnowledgeBase,
+    VectorIndex,
+    build_kb,
+    recall,
+    vector_writing,
+    write_vectors,
+)
 from spacy_pel.kb.index import opened_index
 from spacy_pel.kb.transaction import transaction
-from spacy_pel.kb.write_vectors import EXACT_ROWS, FLOAT32_ROWS, write_segment_vectors
+from spacy_pel.kb.vector_writing import EXACT_ROWS, FLOAT32_ROWS, write_segment_vectors
 
 from .examples import contents
 
@@ -47,7 +54,7 @@ def batches(rows: np.ndarray, step: int = 128) -> Iterator[tuple[np.ndarray, np.
 
 def lists(monkeypatch: pytest.MonkeyPatch) -> str:
     """Makes an approximate index one of lists, as if the rows were many."""
-    monkeypatch.setattr(sys.modules[write_vectors.__module__], "SCANNED_ROWS", 0)
+    monkeypatch.setattr(vector_writing, "SCANNED_ROWS", 0)
     return "approximate"
 
 
