@@ -149,3 +149,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     nlp = untrained(kb)
     train(nlp, 60)
     return saved(nlp, kb, folder)
+
+
+def linked(nlp: Language) -> list[list[Any]]:
+    """What the linker of a pipeline says of the training mentions."""
+    return results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
+
+
+@pytest.fixture(scope="module")
+def expected(trained: Trained) -> list[list[Any]]:
+    return linked(trained.nlp)
