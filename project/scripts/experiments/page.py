@@ -20,7 +20,7 @@ from .tables import table_cells, table_json, table_markdown
 
 HEAD = """# Experiments
 
-Made by `python scripts/experiment.py report` of the lines in `results/*/results.jsonl`; do not edit
+Made by `python scripts/experiment.py report` of the lines in `{results}/*/results.jsonl`; do not edit
 it. A run: `python scripts/experiment.py run NAME --profile demo --seeds 0,1,2`.
 
 Pb is the proxy-based loss with the cosine, CE cross-entropy with the dot product; "mixed 32" are 32
@@ -33,7 +33,7 @@ stand there for the direction.
 
 def write_page(results: Path, page: Path) -> None:
     """Write tables (JSON), figures (PNG, SVG) and the page of them (Markdown)."""
-    parts = [HEAD]
+    parts = [HEAD.format(results=results)]
     for profile in PROFILES:
         for corpus in PROFILES[profile].corpora:
             found = Results(results / profile / "results.jsonl")
