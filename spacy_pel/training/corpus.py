@@ -49,7 +49,6 @@ class Corpus:
         self.limit = limit
         self.spans_key = spans_key
         self.gold_mentions = gold_mentions
-        self._reported: set[str] = set()
 
     def parts(self) -> Iterator[tuple[str, Iterator[AnnotatedDocument]]]:
         """The parts that the limit counts: a name, for messages, and all documents of each."""
@@ -70,9 +69,7 @@ class Corpus:
             for document in islice(documents, self.limit or None):
                 if document.text:
                     yield self._example(nlp, name, document, counts)
-            if name not in self._reported:
-                self._reported.add(name)
-                _report(name, counts)
+            _report(name, counts)
 
     def _example(
         self, nlp: Language, name: str, document: AnnotatedDocument, counts: Counter
@@ -193,6 +190,6 @@ def _report(name: str, counts: Counter) -> None:
         )
 
 
-@lru_cache(maxsize=64)  # a corpus is read every epoch
+@lru_cache(maxsize=64)  # a corpus is read every epoch, and a config makes it more than once
 def _log_once(level: int, message: str) -> None:
     logger.log(level, message)

@@ -123,6 +123,7 @@ def test_left_out_mentions_are_warned_of_once(nlp, path, caplog):
     with caplog.at_level(logging.INFO, logger="spacy_pel"):
         (example,) = corpus(nlp)
         list(corpus(nlp))
+        list(make_pubtator_corpus(path)(nlp))
     assert [gold_ids(ent) for ent in example.reference.ents] == [("C2", "C3"), ()]
     assert [record.getMessage() for record in caplog.records] == [
         f"{path}: 1 documents, 3 mentions, 1 left out, 1 tokens split",
