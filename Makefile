@@ -27,14 +27,15 @@ test-scispacy: $(SCISPACY_INSTALLED)
 	$(SCISPACY_VENV)/bin/python -m pytest tests/scispacy
 
 # torch goes first and by its exact version, so that no other package chooses it.
-$(INSTALLED): setup.py constraints.txt
+# registry.py: its names become entry points, which are installed.
+$(INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cpu,project,test,docs]"
 	touch $@
 
 # As few other versions as scispaCy needs.
-$(SCISPACY_INSTALLED): setup.py constraints.txt
+$(SCISPACY_INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(SCISPACY_VENV)
 	grep -v '^numpy==' constraints.txt > $(SCISPACY_VENV)/constraints.txt
 	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"

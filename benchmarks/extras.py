@@ -13,22 +13,22 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, NamedTuple, Optional
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import spacy
 import typer
 from spacy.training import Example
 
-from spacy_pel.embedding import embed_kb
+from spacy_pel.corpora.open_corpus import open_corpus
 from spacy_pel.evaluation.feature_weight import feature_weight
 from spacy_pel.kb import KnowledgeBase, build_kb
-from spacy_pel.linking import Weight, names_match
+from spacy_pel.linking.link import Weight, names_match
 from spacy_pel.pipeline.gold import gold_numbers
 from spacy_pel.pipeline.mentions import mentions_of
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
-from spacy_pel.training.corpus import gold_ids, mention_spans
-from spacy_pel.training.open_corpus import open_corpus
+from spacy_pel.spans import gold_ids, mention_spans
+from spacy_pel.tasks.embedding import embed_kb
 
 KS = (1, 5, 16, 64)
 
@@ -101,7 +101,7 @@ def link_to_a_part(
     linker.set_kb(part)
 
 
-def measure(linker: ProxyLinker, examples: list[Example], label_types: Optional[dict]) -> None:
+def measure(linker: ProxyLinker, examples: list[Example], label_types: dict | None) -> None:
     """Print a table of recalls: of each setting without names, and with them."""
     print("| | weight of names | @1 | @5 | @16 | @64 |\n|---|---|---:|---:|---:|---:|")
     for types in [None, label_types] if label_types else [None]:
@@ -123,9 +123,9 @@ def measure(linker: ProxyLinker, examples: list[Example], label_types: Optional[
 def main(
     pipeline: Path,
     corpus: list[str],
-    labels: Annotated[Optional[str], typer.Option(help="JSON: from labels to types")] = None,
+    labels: Annotated[str | None, typer.Option(help="JSON: from labels to types")] = None,
     limit: Annotated[int, typer.Option(help="Documents of each corpus; 0: all")] = 0,
-    kb: Annotated[Optional[Path], typer.Option(help="To take a part of")] = None,
+    kb: Annotated[Path | None, typer.Option(help="To take a part of")] = None,
     entities: int = 2500,
 ) -> None:
     nlp = spacy.load(pipeline)

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import typer
 from wasabi import msg
 
-from spacy_pel.cli.bulk import PART
-from spacy_pel.training.pubtator import read_pubtator
+from spacy_pel.corpora.pubtator import read_pubtator
+from spacy_pel.tasks.link_files import PART
 
 CORPUS = Path(__file__).parents[1] / "project" / "assets" / "demo" / "corpus"
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import typer
 
+from spacy_pel.corpora.pubtator import read_pubtator
 from spacy_pel.kb import build_kb, open_source
-from spacy_pel.training.pubtator import read_pubtator
 
 CONFIG = Path(__file__).parent.parent / "project" / "configs" / "mesh.cfg"
 CORPORA = {"BC5CDR": "bc5cdr", "NCBI disease": "ncbi_disease"}
@@ -105,7 +105,10 @@ def _spacy(*arguments) -> None:
 
 def _table(results: dict) -> str:
     columns = [f"{corpus} {metric}" for corpus in CORPORA for metric in METRICS]
-    lines = ["| in KB | " + " | ".join(columns) + " | training s |", "|---" * (len(columns) + 2) + "|"]
+    lines = [
+        "| in KB | " + " | ".join(columns) + " | training s |",
+        "|---" * (len(columns) + 2) + "|",
+    ]
     for name, result in results.items():
         cells = [f"{100 * result[c][m]['in_kb']:.1f}" for c in CORPORA for m in METRICS]
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {result['training seconds']} |")

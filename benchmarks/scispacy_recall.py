@@ -13,25 +13,25 @@ Mentions are counted twice: as they are, and with acronyms that their document d
 long forms, as this project's linker reads them. Needs scikit-learn, which scispaCy brings.
 """
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.acronyms import defined_acronyms, expanded
 from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.corpora.pubtator import read_pubtator
 from spacy_pel.evaluation.tables import markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
-from spacy_pel.training.pubtator import read_pubtator
+from spacy_pel.reading.acronyms import defined_acronyms, expanded
 
 KS = (1, 5, 16, 64)
 CHUNK = 200
 
 
-def main(kb: Path, corpus: List[Path], train: List[Path] = [], pipeline: List[Path] = []) -> None:
+def main(kb: Path, corpus: list[Path], train: list[Path] = [], pipeline: list[Path] = []) -> None:
     """Print recall over the mentions of each CORPUS (PubTator) whose entity is in KB."""
     base = KnowledgeBase.open(kb)
     trained = {gold for path in train for _, _, golds in _gold(base, path) for gold in golds}
@@ -52,7 +52,7 @@ def main(kb: Path, corpus: List[Path], train: List[Path] = [], pipeline: List[Pa
         print(markdown_table(header, rows), flush=True)
 
 
-def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[List[str]]:
+def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[list[str]]:
     """The lines of a pipeline, without its reranker and, if it has one, with it."""
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, kb=kb)
@@ -65,7 +65,7 @@ def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[List[str]]:
         yield [name, *map(_percent, figures), f"{found['mentions_per_second']:.0f}"]
 
 
-def _percent(share: Optional[float]) -> str:
+def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
@@ -83,7 +83,7 @@ class Dictionary:
         self.matrix = self.vectorizer.fit_transform(names).T.tocsr()
         self.owners = np.array(owners)
 
-    def hits(self, words: Sequence[str], golds: Sequence[Set[int]]) -> List[np.ndarray]:
+    def hits(self, words: Sequence[str], golds: Sequence[set[int]]) -> list[np.ndarray]:
         """Of each mention, for each k, whether a gold is among the k best (see ``_hits``)."""
         found = []
         for first in range(0, len(words), CHUNK):
@@ -94,7 +94,7 @@ class Dictionary:
         return found
 
 
-def _gold(kb: KnowledgeBase, path: Path) -> Iterator[Tuple[str, str, Set[int]]]:
+def _gold(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set[int]]]:
     """Of each mention in the KB: its words, the same with acronyms read, its entities."""
     for document in read_pubtator(path):
         offsets = [(mention.start, mention.end) for mention in document.mentions]

@@ -2,7 +2,24 @@
 
 
 class PelError(ValueError):
-    """Something the user can put right. The message is one line that names the remedy.
+    """Something the user can put right.
 
-    The command line prints it and exits with 1; anything else that escapes is a bug of ours.
+    The command line prints it as one line and exits with 1; any other error that escapes is a bug
+    of ours.
+
+    Args:
+        problem: what is wrong, and where.
+        remedy: what to do about it.
     """
+
+    def __init__(self, problem: str, remedy: str):
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
+
+    def at(self, place: str) -> "PelError":
+        """The same error, with the place where it was met before the problem."""
+        return PelError(f"{place}: {self.problem}", self.remedy)
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}"

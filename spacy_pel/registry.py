@@ -9,7 +9,7 @@ a change is a new version.
 REGISTERED = {
     "spacy_factories": {
         "proxy_linker": "spacy_pel.pipeline.factory:make_proxy_linker",
-        "kb_matcher": "spacy_pel.pipeline.name_matcher:make_kb_matcher",
+        "kb_matcher": "spacy_pel.pipeline.kb_matcher:make_kb_matcher",
     },
     "spacy_architectures": {
         "spacy-pel.BiEncoder.v1": "spacy_pel.architectures:BiEncoder",
@@ -27,13 +27,13 @@ REGISTERED = {
         "spacy-pel.MixedNegatives.v1": "spacy_pel.training.negatives:MixedNegatives",
     },
     "spacy_readers": {
-        "spacy-pel.PubTatorCorpus.v1": "spacy_pel.training.corpus:make_pubtator_corpus",
-        "spacy-pel.MedMentionsCorpus.v1": "spacy_pel.training.medmentions:make_medmentions_corpus",
-        "spacy-pel.ZeshelCorpus.v1": "spacy_pel.training.zeshel:make_zeshel_corpus",
-        "spacy-pel.NameCorpus.v1": "spacy_pel.training.name_corpus:make_name_corpus",
+        "spacy-pel.PubTatorCorpus.v1": "spacy_pel.corpora.corpus:make_pubtator_corpus",
+        "spacy-pel.MedMentionsCorpus.v1": "spacy_pel.corpora.medmentions:make_medmentions_corpus",
+        "spacy-pel.ZeshelCorpus.v1": "spacy_pel.corpora.zeshel:make_zeshel_corpus",
+        "spacy-pel.NameCorpus.v1": "spacy_pel.corpora.name_corpus:make_name_corpus",
     },
     "spacy_batchers": {
-        "spacy-pel.batch_by_mentions.v1": "spacy_pel.training.batcher:make_mention_batcher",
+        "spacy-pel.batch_by_mentions.v1": "spacy_pel.corpora.mention_batcher:make_mention_batcher",
     },
     "spacy_scorers": {
         "spacy-pel.linking_scorer.v1": "spacy_pel.pipeline.scorer:make_linking_scorer",

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from spacy_pel.architectures import BiEncoder, ScratchEncoder, encoder_of, set_dropout
 from spacy_pel.architectures.crossencoder import CrossEncoder
-from spacy_pel.inputs import EntityText, MentionInContext, TokenIds
-from spacy_pel.reranker import Reranker
-from spacy_pel.retriever import Retriever
+from spacy_pel.linking.reranker import Reranker
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.inputs import EntityText, MentionInContext, TokenIds
 
 TEXTS = [
     "Multiple sclerosis (MS) is a disease of the nerves; the patient has lesions of myelin.",
@@ -109,17 +109,13 @@ def bert_states(
         hook.remove()
 
 
-def bert_vector(
-    encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None = None
-) -> Tensor:
+def bert_vector(encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None = None) -> Tensor:
     """The vector [d] of one input: mean pooling, length 1."""
     pooled = bert_states(encoder, tokens, perturbation).mean(0)
     return pooled / pooled.norm()
 
 
-def pair_score(
-    encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None = None
-) -> Tensor:
+def pair_score(encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None = None) -> Tensor:
     """The score of one pair: mean over its tokens, the entity's side being the second segment."""
     segments = (torch.arange(len(tokens.ids)) >= tokens.start).long()[None]
     states = bert_states(encoder, tokens, perturbation, segments)

@@ -26,10 +26,10 @@ import numpy as np
 from changes import RandomRows
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.changes import update_entities
-from spacy_pel.kb.compaction import compact
-from spacy_pel.kb.manifest import MANIFEST
+from spacy_pel.kb.folder.manifest import MANIFEST
 from spacy_pel.kb.verify import verify
+from spacy_pel.kb.writing.changes import update_entities
+from spacy_pel.kb.writing.compaction import compact
 
 ROWS = RandomRows(64, "random", "entity")
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from spacy_pel.kb import KnowledgeBase, build_kb, open_source
-from spacy_pel.kb.merging import merged
 from spacy_pel.kb.readers.sssom import read_mapping
+from spacy_pel.kb.records.merging import merged
 
 MERGED = ("doid", "hp", "ordo", "uberon_subsets")
 SSSOM = "ontologies/mondo_exactmatch_umls.sssom.tsv.gz"
@@ -106,9 +106,9 @@ def counted_jsonl(path: Path) -> Counts:
 def sources_of(data: Path) -> dict[Path, Callable[[Path], Counts]]:
     ontologies = data / "ontologies"
     return {
-        **{path: counted_obo for path in sorted(ontologies.glob("*.obo.gz"))},
-        **{path: counted_mesh for path in sorted(ontologies.glob("*_d[0-9]*.bin.gz"))},
-        **{path: counted_jsonl for path in sorted((data / "kb").glob("*.jsonl.gz"))},
+        **dict.fromkeys(sorted(ontologies.glob("*.obo.gz")), counted_obo),
+        **dict.fromkeys(sorted(ontologies.glob("*_d[0-9]*.bin.gz")), counted_mesh),
+        **dict.fromkeys(sorted((data / "kb").glob("*.jsonl.gz")), counted_jsonl),
     }
 
 

@@ -33,15 +33,21 @@ def report(opened, looked_up):
     print(json.dumps({"seconds": seconds, "resident": after, "added": after - before,
                       "lookup": lookup, "name": name, "then": resident()}))
 """
-OURS = COMMON + """
+OURS = (
+    COMMON
+    + """
 from spacy_pel import KnowledgeBase
 report(lambda: KnowledgeBase.open(sys.argv[1]), lambda kb: kb[sys.argv[2]].canonical_name)
 """
-PEER = COMMON + """
+)
+PEER = (
+    COMMON
+    + """
 from scispacy.linking_utils import KnowledgeBase
 report(lambda: KnowledgeBase(sys.argv[1]),
        lambda kb: kb.cui_to_entity[sys.argv[2]].canonical_name)
 """
+)
 
 
 def exported(kb: KnowledgeBase, path: Path) -> str:

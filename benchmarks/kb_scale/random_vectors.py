@@ -1,6 +1,6 @@
 """Gives a KB one clustered random unit vector an entity, as if an encoder had made them.
 
-    python benchmarks/kb_scale/random_vectors.py KB [--dim 384]
+python benchmarks/kb_scale/random_vectors.py KB [--dim 384]
 """
 
 from __future__ import annotations

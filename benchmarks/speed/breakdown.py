@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Callable, Sequence
+from typing import Annotated
 
 import numpy as np
 import spacy
 import torch
 import typer
-from docs import doc_of
 from protocol import Document
 
+from docs import doc_of
 from spacy_pel.architectures import TowerInputs, encoder_of
-from spacy_pel.inputs import TokenIds
-from spacy_pel.models.encoder import TextEncoder
-from spacy_pel.models.windows import pooled_tokens
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.models.text_encoder import TextEncoder
+from spacy_pel.models.window_encoder import pooled_tokens
 from spacy_pel.pipeline.mentions import mentions_of
 from spacy_pel.pipeline.runtime import encoders_of
-from spacy_pel.retriever import Retriever
-from spacy_pel.windows import Window
+from spacy_pel.reading.document_windows import Window
+from spacy_pel.reading.inputs import TokenIds
 
 ROUNDS = 3
 

@@ -9,8 +9,8 @@ from typing import Any
 import spacy
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.training.corpus import gold_ids, mention_spans
-from spacy_pel.training.open_corpus import open_corpus
+from spacy_pel.corpora.open_corpus import open_corpus
+from spacy_pel.spans import gold_ids, mention_spans
 
 
 def write_documents(kb: KnowledgeBase, corpus: Path, limit: int, out: Path) -> None:

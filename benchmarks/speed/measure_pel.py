@@ -14,6 +14,7 @@ import json
 import sys
 
 import spacy
+
 from docs import doc_of
 
 

@@ -20,11 +20,12 @@ import joblib
 import nmslib
 import scipy.sparse
 import spacy
-from docs import doc_of
 from scispacy import candidate_generation
 from scispacy.candidate_generation import CandidateGenerator, LinkerPaths
 from scispacy.linking import EntityLinker
 from scispacy.linking_utils import KnowledgeBase
+
+from docs import doc_of
 
 
 class QuickerNmslib:

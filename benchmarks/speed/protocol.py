@@ -6,8 +6,9 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 # A worker imports this first: what follows is part of a linker's start.
 START = time.perf_counter()

@@ -21,7 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from inputs import write_documents, write_entities
@@ -42,9 +42,9 @@ def main(
         typer.Option(help="NAME=FOLDER, or NAME=FOLDER:KB for one with a KB of its own"),
     ],
     runtime: Annotated[list[str], typer.Option(help="Of each pipeline")] = ["torch"],
-    scispacy: Annotated[Optional[Path], typer.Option(help="Python that has scispaCy")] = None,
+    scispacy: Annotated[Path | None, typer.Option(help="Python that has scispaCy")] = None,
     pel: Annotated[Path, typer.Option(help="Python that has spacy_pel")] = Path(sys.executable),
-    index: Annotated[Optional[Path], typer.Option(help="Folder of scispaCy's index")] = None,
+    index: Annotated[Path | None, typer.Option(help="Folder of scispaCy's index")] = None,
     limit: Annotated[int, typer.Option(help="The first so many documents; 0 for all")] = 100,
     rounds: int = 3,
     threads: int = 2,

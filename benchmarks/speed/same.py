@@ -16,8 +16,9 @@ from typing import Annotated
 import numpy as np
 import spacy
 import typer
-from docs import doc_of
 from protocol import Document
+
+from docs import doc_of
 
 BATCHES, PROCESSES = (64, 1), (1, 2)
 RUNTIMES = ("torch", "onnx", "onnx-int8")

@@ -10,18 +10,19 @@ the same vectors, the first that of the mentions whose first candidate is exact 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Iterator, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import spacy
 import typer
 from breakdown import best_of
-from docs import doc_of
 from protocol import Document
 
+from docs import doc_of
 from spacy_pel import KnowledgeBase
-from spacy_pel.kb.index import Candidates, VectorIndex, opened_basis, opened_rows
+from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_basis, opened_rows
 from spacy_pel.pipeline.mentions import mentions_of
 
 CANDIDATES = (64, 16, 5)

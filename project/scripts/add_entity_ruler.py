@@ -7,7 +7,7 @@ import spacy
 import typer
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.training.pubtator import read_pubtator
+from spacy_pel.corpora.pubtator import read_pubtator
 
 
 def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:

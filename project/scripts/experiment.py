@@ -78,14 +78,14 @@ def report(
 
 def _known(things: dict, name: str, kind: str):
     if name not in things:
-        raise PelError(f"no {kind} {name!r}; choose one of {', '.join(things)}")
+        raise PelError(f"no {kind} {name!r}", f"choose one of {', '.join(things)}")
     return things[name]
 
 
 def _check(corpus, choices: Choices) -> None:
     for place in ("data", "encoder"):
         if corpus.needs(place) and not getattr(choices, place):
-            raise PelError(f'corpus "{corpus.name}" needs --{place}')
+            raise PelError(f'corpus "{corpus.name}" without its {place}', f"give --{place}")
 
 
 if __name__ == "__main__":

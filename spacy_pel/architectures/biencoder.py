@@ -2,12 +2,13 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from typing import Any, Callable, Dict, Optional
+from collections.abc import Callable
+from typing import Any
 
 from thinc.api import Model
 
 from ..errors import PelError
-from ..models.encoder import TextEncoder
+from ..models.text_encoder import TextEncoder
 from .sources import EncoderSource
 from .towers import load_encoder, make_tower
 
@@ -20,7 +21,7 @@ def BiEncoder(
     mention_length: int,
     entity_length: int,
     mixed_precision: bool,
-    mention_layers: Optional[int] = None,
+    mention_layers: int | None = None,
 ) -> Model:
     """Retriever: a mention tower and an entity tower (PEL, section 5.2).
 
@@ -64,7 +65,7 @@ def make_retriever(
     name: str,
     source: EncoderSource,
     make_encoder: Callable[[], TextEncoder],
-    attrs: Dict[str, Any],
+    attrs: dict[str, Any],
 ) -> Model:
     """A model of a mention tower and an entity tower, one and the same where they are shared.
 
@@ -72,7 +73,7 @@ def make_retriever(
     Raises PelError if shared towers are to differ.
     """
     if attrs["shared"] and attrs["mention_layers"] is not None:
-        raise PelError('mention_layers are of a tower for mentions alone; set "shared" to false')
+        raise PelError("mention_layers are of a tower for mentions alone", 'set "shared" to false')
     towers = [make_tower(make_encoder()) for _ in range(1 if attrs["shared"] else 2)]
     return Model(
         name,
@@ -88,13 +89,13 @@ def check_choice(setting: str, value: str, *choices: str) -> None:
     """Raises PelError unless the value of the setting is one of the choices."""
     if value not in choices:
         *quoted, last = (f'"{choice}"' for choice in choices)
-        raise PelError(f'unknown {setting} "{value}"; choose {", ".join(quoted)} or {last}')
+        raise PelError(f'unknown {setting} "{value}"', f"choose {', '.join(quoted)} or {last}")
 
 
 def check_length(setting: str, tokens: int, least: int) -> None:
     """Raises PelError if an input of so many tokens has no room for what is to be read."""
     if tokens < least:
-        raise PelError(f"{setting} is {tokens} tokens; set it to {least} or more")
+        raise PelError(f"{setting} is {tokens} tokens", f"set it to {least} or more")
 
 
 def refuse_forward(model: Model, X, is_train: bool):

@@ -1,14 +1,14 @@
 """The reranker as a thinc model: one tower that scores pairs (PEL, appendix B)."""
 
-from typing import Callable, List, Tuple
+from collections.abc import Callable
 
 import numpy as np
 from thinc.api import Model
 
 from ..errors import PelError
-from ..inputs import PairBuilder
-from ..models.crossencoder import PairScorer
+from ..models.pair_scorer import PairScorer
 from ..models.weights import Packed, unpack
+from ..reading.inputs import PairBuilder
 from .biencoder import check_length
 from .sources import EncoderSource, no_source
 from .towers import TowerInputs, encoder_of, fill_model, load_encoder, make_tower
@@ -36,11 +36,11 @@ def CrossEncoder(
     """
     check_length("length", length, 16)
     if not 0 < sure <= 1:
-        raise PelError(f"sure is {sure:g}; it is a probability: give more than 0, and 1 at most")
+        raise PelError(f"sure is {sure:g}", "it is a probability: give more than 0, and 1 at most")
     if sure < 1 and not retriever_weight:
         raise PelError(
-            f"sure is {sure:g}, a probability by the retriever's scores, which count nothing; give "
-            "retriever_weight as well, such as the alpha that the retriever was trained with"
+            f"sure is {sure:g}, a probability by the retriever's scores, which count nothing",
+            "give retriever_weight as well, such as the alpha that the retriever was trained with",
         )
     return Model(
         "crossencoder",
@@ -70,5 +70,5 @@ def pair_builder(crossencoder: Model) -> PairBuilder:
 
 def _forward(
     model: Model, inputs: TowerInputs, is_train: bool
-) -> Tuple[np.ndarray, Callable[[np.ndarray], List[np.ndarray]]]:
+) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
     return model.layers[0](inputs, is_train)

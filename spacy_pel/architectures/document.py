@@ -2,11 +2,9 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from typing import Optional
-
 from thinc.api import Model
 
-from ..models.windows import WindowEncoder
+from ..models.window_encoder import WindowEncoder
 from .biencoder import check_choice, check_length, make_retriever
 from .sources import EncoderSource
 
@@ -20,7 +18,7 @@ def DocumentEncoder(
     window: int = 256,
     entity_length: int = 64,
     mixed_precision: bool = False,
-    mention_layers: Optional[int] = None,
+    mention_layers: int | None = None,
 ) -> Model:
     """Retriever whose mention tower reads documents in windows, each once for all its mentions.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from thinc.api import Model
 
-from ..inputs import InputBuilder
 from ..models.weights import Packed, unpack
-from ..states import StatesBuilder
-from ..windows import WindowBuilder
+from ..reading.document_windows import WindowBuilder
+from ..reading.inputs import InputBuilder
+from ..reading.shared_states import StatesBuilder
 from .biencoder import BiEncoder
 from .document import DocumentEncoder
 from .shared import SharedEncoder, Tok2Vec
@@ -22,7 +20,7 @@ def settings(retriever: Model) -> dict:
     return dict(retriever.attrs)
 
 
-def from_settings(settings: dict, tok2vec: Optional[Tok2Vec] = None) -> Model:
+def from_settings(settings: dict, tok2vec: Tok2Vec | None = None) -> Model:
     """A retriever without weights. tok2vec: of a ``SharedEncoder``, which cannot be saved."""
     if "window" in settings:
         return DocumentEncoder(no_source, **settings)
@@ -31,7 +29,7 @@ def from_settings(settings: dict, tok2vec: Optional[Tok2Vec] = None) -> Model:
     return SharedEncoder(tok2vec, no_source, **settings)
 
 
-def from_packed(packed: Packed, tok2vec: Optional[Tok2Vec] = None) -> Model:
+def from_packed(packed: Packed, tok2vec: Tok2Vec | None = None) -> Model:
     """The retriever that ``pack_model`` packed, be it without weights.
 
     tok2vec: see ``from_settings``. Raises PelError if nothing was packed so.
@@ -45,7 +43,7 @@ def shares_reading(retriever: Model) -> bool:
     return not {"window", "mention_length"} & retriever.attrs.keys()
 
 
-def tok2vec_of(retriever: Model) -> Optional[Tok2Vec]:
+def tok2vec_of(retriever: Model) -> Tok2Vec | None:
     """What reads documents for a ``SharedEncoder``, None if that is not there; None of others."""
     return retriever.maybe_get_ref("tok2vec")
 

@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from typing import Callable, Iterable, List, Optional, Tuple
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
@@ -10,9 +10,9 @@ from thinc.api import ArgsKwargs, Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
-from ..models.encoder import TextEncoder
-from ..models.states import StatesEncoder
-from ..states import ReadMentions
+from ..models.states_encoder import StatesEncoder
+from ..models.text_encoder import TextEncoder
+from ..reading.shared_states import ReadMentions
 from .biencoder import check_choice, check_length, refuse_forward
 from .sources import EncoderSource
 from .towers import Tower, TowerInputs, encoder_of, make_tower, wrapped
@@ -22,7 +22,7 @@ Tok2Vec = Model
 
 
 def SharedEncoder(
-    tok2vec: Optional[Tok2Vec],
+    tok2vec: Tok2Vec | None,
     encoder: EncoderSource,
     pooling: str = "mean",
     entity_pooling: str = "focus",
@@ -74,7 +74,7 @@ def SharedEncoder(
     )
 
 
-def make_states_tower(encoder: StatesEncoder, tok2vec: Optional[Tok2Vec]) -> Tower:
+def make_states_tower(encoder: StatesEncoder, tok2vec: Tok2Vec | None) -> Tower:
     """A tower that pools states, float32 [n, n_outputs], in the order of the mentions.
 
     Its callback adds the gradient with respect to the states to that of their texts.
@@ -83,21 +83,22 @@ def make_states_tower(encoder: StatesEncoder, tok2vec: Optional[Tok2Vec]) -> Tow
     return Model("states-tower", _forward, layers=[wrapper] + ([tok2vec] if tok2vec else []))
 
 
-def width_of(tok2vec: Optional[Tok2Vec]) -> int:
+def width_of(tok2vec: Tok2Vec | None) -> int:
     """How many numbers the states have. Raises PelError if nobody makes any."""
     for node in tok2vec.walk() if tok2vec else ():
         if node.has_dim("nO"):
             return node.get_dim("nO")
     raise PelError(
         "the linker is to share what another component reads, and there is none before it that it "
-        'listens to; put a "transformer" or "tok2vec" into the pipeline, as its upstream'
+        "listens to",
+        'put a "transformer" or "tok2vec" into the pipeline, as its upstream',
     )
 
 
 def _forward(
     model: Tower, inputs: TowerInputs, is_train: bool
-) -> Tuple[np.ndarray, Callable[[np.ndarray], List[np.ndarray]]]:
-    documents: List[ReadMentions] = list(inputs.tokens)
+) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
+    documents: list[ReadMentions] = list(inputs.tokens)
     wrapper = model.layers[0]
     if not documents:
         return np.empty((0, encoder_of(model).n_outputs), dtype=np.float32), lambda _: []
@@ -110,7 +111,7 @@ def _forward(
     outputs = np.empty_like(vectors)
     outputs[order] = vectors
 
-    def backprop(d_outputs: np.ndarray) -> List[np.ndarray]:
+    def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
         d_states = np.split(backprop_vectors(d_outputs[order]), firsts[1:-1])
         for document, d_own in zip(documents, d_states):
             document.text.gradient += d_own
@@ -119,7 +120,7 @@ def _forward(
     return outputs, backprop
 
 
-def _to_torch(model: Model, batch: Tuple[np.ndarray, np.ndarray], is_train: bool):
+def _to_torch(model: Model, batch: tuple[np.ndarray, np.ndarray], is_train: bool):
     device = model.shims[0].device
     states, spans = (torch.as_tensor(array, device=device) for array in batch)
     states.requires_grad_(is_train)

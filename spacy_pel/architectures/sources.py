@@ -1,15 +1,16 @@
 """Where the weights and the tokenizer of an encoder come from when a model is initialised."""
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Callable, Iterable, Iterator, NamedTuple
+from typing import NamedTuple
 
 import torch
 from tokenizers import AddedToken, Tokenizer
 
 from ..errors import PelError
-from ..inputs import MENTION_END, MENTION_START, train_tokenizer
 from ..models.bert import build_transformer
+from ..reading.inputs import MENTION_END, MENTION_START, train_tokenizer
 
 
 class Encoders(NamedTuple):
@@ -64,17 +65,18 @@ def linker_folder(path: Path) -> Path:
         if (folder / "model").is_file():
             return folder
     raise PelError(
-        f'no trained linker in {path}; give the folder of a pipeline with a "proxy_linker", such '
-        "as training/model-best"
+        f"no trained linker in {path}",
+        'give the folder of a pipeline with a "proxy_linker", such as training/model-best',
     )
 
 
 def no_source(texts: Iterable[str]):
     """The source of a model that was loaded."""
     raise PelError(
-        "the encoder is already trained and is not initialised again; to train it further, give "
+        "the encoder is already trained and is not initialised again",
+        "to train it further, give "
         'its pipeline as its "source" in the config, or for a new retriever as the path of its '
-        "encoder, @misc = spacy-pel.TrainedEncoder.v1"
+        "encoder, @misc = spacy-pel.TrainedEncoder.v1",
     )
 
 
@@ -98,14 +100,15 @@ def _pretrained(name: str, texts: Iterable[str]) -> Encoders:
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise PelError(
-            f'cannot load the encoder "{name}": {reason}; give a Hugging Face name or the path of '
-            "a folder with config.json, tokenizer.json and model.safetensors"
+            f'cannot load the encoder "{name}": {reason}',
+            "give a Hugging Face name or the path of "
+            "a folder with config.json, tokenizer.json and model.safetensors",
         ) from error
     transformer = loaded.transformer
     if transformer.config.model_type != "bert":
         raise PelError(
-            f'the encoder "{name}" is of type "{transformer.config.model_type}"; choose one of '
-            "BERT architecture"
+            f'the encoder "{name}" is of type "{transformer.config.model_type}"',
+            "choose one of BERT architecture",
         )
     tokenizer = Tokenizer.from_str(loaded.tokenizer.backend_tokenizer.to_str())
     tokenizer.no_padding()
@@ -141,4 +144,4 @@ def _not_empty(texts: Iterable[str]) -> Iterator[str]:
         empty = False
         yield text
     if empty:
-        raise PelError("no texts to learn a vocabulary from; give a KB or training examples")
+        raise PelError("no texts to learn a vocabulary from", "give a KB or training examples")

@@ -6,9 +6,10 @@ numpy's and FAISS's business from there on.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,12 +17,12 @@ from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
 from thinc.util import get_torch_default_device
 from torch import Tensor
 
-from ..inputs import TokenBatch, TokenIds, batches_by_length, pad
 from ..models.bert import BertEncoder, with_layers
 from ..models.layers import LEAST_ROWS
 from ..models.weights import Contents, Encoder, pack, unpack
-from ..threads import in_threads
-from ..windows import Window, WindowBatch, pad_windows
+from ..reading.document_windows import Window, WindowBatch, pad_windows
+from ..reading.inputs import TokenBatch, TokenIds, batches_by_length, pad
+from ..system.threads import in_threads
 from .sources import EncoderSource
 
 # Tokens of one pass through a tower, padding counted: enough to keep two cores or a GPU busy.
@@ -30,9 +31,9 @@ BATCH_TOKENS = 4096
 CORE_TOKENS = 1024
 
 
-Inputs = Union[Sequence[TokenIds], Sequence[Window]]
+Inputs = Sequence[TokenIds] | Sequence[Window]
 # Padded inputs, and their perturbations.
-Batch = Tuple[Union[TokenBatch, WindowBatch], Optional[np.ndarray]]
+Batch = tuple[TokenBatch | WindowBatch, np.ndarray | None]
 
 
 class TowerInputs(NamedTuple):
@@ -44,7 +45,7 @@ class TowerInputs(NamedTuple):
     """
 
     tokens: Inputs
-    perturbations: Optional[Sequence[np.ndarray]] = None
+    perturbations: Sequence[np.ndarray] | None = None
 
 
 Tower = Model[TowerInputs, np.ndarray]
@@ -132,7 +133,7 @@ def _load_encoder(source: EncoderSource, model: Model, X: Iterable[str], Y=None)
 
 def _tower_forward(
     model: Tower, inputs: TowerInputs, is_train: bool
-) -> Tuple[np.ndarray, Callable[[np.ndarray], List[np.ndarray]]]:
+) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
     """Encode in batches of inputs of like length.
 
     Gives float32 [n, n_outputs] in the order of the inputs, or of the mentions of windows; the
@@ -149,8 +150,8 @@ def _tower_forward(
         outputs[places], callback = model.layers[0](_batch(encoder, inputs, group), is_train)
         callbacks.append(callback)
 
-    def backprop(d_outputs: np.ndarray) -> List[np.ndarray]:
-        d_perturbations: List[np.ndarray] = [None] * len(tokens)  # type: ignore[list-item]
+    def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
+        d_perturbations: list[np.ndarray] = [None] * len(tokens)  # type: ignore[list-item]
         for group, places, callback in zip(groups, rows, callbacks):
             d_added = callback(d_outputs[places])
             if d_added is not None:
@@ -202,7 +203,7 @@ def _most_tokens(tokens: Inputs, on_cpu: bool) -> int:
 
 def _planned(
     encoder: BertEncoder, tokens: Inputs, max_tokens: int
-) -> Tuple[List[np.ndarray], List[np.ndarray], np.ndarray]:
+) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
     """Groups of the inputs, of no more tokens each; which outputs each gives; and their array."""
     groups = batches_by_length(tokens, max_tokens)
     rows = [_rows(tokens, group) for group in groups]
@@ -231,13 +232,13 @@ def _to_torch(model: Model, batch: Batch, is_train: bool):
     is_perturbed = batch[1] is not None
     arguments["perturbation"].requires_grad_(is_train and is_perturbed)
 
-    def gradient_of_perturbation(gradients: ArgsKwargs) -> Optional[np.ndarray]:
+    def gradient_of_perturbation(gradients: ArgsKwargs) -> np.ndarray | None:
         return gradients.kwargs["perturbation"].float().cpu().numpy() if is_perturbed else None
 
     return ArgsKwargs(args=(), kwargs=arguments), gradient_of_perturbation
 
 
-def _arguments(batch: Batch, device: torch.device) -> Dict[str, Tensor]:
+def _arguments(batch: Batch, device: torch.device) -> dict[str, Tensor]:
     """The arguments of an encoder's ``forward``."""
     inputs, added = batch
     arguments = {k: torch.as_tensor(v, device=device) for k, v in inputs._asdict().items()}

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Optional
+from typing import Annotated, Any, NoReturn
 
 import typer
 from wasabi import Printer
@@ -49,10 +49,10 @@ Corpora = Annotated[
     typer.Argument(help="PubTator files, plain or .gz; or FOLDER:SPLIT of MedMentions or ZESHEL"),
 ]
 OtherKB = Annotated[
-    Optional[Path], typer.Option("--kb", help="Folder of a KB to use instead of the pipeline's own")
+    Path | None, typer.Option("--kb", help="Folder of a KB to use instead of the pipeline's own")
 ]
 SpansKey = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(help="Mentions are doc.spans[KEY] instead of what the pipeline is set to"),
 ]
 

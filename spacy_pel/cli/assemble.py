@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Optional
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from packaging.version import InvalidVersion, Version
 from spacy.language import Language
 
 from ..errors import PelError
-from ..files import whole_folder
+from ..kb.folder.manifest import MANIFEST, manifest_text
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.manifest import MANIFEST, manifest_text
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, KBPipe, kb_reference
 from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers
+from ..system.whole_files import whole_folder
+from ..tasks.card_figures import figures_of
+from ..tasks.model_card import model_card, package_name
 from .apps import Component, Pipeline, command, msg, pel
-from .card import model_card, package_name
-from .figures import figures_of
 
 # As spaCy's "package" looks for them in a pipeline.
 CARD, LICENCES = "README.md", "LICENSES_SOURCES"
@@ -31,11 +31,11 @@ class Release(NamedTuple):
     metrics: files of ``pel evaluate``. licences: notes on those of KB, texts and weights.
     """
 
-    name: Optional[str] = None
-    version: Optional[str] = None
-    description: Optional[str] = None
-    license: Optional[str] = None
-    author: Optional[str] = None
+    name: str | None = None
+    version: str | None = None
+    description: str | None = None
+    license: str | None = None
+    author: str | None = None
     metrics: tuple[Path, ...] = ()
     licences: str = ""
 
@@ -46,18 +46,18 @@ def assemble_cli(
     kb: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a KB that is embedded")],
     out: Annotated[Path, typer.Argument(help="Folder to make")],
     metrics: Annotated[
-        Optional[list[Path]],
+        list[Path] | None,
         typer.Option(help='A file of "evaluate", for the model card; may be repeated'),
     ] = None,
     licenses: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option(help="A text file: the licences of the KB's sources, of texts and weights"),
     ] = None,
-    name: Annotated[Optional[str], typer.Option(help="Name of the package")] = None,
-    version: Annotated[Optional[str], typer.Option(help="Version of the package")] = None,
-    description: Annotated[Optional[str], typer.Option(help="What the pipeline is for")] = None,
-    license: Annotated[Optional[str], typer.Option(help="Licence of the package")] = None,
-    author: Annotated[Optional[str], typer.Option(help="Who made the pipeline")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the package")] = None,
+    version: Annotated[str | None, typer.Option(help="Version of the package")] = None,
+    description: Annotated[str | None, typer.Option(help="What the pipeline is for")] = None,
+    license: Annotated[str | None, typer.Option(help="Licence of the package")] = None,
+    author: Annotated[str | None, typer.Option(help="Who made the pipeline")] = None,
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Replace the pipeline in OUT")
     ] = False,
@@ -81,7 +81,7 @@ def assemble_cli(
     try:
         notes = licenses.read_text("utf8") if licenses else ""
     except UnicodeDecodeError as error:
-        raise PelError(f"{licenses}: not UTF-8; save it as UTF-8") from error
+        raise PelError(f"{licenses}: not UTF-8", "save it as UTF-8") from error
     release = Release(name, version, description, license, author, tuple(metrics or ()), notes)
     assemble(load_pipeline(pipeline), kb, out, component=component, release=release)
     if not notes:
@@ -113,8 +113,8 @@ def assemble(
     for name, other in other_linkers(nlp, component).items():
         if other.kb.manifest["checksum"] != linker.kb.manifest["checksum"]:
             raise PelError(
-                f'"{name}" links to another KB, {other.kb.path}, and one KB is put in a pipeline; '
-                f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself'
+                f'"{name}" links to another KB, {other.kb.path}, and one KB is put in a pipeline',
+                f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
             )
     users = [name for name, pipe in nlp.components if isinstance(pipe, KBPipe)]
     for name in users:
@@ -158,11 +158,14 @@ def _check_package(meta: dict[str, Any]) -> None:
     """Raises PelError for a name or version that spaCy's "package" could not use."""
     name = package_name(meta)
     if not (name.isascii() and name.isidentifier()) or "__" in name:
-        raise PelError(f"--name {meta['name']}: take letters, digits and single underscores")
+        raise PelError(
+            f"--name {meta['name']}: is no name of a package",
+            "take letters, digits and single underscores",
+        )
     try:
         Version(meta["version"])
     except InvalidVersion as error:
-        raise PelError(f"--version {meta['version']}: is no version; take 1.0.0, say") from error
+        raise PelError(f"--version {meta['version']}: is no version", "take 1.0.0, say") from error
 
 
 def _copy_kb(kb: KnowledgeBase, folder: Path) -> None:
@@ -177,6 +180,6 @@ def _check_free(out: Path, force: bool) -> None:
     if not out.exists():
         return
     if not all((out / name).is_file() for name in ("config.cfg", "meta.json")):
-        raise PelError(f"{out}: exists, and is no pipeline; choose a new folder")
+        raise PelError(f"{out}: exists, and is no pipeline", "choose a new folder")
     if not force:
-        raise PelError(f"{out}: exists; choose a new folder, or replace it with --force")
+        raise PelError(f"{out}: exists", "choose a new folder, or replace it with --force")

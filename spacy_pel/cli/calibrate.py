@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -16,11 +16,10 @@ from ..errors import PelError
 from ..evaluation.calibration import expected_calibration_error, platt_fit
 from ..evaluation.feature_weight import feature_weight
 from ..evaluation.nil import best_nil_threshold, nil_summary
-from ..files import whole_file
 from ..pipeline.pipelines import linker_of, load_pipeline
-from ..training.corpus import gold_ids, mention_spans
-from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
-from .gold import (
+from ..spans import gold_ids, mention_spans
+from ..system.whole_files import whole_file
+from ..tasks.gold_examples import (
     check_ids,
     docs_to_link,
     enough_candidates,
@@ -28,6 +27,7 @@ from .gold import (
     gold_examples,
     link_examples,
 )
+from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -68,8 +68,8 @@ def calibrate_cli(
     settings = Path(pipeline) / component / "cfg"
     if not settings.is_file():
         raise PelError(
-            f'{pipeline}: no folder of a pipeline with a "{component}"; give one that may be '
-            "changed, such as training/model-best"
+            f'{pipeline}: no folder of a pipeline with a "{component}"',
+            "give one that may be changed, such as training/model-best",
         )
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
@@ -102,7 +102,7 @@ def calibrate(
     component: str = "proxy_linker",
     limit: int = 0,
     names: bool = False,
-    progress: Optional[Callable[[], object]] = None,
+    progress: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
     """Set the linker's NIL threshold and calibration by the gold mentions of corpora.
 
@@ -117,14 +117,14 @@ def calibrate(
     in the KB, best candidates are all right or all wrong, or the KB has no vectors of its encoder.
     """
     # Imported here: torch takes seconds, and spaCy imports this module for all of its commands.
-    from ..linking import Calibration
+    from ..linking.link import Calibration
     from ..pipeline.scorer import nil_scores, scored_mentions
 
     linker = linker_of(nlp, component)
     examples = gold_examples(nlp, linker, corpus, limit)
     if not check_ids(examples, linker, corpus):
         files = ", ".join(map(str, corpus))
-        raise PelError(f"{files}: all mentions are NIL; give a corpus with entities as well")
+        raise PelError(f"{files}: all mentions are NIL", "give a corpus with entities as well")
     _fit_weights(nlp, linker, examples, names, progress)
     link_examples(nlp, linker, examples, progress)
     weight = linker.name_weight.weight if linker.name_weight else 0.0
@@ -138,7 +138,8 @@ def calibrate(
     if right.all() or not right.any():
         raise PelError(
             f"of {len(right)} best candidates {right.sum()} are right, which says nothing of "
-            "probabilities; give a larger corpus, or a pipeline that is better trained"
+            "probabilities",
+            "give a larger corpus, or a pipeline that is better trained",
         )
     linker.nil_threshold = threshold
     linker.calibration = Calibration(*platt_fit(scores, right), linker.reranked)
@@ -159,10 +160,10 @@ def _fit_weights(
     linker: ProxyLinker,
     examples: Sequence[Example],
     names: bool,
-    progress: Optional[Callable[[], object]],
+    progress: Callable[[], object] | None,
 ) -> None:
     """Set what the reranker's score and exact names count, by these examples."""
-    from ..linking import Weight, log_softmax
+    from ..linking.link import Weight, log_softmax
 
     beside = linker.reranker.retriever_weight if linker.reranked else 0.0
     # A weight of 0 for names: they are looked up, and change no order.
@@ -188,7 +189,7 @@ def _candidates(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
-    progress: Optional[Callable[[], object]],
+    progress: Callable[[], object] | None,
 ) -> tuple[np.ndarray, ...]:
     """Of the candidates of the examples' gold mentions, [n, k] each: the score that orders them,
     the retriever's, whether the mention is one of their names, whether they are right."""

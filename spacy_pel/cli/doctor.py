@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from ..errors import PelError
 from ..pipeline.pipelines import linker_of, load_pipeline
+from ..tasks.checks import BROKEN, NOTE, OK, Finding, computing, installed, knowledge_base
+from ..tasks.checks import pipeline as pipeline_findings
 from .apps import Component, OtherKB, command, pel
-from .checks import BROKEN, NOTE, OK, Finding, computing, installed, knowledge_base
-from .checks import pipeline as pipeline_findings
 
 _MARKS = {
     OK: ("ok    ", typer.colors.GREEN),
@@ -25,7 +25,7 @@ _MARKS = {
 @command(pel, "doctor", no_args_is_help=False)
 def doctor_cli(
     pipeline: Annotated[
-        Optional[str], typer.Argument(help="Folder or name of a trained pipeline")
+        str | None, typer.Argument(help="Folder or name of a trained pipeline")
     ] = None,
     kb: OtherKB = None,
     component: Component = "proxy_linker",
@@ -53,7 +53,7 @@ def doctor_cli(
 
 
 def diagnosis(
-    pipeline: Optional[str] = None, kb: Optional[Path] = None, component: str = "proxy_linker"
+    pipeline: str | None = None, kb: Path | None = None, component: str = "proxy_linker"
 ) -> Iterator[Finding]:
     """What there is to say of the installation, of a pipeline, and of its KB or another one."""
     yield from installed()

@@ -6,18 +6,18 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from spacy.language import Language
 
 from ..evaluation.metrics import metrics_table
 from ..evaluation.nil import nil_summary
-from ..files import whole_file
 from ..pipeline.pipelines import linker_of, load_pipeline
+from ..system.whole_files import whole_file
+from ..tasks.card_figures import linker_state
+from ..tasks.gold_examples import check_ids, gold_examples, link_examples
 from .apps import Component, Corpora, OtherKB, Pipeline, SpansKey, command, msg, pel
-from .figures import linker_state
-from .gold import check_ids, gold_examples, link_examples
 
 # Of the scores, what is written; the rest are the same figures under plain names, for configs.
 COUNTED = (
@@ -35,7 +35,7 @@ def evaluate_cli(
     limit: Annotated[int, typer.Option(min=0, help="Documents taken of each file; 0: all")] = 0,
     spans_key: SpansKey = None,
     rerank: Annotated[
-        Optional[int],
+        int | None,
         typer.Option(
             min=0,
             help="Candidates that the reranker reads again; 0: none  [default: the linker's own]",
@@ -82,7 +82,7 @@ def evaluate(
     *,
     component: str = "proxy_linker",
     limit: int = 0,
-    progress: Optional[Callable[[], object]] = None,
+    progress: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
     """Link the gold mentions of corpora, and score it over the 64 best candidates.
 

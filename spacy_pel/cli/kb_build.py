@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from ..errors import PelError
 from ..kb import Entity, build_kb
-from ..kb.merging import merged
 from ..kb.readers import READERS, ReadOptions, UmlsRecipe, open_source
 from ..kb.readers.sssom import mapping_version, read_mapping
+from ..kb.records.merging import merged
 from .apps import command, kb, msg
 
 ALL = "all"
@@ -28,7 +28,7 @@ def build_cli(
         ),
     ],
     mapping: Annotated[
-        Optional[list[Path]],
+        list[Path] | None,
         typer.Option(help="SSSOM table of ids that mean the same; may be repeated"),
     ] = None,
     by_xref: Annotated[
@@ -40,24 +40,24 @@ def build_cli(
         ),
     ] = False,
     format: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(help=f"{', '.join(READERS)}; where it cannot be told from the files"),
     ] = None,
     column: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(
             metavar="FIELD=COLUMN", help="The column of a table that holds a field; may be repeated"
         ),
     ] = None,
     preset: Annotated[str, typer.Option(help="Recipe for UMLS: full or st21pv")] = "full",
     language: Annotated[
-        Optional[list[str]], typer.Option(help="UMLS: languages (LAT) to keep, or all")
+        list[str] | None, typer.Option(help="UMLS: languages (LAT) to keep, or all")
     ] = None,
     vocabulary: Annotated[
-        Optional[list[str]], typer.Option(help="UMLS: vocabularies (SAB) to keep, or all")
+        list[str] | None, typer.Option(help="UMLS: vocabularies (SAB) to keep, or all")
     ] = None,
     type: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(
             help="UMLS: types to keep, with their descendants, by TUI, name or tree number, or all"
         ),
@@ -86,9 +86,13 @@ def build_cli(
           --column canonical_name=Symbol --column aliases=Synonyms
     """
     if len(paths) < 2:
-        raise PelError(f"{paths[0]}: the last path is the folder to make; name it after the source")
+        raise PelError(
+            f"{paths[0]}: the last path is the folder to make", "name it after the source"
+        )
     if by_xref and not mapping:
-        raise PelError("--by-xref needs a --mapping, whose ids the records refer to")
+        raise PelError(
+            "--by-xref without a --mapping", "give the --mapping whose ids the records refer to"
+        )
     *inputs, out = paths
     start = time.perf_counter()
     recipe = chosen_recipe(preset, language, vocabulary, type, include_suppressed)
@@ -141,11 +145,13 @@ def columns_of(choices: list[str]) -> dict[str, str]:
     pairs = [choice.partition("=") for choice in choices]
     for choice, (field, equals, column) in zip(choices, pairs):
         if not (field and equals and column):
-            raise PelError(f"--column {choice}: write FIELD=COLUMN, as in concept_id=GeneID")
+            raise PelError(
+                f"--column {choice}: names no column", "write FIELD=COLUMN, as in concept_id=GeneID"
+            )
     columns = [column for _, _, column in pairs]
     for column in columns:
         if columns.count(column) > 1:
-            raise PelError(f"--column: {column} is named twice; a column is for one field")
+            raise PelError(f"--column: {column} is named twice", "a column is for one field")
     return {column: field for field, _, column in pairs}
 
 

@@ -9,22 +9,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import PelError
-from ..files import whole_file
 from ..kb import KnowledgeBase, open_source
-from ..kb.change import ChangeCounts
-from ..kb.changes import add_entities, merge_entities, remove_entities, update_entities
-from ..kb.compaction import compact
-from ..kb.difference import Change, difference
 from ..kb.readers.sssom import mapping_version, read_mapping
-from ..kb.row_encoder import RowEncoder
 from ..kb.verify import verify
-from ..lines import numbered_lines
+from ..kb.writing.change import ChangeCounts
+from ..kb.writing.changes import add_entities, merge_entities, remove_entities, update_entities
+from ..kb.writing.compaction import compact
+from ..kb.writing.difference import Change, difference
+from ..kb.writing.row_encoder import RowEncoder
 from ..pipeline.pipelines import linker_of, load_pipeline
+from ..system.lines import numbered_lines
+from ..system.whole_files import whole_file
 from .apps import Component, command, kb, msg
 from .kb_build import source_name
 
@@ -37,11 +37,9 @@ Entities = Annotated[
         "of it, and give that",
     ),
 ]
-Format = Annotated[
-    Optional[str], typer.Option(help="As for kb build, where the files do not tell it")
-]
+Format = Annotated[str | None, typer.Option(help="As for kb build, where the files do not tell it")]
 Encoder = Annotated[
-    Optional[str],
+    str | None,
     typer.Option("--pipeline", help="The pipeline that made the KB's vectors, if it has any"),
 ]
 _EXAMPLES = 5
@@ -91,7 +89,7 @@ def merge_cli(
     folder: Folder,
     source: Entities,
     mapping: Annotated[
-        Optional[Path], typer.Option(help="SSSOM table from the source's ids to the KB's")
+        Path | None, typer.Option(help="SSSOM table from the source's ids to the KB's")
     ] = None,
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
@@ -111,11 +109,9 @@ def merge_cli(
 @command(kb, "remove")
 def remove_cli(
     folder: Folder,
-    ids: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[ID]...", help="Concept ids")
-    ] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Concept ids")] = None,
     file: Annotated[
-        Optional[Path], typer.Option(help="File with an id a line, besides or instead")
+        Path | None, typer.Option(help="File with an id a line, besides or instead")
     ] = None,
 ) -> None:
     """Remove entities from a KB, and their vectors.
@@ -131,7 +127,7 @@ def remove_cli(
     if file:
         given += [line.strip() for _, line in numbered_lines(file) if line.strip()]
     if not given:
-        raise PelError("no ids to remove; give them, or --file with one a line")
+        raise PelError("no ids to remove", "give them, or --file with one a line")
     start = time.perf_counter()
     report_change(folder, remove_entities(folder, given), start)
 
@@ -164,7 +160,7 @@ def diff_cli(
     old: Annotated[Path, typer.Argument(help="Folder of a KB")],
     new: Annotated[Path, typer.Argument(help="Folder of a later one")],
     output: Annotated[
-        Optional[Path], typer.Option(help="File to write each change to, as JSON lines")
+        Path | None, typer.Option(help="File to write each change to, as JSON lines")
     ] = None,
 ) -> None:
     """Show what changed from one KB to another.
@@ -210,10 +206,9 @@ def verify_cli(folder: Folder) -> None:
         problems = verify(folder, progress=bar.update)
         size = bar.n
     if problems:
-        *others, last = problems
-        for problem in others:
+        for problem in problems:
             typer.secho(f"Error: {problem}", fg=typer.colors.RED, err=True)
-        raise PelError(last)
+        raise typer.Exit(1)
     files = KnowledgeBase.open(folder).manifest["files"]
     msg.good(
         f"Verified {folder}: {len(files):,} files, {size / 1e6:,.1f} MB, all as they were written, "
@@ -225,10 +220,10 @@ def _apply(
     change: Callable[..., ChangeCounts],
     folder: Path,
     source: Path,
-    format: Optional[str],
-    pipeline: Optional[str],
+    format: str | None,
+    pipeline: str | None,
     component: str,
-    mapping: Optional[Path] = None,
+    mapping: Path | None = None,
 ) -> None:
     """Carries out a change of the KB by the entities of a source, and says what it did."""
     from tqdm import tqdm
@@ -247,7 +242,7 @@ def _apply(
 
 
 def _encoder(pipeline: str, component: str) -> RowEncoder:
-    from ..embedding import LinkerRows
+    from ..tasks.embedding import LinkerRows
 
     return LinkerRows(linker_of(load_pipeline(pipeline), component))
 

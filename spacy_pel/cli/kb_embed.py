@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from ..embedding import embed_kb, has_settings, is_embedded
 from ..kb import KnowledgeBase
-from ..kb.lock import writer_lock
-from ..kb.partial import remove_partials
+from ..kb.folder.lock import writer_lock
+from ..kb.folder.partial import remove_partials
 from ..pipeline.pipelines import linker_of, load_pipeline
+from ..tasks.embedding import embed_kb, has_settings, is_embedded
 from .apps import Component, Pipeline, command, kb, msg
 
 
@@ -23,7 +23,7 @@ def embed_cli(
     pipeline: Pipeline,
     component: Component = "proxy_linker",
     reuse: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option(help="Folder of an older KB, embedded with this pipeline, to copy from"),
     ] = None,
     dtype: Annotated[
@@ -34,7 +34,7 @@ def embed_cli(
         str, typer.Option(help="local: this computer; ray: the actors of a Ray cluster")
     ] = "local",
     address: Annotated[
-        Optional[str], typer.Option(help="Of the Ray cluster; without, Ray is started here")
+        str | None, typer.Option(help="Of the Ray cluster; without, Ray is started here")
     ] = None,
 ) -> None:
     """Give a KB a pipeline's vectors.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from ..errors import PelError
 from ..kb import KnowledgeBase
-from ..kb.changes import update_entities
+from ..kb.writing.changes import update_entities
 from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, command, kb, msg
 from .kb_change import Encoder, Folder, report_change
@@ -26,7 +26,7 @@ def learn_cli(
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
     spans_key: Annotated[
-        Optional[str], typer.Option(help="Mentions may overlap; any word will do")
+        str | None, typer.Option(help="Mentions may overlap; any word will do")
     ] = None,
 ) -> None:
     """Give entities the names that annotated mentions call them by.
@@ -43,16 +43,16 @@ def learn_cli(
     import spacy
     from tqdm import tqdm
 
-    from ..pipeline.annotated_names import renamed_entities
+    from ..corpora.open_corpus import open_corpus
     from ..pipeline.gold import trainable_mentions
-    from ..training.open_corpus import open_corpus
+    from ..tasks.annotated_names import renamed_entities
 
     start = time.perf_counter()
     encoder = None
     with KnowledgeBase.open(folder) as opened:
         nlp = load_pipeline(pipeline) if pipeline else spacy.blank("en")
         if pipeline:
-            from ..embedding import LinkerRows
+            from ..tasks.embedding import LinkerRows
 
             encoder = LinkerRows(linker_of(nlp, component))
         read = (
@@ -62,8 +62,8 @@ def learn_cli(
         mentions = trainable_mentions(examples, opened, spans_key)
         if not mentions:
             raise PelError(
-                f"no mention of {', '.join(corpora)} has an entity in {folder}; check that the "
-                "corpus and the KB use the same identifiers"
+                f"no mention of {', '.join(corpora)} has an entity in {folder}",
+                "check that the corpus and the KB use the same identifiers",
             )
         # As they are written, and as a linker reads those that their documents define.
         resolved = trainable_mentions(examples, opened, spans_key, resolve_abbreviations=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from ..kb.reduction import reduce
+from ..kb.writing.reduction import reduce
 from .apps import command, kb, msg
 
 
@@ -16,11 +16,11 @@ from .apps import command, kb, msg
 def reduce_cli(
     folder: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")],
     dim: Annotated[
-        Optional[int],
+        int | None,
         typer.Argument(metavar="[DIM]", help="Numbers that a vector is to have; else all it has"),
     ] = None,
     alike: Annotated[
-        Optional[float],
+        float | None,
         typer.Option(metavar="COSINE", help="Names of an entity as alike as this are found as one"),
     ] = None,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from spacy.language import Language
@@ -14,12 +14,12 @@ from ..documents import format_named, format_of, open_source
 from ..documents.format import Format
 from ..documents.formats import suffixes
 from ..errors import PelError
-from ..pipeline.link_docs import Linking, OnError
 from ..pipeline.pipelines import linker_of, load_pipeline
+from ..tasks.link_docs import Linking, OnError
+from ..tasks.link_files import link_to_file, link_to_stream
+from ..tasks.output_parts import Counts
+from ..tasks.progress import Progress
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
-from .bulk import link_to_file, link_to_stream
-from .parts import Counts
-from .progress import Progress
 
 STDOUT = "-"
 
@@ -41,10 +41,10 @@ def link_cli(
         str, typer.Option("--output", "-o", help=f"File ({suffixes('output')}), or - for stdout")
     ] = STDOUT,
     from_: Annotated[
-        Optional[str], typer.Option("--from", help="Format of the input; else its name decides")
+        str | None, typer.Option("--from", help="Format of the input; else its name decides")
     ] = None,
     to: Annotated[
-        Optional[str], typer.Option("--to", help="Format of the output; else its name decides")
+        str | None, typer.Option("--to", help="Format of the output; else its name decides")
     ] = None,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
@@ -94,9 +94,9 @@ def link_cli(
     source = open_source(input, from_)
     target = Path(output).resolve()
     if output != STDOUT and Path(input).resolve() in (target, *target.parents):
-        raise PelError(f"{output}: is what is read, or in its folder; write it somewhere else")
+        raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
     if output == STDOUT and sys.stdout is None:
-        raise PelError("stdout is closed; name a file with --output")
+        raise PelError("stdout is closed", "name a file with --output")
     with Progress(source) as progress:
         if output == STDOUT:
             counts = link_to_stream(linking, source, sys.stdout.buffer, written_as, progress)
@@ -109,23 +109,23 @@ def _read_names(nlp: Language) -> None:
     """Have the names read of which there may be millions: with progress, and before any fork."""
     from tqdm import tqdm
 
-    from ..pipeline.name_matcher import KBMatcher
+    from ..pipeline.kb_matcher import KBMatcher
 
     for _, component in nlp.pipeline:
         if isinstance(component, KBMatcher):
             component.read_names(partial(tqdm, desc="Reading names", unit=" entities"))
 
 
-def _output_format(output: str, name: Optional[str]) -> Format:
+def _output_format(output: str, name: str | None) -> Format:
     """The format of the output; PelError if it is not known, or cannot be written."""
     if name is not None:
-        format: Optional[Format] = format_named(name)
+        format: Format | None = format_named(name)
     else:
         format = format_named("jsonl") if output == STDOUT else format_of(output)
     if format is None or format.output is None:
         raise PelError(
-            f"{output}: what to write? give it one of these suffixes: {suffixes('output')}; or "
-            "name the format with --to"
+            f"{output}: what to write? give it one of these suffixes: {suffixes('output')}",
+            "or name the format with --to",
         )
     return format
 

@@ -11,7 +11,7 @@ import typer
 from ..errors import PelError
 from ..evaluation.macro import averaged_metrics
 from ..evaluation.metrics import metrics_table
-from ..files import whole_file
+from ..system.whole_files import whole_file
 from .apps import command, msg, pel
 
 
@@ -47,7 +47,9 @@ def _metrics(path: Path) -> dict[str, Any]:
     try:
         metrics = json.loads(path.read_text("utf8"))
     except ValueError as error:
-        raise PelError(f"{path}: no JSON ({error}); give files that pel evaluate wrote") from error
+        raise PelError(
+            f"{path}: no JSON ({error})", "give files that pel evaluate wrote"
+        ) from error
     if not isinstance(metrics, dict) or not {"mentions", "recall@1", "mrr"} <= metrics.keys():
-        raise PelError(f"{path}: no metrics of linking in it; give files that pel evaluate wrote")
+        raise PelError(f"{path}: no metrics of linking in it", "give files that pel evaluate wrote")
     return metrics

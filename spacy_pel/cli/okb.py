@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from ..kb import KnowledgeBase
-from ..okb import build_okb
-from ..okb.report import markdown
+from ..tasks.okb import build_okb
+from ..tasks.okb.report import markdown
 from .apps import command, msg, pel
 
 _CORPUS = "PubTator file, or FOLDER:SPLIT of MedMentions; may be repeated"
@@ -28,8 +28,8 @@ def okb_cli(
         ),
     ],
     train: Annotated[list[str], typer.Option(help=f"Train: {_CORPUS}")],
-    dev: Annotated[Optional[list[str]], typer.Option(help="Dev, likewise")] = None,
-    test: Annotated[Optional[list[str]], typer.Option(help="Test, likewise")] = None,
+    dev: Annotated[list[str] | None, typer.Option(help="Dev, likewise")] = None,
+    test: Annotated[list[str] | None, typer.Option(help="Test, likewise")] = None,
     tolerance: Annotated[
         float,
         typer.Option(
@@ -56,7 +56,7 @@ def okb_cli(
         --dev dev.pubtator
     """
     # Imported here: spaCy takes a second, and imports this module for all of its commands.
-    from ..training.open_corpus import open_corpus
+    from ..corpora.open_corpus import open_corpus
 
     given = {"train": train, "dev": dev, "test": test}
     splits = {

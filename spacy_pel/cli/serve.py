@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from contextlib import suppress
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -26,7 +26,7 @@ def serve_cli(
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     entity_url: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(help='Address of an entity at its source, with "{id}" for its id'),
     ] = None,
     candidates: Annotated[int, typer.Option(min=1, help="Candidates given a mention")] = 5,
@@ -56,10 +56,13 @@ def serve_cli(
         -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
     try:
-        import fastapi, fastapi_offline, prometheus_client, uvicorn  # noqa: E401, F401
+        import fastapi  # noqa: F401
+        import fastapi_offline  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn
     except ImportError as error:
         raise PelError(
-            f'the server needs {error.name}; install its extra: pip install "spacy-pel[serve]"'
+            f"the server needs {error.name}", 'install its extra: pip install "spacy-pel[serve]"'
         ) from error
     from ..serve.app import create_app
     from ..serve.limits import Limits
@@ -94,8 +97,8 @@ def serve_cli(
 def _check_entity_url(template: str) -> None:
     if not template.startswith(("https://", "http://")) or "{id}" not in template:
         raise PelError(
-            f'{template}: not an address with "{{id}}" in it; give one such as '
-            "https://uts.nlm.nih.gov/uts/umls/concept/{id}"
+            f'{template}: not an address with "{{id}}" in it',
+            "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}",
         )
 
 
@@ -106,8 +109,8 @@ def _listening(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise PelError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}; give another --host "
-            "or --port"
+            f"cannot listen at {host}, port {port}: {error.strerror or error}",
+            "give another --host or --port",
         ) from error
     if not _is_local(listener):
         msg.warn("Whoever reaches this computer can use the server: there is no login")

@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
 from spacy.util import load_config
 
-from ..files import whole_file
+from ..system.whole_files import whole_file
 from .apps import command, msg, pel
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def told_on_stderr() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def last_checkpoint(output: Path, source: str) -> Optional[Checkpoint]:
+def last_checkpoint(output: Path, source: str) -> Checkpoint | None:
     """The checkpoint in the folder. Raises PelError if it is that of another config."""
     from ..training.checkpoint import check_same_config, load_checkpoint
     from ..training.loop import CHECKPOINT

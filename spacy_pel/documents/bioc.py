@@ -7,7 +7,7 @@ first odd document, and brings lxml and four more packages, of which it needs on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, NoReturn, Optional
+from typing import Any, BinaryIO, NoReturn
 from xml.etree import ElementTree
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
@@ -26,10 +26,9 @@ _HEAD = (
 _TAIL = "</collection>\n"
 _BLOCK = 1 << 16
 # What XML cannot hold becomes U+FFFD, one character for one; a carriage return would be lost.
-_NO_XML = {
-    code: "\ufffd"
-    for code in (*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF)
-}
+_NO_XML = dict.fromkeys(
+    (*range(9), 11, 12, *range(14, 32), *range(55296, 57344), 65534, 65535), "�"
+)
 
 
 def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -129,7 +128,7 @@ def _annotations(element: ElementTree.Element) -> list[dict[str, Any]]:
     ]
 
 
-def _doc(nlp: Language, data: dict[str, Any], spans_key: Optional[str]) -> Doc:
+def _doc(nlp: Language, data: dict[str, Any], spans_key: str | None) -> Doc:
     text, passages = "", []
     for passage in data["passages"]:
         text, start = _with_texts(text, passage["texts"], nlp.max_length)
@@ -182,7 +181,7 @@ def _integer(text: str, what: str) -> int:
         raise ValueError(f"{what} is {text!r}, no whole number") from None
 
 
-def _text(number: int, doc: Doc, spans_key: Optional[str]) -> str:
+def _text(number: int, doc: Doc, spans_key: str | None) -> str:
     passages = passages_of(doc)
     mentions = list(enumerate(linked_mentions(doc, spans_key), start=1))
     lines = ["<document>" + _element("id", document_id(number, doc))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Optional
+from typing import BinaryIO
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -26,7 +26,7 @@ def _docs(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
         raise ValueError("not a DocBin; write it with DocBin.to_disk") from error
 
 
-def _doc(nlp: Language, data: bytes, spans_key: Optional[str]) -> Doc:
+def _doc(nlp: Language, data: bytes, spans_key: str | None) -> Doc:
     (doc,) = DocBin().from_bytes(data).get_docs(nlp.vocab)
     return doc
 
@@ -35,7 +35,7 @@ class _Output:
     """A DocBin is one object: it is held in memory when the parts are joined."""
 
     def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: Optional[str], path: Path
+        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
         DocBin(store_user_data=True, docs=(doc for _, doc in docs)).to_disk(path)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import filter_spans
 
-from ..training.corpus import split_tokens
+from ..spans import split_tokens
 
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
 
@@ -33,13 +33,13 @@ class Document(NamedTuple):
     """A document. mentions: those given, be it none at all; None if they are to be found."""
 
     text: str
-    id: Optional[Union[str, int]] = None
-    mentions: Optional[list[Mention]] = None
+    id: str | int | None = None
+    mentions: list[Mention] | None = None
     passages: list[Passage] = []
     infons: dict[str, str] = {}
 
 
-def make_doc(nlp: Language, document: Document, spans_key: Optional[str]) -> Doc:
+def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
     """The Doc of a document, tokens split where an edge of a mention falls inside one.
 
     Its id, passages and infons are in ``doc.user_data``. White space at the edges of a mention is
@@ -69,12 +69,12 @@ def passages_of(doc: Doc) -> list[Passage]:
     return [Passage(*passage) for passage in passages]
 
 
-def gives_mentions(doc: Doc, spans_key: Optional[str]) -> bool:
+def gives_mentions(doc: Doc, spans_key: str | None) -> bool:
     """Whether mentions were given for a document, be it none at all."""
     return spans_key in doc.spans if spans_key else doc.has_annotation("ENT_IOB")
 
 
-def _set_mentions(doc: Doc, mentions: list[Mention], spans_key: Optional[str]) -> None:
+def _set_mentions(doc: Doc, mentions: list[Mention], spans_key: str | None) -> None:
     trimmed = [_trimmed(doc.text, mention) for mention in mentions]
     split_tokens(doc, {offset for start, end, _ in trimmed for offset in (start, end)})
     spans = [doc.char_span(start, end, label=label) for start, end, label in trimmed]

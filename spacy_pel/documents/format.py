@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Optional, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -14,9 +14,15 @@ LONGEST = 64 * 2**20
 
 
 class Fault(NamedTuple):
-    """What stands in a document's place where that cannot be read. reason: one line."""
+    """What stands in the place of a document that cannot be read.
 
-    reason: str
+    Args:
+        problem: what is wrong, in one line.
+        remedy: what to do about it.
+    """
+
+    problem: str
+    remedy: str = "correct the document"
 
 
 class Input(NamedTuple):
@@ -32,14 +38,14 @@ class Input(NamedTuple):
     """
 
     split: Callable[[BinaryIO, str], Iterator[tuple[str, Any]]]
-    doc: Callable[[Language, Any, Optional[str]], Doc]
+    doc: Callable[[Language, Any, str | None], Doc]
 
 
 class Output(Protocol):
     """How a format is written: in parts, which are joined at the end."""
 
     def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: Optional[str], path: Path
+        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
         """Write linked docs, each with its number in the input, to a file of their own."""
 
@@ -52,19 +58,19 @@ class Format(NamedTuple):
 
     name: str
     suffixes: tuple[str, ...]
-    input: Optional[Input] = None
-    output: Optional[Output] = None
+    input: Input | None = None
+    output: Output | None = None
 
 
 class TextOutput(NamedTuple):
     """Text, a document after the other. text: what is written of a doc with this number."""
 
-    text: Callable[[int, Doc, Optional[str]], str]
+    text: Callable[[int, Doc, str | None], str]
     head: str = ""
     tail: str = ""
 
     def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: Optional[str], path: Path
+        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
         with open(path, "wb") as file:
             for number, doc in docs:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from ..errors import PelError
 from . import bioc, docbin, jsonl, parquet, pubtator, tables, text
 from .format import Format
@@ -20,7 +18,7 @@ FORMATS = (
 )
 
 
-def format_of(name: str) -> Optional[Format]:
+def format_of(name: str) -> Format | None:
     """The format of files of this name, the longest suffix deciding; None if there is none."""
     pairs = [(suffix, format) for format in FORMATS for suffix in format.suffixes]
     fitting = [pair for pair in pairs if name.lower().endswith(pair[0])]
@@ -33,7 +31,7 @@ def format_named(name: str) -> Format:
         if format.name == name:
             return format
     names = ", ".join(format.name for format in FORMATS)
-    raise PelError(f'no format "{name}"; choose one of: {names}')
+    raise PelError(f'no format "{name}"', f"choose one of: {names}")
 
 
 def suffixes(direction: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Optional
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -15,12 +15,12 @@ from .linked import linked_document
 from .text import LINES
 
 
-def document_of(nlp: Language, record: dict[str, Any], spans_key: Optional[str]) -> Doc:
+def document_of(nlp: Language, record: dict[str, Any], spans_key: str | None) -> Doc:
     """The Doc of a JSON object; ValueError, in one line, says what is wrong with it."""
     return make_doc(nlp, _document(record), spans_key)
 
 
-def _doc(nlp: Language, line: bytes, spans_key: Optional[str]) -> Doc:
+def _doc(nlp: Language, line: bytes, spans_key: str | None) -> Doc:
     return document_of(nlp, json_object(decoded(line)), spans_key)
 
 
@@ -46,7 +46,7 @@ def _mention(mention: Any) -> Mention:
     return Mention(start, end, label)
 
 
-def _line(number: int, doc: Doc, spans_key: Optional[str]) -> str:
+def _line(number: int, doc: Doc, spans_key: str | None) -> str:
     return json.dumps(linked_document(doc, spans_key), ensure_ascii=False) + "\n"
 
 

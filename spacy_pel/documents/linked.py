@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from spacy.tokens import Doc, Span
 
-from ..training.corpus import NIL, mention_spans
+from ..spans import NIL, mention_spans
 
 
-def linked_document(doc: Doc, spans_key: Optional[str]) -> dict[str, Any]:
+def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
     """{"id", "text", "mentions"}, mentions as ``linked_mention`` gives them; no "id" without one.
 
     The id is ``doc.user_data["id"]``.
@@ -18,7 +18,7 @@ def linked_document(doc: Doc, spans_key: Optional[str]) -> dict[str, Any]:
     return {**id, "text": doc.text, "mentions": linked_mentions(doc, spans_key)}
 
 
-def linked_mentions(doc: Doc, spans_key: Optional[str]) -> list[dict[str, Any]]:
+def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
     """Of each: "start", "end", "text", "label", "id", "name", "score", "probability", "candidates".
 
     Offsets in characters; candidates best first, as many as the linker is set to.
@@ -26,7 +26,7 @@ def linked_mentions(doc: Doc, spans_key: Optional[str]) -> list[dict[str, Any]]:
     return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
 
 
-def entity_id(mention: dict[str, Any]) -> Optional[str]:
+def entity_id(mention: dict[str, Any]) -> str | None:
     """The id of the entity that a mention was linked to; None if it is NIL."""
     return None if mention["id"] in ("", NIL) else mention["id"]
 

@@ -10,11 +10,11 @@ import errno
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from spacy.tokens import Doc
 
-from ..duck import connected, sql_file, sql_name, sql_text
+from ..system.duckdb_session import connected, sql_file, sql_name, sql_text
 from .format import document_id, encoded
 from .linked import linked_mentions
 
@@ -37,7 +37,7 @@ _LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
 
 class _Output:
     def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: Optional[str], path: Path
+        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
         with open(path, "wb") as file:
             for number, doc in docs:

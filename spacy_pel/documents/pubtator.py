@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import BinaryIO, Optional
+from typing import BinaryIO
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..training.documents import AnnotatedDocument, AnnotatedMention
-from ..training.pubtator import documents_of, pubtator_text
+from ..corpora.annotated import AnnotatedDocument, AnnotatedMention
+from ..corpora.pubtator import documents_of, pubtator_text
 from .document import Document, Mention, Passage, make_doc, passages_of
 from .format import LONGEST, Input, TextOutput, decoded, document_id, numbered_lines
 from .linked import entity_id, linked_mentions
@@ -36,7 +36,7 @@ def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
         yield f"line {first}", b"".join(block)
 
 
-def _doc(nlp: Language, block: bytes, spans_key: Optional[str]) -> Doc:
+def _doc(nlp: Language, block: bytes, spans_key: str | None) -> Doc:
     lines = decoded(block).removesuffix("\n").split("\n")
     located = (
         (f"line {number} of the document", line.rstrip("\r"))
@@ -55,7 +55,7 @@ def _passages(document: AnnotatedDocument) -> list[Passage]:
     return [Passage(0, length, {"type": "title"}), Passage(length + 1, end, {"type": "abstract"})]
 
 
-def _text(number: int, doc: Doc, spans_key: Optional[str]) -> str:
+def _text(number: int, doc: Doc, spans_key: str | None) -> str:
     mentions = tuple(
         AnnotatedMention(
             mention["start"],

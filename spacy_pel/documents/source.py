@@ -9,7 +9,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Optional
+from typing import Any, BinaryIO, NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -38,15 +38,17 @@ class Record(NamedTuple):
         data = self.data if isinstance(self.data, bytes) else json.dumps(self.data).encode()
         return f"{self.format.name} {len(data)} ".encode() + data
 
-    def doc(self, nlp: Language, spans_key: Optional[str]) -> Doc:
+    def doc(self, nlp: Language, spans_key: str | None) -> Doc:
         """The Doc; PelError, in one line, if the document cannot be read (see ``Input.doc``)."""
         if isinstance(self.data, Fault):
-            raise PelError(f"{self.where}: {self.data.reason}")
+            raise PelError(f"{self.where}: {self.data.problem}", self.data.remedy)
         assert self.format.input is not None
         try:
             return self.format.input.doc(nlp, self.data, spans_key)
+        except PelError as error:
+            raise error.at(self.where) from error
         except ValueError as error:
-            raise PelError(f"{self.where}: {error}; correct the document") from error
+            raise PelError(f"{self.where}: {error}", "correct the document") from error
 
 
 class Source:
@@ -56,13 +58,13 @@ class Source:
     What cannot be read is a record with a Fault: the rest of a damaged file, for example.
     """
 
-    def __init__(self, files: list[tuple[str, Optional[Path], Format]]) -> None:
+    def __init__(self, files: list[tuple[str, Path | None, Format]]) -> None:
         """files: of each its name, its path, None for stdin, and its format."""
         self.files = files
         paths = [path for _, path, _ in files]
         self.total = sum(path.stat().st_size for path in paths if path) if all(paths) else None
         self._before = 0
-        self._open: Optional[BinaryIO] = None
+        self._open: BinaryIO | None = None
 
     @property
     def position(self) -> int:
@@ -72,7 +74,7 @@ class Source:
         for name, path, format in self.files:
             yield from self._records(name, path, format)
 
-    def _records(self, name: str, path: Optional[Path], format: Format) -> Iterator[Record]:
+    def _records(self, name: str, path: Path | None, format: Format) -> Iterator[Record]:
         assert format.input is not None
         try:
             if path is None:
@@ -85,9 +87,11 @@ class Source:
                 for place, data in format.input.split(file, name):
                     yield Record(_where(name, place), data, format)
         except (EOFError, gzip.BadGzipFile, zlib.error):
-            yield Record(name, Fault("damaged gzip; fetch it again"), format)
+            yield Record(name, Fault("damaged gzip", "fetch it again"), format)
         except OSError as error:
-            yield Record(name, Fault(f"cannot be read ({error.strerror}); check it"), format)
+            yield Record(name, Fault(f"cannot be read ({error.strerror})", "check it"), format)
+        except PelError as error:
+            yield Record(name, Fault(error.problem, error.remedy), format)
         except ValueError as error:
             yield Record(name, Fault(str(error)), format)
         finally:
@@ -96,7 +100,7 @@ class Source:
                 self._before += path.stat().st_size
 
 
-def open_source(given: str, format_name: Optional[str] = None) -> Source:
+def open_source(given: str, format_name: str | None = None) -> Source:
     """The documents of a file, of all files of a folder, or, for "-", of stdin.
 
     format_name: of a format; else the name of a file decides, and stdin is text. In a folder, whose
@@ -106,35 +110,35 @@ def open_source(given: str, format_name: Optional[str] = None) -> Source:
     chosen = None if format_name is None else _readable(format_named(format_name))
     if given == STDIN:
         if sys.stdin is None:
-            raise PelError(f"stdin is closed; give {_KINDS}")
+            raise PelError("stdin is closed", f"give {_KINDS}")
         return Source([("stdin", None, chosen or format_named("text"))])
     path = Path(given)
     if path.is_dir():
         return Source(_files_in(path, chosen))
     if not path.is_file():
-        raise PelError(f"{given}: no such file; give {_KINDS}")
+        raise PelError(f"{given}: no such file", f"give {_KINDS}")
     format = chosen or _format_of(path)
     if format is None:
-        raise PelError(f"{given}: unknown kind of file; name it with --from, or give {_KINDS}")
+        raise PelError(f"{given}: unknown kind of file", f"name it with --from, or give {_KINDS}")
     return Source([(given, path, format)])
 
 
 _KINDS = f"a file {suffixes('input')}, each also .gz; a folder of such files; or - for stdin"
 
 
-def _format_of(path: Path) -> Optional[Format]:
+def _format_of(path: Path) -> Format | None:
     format = format_of(path.name.lower().removesuffix(".gz"))
     return format if format and format.input else None
 
 
 def _readable(format: Format) -> Format:
     if format.input is None:
-        raise PelError(f"{format.name} can be written but not read; give {_KINDS}")
+        raise PelError(f"{format.name} can be written but not read", f"give {_KINDS}")
     return format
 
 
-def _files_in(folder: Path, chosen: Optional[Format]) -> list[tuple[str, Optional[Path], Format]]:
-    found: list[tuple[str, Optional[Path], Format]] = []
+def _files_in(folder: Path, chosen: Format | None) -> list[tuple[str, Path | None, Format]]:
+    found: list[tuple[str, Path | None, Format]] = []
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in name.parts)
@@ -144,7 +148,7 @@ def _files_in(folder: Path, chosen: Optional[Format]) -> list[tuple[str, Optiona
                 format = format._replace(input=WHOLE_FILE)
             found.append((name.as_posix(), path, format))
     if not found:
-        raise PelError(f"{folder}{os.sep}: no file in it that can be read; give {_KINDS}")
+        raise PelError(f"{folder}{os.sep}: no file in it that can be read", f"give {_KINDS}")
     return found
 
 

@@ -6,11 +6,12 @@ import csv
 import io
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, BinaryIO, Optional
+from typing import Any, BinaryIO
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from ..errors import PelError
 from .document import Document, make_doc
 from .format import LONGEST, Fault, Input, TextOutput, decoded, document_id, numbered_lines
 from .linked import linked_mentions
@@ -47,19 +48,19 @@ def _header(reader: Any) -> list[str]:
     except csv.Error as error:
         raise ValueError(f"line 1: {error}; correct it") from error
     if "text" not in header:
-        raise ValueError(
-            f"no column 'text' in line 1, which names: {', '.join(header) or 'none'}; name the "
-            "column that holds the documents 'text', and that of their ids, if any, 'id'"
+        raise PelError(
+            f"no column 'text' in line 1, which names: {', '.join(header) or 'none'}",
+            "name the column that holds the documents 'text', and that of their ids, if any, 'id'",
         )
     return header
 
 
-def _doc(nlp: Language, row: dict[str, str], spans_key: Optional[str]) -> Doc:
+def _doc(nlp: Language, row: dict[str, str], spans_key: str | None) -> Doc:
     cells = {key: decoded(cell.encode("utf8", "surrogateescape")) for key, cell in row.items()}
     return make_doc(nlp, Document(cells["text"], cells.get("id")), spans_key)
 
 
-def _lines(delimiter: str, number: int, doc: Doc, spans_key: Optional[str]) -> str:
+def _lines(delimiter: str, number: int, doc: Doc, spans_key: str | None) -> str:
     rows = (
         {"document": document_id(number, doc), **mention}
         for mention in linked_mentions(doc, spans_key)

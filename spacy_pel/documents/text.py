@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePath
-from typing import Any, BinaryIO, Optional
+from typing import Any, BinaryIO
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -19,19 +19,19 @@ def _lines(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
             yield f"line {number}", line.rstrip(b"\r\n")
 
 
-def _doc(nlp: Language, line: bytes, spans_key: Optional[str]) -> Doc:
+def _doc(nlp: Language, line: bytes, spans_key: str | None) -> Doc:
     return make_doc(nlp, Document(decoded(line)), spans_key)
 
 
 def _whole(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
     data = file.read(LONGEST + 1)
     if len(data) > LONGEST:
-        yield "", Fault(f"longer than {LONGEST:,} bytes; split it")
+        yield "", Fault(f"longer than {LONGEST:,} bytes", "split it")
     else:
         yield "", [name, data.removeprefix(b"\xef\xbb\xbf").decode("utf8", "surrogateescape")]
 
 
-def _whole_doc(nlp: Language, data: list[str], spans_key: Optional[str]) -> Doc:
+def _whole_doc(nlp: Language, data: list[str], spans_key: str | None) -> Doc:
     name, text = data
     text = decoded(text.encode("utf8", "surrogateescape"))
     id = PurePath(name.removesuffix(".gz")).with_suffix("").as_posix()

@@ -10,7 +10,6 @@ sigmoid keeps the order of the scores, and two numbers go into a JSON file. scik
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 import numpy as np
 
@@ -57,7 +56,7 @@ def _likelihood(
 
 def expected_calibration_error(
     probabilities: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray
-) -> Optional[float]:
+) -> float | None:
     """Return how far probabilities are from frequencies: 0 to 1; None without any.
 
     probabilities: [n], from 0 to 1, sorted into 15 equal bins. right: [n]. The difference between

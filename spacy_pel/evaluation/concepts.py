@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Optional
 
 
 def concept_scores(
     documents: Iterable[tuple[Collection[str], Collection[str]]],
-) -> dict[str, Optional[float]]:
+) -> dict[str, float | None]:
     """Precision, recall and F1 of the distinct entities of documents, over all documents together.
 
     documents: for each the gold entity ids and those said, of all its mentions. Of a mention that

@@ -10,8 +10,6 @@ found by Newton's method.
 
 from __future__ import annotations
 
-from typing import Optional
-
 import numpy as np
 
 from .newton import concave_maximum
@@ -21,7 +19,7 @@ from .newton import concave_maximum
 _RIDGE = 1e-3
 
 
-def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -> Optional[float]:
+def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -> float | None:
     """What a unit of the feature is worth, in units of the scores.
 
     scores: float [n, k], of the candidates of n mentions; -inf where there is none.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from .metrics import GROUPS
 
@@ -36,12 +36,12 @@ def averaged_metrics(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _total(counts: Any) -> Optional[int]:
+def _total(counts: Any) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
-def _mean(pairs: Sequence[tuple[float, int]]) -> Optional[float]:
+def _mean(pairs: Sequence[tuple[float, int]]) -> float | None:
     """The mean of pairs (value, weight)."""
     weight = sum(weight for _, weight in pairs)
     return sum(value * weight for value, weight in pairs) / weight if weight else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Optional, Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def first_hit_ranks(
 def linking_metrics(
     ranks: Sequence[int] | np.ndarray,
     in_kb: Sequence[bool] | np.ndarray,
-    seen: Optional[Sequence[bool] | np.ndarray] = None,
+    seen: Sequence[bool] | np.ndarray | None = None,
     ks: Sequence[int] = (1, 5, 16, 64),
 ) -> dict[str, Any]:
     """Return counts, recall at each k and mean reciprocal rank over four groups of mentions.
@@ -77,8 +78,8 @@ def metrics_table(metrics: dict[str, Any]) -> str:
 
 
 def _group_members(
-    mentions: int, in_kb: Sequence[bool] | np.ndarray, seen: Optional[Sequence[bool] | np.ndarray]
-) -> dict[str, Optional[np.ndarray]]:
+    mentions: int, in_kb: Sequence[bool] | np.ndarray, seen: Sequence[bool] | np.ndarray | None
+) -> dict[str, np.ndarray | None]:
     """Return a [mentions] mask a group, or None where it is unknown."""
     in_kb = np.asarray(in_kb, dtype=bool)
     known = in_kb if seen is None else np.asarray(seen, dtype=bool)
@@ -92,9 +93,9 @@ def _group_members(
     }
 
 
-def _mean(values: np.ndarray, mask: Optional[np.ndarray]) -> Optional[float]:
+def _mean(values: np.ndarray, mask: np.ndarray | None) -> float | None:
     return None if mask is None or not mask.any() else float(values[mask].mean())
 
 
-def _percent(value: Optional[float]) -> str:
+def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"

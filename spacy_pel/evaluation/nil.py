@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
 
 def best_nil_threshold(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
-) -> Optional[float]:
+) -> float | None:
     """Return the threshold below which calling a mention NIL gives the best F1 of that class.
 
     scores: [n] score of each mention's best candidate; -inf where there is no candidate, inf where
@@ -31,7 +31,7 @@ def best_nil_threshold(
 
 def average_precision(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
-) -> Optional[float]:
+) -> float | None:
     """Return the area under the precision-recall curve of NIL by (1 - score), as a step function.
 
     The arguments are those of best_nil_threshold; equal scores are one point. None where no mention
@@ -46,7 +46,7 @@ def average_precision(
 
 def precision_recall_curve(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray, points: int = 200
-) -> Optional[dict[str, list[float]]]:
+) -> dict[str, list[float]] | None:
     """Return precision and recall of NIL at up to ``points`` levels of recall, which rise.
 
     The arguments are those of best_nil_threshold. Of the thresholds that reach a level, the lowest
@@ -131,5 +131,5 @@ def _operating_points(
     return edges, called, np.cumsum(gold_nil[order])[called - 1]
 
 
-def _ratio(part: int, whole: int) -> Optional[float]:
+def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 
 class Spread(NamedTuple):
     """What several runs gave: mean, sample standard deviation (None of one run), how many."""
 
     mean: float
-    deviation: Optional[float]
+    deviation: float | None
     runs: int
 
 
-def spread(values: Iterable[Optional[float]]) -> Optional[Spread]:
+def spread(values: Iterable[float | None]) -> Spread | None:
     """Return mean and sample standard deviation of the values; None where there is no value.
 
     A value that is None (not defined in its run) is left out.
@@ -27,7 +27,7 @@ def spread(values: Iterable[Optional[float]]) -> Optional[Spread]:
     return Spread(statistics.fmean(known), deviation, len(known))
 
 
-def spread_text(value: Optional[Spread], decimals: int = 1, scale: float = 1.0) -> str:
+def spread_text(value: Spread | None, decimals: int = 1, scale: float = 1.0) -> str:
     """Return "72.1 ± 0.4", or "72.1" of a single run, or "-"; each figure times ``scale``."""
     if value is None:
         return "-"

@@ -1,12 +1,12 @@
 """Entities at rest: read from source files, kept in a folder, searched by vector."""
 
-from .build import build_kb
-from .entity import Entity, SemanticType
-from .index import Candidates, VectorIndex
 from .knowledge_base import KnowledgeBase
 from .readers import open_source
+from .records.entity import Entity, SemanticType
 from .selection import Only
-from .vector_writing import write_vectors
+from .vectors.index import Candidates, VectorIndex
+from .writing.build import build_kb
+from .writing.vector_writing import write_vectors
 
 __all__ = [
     "Candidates",

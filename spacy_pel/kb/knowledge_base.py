@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import PelError
-from .entity import Entity, SemanticType
-from .index import Candidates
-from .manifest import sound_manifest
+from .folder.manifest import sound_manifest
+from .folder.view import HeldFiles, held_files
 from .mappings import CuiEntity, EntitiesById, IdsByName
+from .records.entity import Entity, SemanticType
+from .records.store import EntityStore
+from .records.type_tree import SemanticTypeTree
 from .segment import Segment, segments_of
 from .segment_search import search
 from .selection import Only, Selections, known_types, with_descendants
-from .store import EntityStore
-from .type_tree import SemanticTypeTree
-from .view import HeldFiles, held_files
+from .vectors.index import Candidates
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ class KnowledgeBase:
         for name in names:
             if name not in known:
                 some = ", ".join(sorted(known)[:20]) or "none"
-                raise PelError(f"{self.path}: no entity comes from {name!r}; it has: {some}")
+                raise PelError(f"{self.path}: no entity comes from {name!r}", f"it has: {some}")
         return self._gathered(lambda segment: segment.store.of_sources(names))
 
     @property
@@ -244,7 +244,8 @@ class KnowledgeBase:
         if self.fingerprint != fingerprint:
             raise PelError(
                 f"{self.path}: its vectors were made by another encoder ({self.fingerprint}, not "
-                f"{fingerprint}); run: {self._embed_command}"
+                f"{fingerprint})",
+                f"run: {self._embed_command}",
             )
 
     def search(self, vectors: np.ndarray, k: int, only: Only | None = None) -> Candidates:
@@ -281,7 +282,7 @@ class KnowledgeBase:
     @property
     def _vectors(self) -> dict[str, Any]:
         if not self.has_vectors:
-            raise PelError(f"{self.path} has no vectors; run: {self._embed_command}")
+            raise PelError(f"{self.path} has no vectors", f"run: {self._embed_command}")
         return self.manifest["vectors"]
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .knowledge_base import KnowledgeBase
@@ -21,7 +21,7 @@ class CuiEntity(NamedTuple):
     canonical_name: str
     aliases: list[str]
     types: list[str]
-    definition: Optional[str]
+    definition: str | None
 
     def __repr__(self) -> str:
         n, shown = len(self.aliases), ", ".join(self.aliases[:_ALIASES_PRINTED])

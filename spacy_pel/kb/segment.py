@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .basis import Basis
-from .index import VectorIndex, opened_basis, opened_index, opened_rows
-from .store import EntityStore
-from .vectors import VectorMatrix
+from .records.store import EntityStore
+from .vectors.basis import Basis
+from .vectors.index import VectorIndex, opened_basis, opened_index, opened_rows
+from .vectors.matrix import VectorMatrix
 
 
 class Segment:

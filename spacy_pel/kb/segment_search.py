@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .index import Candidates
 from .segment import Segment
+from .vectors.index import Candidates
 
 
 def search(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..errors import PelError
-from .entity import SemanticType, is_below
+from .records.entity import SemanticType, is_below
 
 if TYPE_CHECKING:
     from .knowledge_base import KnowledgeBase
@@ -80,7 +80,7 @@ def _distinct(only: Only) -> Only:
     """The same constraints, hashable and in one order; PelError for a text in place of a list."""
     for field, values in only._asdict().items():
         if isinstance(values, str):
-            raise PelError(f"{field} is the text {values!r}; give a list of them")
+            raise PelError(f"{field} is the text {values!r}", "give a list of them")
     return Only(*(tuple(sorted(set(values))) for values in only))
 
 
@@ -100,7 +100,9 @@ def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> se
     for text in wanted:
         chosen = [type for type in types if text in (type.name, type.code)]
         if not chosen:
-            raise PelError(f"no semantic type {text!r} in this KB; see python -m spacy pel kb info")
+            raise PelError(
+                f"no semantic type {text!r} in this KB", "see python -m spacy pel kb info"
+            )
         numbers = [type.tree_number for type in chosen]
         names.update(type.name for type in chosen)
         names.update(t.name for t in types if any(is_below(t.tree_number, n) for n in numbers))

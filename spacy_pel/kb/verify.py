@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import PelError
-from .manifest import MANIFEST, sound_manifest
-from .partial import PARTIAL
+from .folder.manifest import MANIFEST, sound_manifest
+from .folder.partial import PARTIAL
+from .folder.transaction import CONTENT, is_ours, sha256
 from .segment import Segment, segments_of
-from .segment_changes import file_names, live_rows
-from .transaction import CONTENT, is_ours, sha256
-from .vectors import mapped
+from .vectors.matrix import mapped
+from .writing.segment_changes import file_names, live_rows
 
 _BLOCK = 4096  # ids looked up at a time
 

@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from typing import Sequence
+from collections.abc import Sequence
 
 import numpy as np
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
-from typing import Callable, Dict, Optional
 
 import torch
 from tokenizers import Tokenizer
@@ -54,11 +54,11 @@ class BertEncoder(nn.Module):
         # Whether training keeps of a batch its inputs alone, and computes it again when its
         # gradient comes (gradient caching): 11 to 20 % more time, and memory for one batch.
         self.gradient_caching = False
-        self.transformer: Optional[nn.Module] = None
-        self.tokenizer: Optional[Tokenizer] = None
+        self.transformer: nn.Module | None = None
+        self.tokenizer: Tokenizer | None = None
         # In place of torch in inference: ids, mask, segments, wanted -> states
         # (``onnx.OnnxStates``). Set for the time of a call, and so never saved or copied.
-        self.computed_by: Optional[Callable[..., Tensor]] = None
+        self.computed_by: Callable[..., Tensor] | None = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Take a Hugging Face BERT and its tokenizer.
@@ -68,7 +68,8 @@ class BertEncoder(nn.Module):
         kind = getattr(transformer.config, "position_embedding_type", "absolute")
         if kind != "absolute":
             raise PelError(
-                f'the encoder has position embeddings of type "{kind}"; choose one with "absolute"'
+                f'the encoder has position embeddings of type "{kind}"',
+                'choose one with "absolute"',
             )
         transformer.pooler = None  # its weights would be kept and never trained
         self.transformer = transformer
@@ -100,8 +101,8 @@ class BertEncoder(nn.Module):
         ids: Tensor,
         mask: Tensor,
         perturbation: Tensor,
-        segments: Optional[Tensor] = None,
-        wanted: Optional[Tensor] = None,
+        segments: Tensor | None = None,
+        wanted: Tensor | None = None,
     ) -> Tensor:
         """Last hidden states, float32 [n, t, d].
 
@@ -124,8 +125,8 @@ class BertEncoder(nn.Module):
         ids: Tensor,
         mask: Tensor,
         perturbation: Tensor,
-        segments: Optional[Tensor],
-        wanted: Optional[Tensor],
+        segments: Tensor | None,
+        wanted: Tensor | None,
     ) -> Tensor:
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(ids.device.type)
         with (
@@ -146,7 +147,7 @@ class BertEncoder(nn.Module):
             return sdpa_kernel(SDPBackend.MATH)
         return nullcontext()
 
-    def description(self) -> Dict[str, str]:
+    def description(self) -> dict[str, str]:
         """The transformer's configuration and the tokenizer, both JSON: all that decides vectors
         beside the weights. {} without weights."""
         if self.transformer is None:
@@ -154,11 +155,11 @@ class BertEncoder(nn.Module):
         config = {name: getattr(self.transformer.config, name) for name in _ARCHITECTURE}
         return {"config": json.dumps(config), "tokenizer": self.tokenizer.to_str()}
 
-    def weights(self) -> Dict[str, Tensor]:
+    def weights(self) -> dict[str, Tensor]:
         """Weights, by the names that Hugging Face gives those of its transformer."""
         return {_short(name): weight for name, weight in self.state_dict().items()}
 
-    def restore(self, description: Dict[str, str], weights: Dict[str, Tensor]) -> None:
+    def restore(self, description: dict[str, str], weights: dict[str, Tensor]) -> None:
         """Take what the two gave; needs no network. Raises RuntimeError for another's weights."""
         transformer = build_transformer(**json.loads(description["config"]))
         self.load(transformer, Tokenizer.from_str(description["tokenizer"]))
@@ -191,7 +192,7 @@ def with_layers(transformer: nn.Module, n: int) -> nn.Module:
     layers = transformer.encoder.layer
     if not 1 <= n <= len(layers):
         raise PelError(
-            f"{n} layers of an encoder that has {len(layers)}; choose from 1 to {len(layers)}"
+            f"{n} layers of an encoder that has {len(layers)}", f"choose from 1 to {len(layers)}"
         )
     kept = torch.linspace(0, len(layers) - 1, n).round().int().tolist()
     transformer.encoder.layer = nn.ModuleList(layers[i] for i in kept)

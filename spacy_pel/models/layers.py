@@ -7,7 +7,7 @@ feed-forward layer and no state, which is five sixths of what a layer costs a to
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
@@ -18,7 +18,7 @@ _QUERIES = 4
 
 
 def layer_states(
-    layers: Sequence[nn.Module], states: Tensor, mask: Tensor, wanted: Optional[Tensor] = None
+    layers: Sequence[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
 ) -> Tensor:
     """States behind the last of the layers, [n, t, d], of the embeddings [n, t, d].
 
@@ -31,7 +31,7 @@ def layer_states(
     return _states_of_some(layers[-1], _states_of_all(layers[:-1], states, keys), keys, wanted)
 
 
-def _states_of_all(layers: Sequence[nn.Module], states: Tensor, keys: Optional[Tensor]) -> Tensor:
+def _states_of_all(layers: Sequence[nn.Module], states: Tensor, keys: Tensor | None) -> Tensor:
     """States behind the last of the layers, [n, t, d]; of no layers, those given.
 
     keys: bool [n, 1, 1, t], the tokens that are attended to; None for all.
@@ -43,7 +43,7 @@ def _states_of_all(layers: Sequence[nn.Module], states: Tensor, keys: Optional[T
 
 
 def _states_of_some(
-    layer: nn.Module, states: Tensor, keys: Optional[Tensor], wanted: Tensor
+    layer: nn.Module, states: Tensor, keys: Tensor | None, wanted: Tensor
 ) -> Tensor:
     """States behind the layer, [n, t, d], of the tokens wanted; 0 for the others.
 
@@ -65,7 +65,7 @@ def _at_least(rows: Tensor) -> Tensor:
     return nn.functional.pad(rows, (0, 0, 0, max(0, LEAST_ROWS - len(rows))))
 
 
-def _attended(layer: nn.Module, queries: Tensor, states: Tensor, keys: Optional[Tensor]) -> Tensor:
+def _attended(layer: nn.Module, queries: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
     """What the heads read: queries [n, q, d], states [n, t, d] -> [n, q, d]."""
     own = layer.attention.self
     n = queries.shape[1]

@@ -6,7 +6,7 @@ and so written it needs no tracing, opens in a second, and has the operators tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -42,8 +42,8 @@ class OnnxStates:
             import onnxruntime
         except ImportError as error:
             raise PelError(
-                'the runtime needs ONNX Runtime; run: pip install "spacy-pel[onnx]", or set '
-                'runtime = "torch"'
+                "the runtime needs ONNX Runtime",
+                'run: pip install "spacy-pel[onnx]", or set runtime = "torch"',
             ) from error
         self.transformer = transformer
         options = onnxruntime.SessionOptions()
@@ -60,8 +60,8 @@ class OnnxStates:
         self,
         ids: Tensor,
         mask: Tensor,
-        segments: Optional[Tensor] = None,
-        wanted: Optional[Tensor] = None,
+        segments: Tensor | None = None,
+        wanted: Tensor | None = None,
     ) -> Tensor:
         """float32 [n, t, d]; zero where no state is wanted, or there is no token.
 
@@ -91,11 +91,14 @@ def bert_graph(transformer: nn.Module, *, int8: bool) -> ModelProto:
     config = transformer.config
     device = transformer.device.type
     if device != "cpu":
-        raise PelError(f'ONNX Runtime is used on the CPU, not on "{device}"; set runtime = "torch"')
+        raise PelError(
+            f'ONNX Runtime is used on the CPU, not on "{device}"', 'set runtime = "torch"'
+        )
     if config.hidden_act != "gelu":
         raise PelError(
             'ONNX Runtime is used for encoders with the activation "gelu", not '
-            f'"{config.hidden_act}"; set runtime = "torch"'
+            f'"{config.hidden_act}"',
+            'set runtime = "torch"',
         )
     graph = _Graph(transformer, int8)
     states = graph.embedded("ids", "segments")
@@ -128,7 +131,7 @@ class _Graph:
         total = self._node("Add", total, self._node("Slice", positions, first, length, axis))
         return self._normalized("embeddings.LayerNorm", total)
 
-    def layer(self, layer: str, states: str, wanted: Optional[str] = None) -> str:
+    def layer(self, layer: str, states: str, wanted: str | None = None) -> str:
         """One layer of BERT: [t, d] -> [t, d], or [w, d] of the tokens wanted."""
         if wanted is None:
             attended = self._attended(f"{layer}.attention.self", states)
@@ -191,7 +194,7 @@ class _Graph:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
-    def _node(self, operator: str, *inputs: str, outputs: Optional[list[str]] = None, **given):
+    def _node(self, operator: str, *inputs: str, outputs: list[str] | None = None, **given):
         from onnx import helper
 
         outputs = outputs or [f"{operator}.{len(self.nodes)}"]

@@ -7,8 +7,9 @@ used, and are there once for all processes that read them. What changes them cop
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Protocol, Sequence, Union
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -18,7 +19,7 @@ from torch import Tensor
 from ..errors import PelError
 
 # What was packed: its file, or its bytes.
-Packed = Union[Path, bytes]
+Packed = Path | bytes
 
 # Where in the metadata of safetensors, which are texts, all of ours are.
 _FACTS = "spacy_pel"
@@ -27,13 +28,13 @@ _FACTS = "spacy_pel"
 class Encoder(Protocol):
     """What can be packed: a torch module that can be made again of what it says of itself."""
 
-    def description(self) -> Dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """All that decides what it does beside its weights, as plain data; {} without weights."""
 
-    def weights(self) -> Dict[str, Tensor]:
+    def weights(self) -> dict[str, Tensor]:
         """Its weights, by the names that they are to have in a file."""
 
-    def restore(self, description: Dict[str, Any], weights: Dict[str, Tensor]) -> None:
+    def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None:
         """Take what the two gave. Raises RuntimeError if they are of another kind of encoder."""
 
     def to(self, device: torch.device) -> object:
@@ -47,9 +48,9 @@ class Contents(NamedTuple):
     tensors: by the encoder's number and their own name.
     """
 
-    settings: Dict[str, Any]
-    descriptions: List[Dict[str, Any]]
-    tensors: Dict[str, Tensor]
+    settings: dict[str, Any]
+    descriptions: list[dict[str, Any]]
+    tensors: dict[str, Tensor]
 
     def fill(self, encoders: Sequence[Encoder], device: torch.device) -> None:
         """Give the encoders, which are of the kinds that were packed, their weights.
@@ -66,7 +67,7 @@ class Contents(NamedTuple):
                 encoder.to(device)
 
 
-def pack(encoders: Sequence[Encoder], settings: Dict[str, Any]) -> bytes:
+def pack(encoders: Sequence[Encoder], settings: dict[str, Any]) -> bytes:
     """The encoders and some settings, plain data, as the bytes of a safetensors file; no pickle."""
     described, tensors = [], {}
     for number, encoder in enumerate(encoders):
@@ -94,13 +95,13 @@ def unpack(packed: Packed) -> Contents:
     except (SafetensorError, KeyError) as error:
         where = "bytes" if isinstance(packed, bytes) else packed
         raise PelError(
-            f"{where}: no weights of a linker of this version, or damaged ({error}); save the "
-            "pipeline again, or train it again"
+            f"{where}: no weights of a linker of this version, or damaged ({error})",
+            "save the pipeline again, or train it again",
         ) from error
     return Contents(facts["settings"], facts["encoders"], tensors)
 
 
-def _metadata(packed: bytes) -> Dict[str, str]:
+def _metadata(packed: bytes) -> dict[str, str]:
     """Of the bytes of a safetensors file: JSON after eight bytes that give its length."""
     length = int.from_bytes(packed[:8], "little")
     return json.loads(packed[8 : 8 + length]).get("__metadata__", {})

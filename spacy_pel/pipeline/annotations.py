@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from math import isnan
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc, Span
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..linking import Links
-from ..training.corpus import NIL, mention_spans
+from ..linking.link import Links
+from ..spans import NIL, mention_spans
 from .extensions import Columns
 
 
@@ -28,10 +29,10 @@ class Answer(NamedTuple):
     """
 
     id: str
-    score: Optional[float]
-    probability: Optional[float]
+    score: float | None
+    probability: float | None
     columns: Columns
-    kb_ents: List[Tuple[str, float]]
+    kb_ents: list[tuple[str, float]]
 
 
 def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[Answer]:
@@ -56,7 +57,7 @@ def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[An
             yield Answer(NIL if nil else "", None, None, own, [])
 
 
-def _columns(links: Links, kb: KnowledgeBase) -> Dict[str, List[list]]:
+def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
     """What is said of all candidates: by its name, a list of k a mention."""
     distinct, places = np.unique(links.numbers, return_inverse=True)
     there = distinct >= 0
@@ -73,7 +74,7 @@ def _columns(links: Links, kb: KnowledgeBase) -> Dict[str, List[list]]:
 
 
 def write_answers(
-    docs: Iterable[Doc], answers: Iterator[Answer], spans_key: Optional[str], overwrite: bool
+    docs: Iterable[Doc], answers: Iterator[Answer], spans_key: str | None, overwrite: bool
 ) -> None:
     """Write the answers on the mentions of the docs, in their order.
 

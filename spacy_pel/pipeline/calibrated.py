@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, TypeVar
+from typing import Any, TypeVar
 
-from ..linking import Calibration, Naming, Ranker, Reranking, Weight
+from ..linking.link import Calibration, Naming, Ranker, Reranking, Weight
 from .kb_reference import KBPipe
 
 Fitted = TypeVar("Fitted", Calibration, Weight)
@@ -25,7 +25,7 @@ class CalibratedPipe(KBPipe):
     What was fitted is plain data in ``cfg``, to be saved with the weights.
     """
 
-    cfg: Dict[str, Any]
+    cfg: dict[str, Any]
 
     @property
     def reranked(self) -> int:
@@ -38,16 +38,16 @@ class CalibratedPipe(KBPipe):
         raise NotImplementedError
 
     @property
-    def nil_threshold(self) -> Optional[float]:
+    def nil_threshold(self) -> float | None:
         """A mention whose best score by the retriever is below it is NIL; None: no mention is."""
         return self.cfg["nil_threshold"]
 
     @nil_threshold.setter
-    def nil_threshold(self, threshold: Optional[float]) -> None:
+    def nil_threshold(self, threshold: float | None) -> None:
         self.cfg["nil_threshold"] = threshold
 
     @property
-    def calibration(self) -> Optional[Calibration]:
+    def calibration(self) -> Calibration | None:
         """What makes probabilities of scores; None before ``pel calibrate``.
 
         It says nothing while another number of candidates is reranked than it was fitted to.
@@ -55,20 +55,20 @@ class CalibratedPipe(KBPipe):
         return self.cfg["calibration"] and Calibration(*self.cfg["calibration"])
 
     @calibration.setter
-    def calibration(self, calibration: Optional[Calibration]) -> None:
+    def calibration(self, calibration: Calibration | None) -> None:
         self.cfg["calibration"] = calibration and list(calibration)
 
     @property
-    def rerank_weight(self) -> Optional[Weight]:
+    def rerank_weight(self) -> Weight | None:
         """What the cross-encoder's score counts beside the retriever's; None: as in training."""
         return self.cfg["rerank_weight"] and Weight(*self.cfg["rerank_weight"])
 
     @rerank_weight.setter
-    def rerank_weight(self, weight: Optional[Weight]) -> None:
+    def rerank_weight(self, weight: Weight | None) -> None:
         self.cfg["rerank_weight"] = weight and list(weight)
 
     @property
-    def name_weight(self) -> Optional[Weight]:
+    def name_weight(self) -> Weight | None:
         """What an exact name is worth; None before ``pel calibrate --names``.
 
         As ``calibration``, it says nothing while another number of candidates is reranked.
@@ -76,23 +76,23 @@ class CalibratedPipe(KBPipe):
         return self.cfg["name_weight"] and Weight(*self.cfg["name_weight"])
 
     @name_weight.setter
-    def name_weight(self, weight: Optional[Weight]) -> None:
+    def name_weight(self, weight: Weight | None) -> None:
         self.cfg["name_weight"] = weight and list(weight)
 
     @property
-    def naming(self) -> Optional[Naming]:
+    def naming(self) -> Naming | None:
         """What exact names count, if they do."""
         weight = self.fitting(self.name_weight)
         return Naming(self.kb, weight.weight) if weight else None
 
     @property
-    def reranking(self) -> Optional[Reranking]:
+    def reranking(self) -> Reranking | None:
         """What is ranked again, and what it counts, if anything is."""
         if not self.reranked:
             return None
         weight = self.fitting(self.rerank_weight) or Weight(1.0)
         return Reranking(self.reranker, self.kb, self.reranked, weight.weight)
 
-    def fitting(self, fitted: Optional[Fitted]) -> Optional[Fitted]:
+    def fitting(self, fitted: Fitted | None) -> Fitted | None:
         """What was fitted, if it was to scores like those of now."""
         return fitted if fitted and fitted.reranked == self.reranked else None

@@ -1,7 +1,7 @@
 """The factory of ``proxy_linker`` and its default config."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
 
 from spacy.language import Language
 from thinc.api import Config, Model
@@ -149,17 +149,17 @@ def make_proxy_linker(
     nlp: Language,
     name: str,
     model: Model,
-    kb: Optional[str],
-    path: Optional[str],
-    spans_key: Optional[str],
+    kb: str | None,
+    path: str | None,
+    spans_key: str | None,
     resolve_abbreviations: bool,
-    types: Optional[List[str]],
-    sources: Optional[List[str]],
-    label_types: Optional[Dict[str, List[str]]],
+    types: list[str] | None,
+    sources: list[str] | None,
+    label_types: dict[str, list[str]] | None,
     agree: bool,
     candidates: int,
-    nil_threshold: Optional[float],
-    threshold: Optional[float],
+    nil_threshold: float | None,
+    threshold: float | None,
     no_definition_threshold: float,
     filter_for_definitions: bool,
     max_entities_per_mention: int,
@@ -168,20 +168,20 @@ def make_proxy_linker(
     freeze_entities: bool,
     gradient_caching: bool,
     overwrite: bool,
-    reranker: Optional[Model],
+    reranker: Model | None,
     rerank: int,
     runtime: str,
     loss: ScoreLoss,
-    regularizer: Optional[FGSM],
+    regularizer: FGSM | None,
     negatives: Callable,
-    scorer: Optional[Callable],
-    linker_name: Optional[str],
-    k: Optional[int],
+    scorer: Callable | None,
+    linker_name: str | None,
+    k: int | None,
 ) -> ProxyLinker:
     """Construct the component; the arguments are explained in ``DEFAULT_CONFIG``."""
     refuse_settings_of_scispacy(linker_name=linker_name, k=k)
     if rerank < 0:
-        raise PelError(f'"rerank" of "{name}" is {rerank}; set it to 0 for no reranking')
+        raise PelError(f'"rerank" of "{name}" is {rerank}', "set it to 0 for no reranking")
     linker = ProxyLinker(
         nlp.vocab,
         model,

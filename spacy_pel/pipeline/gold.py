@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import repeat
-from typing import Iterable, List, Optional, Sequence, Set, Tuple
 
 from spacy.training import Example
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..training.corpus import gold_ids, mention_spans
+from ..spans import gold_ids, mention_spans
 from ..training.trainer import GoldMention
 from .mentions import mentions_in_context
 
@@ -16,10 +16,10 @@ from .mentions import mentions_in_context
 def trainable_mentions(
     examples: Iterable[Example],
     kb: KnowledgeBase,
-    spans_key: Optional[str],
+    spans_key: str | None,
     resolve_abbreviations: bool = False,
-    texts: Optional[Sequence[str]] = None,
-) -> List[GoldMention]:
+    texts: Sequence[str] | None = None,
+) -> list[GoldMention]:
     """The gold mentions that have an entity in the KB.
 
     resolve_abbreviations, texts: as for linking; see ``mentions``.
@@ -35,14 +35,12 @@ def trainable_mentions(
     return mentions
 
 
-def gold_numbers(
-    examples: Iterable[Example], kb: KnowledgeBase, spans_key: Optional[str]
-) -> Set[int]:
+def gold_numbers(examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None) -> set[int]:
     """The numbers of the entities of these mentions."""
     return {n for m in trainable_mentions(examples, kb, spans_key) for n in m.golds}
 
 
-def _numbers(kb: KnowledgeBase, ids: Sequence[str]) -> Tuple[int, ...]:
+def _numbers(kb: KnowledgeBase, ids: Sequence[str]) -> tuple[int, ...]:
     """Numbers of those of the ids that the KB has."""
     numbers = (kb.number(id) for id in ids)
     return tuple(dict.fromkeys(n for n in numbers if n is not None))

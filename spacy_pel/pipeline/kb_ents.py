@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import numpy as np
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..linking import Links
+from ..linking.link import Links
 
 # Settings of scispaCy's linker that mean nothing here, and what does instead.
 _REMEDIES = {
@@ -24,14 +22,14 @@ def refuse_settings_of_scispacy(**settings: object) -> None:
     """Raises PelError, with the remedy, if one that has no meaning here is given."""
     for name, value in settings.items():
         if value is not None:
-            raise PelError(f"proxy_linker has no {name}={value!r}: {_REMEDIES[name]}")
+            raise PelError(f"proxy_linker has no {name}={value!r}", _REMEDIES[name])
 
 
 def offered(
     links: Links,
     kb: KnowledgeBase,
     *,
-    threshold: Optional[float],
+    threshold: float | None,
     no_definition_threshold: float,
     filter_for_definitions: bool,
     max_entities_per_mention: int,

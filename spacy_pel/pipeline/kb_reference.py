@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Optional
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
@@ -21,8 +20,8 @@ KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
 
 
 def kb_reference(
-    kb: Optional[str], configured: Optional[str], file: Optional[Path] = None
-) -> dict[str, Optional[str]]:
+    kb: str | None, configured: str | None, file: Path | None = None
+) -> dict[str, str | None]:
     """What is saved in ``file``, if there is one, of a KB.
 
     kb: the folder in use. configured: the one that the config named, to notice when the config
@@ -37,7 +36,7 @@ def kb_reference(
     }
 
 
-def found_kb(reference: dict[str, Optional[str]], file: Optional[Path]) -> Optional[str]:
+def found_kb(reference: dict[str, str | None], file: Path | None) -> str | None:
     """The folder of the KB that the reference, read from ``file``, leads to; None if to none."""
     absolute, relative = reference["absolute"], reference["relative"]
     folders = [Path(absolute)] if absolute else []
@@ -60,11 +59,11 @@ class KBPipe(SavedPipe):
     # The name of its factory.
     factory: str
 
-    def refer_to(self, kb: Optional[str]) -> None:
+    def refer_to(self, kb: str | None) -> None:
         """Take the folder that the config names; opens nothing."""
         self._configured_kb = kb
         self._kb_path = _absolute(kb) if kb else None
-        self._kb: Optional[KnowledgeBase] = None
+        self._kb: KnowledgeBase | None = None
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -72,9 +71,10 @@ class KBPipe(SavedPipe):
         if self._kb is None:
             if self._kb_path is None:
                 raise PelError(
-                    f'"{self.name}" has no knowledge base; build one with "python -m spacy pel kb '
+                    f'"{self.name}" has no knowledge base',
+                    f'build one with "python -m spacy pel kb '
                     f'build SOURCE KB" and give its folder: nlp.add_pipe("{self.factory}", '
-                    'config={"kb": "KB"}) or the component\'s set_kb("KB")'
+                    'config={"kb": "KB"}) or the component\'s set_kb("KB")',
                 )
             self._kb = KnowledgeBase.open(self._kb_path)
         return self._kb

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Set
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from spacy.training import Example
@@ -27,23 +28,24 @@ logger = logging.getLogger(__name__)
 _RESUMED_SEARCH = 20_000  # entities that evaluations search without ``initialize``
 
 
-def gold_entities(linker: ProxyLinker, examples: Iterable[Example]) -> Set[int]:
+def gold_entities(linker: ProxyLinker, examples: Iterable[Example]) -> set[int]:
     """Numbers of the gold entities of the examples. Raises PelError if none is in the KB."""
     numbers = gold_numbers(examples, linker.kb, linker.spans_key)
     if not numbers:
         raise PelError(
-            f"no mention of the training examples has an entity in {linker.kb.path}; check that "
+            f"no mention of the training examples has an entity in {linker.kb.path}",
+            "check that "
             "the corpus and the KB use the same identifiers; a linker that is to stay as it is "
-            "needs a source in the config, or to be among the frozen_components"
+            "needs a source in the config, or to be among the frozen_components",
         )
     return numbers
 
 
 def new_trainer(
     linker: ProxyLinker,
-    trained: Set[int],
+    trained: set[int],
     others: Iterable[Example],
-    searched_entities: Optional[int],
+    searched_entities: int | None,
 ) -> Trainer:
     """The trainer of a retriever that begins. Raises PelError as ``mention_trainer`` does, and as
     ``check_listens``.
@@ -59,7 +61,7 @@ def new_trainer(
 
 
 def retriever_trainer(
-    linker: ProxyLinker, wanted: Set[int], searched_entities: Optional[int]
+    linker: ProxyLinker, wanted: set[int], searched_entities: int | None
 ) -> RetrieverTrainer:
     """Trains the retriever; its evaluations search the wanted entities and as many as are asked.
 
@@ -87,25 +89,27 @@ def mention_trainer(linker: ProxyLinker) -> MentionTrainer:
     """
     if len(linker.model.layers) == 1:
         raise PelError(
-            f'"{linker.name}" freezes its entities, but its towers are one; set "shared" of its '
-            "model to false"
+            f'"{linker.name}" freezes its entities, but its towers are one',
+            'set "shared" of its model to false',
         )
     if linker.regularizer is not None:
         raise PelError(
-            f'"{linker.name}" freezes its entities, and FGSM would encode them; set its '
-            '"regularizer" to null'
+            f'"{linker.name}" freezes its entities, and FGSM would encode them',
+            'set its "regularizer" to null',
         )
     kb, row_kind = linker.kb, linker.cfg["row_kind"]
     if kb.fingerprint != linker.retriever.entity_fingerprint():
         raise PelError(
             f"{kb.path}: its vectors were made by another encoder than the entity tower that is to "
-            "be frozen; start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"
-            ", with its similarity, entity_length and pooling of entities"
+            "be frozen",
+            "start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"
+            ", with its similarity, entity_length and pooling of entities",
         )
     if kb.row_kind != row_kind:
         raise PelError(
             f'{kb.path}: its vectors are of the row kind "{kb.row_kind}", and "{linker.name}" is '
-            f'set to "{row_kind}"; set its "row_kind" to "{kb.row_kind}"'
+            f'set to "{row_kind}"',
+            f'set its "row_kind" to "{kb.row_kind}"',
         )
     pool = StoredPool(kb, row_kind, linker.name_dropout)
     return MentionTrainer(linker.retriever, pool, linker.loss, linker.negatives, _rng())
@@ -130,18 +134,19 @@ def check_candidates(linker: ProxyLinker) -> None:
     """Raises PelError if there is nothing that a reranker could be trained on."""
     if not is_initialized(linker.model):
         raise PelError(
-            f'the reranker of "{linker.name}" is trained on the candidates of a trained retriever; '
-            'give the folder of one as its "path" in the config, such as training/model-best'
+            f'the reranker of "{linker.name}" is trained on the candidates of a trained retriever',
+            'give the folder of one as its "path" in the config, such as training/model-best',
         )
     if linker.rerank < 2:
         raise PelError(
-            f'"rerank" of "{linker.name}" is {linker.rerank}; to train a reranker it must be 2 or '
-            "more (the paper: 16)"
+            f'"rerank" of "{linker.name}" is {linker.rerank}',
+            "to train a reranker it must be 2 or more (the paper: 16)",
         )
     if shares_reading(linker.model):
         raise PelError(
             f'the retriever of "{linker.name}" shares what another component reads, and a reranker '
-            "is trained before that runs; train it with a retriever that reads by itself"
+            "is trained before that runs",
+            "train it with a retriever that reads by itself",
         )
     linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
 
@@ -166,7 +171,7 @@ def resumed_trainer(linker: ProxyLinker, mentions: Iterable[GoldMention]) -> Tra
     return retriever_trainer(linker, {n for m in mentions for n in m.golds}, _RESUMED_SEARCH)
 
 
-def note_trained(linker: ProxyLinker, numbers: Set[int]) -> None:
+def note_trained(linker: ProxyLinker, numbers: set[int]) -> None:
     """Have the linker know that it is trained on these entities: they are no longer unseen."""
     new = numbers - linker.trained_numbers
     if new:

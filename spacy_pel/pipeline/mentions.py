@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Dict, List, Optional
 
 import numpy as np
 from spacy.tokens import Doc, Span
 
-from ..acronyms import at_long_forms, defined_acronyms, expanded
-from ..inputs import MentionInContext
 from ..kb.selection import Only
-from ..training.corpus import mention_spans
+from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
+from ..reading.inputs import MentionInContext
+from ..spans import mention_spans
 
 
 def mentions_of(
     docs: Sequence[Doc],
-    spans_key: Optional[str],
+    spans_key: str | None,
     resolve_abbreviations: bool,
-    texts: Optional[Sequence[str]] = None,
-) -> List[MentionInContext]:
+    texts: Sequence[str] | None = None,
+) -> list[MentionInContext]:
     """The mentions of all docs, in their order; see ``mentions_in_context``."""
     return [
         mention
@@ -32,12 +31,12 @@ def mentions_of(
 
 def search_limits(
     docs: Iterable[Doc],
-    spans_key: Optional[str],
+    spans_key: str | None,
     *,
-    types: Optional[List[str]],
-    sources: Optional[List[str]],
-    label_types: Optional[Dict[str, List[str]]],
-) -> Optional[List[Optional[Only]]]:
+    types: list[str] | None,
+    sources: list[str] | None,
+    label_types: dict[str, list[str]] | None,
+) -> list[Only | None] | None:
     """What the search for each mention is confined to; None if none is.
 
     types, sources: of the entities that any mention may be of. label_types: from labels to types
@@ -55,9 +54,9 @@ def search_limits(
 
 def agreeing(
     docs: Iterable[Doc],
-    spans_key: Optional[str],
+    spans_key: str | None,
     mentions: Sequence[MentionInContext],
-    only: Optional[Sequence[Optional[Only]]],
+    only: Sequence[Only | None] | None,
 ) -> np.ndarray:
     """Groups of the docs' mentions, int64 [n]: in one doc, the same words but for case.
 
@@ -72,8 +71,8 @@ def agreeing(
 
 
 def mentions_in_context(
-    doc: Doc, spans: Sequence[Span], resolve_abbreviations: bool, text: Optional[str] = None
-) -> List[MentionInContext]:
+    doc: Doc, spans: Sequence[Span], resolve_abbreviations: bool, text: str | None = None
+) -> list[MentionInContext]:
     """The spans of the doc in its text, acronyms replaced by their long forms if that is asked.
 
     text: of the doc as it was read before (``states.ReadText``), in which nothing can be replaced:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import spacy
 from spacy.language import Language
@@ -26,8 +26,9 @@ def load_pipeline(name: str | Path) -> Language:
         raise
     except Exception as error:  # files may be damaged in more ways than there are error classes
         raise PelError(
-            f"{name}: cannot be loaded as a pipeline: {_summary(error)}; give the folder of a "
-            'trained one, such as training/model-best, and install what its "config.cfg" names'
+            f"{name}: cannot be loaded as a pipeline: {_summary(error)}",
+            "give the folder of a "
+            'trained one, such as training/model-best, and install what its "config.cfg" names',
         ) from error
 
 
@@ -35,8 +36,8 @@ def linker_of(
     nlp: Language,
     name: str = "proxy_linker",
     *,
-    kb: Optional[Path] = None,
-    spans_key: Optional[str] = None,
+    kb: Path | None = None,
+    spans_key: str | None = None,
 ) -> ProxyLinker:
     """The linker of a pipeline, set to another KB and spans key if they are given.
 
@@ -49,8 +50,8 @@ def linker_of(
     if not isinstance(linker, ProxyLinker):
         present = ", ".join(nlp.pipe_names) or "none"
         raise PelError(
-            f'the pipeline has no linker "{name}" among its components ({present}); name the right '
-            'one with --component, or add one: nlp.add_pipe("proxy_linker")'
+            f'the pipeline has no linker "{name}" among its components ({present})',
+            'name the right one with --component, or add one: nlp.add_pipe("proxy_linker")',
         )
     if kb is not None:
         linker.set_kb(kb)

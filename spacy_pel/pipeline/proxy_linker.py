@@ -2,8 +2,9 @@
 
 import json
 import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
@@ -15,12 +16,12 @@ from thinc.api import Model, Optimizer
 from .. import architectures
 from ..architectures.sources import linker_folder
 from ..errors import PelError
-from ..linking import Links, Searchable, link
+from ..linking.link import Links, Searchable, link
+from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
-from ..proxies import check_row_kind
-from ..retriever import Retriever
-from ..training.corpus import mention_spans
+from ..reading.proxies import check_row_kind
+from ..spans import mention_spans
 from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
 from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
@@ -38,7 +39,7 @@ from .saving import Part, Saved, content
 from .workers import use_one_thread_in_a_worker
 
 if TYPE_CHECKING:
-    from ..reranker import Reranker
+    from ..linking.reranker import Reranker
 
 
 class ProxyLinker(CalibratedPipe, TrainablePipe):
@@ -56,17 +57,17 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         model: Model,
         name: str = "proxy_linker",
         *,
-        kb: Optional[str],
-        path: Optional[str],
-        spans_key: Optional[str],
+        kb: str | None,
+        path: str | None,
+        spans_key: str | None,
         resolve_abbreviations: bool,
-        types: Optional[List[str]],
-        sources: Optional[List[str]],
-        label_types: Optional[Dict[str, List[str]]],
+        types: list[str] | None,
+        sources: list[str] | None,
+        label_types: dict[str, list[str]] | None,
         agree: bool,
         candidates: int,
-        nil_threshold: Optional[float],
-        threshold: Optional[float],
+        nil_threshold: float | None,
+        threshold: float | None,
         no_definition_threshold: float,
         filter_for_definitions: bool,
         max_entities_per_mention: int,
@@ -76,12 +77,12 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         gradient_caching: bool,
         overwrite: bool,
         loss: ScoreLoss,
-        regularizer: Optional[FGSM],
+        regularizer: FGSM | None,
         negatives: Sampler,
-        reranker: Optional[Model],
+        reranker: Model | None,
         rerank: int,
         runtime: str,
-        scorer: Optional[Callable],
+        scorer: Callable | None,
     ):
         """Construct the component; opens nothing. The arguments are those of the factory."""
         self.vocab = vocab
@@ -110,7 +111,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self.freeze_entities = freeze_entities
         self.gradient_caching = gradient_caching
         # What belongs to the weights and is saved with them.
-        self.cfg: Dict[str, Any] = {
+        self.cfg: dict[str, Any] = {
             **NOT_CALIBRATED,
             "nil_threshold": nil_threshold,
             "configured_nil_threshold": nil_threshold,
@@ -119,11 +120,11 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         }
         self._path = path
         self.refer_to(kb)
-        self._retriever: Optional[Retriever] = None
-        self._reranker: Optional["Reranker"] = None
-        self._checked_fingerprint: Optional[str] = None  # of a KB whose vectors fit
-        self._trainer: Optional[Trainer] = None
-        self.trained_numbers: Set[int] = set()  # those of cfg["trained_entities"], in a session
+        self._retriever: Retriever | None = None
+        self._reranker: Reranker | None = None
+        self._checked_fingerprint: str | None = None  # of a KB whose vectors fit
+        self._trainer: Trainer | None = None
+        self.trained_numbers: set[int] = set()  # those of cfg["trained_entities"], in a session
         install_extensions()
 
     # Knowledge base and weights
@@ -135,8 +136,9 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             if not architectures.is_initialized(self.model):
                 gone = f"there is no trained linker at {self._path}; " if self._path else ""
                 raise PelError(
-                    f'{gone}"{self.name}" has no weights; train it with "python -m spacy train", '
-                    'or open a trained one: nlp.add_pipe("proxy_linker", config={"path": FOLDER})'
+                    f'{gone}"{self.name}" has no weights',
+                    'train it with "python -m spacy train", '
+                    'or open a trained one: nlp.add_pipe("proxy_linker", config={"path": FOLDER})',
                 )
             self._retriever = Retriever(self.model)
         return self._retriever
@@ -148,11 +150,12 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             model = self.reranker_model
             if model is None or not architectures.is_initialized(model):
                 raise PelError(
-                    f'"{self.name}" has no trained reranker; train one (project/configs/'
-                    "demo_rerank.cfg shows how), or link without: rerank = 0"
+                    f'"{self.name}" has no trained reranker',
+                    "train one (project/configs/"
+                    "demo_rerank.cfg shows how), or link without: rerank = 0",
                 )
             # Imported here: without a reranker nothing of it is loaded.
-            from ..reranker import Reranker
+            from ..linking.reranker import Reranker
 
             self._reranker = Reranker(model)
         return self._reranker
@@ -177,7 +180,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
 
     # Linking
 
-    def predict(self, docs: Iterable[Doc]) -> Optional[Links]:
+    def predict(self, docs: Iterable[Doc]) -> Links | None:
         """What linking says of the docs' mentions, in their order; None if there is no mention."""
         docs = list(docs)
         if not any(mention_spans(doc, self.spans_key) for doc in docs):
@@ -206,7 +209,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
                 groups=agreeing(docs, self.spans_key, mentions, only) if self.agree else None,
             )
 
-    def set_annotations(self, docs: Iterable[Doc], links: Optional[Links]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], links: Links | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions."""
         if links is None:
             return
@@ -223,7 +226,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
     # Training
 
     @property
-    def trainer(self) -> Optional[Trainer]:
+    def trainer(self) -> Trainer | None:
         """What trains the retriever, or the reranker; None outside a training session."""
         return self._trainer
 
@@ -231,9 +234,9 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self,
         get_examples: Callable[[], Iterable[Example]],
         *,
-        nlp: Optional[Language] = None,
-        searched_entities: Optional[int] = 20000,
-        searched_corpus: Optional[Callable[[Language], Iterable[Example]]] = None,
+        nlp: Language | None = None,
+        searched_entities: int | None = 20000,
+        searched_corpus: Callable[[Language], Iterable[Example]] | None = None,
     ) -> None:
         """Fetch or build the encoder, and get ready for training.
 
@@ -272,9 +275,9 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         examples: Iterable[Example],
         *,
         drop: float = 0.0,
-        sgd: Optional[Optimizer] = None,
-        losses: Optional[Dict[str, float]] = None,
-    ) -> Dict[str, float]:
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
         """Learn from the gold mentions of a batch; those without an entity in the KB teach nothing.
 
         Raises PelError without KB or weights, and if the loss is not a number.
@@ -312,8 +315,8 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             self._trainer.note_update()
 
     def _trainable(
-        self, examples: Iterable[Example], texts: Optional[Sequence[str]] = None
-    ) -> List[GoldMention]:
+        self, examples: Iterable[Example], texts: Sequence[str] | None = None
+    ) -> list[GoldMention]:
         resolved = self.resolve_abbreviations
         return trainable_mentions(examples, self.kb, self.spans_key, resolved, texts)
 
@@ -326,7 +329,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         """Leave the training session: search the KB from now on, not its part under training."""
         self._trainer = None
 
-    def score(self, examples: Iterable[Example], **kwargs: Any) -> Dict[str, Any]:
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Scores of the pipeline's scorer; see ``scorer.linking_scores``."""
         if self.scorer is None:
             return {}
@@ -356,7 +359,7 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self._configured_kb = configured
         return self
 
-    def parts(self) -> Dict[str, Part]:
+    def parts(self) -> dict[str, Part]:
         """Weights and settings, and where the KB is; the KB itself stays where it is."""
         reranker = self.reranker_model
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, List, Optional, Sequence, Tuple
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from spacy.tokens import Doc
@@ -10,9 +10,9 @@ from thinc.api import Model
 
 from ..architectures import pack_model, tok2vec_of
 from ..errors import PelError
-from ..states import ReadText
+from ..reading.shared_states import ReadText
 
-Texts = Optional[List[ReadText]]
+Texts = list[ReadText] | None
 
 
 def read_texts(retriever: Model, docs: Sequence[Doc]) -> Texts:
@@ -26,7 +26,7 @@ def read_texts(retriever: Model, docs: Sequence[Doc]) -> Texts:
 
 def begin_reading(
     retriever: Model, docs: Sequence[Doc], is_train: bool = True
-) -> Tuple[Texts, Callable[[], object]]:
+) -> tuple[Texts, Callable[[], object]]:
     """As ``read_texts``, and what is to be called once when their gradients are known.
 
     It is to be called without any mention, too: the last component that listens is the one that
@@ -46,9 +46,10 @@ def check_listens(retriever: Model) -> None:
     tok2vec = tok2vec_of(retriever)
     if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
         raise PelError(
-            "a linker that shares what another component reads cannot read by itself; let it "
+            "a linker that shares what another component reads cannot read by itself",
+            "let it "
             "listen (spacy-transformers.TransformerListener.v1, spacy.Tok2VecListener.v1), and do "
-            "not replace its listener (nlp.replace_listeners, replace_listeners in a config)"
+            "not replace its listener (nlp.replace_listeners, replace_listeners in a config)",
         )
 
 
@@ -62,8 +63,9 @@ def _read(tok2vec: Model, doc: Doc, states: object) -> ReadText:
     values = np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
     if doc.text.strip() and not values.any():  # blanks have no states
         raise PelError(
-            "the linker shares what another component reads, which has not read this doc; run the "
-            "pipeline with it, and when training freeze it only as one of the annotating_components"
+            "the linker shares what another component reads, which has not read this doc",
+            "run the "
+            "pipeline with it, and when training freeze it only as one of the annotating_components",
         )
     starts = [token.idx for token in doc]
     offsets = np.array([(start, start + len(t)) for start, t in zip(starts, doc)], dtype=np.int64)

@@ -1,9 +1,10 @@
 """What computes the encoders of a linker that links: torch, in which precision, or ONNX Runtime."""
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Dict, Iterator, List, Tuple
+from typing import TYPE_CHECKING
 
 from ..architectures import encoder_of
 from ..architectures.biencoder import check_choice
@@ -31,14 +32,14 @@ class Runtime:
         self.name = name
         # By process and encoder. What a process has of the one that it was forked from it must not
         # use, and not free either: there are threads to wait for, which it does not have.
-        self._made: Dict[Tuple[int, int], OnnxStates] = {}
+        self._made: dict[tuple[int, int], OnnxStates] = {}
         self._lock = Lock()
 
     def __reduce__(self):
         return Runtime, (self.name,)
 
     @contextmanager
-    def computes(self, encoders: List[BertEncoder]) -> Iterator[None]:
+    def computes(self, encoders: list[BertEncoder]) -> Iterator[None]:
         """Have the states of these encoders computed by this runtime, for the time being."""
         if self.name == "torch":
             yield
@@ -69,7 +70,7 @@ class Runtime:
         return made
 
 
-def encoders_of(linker: "ProxyLinker") -> List[BertEncoder]:
+def encoders_of(linker: "ProxyLinker") -> list[BertEncoder]:
     """What encodes when the linker links; none in a training session, where weights change."""
     if linker.trainer is not None:
         return []

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterable, NamedTuple, Optional, Union
+from typing import NamedTuple
 
 import spacy.util
 import srsly
 
 from ..errors import PelError
-from ..files import whole_file
+from ..system.whole_files import whole_file
 
 # What was saved: its file, or its bytes.
-Saved = Union[Path, bytes]
+Saved = Path | bytes
 
 
 class Part(NamedTuple):
@@ -24,9 +25,9 @@ class Part(NamedTuple):
     nothing of the kind. load: takes what was saved. missing: called if nothing was; None: an error.
     """
 
-    dump: Optional[Callable[[Optional[Path]], bytes]]
+    dump: Callable[[Path | None], bytes] | None
     load: Callable[[Saved], None]
-    missing: Optional[Callable[[], None]] = None
+    missing: Callable[[], None] | None = None
 
 
 class SavedPipe:
@@ -35,27 +36,27 @@ class SavedPipe:
     To be named before spaCy's own class, whose saving it takes the place of.
     """
 
-    def parts(self) -> Dict[str, Part]:
+    def parts(self) -> dict[str, Part]:
         raise NotImplementedError
 
-    def to_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()) -> None:
+    def to_disk(self, path: os.PathLike, *, exclude: Iterable[str] = ()) -> None:
         """Save the component in a folder."""
         writers = {name: partial(_write, part) for name, part in self.parts().items()}
         spacy.util.to_disk(Path(path), writers, exclude)
 
-    def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = tuple()):
+    def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = ()):
         """Load what ``to_disk`` saved."""
         readers = {name: partial(_load_file, part) for name, part in self.parts().items()}
         spacy.util.from_disk(Path(path), readers, exclude)
         return self
 
-    def to_bytes(self, *, exclude: Iterable[str] = tuple()) -> bytes:
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """The component as bytes."""
         parts = self.parts().items()
         dumps = {name: partial(part.dump, None) for name, part in parts if part.dump}
         return spacy.util.to_bytes(dumps, exclude)
 
-    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = tuple()):
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()):
         """Load what ``to_bytes`` gave."""
         saved, parts = srsly.msgpack_loads(data), self.parts()
         loads = {name: part.load for name, part in parts.items()}
@@ -64,7 +65,7 @@ class SavedPipe:
             if name in saved or name.split(".")[0] in exclude:  # as spaCy names them
                 continue
             if part.missing is None:
-                raise PelError(f'no "{name}" in these bytes; give what to_bytes gave')
+                raise PelError(f'no "{name}" in these bytes', "give what to_bytes gave")
             part.missing()
         return self
 

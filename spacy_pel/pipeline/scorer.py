@@ -1,17 +1,9 @@
 """Scores of linked docs against gold: recall@k, MRR, NIL and spaCy's own ``nel_micro_*``."""
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import (
     Any,
-    Callable,
-    Collection,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
     NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
 )
 
 import numpy as np
@@ -24,7 +16,7 @@ from ..evaluation.concepts import concept_scores
 from ..evaluation.metrics import first_hit_ranks, linking_metrics
 from ..evaluation.nil import nil_metrics
 from ..kb.knowledge_base import KnowledgeBase
-from ..training.corpus import NIL, gold_ids, mention_spans
+from ..spans import NIL, gold_ids, mention_spans
 
 
 def make_linking_scorer() -> Callable:
@@ -37,10 +29,10 @@ def linking_scores(
     *,
     kb: KnowledgeBase,
     trained_entities: Collection[str],
-    spans_key: Optional[str] = None,
-    nil_threshold: Optional[float] = None,
+    spans_key: str | None = None,
+    nil_threshold: float | None = None,
     **kwargs: Any,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Score linked mentions; every gold mention counts, also one that the pipeline missed.
 
     trained_entities: concept ids seen in training, for the split into seen and unseen.
@@ -88,12 +80,12 @@ class ScoredMention(NamedTuple):
         retriever's, and what an exact name was worth.
     """
 
-    golds: Tuple[str, ...]
-    candidates: List[str]
+    golds: tuple[str, ...]
+    candidates: list[str]
     score: float
     decisive: float
     said_nil: bool
-    probability: Optional[float]
+    probability: float | None
 
     @property
     def right(self) -> bool:
@@ -104,7 +96,7 @@ class ScoredMention(NamedTuple):
 def scored_mentions(
     examples: Iterable[Example],
     kb: KnowledgeBase,
-    spans_key: Optional[str],
+    spans_key: str | None,
     name_weight: float = 0.0,
 ) -> Iterator[ScoredMention]:
     """The gold mentions of the examples, each with what the predicted doc says of it.
@@ -128,14 +120,14 @@ def scored_mentions(
             yield ScoredMention(golds, ids, score, decisive, nil, probability)
 
 
-def _decisive(candidate: Dict[str, Any], name_weight: float) -> float:
+def _decisive(candidate: dict[str, Any], name_weight: float) -> float:
     score = candidate.get("rerank_score", candidate["score"])
     return score + name_weight * candidate.get("name_match", False)
 
 
 def _concepts(
-    example: Example, kb: KnowledgeBase, spans_key: Optional[str]
-) -> Tuple[List[str], List[str]]:
+    example: Example, kb: KnowledgeBase, spans_key: str | None
+) -> tuple[list[str], list[str]]:
     """The entities of a document: those of its gold mentions, and those that were said to be."""
     gold = []
     for span in mention_spans(example.reference, spans_key):
@@ -145,25 +137,25 @@ def _concepts(
     return gold, [id for id in said if id not in ("", NIL)]
 
 
-def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> Dict[str, Any]:
+def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> dict[str, Any]:
     """What ``evaluation.nil`` says of the mentions. decided: whether there is a threshold."""
     ranks, in_kb = _ranks(mentions)
     said_nil = [mention.said_nil for mention in mentions]
     return nil_metrics([m.score for m in mentions], said_nil, ranks, in_kb, decided=decided)
 
 
-def _ranks(mentions: Sequence[ScoredMention]) -> Tuple[np.ndarray, np.ndarray]:
+def _ranks(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, np.ndarray]:
     """Of each mention its entity's rank, 0 if it is no candidate, and whether the KB has it."""
     golds = [mention.golds for mention in mentions]
     ranks = first_hit_ranks([mention.candidates for mention in mentions], golds)
     return ranks, np.array([len(gold) > 0 for gold in golds], dtype=bool)
 
 
-def _offsets(span: Span) -> Tuple[int, int]:
+def _offsets(span: Span) -> tuple[int, int]:
     return span.start_char, span.end_char
 
 
-def _concept_ids(kb: KnowledgeBase, ids: Iterable[str]) -> Tuple[str, ...]:
+def _concept_ids(kb: KnowledgeBase, ids: Iterable[str]) -> tuple[str, ...]:
     """The concept ids of those of the ids that the KB has."""
     numbers = [n for n in map(kb.number, ids) if n is not None]
     return tuple(id for id, _ in kb.labels(numbers))

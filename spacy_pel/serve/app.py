@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -41,7 +41,7 @@ router = APIRouter()
 
 
 def create_app(
-    service: LinkingService, entity_url: Optional[str] = None, *, local: bool = False
+    service: LinkingService, entity_url: str | None = None, *, local: bool = False
 ) -> FastAPI:
     """The application that serves a linker, and closes it at the end.
 
@@ -154,7 +154,7 @@ def _check(asked: LinkRequest, limits: Limits) -> None:
                 )
 
 
-def _record(entity: Entity, entity_url: Optional[str]) -> EntityRecord:
+def _record(entity: Entity, entity_url: str | None) -> EntityRecord:
     return EntityRecord(
         id=entity.concept_id,
         name=entity.canonical_name,

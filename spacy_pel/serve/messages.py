@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional, Union
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -40,8 +40,8 @@ class GivenDocument(_Given):
     """A text, with its mentions if they are known."""
 
     text: _Text = Field(examples=[TEXT])
-    id: Optional[Union[_Text, int]] = Field(None, description="Given back", examples=["note-1"])
-    mentions: Optional[list[GivenMention]] = Field(
+    id: _Text | int | None = Field(None, description="Given back", examples=["note-1"])
+    mentions: list[GivenMention] | None = Field(
         None, description="If given, be it none, no others are looked for"
     )
 
@@ -61,10 +61,10 @@ class Candidate(BaseModel):
     id: str = Field(examples=["C0026769"])
     name: str = Field(examples=["multiple sclerosis"])
     score: float = Field(description="Of the retriever", examples=[0.91])
-    rerank_score: Optional[float] = Field(
+    rerank_score: float | None = Field(
         None, description="Of the reranker; null if it has not seen it, absent if there is none"
     )
-    name_match: Optional[bool] = Field(
+    name_match: bool | None = Field(
         None, description="Whether the mention is one of its names; absent if names do not count"
     )
 
@@ -80,11 +80,9 @@ class LinkedMention(BaseModel):
         description='Of the best entity; "NIL": the knowledge base lacks it; "" if there is none',
         examples=["C0026769"],
     )
-    name: Optional[str] = Field(
-        description="Its name; null of NIL", examples=["multiple sclerosis"]
-    )
-    score: Optional[float] = Field(description="Of the best candidate", examples=[0.91])
-    probability: Optional[float] = Field(
+    name: str | None = Field(description="Its name; null of NIL", examples=["multiple sclerosis"])
+    score: float | None = Field(description="Of the best candidate", examples=[0.91])
+    probability: float | None = Field(
         description="That the best candidate is right; null unless calibrated", examples=[0.88]
     )
     candidates: list[Candidate] = Field(description="Best first, also of NIL")
@@ -93,7 +91,7 @@ class LinkedMention(BaseModel):
 class LinkedDocument(BaseModel):
     """A text and its mentions, in the order of the text."""
 
-    id: Optional[Union[str, int]] = None
+    id: str | int | None = None
     text: str = Field(examples=[TEXT])
     mentions: list[LinkedMention]
 
@@ -111,12 +109,12 @@ class EntityRecord(BaseModel):
     name: str = Field(examples=["multiple sclerosis"])
     synonyms: list[str] = Field(examples=[["MS", "disseminated sclerosis"]])
     types: list[str] = Field(examples=[["Disease or Syndrome"]])
-    definition: Optional[str]
+    definition: str | None
     parents: list[str] = Field(description="Ids of broader entities")
     alternative_ids: list[str] = Field(description="Also retired ones; each finds this entity")
     cross_references: list[str] = Field(examples=[["MSH:D009103"]])
     sources: list[str] = Field(examples=[["MSH", "SNOMEDCT_US"]])
-    url: Optional[str] = Field(description="Its page at the source; null if none was configured")
+    url: str | None = Field(description="Its page at the source; null if none was configured")
 
 
 class SearchResponse(BaseModel):

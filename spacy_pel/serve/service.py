@@ -11,14 +11,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 
 from spacy.language import Language
 
 from ..documents.jsonl import document_of
 from ..kb import Entity, KnowledgeBase
-from ..pipeline.link_docs import link_documents
 from ..pipeline.pipelines import linker_of
+from ..tasks.link_docs import link_documents
 from .limits import Limits
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class LinkingService:
         deadline = time.monotonic() + self.limits.seconds
         return await self._in_time(self._model_thread, self._linked, documents, deadline)
 
-    async def entity(self, id: str) -> Optional[Entity]:
+    async def entity(self, id: str) -> Entity | None:
         """The entity with this concept, alternative or retired id; raises Refused as above."""
         return await self._in_time(self._kb_thread, self._entity, id)
 
@@ -107,6 +107,6 @@ class LinkingService:
         except ValueError as error:
             raise Refused(422, f"document {number}: {str(error).splitlines()[0]}") from None
 
-    def _entity(self, id: str) -> Optional[Entity]:
+    def _entity(self, id: str) -> Entity | None:
         number = self._kb.number(id)
         return None if number is None else self._kb.entities([number])[0]

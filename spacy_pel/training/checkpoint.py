@@ -44,7 +44,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         os.replace(temporary, path)
     except SafetensorError as error:
         raise PelError(
-            f"{path}: cannot be written ({error}); make space on its disk and go on with --resume"
+            f"{path}: cannot be written ({error})", "make space on its disk and go on with --resume"
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
@@ -58,8 +58,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
             return Checkpoint({name: file.get_tensor(name) for name in file.keys()}, facts)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise PelError(
-            f"{path}: is no checkpoint, or a damaged one ({error}); remove it to train from the "
-            "beginning"
+            f"{path}: is no checkpoint, or a damaged one ({error})",
+            "remove it to train from the beginning",
         ) from error
 
 
@@ -69,8 +69,8 @@ def check_same_config(checkpoint: Checkpoint, config: str) -> None:
     changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
     if changed:
         raise PelError(
-            f"the config is not that of the checkpoint: it differs in {', '.join(changed[:5])}; "
-            "give the same config and overrides, or train into another folder"
+            f"the config is not that of the checkpoint: it differs in {', '.join(changed[:5])}",
+            "give the same config and overrides, or train into another folder",
         )
 
 

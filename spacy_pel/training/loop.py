@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from spacy.language import Language
@@ -25,7 +25,7 @@ from spacy.util import registry, resolve_dot_names
 from thinc.api import constant, fix_random_seed
 
 from ..errors import PelError
-from ..files import whole_folder
+from ..system.whole_files import whole_folder
 from .batches import Batches
 from .checkpoint import Checkpoint, random_states, save_checkpoint, set_random_states
 from .distributed import is_first, share
@@ -74,7 +74,7 @@ class TrainingRun:
         self.seconds = 0.0  # in steps, evaluations not counted
 
     @property
-    def expected_steps(self) -> Optional[int]:
+    def expected_steps(self) -> int | None:
         """How many steps there will be, if training is not stopped early; None: not known yet."""
         if self.settings["max_steps"]:
             return self.settings["max_steps"] + 1
@@ -138,7 +138,7 @@ class TrainingRun:
 
         It does so now, while the random numbers are those of the beginning.
         """
-        for name, pipe in self.pipes.items():
+        for pipe in self.pipes.values():
             if hasattr(pipe, "trainer") and pipe.trainer is None:
                 parts = subdivide_batch(first, self.settings["accumulate_gradient"])
                 pipe.prepare_training(next(parts, []))
@@ -166,7 +166,7 @@ class TrainingRun:
         try:
             self._learn(parts)
         except PelError as error:
-            raise PelError(self._place(batch, error)) from error
+            raise self._placed(batch, error) from error
         self.optimizer.step_schedules()
         took = perf_counter() - started
         self.seconds += took
@@ -186,10 +186,10 @@ class TrainingRun:
             "memory_mb": peak_memory_mb(),
         }
 
-    def _place(self, batch: list[Example], error: PelError) -> str:
-        """Where an error was met."""
-        where = f"step {self.step}, documents {_names(batch)}"
-        return f"{where}: {error}; all that was saved before is as it was"
+    def _placed(self, batch: list[Example], error: PelError, before: str = "") -> PelError:
+        """The error with the place where it was met."""
+        placed = error.at(f"{before}step {self.step}, documents {_names(batch)}")
+        return PelError(placed.problem, f"{error.remedy}; all that was saved before is as it was")
 
     def _learn(self, parts: list[list[Example]]) -> None:
         settings = self.settings
@@ -214,11 +214,11 @@ class TrainingRun:
             with self.nlp.use_params(self.optimizer.averages):
                 score, scores = self.score()
         except PelError as error:
-            raise PelError(f"evaluation after {self._place(batch, error)}") from error
+            raise self._placed(batch, error, "evaluation after ") from error
         if self._decisive and all(scores.get(name) is None for name in self._decisive):
             raise PelError(
-                f"dev has no {' or '.join(self._decisive)}, so no pipeline is better than another; "
-                "check that dev and the KB use the same identifiers"
+                f"dev has no {' or '.join(self._decisive)}, so no pipeline is better than another",
+                "check that dev and the KB use the same identifiers",
             )
         self.results.append((score, self.step))
         info = {"other_scores": scores, "losses": self.losses}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Optional
 
 import torch
 
@@ -17,7 +16,7 @@ except ImportError:  # Windows
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
-def peak_memory_mb() -> Optional[float]:
+def peak_memory_mb() -> float | None:
     """The most memory used so far, in MB: of the GPU if torch has used one, else of the process.
 
     None where the system does not tell.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..architectures import TowerInputs, encoder_of
+from ..linking.retriever import Retriever
 from ..models.losses import ScoreLoss
-from ..retriever import Retriever
 from .negatives import Sampler
 from .objective import StepLoss
 from .stored_pool import StoredPool

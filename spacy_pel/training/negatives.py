@@ -8,7 +8,8 @@ whatever name or alternative id it is reached by, since all of them have one num
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from typing import Callable, NamedTuple, Protocol, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -90,7 +91,7 @@ class MixedNegatives:
 
     def __init__(self, n: int = 32, p: float = 0.5, refresh: int = 500, in_batch: bool = False):
         if not 0.0 <= p <= 1.0:
-            raise PelError(f"the share p of hard negatives is {p}; choose it between 0 and 1")
+            raise PelError(f"the share p of hard negatives is {p}", "choose it between 0 and 1")
         self.hard = round(p * _at_least("n", n, 0))
         self.random = n - self.hard
         self.refresh = _at_least("refresh", refresh, 1)
@@ -128,5 +129,5 @@ def arrange(
 
 def _at_least(name: str, value: int, least: int) -> int:
     if value < least:
-        raise PelError(f"{name} of a negative sampler is {value}; it must be {least} or more")
+        raise PelError(f"{name} of a negative sampler is {value}", f"it must be {least} or more")
     return value

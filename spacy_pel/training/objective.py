@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..architectures import TowerInputs
-from ..inputs import EntityText, MentionInContext
+from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss, Targets
-from ..retriever import Retriever
+from ..reading.inputs import EntityText, MentionInContext
 
 # From the mentions' vectors [n, d] to the proxies of the batch and what is asked of them.
 ChooseProxies = Callable[[np.ndarray], tuple[list[EntityText], Targets]]
@@ -28,7 +29,7 @@ def accumulate_gradients(
     mentions: Sequence[MentionInContext],
     choose_proxies: ChooseProxies,
     loss: ScoreLoss,
-    fgsm: Optional[FGSM],
+    fgsm: FGSM | None,
 ) -> StepLoss:
     """Add the gradients of  L(m, P) + lambda L(m, P_adv)  to the towers' weights.
 

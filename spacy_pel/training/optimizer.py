@@ -1,7 +1,8 @@
 """AdamW for the torch modules inside thinc models, in place."""
 
 import math
-from typing import Any, Dict, Iterator, List, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from thinc.api import Model, Optimizer
@@ -45,7 +46,7 @@ class AdamW(Optimizer):
         )
         # The norm of the gradients of the last update, before clipping.
         self.last_norm = 0.0
-        self._of_model: Dict[int, torch.optim.AdamW] = {}
+        self._of_model: dict[int, torch.optim.AdamW] = {}
 
     def update(self, model: Model) -> None:
         """Update the torch modules of the model by their gradients, and forget these.
@@ -64,7 +65,7 @@ class AdamW(Optimizer):
         inner.step()
         inner.zero_grad()
 
-    def state_dict(self, model: Model) -> Dict[str, torch.Tensor]:
+    def state_dict(self, model: Model) -> dict[str, torch.Tensor]:
         """The state of the model's torch weights: tensors by name; none before the first update."""
         if model.id not in self._of_model:
             return {}
@@ -75,7 +76,7 @@ class AdamW(Optimizer):
             for key, tensor in state.get(weight, {}).items()
         }
 
-    def load_state_dict(self, model: Model, state: Dict[str, torch.Tensor]) -> None:
+    def load_state_dict(self, model: Model, state: dict[str, torch.Tensor]) -> None:
         """Take what ``state_dict`` gave, for the weights that the model has now."""
         inner = self._inner(model)
         for name, weight in torch_parameters(model):
@@ -86,11 +87,11 @@ class AdamW(Optimizer):
                     for key in keys
                 }
 
-    def _clip(self, parameters: List[nn.Parameter]) -> float:
+    def _clip(self, parameters: list[nn.Parameter]) -> float:
         """Scale the gradients to the largest norm allowed; gives the norm they had."""
         norm = float(nn.utils.clip_grad_norm_(parameters, self.grad_clip or math.inf))
         if not math.isfinite(norm):
-            raise PelError(f"the norm of the gradients is {norm}; lower the learning rate")
+            raise PelError(f"the norm of the gradients is {norm}", "lower the learning rate")
         return norm
 
     def _inner(self, model: Model) -> torch.optim.AdamW:
@@ -120,7 +121,7 @@ def torch_modules(model: Model) -> Iterator[nn.Module]:
                 yield shim._model
 
 
-def torch_parameters(model: Model) -> Iterator[Tuple[str, nn.Parameter]]:
+def torch_parameters(model: Model) -> Iterator[tuple[str, nn.Parameter]]:
     """The trainable weights of the torch modules, each with a name of its own."""
     for number, module in enumerate(torch_modules(model)):
         for name, weight in module.named_parameters():
@@ -128,7 +129,7 @@ def torch_parameters(model: Model) -> Iterator[Tuple[str, nn.Parameter]]:
                 yield f"{number}.{name}", weight
 
 
-def _groups(model: Model, weight_decay: float) -> List[Dict[str, Any]]:
+def _groups(model: Model, weight_decay: float) -> list[dict[str, Any]]:
     """Weights that decay, and those that do not: biases, and all of LayerNorm."""
     undecayed = {
         id(weight)
@@ -144,5 +145,5 @@ def _groups(model: Model, weight_decay: float) -> List[Dict[str, Any]]:
     ]
 
 
-def _members(groups: List[Dict[str, Any]]) -> List[int]:
+def _members(groups: list[dict[str, Any]]) -> list[int]:
     return [id(weight) for group in groups for weight in group["params"]]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Optional, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..inputs import EntityText
-from ..kb.index import Candidates, VectorIndex
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.selection import Only, selected
-from ..proxies import encode_rows, proxy_texts
-from ..retriever import Retriever
+from ..kb.vectors.index import Candidates, VectorIndex
+from ..linking.retriever import Retriever
+from ..reading.inputs import EntityText
+from ..reading.proxies import encode_rows, proxy_texts
 from .counts import Counts
 from .negatives import Row
 from .row_pool import RowPool
@@ -42,7 +42,7 @@ class ProxyPool(RowPool):
         self.retriever = retriever
         self.searched = searched
         self.counts = Counts()
-        self._index: Optional[VectorIndex] = None
+        self._index: VectorIndex | None = None
         self._first_row = np.empty(0, dtype=np.int64)
         self._age = 0
 
@@ -61,7 +61,7 @@ class ProxyPool(RowPool):
             self.refresh_every(1)
         return self._index is not None
 
-    def search(self, vectors: np.ndarray, k: int, only: Optional[Only] = None) -> Candidates:
+    def search(self, vectors: np.ndarray, k: int, only: Only | None = None) -> Candidates:
         """The k best of the searched entities, under the present weights.
 
         only: what they are confined to.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Iterable, Iterator, Optional, Sequence
 
 import numpy as np
 
 from ..architectures.towers import TowerInputs, encoder_of
 from ..errors import PelError
-from ..inputs import TokenIds
 from ..kb.knowledge_base import KnowledgeBase
+from ..linking.reranker import Reranker
+from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
-from ..reranker import Reranker
-from ..retriever import Retriever
+from ..reading.inputs import TokenIds
 from .objective import StepLoss
 from .trainer import GoldMention, Trainer
 
@@ -46,7 +46,7 @@ class RerankerTrainer(Trainer):
         retriever: Retriever,
         kb: KnowledgeBase,
         candidates: int,
-        fgsm: Optional[FGSM],
+        fgsm: FGSM | None,
         rng: np.random.Generator,
     ):
         super().__init__(reranker.model, rng)
@@ -74,13 +74,14 @@ class RerankerTrainer(Trainer):
         if not n_found:
             raise PelError(
                 f"for none of {n_mentions:,} training mentions the right entity is among the "
-                f"retriever's {self.candidates} best; train the retriever first, or give the "
-                "pipeline whose vectors the KB has"
+                f"retriever's {self.candidates} best",
+                "train the retriever first, or give the pipeline whose vectors the KB has",
             )
         if not n_unsure:
             raise PelError(
                 f"the retriever is sure of all {n_mentions:,} training mentions, so nothing is left "
-                f'for the reranker; raise "sure" of the reranker, which is {self.reranker.sure:g}'
+                f"for the reranker",
+                f'raise "sure" of the reranker, which is {self.reranker.sure:g}',
             )
         logger.info(
             "gold among the %d candidates of %.1f %% of the mentions; added to those of the rest; "

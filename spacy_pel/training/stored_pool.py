@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class StoredPool(RowPool):
         if not counts.all():
             id = self.kb.labels(numbers[counts == 0][:1])[0][0]
             raise PelError(
-                f"{self.kb.path}: {id} has no vectors; run: python -m spacy pel kb embed "
-                f"{self.kb.path} PIPELINE"
+                f"{self.kb.path}: {id} has no vectors",
+                f"run: python -m spacy pel kb embed {self.kb.path} PIPELINE",
             )
         return dict(zip(numbers.tolist(), np.split(vectors, np.cumsum(counts)[:-1])))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from thinc.api import Model
 
 from ..errors import PelError
-from ..inputs import EntityText, MentionInContext
+from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss, Targets
-from ..retriever import Retriever
+from ..reading.inputs import EntityText, MentionInContext
 from .counts import Counts
 from .memory import release_memory
 from .negatives import Batch, Row, Sampler
@@ -57,8 +58,8 @@ class Trainer:
         step = self.gradients(mentions)
         if not np.isfinite(sum(step)):
             raise PelError(
-                f'the loss is {sum(step)} for a batch that begins with "{mentions[0].surface}"; '
-                "lower the learning rate"
+                f'the loss is {sum(step)} for a batch that begins with "{mentions[0].surface}"',
+                "lower the learning rate",
             )
         clean, adversarial = self.total_loss
         self.total_loss = StepLoss(clean + step.clean, adversarial + step.adversarial)
@@ -141,7 +142,7 @@ class RetrieverTrainer(ProxyTrainer):
         retriever: Retriever,
         pool: ProxyPool,
         loss: ScoreLoss,
-        fgsm: Optional[FGSM],
+        fgsm: FGSM | None,
         negatives: Sampler,
         rng: np.random.Generator,
     ):

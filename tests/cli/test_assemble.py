@@ -10,7 +10,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.pipeline.link_docs import link_documents
+from spacy_pel.tasks.link_docs import link_documents
 
 TEXT = "The patient has MS and cephalgia."
 

@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy_pel.cli.calibrate import calibrate
 from spacy_pel.cli.evaluate import evaluate
 from spacy_pel.evaluation.feature_weight import feature_weight
-from spacy_pel.kb.names import normalised
+from spacy_pel.kb.records.names import normalised
 
 TEXT = "Aspirin relieves headache and MS is not measured in the kidney with cephalgia of MS."
 GOLDS = {"Aspirin": "C05", "headache": "C06", "MS": "C01", "kidney": "C07", "cephalgia": "C03"}

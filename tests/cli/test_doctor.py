@@ -13,11 +13,12 @@ from spacy.language import Language
 from typer.testing import CliRunner
 
 from spacy_pel.architectures import encoder_of
-from spacy_pel.cli import checks, pel
-from spacy_pel.cli.checks import BROKEN, NOTE, OK, Finding
+from spacy_pel.cli import pel
 from spacy_pel.cli.doctor import diagnosis
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.linking import Calibration
+from spacy_pel.linking.link import Calibration
+from spacy_pel.tasks import checks
+from spacy_pel.tasks.checks import BROKEN, NOTE, OK, Finding
 
 
 def of(subject: str, findings) -> list[Finding]:

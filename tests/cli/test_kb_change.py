@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.transaction import transaction
+from spacy_pel.kb.folder.transaction import transaction
 
 from ..conftest import ENTITIES
 

@@ -10,8 +10,8 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
-from spacy_pel.embedding import is_embedded
 from spacy_pel.kb import Entity, KnowledgeBase
+from spacy_pel.tasks.embedding import is_embedded
 
 from ..kb.living import living_kb
 from .link_examples import TEXT

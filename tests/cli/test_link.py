@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from spacy_pel.cli import pel
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.pipeline.link_docs import link_documents
+from spacy_pel.tasks.link_docs import link_documents
 
 from .link_examples import GIVEN, TEXT, records
 

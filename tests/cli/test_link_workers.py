@@ -16,7 +16,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_pel.errors import PelError
-from spacy_pel.pipeline.link_docs import link_documents
+from spacy_pel.tasks.link_docs import link_documents
 
 from .link_examples import TEXT, failing_elsewhere
 
@@ -37,12 +37,12 @@ def test_workers_do_not_outlive_an_error(tiny_nlp: Language, fault: str) -> None
         for _ in range(400):
             yield tiny_nlp.make_doc(TEXT)
         if fault == "input":
-            raise PelError("at the end")
+            raise PelError("at the end", "go on")
 
     with pytest.raises(PelError):
         for n, _ in enumerate(link_documents(tiny_nlp, docs(), batch_size=100, n_process=2)):
             if fault == "output" and n == 2:
-                raise PelError("disk full")
+                raise PelError("disk full", "make space")
     assert multiprocessing.active_children() == []
 
 
@@ -113,7 +113,7 @@ def test_a_signal_ends_workers_and_leaves_no_output(
 @pytest.mark.parametrize(
     "error, message",
     [
-        (PelError("the KB has gone; build it"), "Error: the KB has gone; build it"),
+        (PelError("the KB has gone", "build it"), "Error: the KB has gone; build it"),
         (RuntimeError("odd\nsize"), "Error: a worker failed: RuntimeError: odd size; use one"),
         (ValueError("odd"), "Error: a worker failed: ValueError: odd; use one process to see"),
     ],

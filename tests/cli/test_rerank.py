@@ -15,8 +15,8 @@ from spacy.language import Language
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.cli.evaluate import evaluate
-from spacy_pel.inputs import MentionInContext
-from spacy_pel.linking import Weight, link
+from spacy_pel.linking.link import Weight, link
+from spacy_pel.reading.inputs import MentionInContext
 
 from ..towers import spread_weights
 from .test_calibrate import MENTIONS, TEXT, pubtator

@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from spacy_pel.documents import format_named, open_source
 from spacy_pel.documents.document import Document, Mention, make_doc
 from spacy_pel.pipeline.extensions import install_extensions
-from spacy_pel.training.corpus import mention_spans
+from spacy_pel.spans import mention_spans
 
 NLP = spacy.blank("en")
 KEY = "linked"

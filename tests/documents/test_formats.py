@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
+from spacy_pel.corpora.pubtator import read_pubtator
 from spacy_pel.documents.document import Mention, Passage
 from spacy_pel.documents.formats import FORMATS, format_of
 from spacy_pel.documents.tables import COLUMNS, _line
-from spacy_pel.training.pubtator import read_pubtator
 
 from .examples import KEY, bounds, linked, read, written
 

@@ -45,9 +45,7 @@ def naive_metrics(ranks, in_kb, seen, ks):
 @st.composite
 def mentions(draw):
     """Ranks, in_kb flags and seen flags; a mention outside the KB has rank 0."""
-    rows = draw(
-        st.lists(st.tuples(st.integers(0, 70), st.booleans(), st.booleans()), max_size=30)
-    )
+    rows = draw(st.lists(st.tuples(st.integers(0, 70), st.booleans(), st.booleans()), max_size=30))
     ranks = [rank if known else 0 for rank, known, _ in rows]
     seen = [trained for *_, trained in rows] if draw(st.booleans()) else None
     return ranks, [known for _, known, _ in rows], seen

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType
-from spacy_pel.kb.segment_changes import count_entity
-from spacy_pel.kb.staging import write_records
-from spacy_pel.kb.transaction import Transaction, transaction
-from spacy_pel.kb.vector_writing import write_segment_vectors
+from spacy_pel.kb.folder.transaction import Transaction, transaction
+from spacy_pel.kb.records.staging import write_records
+from spacy_pel.kb.writing.segment_changes import count_entity
+from spacy_pel.kb.writing.vector_writing import write_segment_vectors
 
 ENTITIES = [
     Entity("C3", "Multiple sclerosis", ("MS", "Disseminated"), ("Disease",), "A disease."),

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, view, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
+from spacy_pel.kb.folder import view
 
 from .examples import ENTITIES, IDS, VECTORS
 

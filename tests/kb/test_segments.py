@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.kb import Entity, KnowledgeBase, Only, SemanticType
-from spacy_pel.kb.names import normalised
+from spacy_pel.kb.records.names import normalised
 
 from .examples import segmented_kb
 
@@ -44,7 +44,9 @@ def knowledge(draw: st.DrawFn) -> tuple[list[list[Entity]], set[str], dict[str, 
     made = [draw(entities)._replace(concept_id=f"C{id}") for id in ids]
     cut = draw(st.integers(1, len(made) - 1))
     removed = draw(st.sets(st.sampled_from([entity.concept_id for entity in made])))
-    vectors = {e.concept_id: draw(st.lists(st.integers(0, 1), min_size=2, max_size=2)) for e in made}
+    vectors = {
+        e.concept_id: draw(st.lists(st.integers(0, 1), min_size=2, max_size=2)) for e in made
+    }
     return [made[:cut], made[cut:]], removed, vectors
 
 
@@ -58,9 +60,12 @@ def test_segments_and_removals_do_not_show(
 ) -> None:
     segments, removed, vectors = content
     live = {e.concept_id: e for each in segments for e in each if e.concept_id not in removed}
-    with tempfile.TemporaryDirectory() as folder, segmented_kb(
-        Path(folder) / "kb", segments, removed=removed, vectors=vectors, types=TYPES
-    ) as kb:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        segmented_kb(
+            Path(folder) / "kb", segments, removed=removed, vectors=vectors, types=TYPES
+        ) as kb,
+    ):
         check_records(kb, live, removed)
         assert kb.named(name) == sorted(
             e for e in live.values() if normalised(name) in map(normalised, e.names)

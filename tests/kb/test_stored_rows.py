@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, change
-from spacy_pel.kb.changes import add_entities, remove_entities, update_entities
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.writing import change
+from spacy_pel.kb.writing.changes import add_entities, remove_entities, update_entities
 
 from .examples import ENTITIES
 from .living import NameRows, living_kb, name_vector

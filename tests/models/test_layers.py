@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Optional
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -95,7 +93,7 @@ def test_attention_itself_has_no_dropout() -> None:
 
 @pytest.mark.parametrize("length", [16, 17, 23, 30, 31])
 @pytest.mark.parametrize("n_wanted", [None, 1, 2, 3, 5])
-def test_the_number_of_threads_does_not_matter(length: int, n_wanted: Optional[int]) -> None:
+def test_the_number_of_threads_does_not_matter(length: int, n_wanted: int | None) -> None:
     """To the last bit: so vectors are the same in a worker of ``n_process`` as in one process."""
     transformer = bert(2, max_position_embeddings=31, hidden_size=32, intermediate_size=128)
     ids, mask = torch.arange(length)[None] % 30, torch.ones(1, length, dtype=torch.bool)

@@ -13,7 +13,7 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.linking import Links
+from spacy_pel.linking.link import Links
 from spacy_pel.pipeline.kb_ents import offered
 
 from .conftest import Trained, mentions_of

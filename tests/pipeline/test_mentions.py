@@ -16,7 +16,7 @@ from spacy_pel.pipeline.mentions import (
     mentions_of,
     search_limits,
 )
-from spacy_pel.states import ReadText
+from spacy_pel.reading.shared_states import ReadText
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 

@@ -12,8 +12,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from thinc.api import Adam
 
-from spacy_pel.kb.index import Candidates
-from spacy_pel.linking import Calibration
+from spacy_pel.kb.vectors.index import Candidates
+from spacy_pel.linking.link import Calibration
 
 from .conftest import TRAIN, Trained, examples, with_mentions
 

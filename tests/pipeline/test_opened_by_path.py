@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import spacy
 
-from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
+from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 from .conftest import Trained, examples, linked

@@ -10,11 +10,11 @@ from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
 
-from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
-from spacy_pel.inputs import MentionInContext
 from spacy_pel.kb import build_kb
-from spacy_pel.linking import Weight
+from spacy_pel.linking.link import Weight
+from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.tasks.embedding import embed_kb
 
 from .conftest import Trained, results, train, untrained, with_mentions
 

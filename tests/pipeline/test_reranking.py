@@ -19,10 +19,10 @@ from spacy.tokens import DocBin
 from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import encoder_of
-from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.linking import Calibration
+from spacy_pel.linking.link import Calibration
+from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 from ..training.problem import same, train_by_spacy, weights, write_config
@@ -45,7 +45,7 @@ import spacy
 from spacy.tokens import DocBin
 nlp = spacy.load(sys.argv[1])
 docs = list(nlp.pipe(DocBin().from_disk(sys.argv[2]).get_docs(nlp.vocab)))
-parts = ("spacy_pel.reranker", "crossencoder", "reranker_trainer")
+parts = ("spacy_pel.linking.reranker", "crossencoder", "reranker_trainer")
 loaded = [name for name in sys.modules if any(part in name for part in parts)]
 print(json.dumps([*loaded, "linked" if docs[0].ents[0].kb_id_ else "not linked"]))
 """

@@ -14,10 +14,10 @@ from spacy.language import Language
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.inputs import EntityText
 from spacy_pel.models import bert
 from spacy_pel.models.onnx import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime
+from spacy_pel.reading.inputs import EntityText
 
 from ..towers import spread_weights
 from .conftest import TEST, TRAIN, Trained, mentions_of, results, train

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 import spacy
@@ -21,9 +21,9 @@ NLP = spacy.blank("en")
 
 
 def example(
-    golds: Sequence[Optional[str]],
-    found: Sequence[Optional[Sequence[str]]],
-    spans_key: Optional[str] = None,
+    golds: Sequence[str | None],
+    found: Sequence[Sequence[str] | None],
+    spans_key: str | None = None,
 ) -> Example:
     """A doc of one-token mentions.
 
@@ -166,7 +166,7 @@ def test_the_registered_scorer() -> None:
 # NIL and probabilities
 
 
-def nil_example(rows: Sequence[tuple[str, str, float, Optional[float]]]) -> Example:
+def nil_example(rows: Sequence[tuple[str, str, float, float | None]]) -> Example:
     """A doc whose mentions have gold id, predicted id, score and probability; the best is C01."""
     made = example([gold for gold, *_ in rows], [["C01", "C02"]] * len(rows))
     for ent, (_, id, score, probability) in zip(made.predicted.ents, rows):

@@ -15,14 +15,14 @@ from thinc.api import Adam, fix_random_seed
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.cli.calibrate import calibrate
 from spacy_pel.cli.evaluate import evaluate
-from spacy_pel.cli.gold import gold_examples, link_examples
-from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.pipeline.link_docs import link_documents
+from spacy_pel.tasks.embedding import embed_kb
+from spacy_pel.tasks.gold_examples import gold_examples, link_examples
+from spacy_pel.tasks.link_docs import link_documents
 from spacy_pel.training.trainer import RetrieverTrainer
 
-from ..test_architectures import save_bert
+from ..architectures.test_architectures import save_bert
 from .conftest import CONFIG, PROBLEM, TRAIN, examples, mentions_of, results
 
 WIDTH = 24

@@ -14,10 +14,10 @@ from spacy.training.loop import train as train_loop
 from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import encoder_of
-from spacy_pel.embedding import embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 from spacy_pel.pipeline import learning
+from spacy_pel.tasks.embedding import embed_kb
 
 from ..training import problem
 from ..training.problem import initialized, same, write_config

@@ -10,8 +10,8 @@ from spacy.util import load_config
 
 from spacy_pel.cli import pel
 
+from ..corpora.layouts import write_medmentions, write_zeshel
 from ..kb.readers import umls
-from ..training.layouts import write_medmentions, write_zeshel
 
 ENCODER = json.dumps(
     {

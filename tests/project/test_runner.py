@@ -15,8 +15,8 @@ from experiments.variants import reranker, retriever
 
 from spacy_pel.cli import pel
 
-from ..test_architectures import save_bert
-from ..training.layouts import write_zeshel
+from ..architectures.test_architectures import save_bert
+from ..corpora.layouts import write_zeshel
 
 CHOICES = Choices(limit=6, steps=2)
 

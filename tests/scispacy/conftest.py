@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 import spacy
@@ -11,8 +12,8 @@ import torch
 from spacy.language import Language
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.embedding import embed_kb
 from spacy_pel.kb import build_kb, open_source
+from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import CONFIG
 from .demo import UMLS, add_names, offer_to_scispacy

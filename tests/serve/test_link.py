@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
 
-from spacy_pel.linking import Weight
+from spacy_pel.linking.link import Weight
 from spacy_pel.serve.service import LinkingService
 
 TEXT = "Aspirin relieves headache. The patient has MS."

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.proxies import encode_rows, proxy_texts
-from spacy_pel.retriever import Retriever
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.proxies import encode_rows, proxy_texts
 from spacy_pel.training.negatives import Row
 
 

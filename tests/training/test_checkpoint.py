@@ -22,7 +22,7 @@ from spacy_pel.training.checkpoint import (
 
 def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
     tensors = {"a/x": torch.arange(6).reshape(2, 3).T, "a/y": torch.tensor(0.1), "b": torch.ones(0)}
-    facts = {"text": "é\n\"", "numbers": [1, 2.5, None], "nested": {"big": 2**100}}
+    facts = {"text": 'é\n"', "numbers": [1, 2.5, None], "nested": {"big": 2**100}}
     save_checkpoint(tmp_path / "checkpoint", Checkpoint(tensors, facts))
     loaded = load_checkpoint(tmp_path / "checkpoint")
     assert loaded.facts == facts and loaded.tensors.keys() == tensors.keys()

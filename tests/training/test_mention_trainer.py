@@ -10,12 +10,12 @@ from thinc.api import Adam, Optimizer
 from torch import Tensor
 
 from spacy_pel.architectures import DocumentEncoder, ScratchEncoder, encoder_of, set_dropout
-from spacy_pel.inputs import MentionInContext
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.linking import link
+from spacy_pel.linking.link import link
+from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss
-from spacy_pel.proxies import proxy_texts
-from spacy_pel.retriever import Retriever
+from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training.mention_trainer import MentionTrainer
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives, Row
 from spacy_pel.training.optimizer import AdamW, apply_gradients, torch_parameters

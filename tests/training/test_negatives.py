@@ -50,9 +50,7 @@ gold_sets = st.frozensets(st.integers(0, N_ENTITIES - 1), min_size=1, max_size=4
 samplers = st.one_of(
     st.builds(RandomNegatives, n=st.integers(0, 12), in_batch=st.booleans()),
     st.builds(InBatchNegatives),
-    st.builds(
-        MixedNegatives, n=st.integers(0, 12), p=st.floats(0, 1), in_batch=st.booleans()
-    ),
+    st.builds(MixedNegatives, n=st.integers(0, 12), p=st.floats(0, 1), in_batch=st.booleans()),
 )
 
 

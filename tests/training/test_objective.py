@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from spacy_pel.architectures import encoder_of
-from spacy_pel.inputs import EntityText
+from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
-from spacy_pel.retriever import Retriever
+from spacy_pel.reading.inputs import EntityText
 from spacy_pel.training.objective import StepLoss, accumulate_gradients
 
 from ..towers import ENTITIES, MENTIONS, bert_vector, retriever

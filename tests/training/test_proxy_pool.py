@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from spacy_pel.architectures import encoder_of
-from spacy_pel.inputs import EntityText
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.proxies import proxy_texts
-from spacy_pel.retriever import Retriever
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.inputs import EntityText
+from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
 from spacy_pel.training.proxy_pool import ProxyPool
 
@@ -76,7 +76,7 @@ def test_the_index_is_encoded_when_it_is_old_enough(kb: KnowledgeBase) -> None:
     )
     n_rows = sum(len(entity.names) for entity in ENTITIES)
     history = []
-    for update in range(8):
+    for _ in range(8):
         pool.refresh_every(3)
         pool.refresh_every(3)  # asking again costs nothing
         history.append(sum(encoded) // n_rows)

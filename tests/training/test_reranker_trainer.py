@@ -13,11 +13,11 @@ from torch import Tensor
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.inputs import EntityText
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.index import Candidates
+from spacy_pel.kb.vectors.index import Candidates
+from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
-from spacy_pel.reranker import Reranker
+from spacy_pel.reading.inputs import EntityText
 from spacy_pel.training import reranker_trainer as module
 from spacy_pel.training.objective import StepLoss
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_added, with_gold

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.proxies import proxy_texts
+from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training.negatives import Row
 from spacy_pel.training.row_pool import RowPool
 

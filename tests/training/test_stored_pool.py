@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_pel.embedding.rows import EncodedRows
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.changes import add_entities, remove_entities
-from spacy_pel.proxies import proxy_texts
+from spacy_pel.kb.writing.changes import add_entities, remove_entities
+from spacy_pel.reading.proxies import proxy_texts
+from spacy_pel.tasks.embedding.rows import EncodedRows
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
 from spacy_pel.training.stored_pool import StoredPool
 

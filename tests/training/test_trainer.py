@@ -9,11 +9,11 @@ from thinc.api import Adam
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.inputs import MentionInContext
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.linking import link
+from spacy_pel.linking.link import link
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss
+from spacy_pel.reading.inputs import MentionInContext
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives
 from spacy_pel.training.proxy_pool import ProxyPool
 from spacy_pel.training.trainer import GoldMention, RetrieverTrainer

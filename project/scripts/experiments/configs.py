@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from spacy.util import load_config
 from thinc.api import Config
@@ -22,7 +22,7 @@ class Choices(NamedTuple):
     data: str = ""
     encoder: str = ""
     limit: int = 0
-    steps: Optional[int] = None
+    steps: int | None = None
     entities: int = 0
 
     def samples(self, corpus: Corpus) -> bool:
@@ -48,7 +48,7 @@ class Run(NamedTuple):
     limit: int
     digest: str
     folder: Path
-    retriever: Optional["Run"] = None
+    retriever: Run | None = None
 
     @property
     def name(self) -> str:
@@ -114,7 +114,7 @@ def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
     return {**places, "source": source, "label_types": corpus.label_types}
 
 
-def _config(file: str, settings: dict[str, Any], steps: Optional[int]) -> Config:
+def _config(file: str, settings: dict[str, Any], steps: int | None) -> Config:
     """The config of a file with the settings laid over it, which become part of it."""
     config = load_config(file, interpolate=False)
     for name, value in settings.items():

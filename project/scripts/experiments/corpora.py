@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 # Where each world has a knowledge base of its own: their mentions together, as the paper counts what
 # retrievers find (micro), and the mean over worlds, as it counts what rerankers do (macro).
@@ -28,13 +28,13 @@ class Corpus(NamedTuple):
 
     name: str
     config: str
-    reranker: Optional[str]
+    reranker: str | None
     prepare: tuple[tuple[str, ...], ...]
     dev: dict[str, str]
     settings: dict[str, Any] = {}
-    steps: Optional[int] = None
-    rerank_steps: Optional[int] = None
-    refresh: Optional[int] = None
+    steps: int | None = None
+    rerank_steps: int | None = None
+    refresh: int | None = None
     source: str = ""
     train: tuple[str, ...] = ()
     alignment: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Corpus(NamedTuple):
         """What tables are made of: each dev set, or what is averaged over worlds."""
         return list(WORLDS if self.kbs else self.dev)
 
-    def has(self, what: Optional[str]) -> bool:
+    def has(self, what: str | None) -> bool:
         """Whether it has what a variant needs."""
         return what is None or bool(getattr(self, what))
 

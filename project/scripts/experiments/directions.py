@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from spacy_pel.evaluation.tables import Spread, spread, spread_text
 
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
     """A direction in the results. difference: the sum's mean over seeds, each seed by itself."""
 
     direction: Direction
-    difference: Optional[Spread]
+    difference: Spread | None
 
     @property
     def verdict(self) -> str:
@@ -67,7 +67,7 @@ def findings(
     ]
 
 
-def _difference(results: Results, corpus: str, dev: str, direction: Direction) -> Optional[Spread]:
+def _difference(results: Results, corpus: str, dev: str, direction: Direction) -> Spread | None:
     """The sum of the terms, over the seeds that have them all."""
     runs = [(weight, results.by_seed(corpus, name)) for weight, name in direction.terms]
     seeds = set.intersection(*(set(by_seed) for _, by_seed in runs))

@@ -36,7 +36,7 @@ def nil_curves(results: Results, corpus: str, devs: Sequence[str], path: Path) -
 def gradient_norms(results: Results, corpus: str, path: Path) -> Path:
     """Figure 3: smoothed norms over steps, mean over seeds with a band of their spread."""
     panels: dict[str, dict[str, Line]] = {"random negatives": {}, "mixed-50 % negatives": {}}
-    for (title, lines), kind in zip(panels.items(), ("random", "mixed")):
+    for lines, kind in zip(panels.values(), ("random", "mixed")):
         for loss in ("CE", "Pb"):
             runs = results.by_seed(corpus, retriever(loss, kind).name).values()
             curves = [run["training"]["gradient_norms"] for run in runs]

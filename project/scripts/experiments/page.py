@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spacy_pel.evaluation.tables import markdown_table
-from spacy_pel.files import whole_file
+from spacy_pel.system.whole_files import whole_file
 
 from .corpora import PROFILES, Corpus
 from .directions import findings

@@ -9,7 +9,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from spacy_pel.files import whole_file
+from spacy_pel.system.whole_files import whole_file
 
 
 class Results:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import spacy
 from filelock import FileLock, Timeout
@@ -18,12 +18,12 @@ from spacy.language import Language
 
 from spacy_pel.cli.calibrate import calibrate
 from spacy_pel.cli.evaluate import evaluate
-from spacy_pel.embedding import embed_kb, is_embedded
 from spacy_pel.errors import PelError
 from spacy_pel.evaluation.macro import averaged_metrics
-from spacy_pel.files import whole_file, whole_folder
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
+from spacy_pel.system.whole_files import whole_file, whole_folder
+from spacy_pel.tasks.embedding import embed_kb, is_embedded
 
 from .configs import Choices, Run, filled, places_of
 from .corpora import WORLDS, Corpus
@@ -194,7 +194,7 @@ def _pel(arguments: Sequence[str]) -> None:
         raise RuntimeError(f"this failed, see above: {' '.join(command)}")
 
 
-def _commit() -> Optional[str]:
+def _commit() -> str | None:
     """The commit that is checked out, with a "+" if files differ from it; None without git."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     try:

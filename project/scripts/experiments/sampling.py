@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
-from spacy_pel.files import whole_file
-from spacy_pel.training.pubtator import read_pubtator
+from spacy_pel.corpora.pubtator import read_pubtator
+from spacy_pel.system.whole_files import whole_file
 
 
 def write_sample(source: Path, corpora: Iterable[Path], others: int, output: Path) -> None:

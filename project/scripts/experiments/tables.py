@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from spacy_pel.evaluation.tables import Spread, markdown_table, spread, spread_text
 
@@ -12,7 +12,7 @@ from .results import Results, figure
 
 def table_cells(
     results: Results, experiment: Experiment, corpus: str, dev: str
-) -> dict[str, dict[str, Optional[Spread]]]:
+) -> dict[str, dict[str, Spread | None]]:
     """By variant and column what its runs gave; variants without a run are left out."""
     runs = {v.name: results.by_seed(corpus, v.name) for v in experiment.variants}
     return {
@@ -25,7 +25,7 @@ def table_cells(
     }
 
 
-def table_markdown(experiment: Experiment, cells: dict[str, dict[str, Optional[Spread]]]) -> str:
+def table_markdown(experiment: Experiment, cells: dict[str, dict[str, Spread | None]]) -> str:
     """The cells as Markdown, with a column for the number of seeds and the paper's columns."""
     published = [
         (heading, column, place, figures)
@@ -44,7 +44,7 @@ def table_markdown(experiment: Experiment, cells: dict[str, dict[str, Optional[S
     return markdown_table(header, rows)
 
 
-def table_json(cells: dict[str, dict[str, Optional[Spread]]]) -> dict[str, Any]:
+def table_json(cells: dict[str, dict[str, Spread | None]]) -> dict[str, Any]:
     """The cells as plain data: mean, deviation and number of runs, or None."""
     return {
         name: {label: cell and cell._asdict() for label, cell in row.items()}
@@ -52,7 +52,7 @@ def table_json(cells: dict[str, dict[str, Optional[Spread]]]) -> dict[str, Any]:
     }
 
 
-def _cell(value: Optional[Spread], column: Column) -> str:
+def _cell(value: Spread | None, column: Column) -> str:
     return spread_text(value, column.decimals, column.scale)
 
 

@@ -6,7 +6,7 @@ import json
 import statistics
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 # Of a curve in the results.
 POINTS = 200
@@ -52,13 +52,13 @@ def _passes(lines: list[dict]) -> dict[str, int]:
     return {name: counts[key] for name, key in names.items()} | {"index": index}
 
 
-def _epochs(steps: list[dict]) -> Optional[float]:
+def _epochs(steps: list[dict]) -> float | None:
     """How often the corpus was gone through; None if not to its end."""
     a_step_of_the_second = next((n for n, line in enumerate(steps) if line["epoch"] > 0), None)
     return a_step_of_the_second and len(steps) / a_step_of_the_second
 
 
-def _norm_summary(norms: list[float], alpha: float) -> dict[str, Optional[float]]:
+def _norm_summary(norms: list[float], alpha: float) -> dict[str, float | None]:
     known = len(norms) > 1
     mean = statistics.fmean(norms) if known else None
     variance = statistics.variance(norms) if known else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 LOSSES = {
     "Pb": ({"@losses": "spacy-pel.ProxyLoss.v1", "alpha": 32, "delta": 0}, "cosine"),
@@ -23,9 +23,9 @@ class Variant(NamedTuple):
 
     name: str
     settings: dict[str, Any]
-    retriever: Optional["Variant"] = None
+    retriever: Variant | None = None
     names: bool = False
-    needs: Optional[str] = None
+    needs: str | None = None
 
 
 def retriever(
@@ -69,7 +69,7 @@ def reranker(of: Variant, fgsm: bool = False) -> Variant:
 def extras(of: Variant) -> list[Variant]:
     """What the paper does not have, each by itself."""
 
-    def with_settings(name: str, needs: Optional[str] = None, **settings: Any) -> Variant:
+    def with_settings(name: str, needs: str | None = None, **settings: Any) -> Variant:
         settings = {**of.settings, **settings}
         return of._replace(name=f"{of.name}, {name}", settings=settings, needs=needs)
 

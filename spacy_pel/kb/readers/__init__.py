@@ -60,10 +60,10 @@ def open_source(
     """
     path = Path(path)
     if not path.exists():
-        raise PelError(f"{path}: no such file or folder")
+        raise PelError(f"{path}: no such file or folder", "check the path of the source")
     name = format or detected_format(path)
     if name not in READERS:
-        raise PelError(f"{path}: unknown format {name!r}; choose one of {', '.join(READERS)}")
+        raise PelError(f"{path}: unknown format {name!r}", f"choose one of {', '.join(READERS)}")
     return READERS[name](path, options)
 
 
@@ -79,6 +79,7 @@ def detected_format(path: Path) -> str:
                 return name
     known = "; ".join(f"{name}: *{', *'.join(ends)}" for name, ends in SUFFIXES.items())
     raise PelError(
-        f"{path}: cannot tell the format; name one of those known by their files ({known}; and "
-        "folders: rrf, with MRCONSO.RRF; kb, a built one; mesh-xml; mesh-ascii)"
+        f"{path}: cannot tell the format",
+        f"name one of those known by their files ({known}; and "
+        "folders: rrf, with MRCONSO.RRF; kb, a built one; mesh-xml; mesh-ascii)",
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..entity import Entity
+from ..folder.manifest import MANIFEST
 from ..knowledge_base import KnowledgeBase
-from ..manifest import MANIFEST
+from ..records.entity import Entity
 from .source import ReadOptions, Source
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
-from ...lines import numbered_lines
-from ..cleaning import cleaned_at
-from ..entity import Entity
+from ...system.lines import numbered_lines
+from ..records.cleaning import cleaned_at
+from ..records.entity import Entity
 from .source import ReadOptions, Source
 
 
@@ -32,7 +32,7 @@ def _entities(path: Path) -> Iterator[Entity]:
             try:
                 entity = _entity(json_object(line))
             except ValueError as error:
-                raise PelError(f"{place}: {error}; correct the line") from error
+                raise PelError(f"{place}: {error}", "correct the line") from error
             entity = cleaned_at(place, entity)
             if hash(entity.concept_id) in seen:
                 _refuse_repeated(path, number, entity.concept_id)
@@ -47,8 +47,8 @@ def _refuse_repeated(path: Path, number: int, id: str) -> None:
             return
         if line.strip() and json_object(line)["concept_id"].strip() == id:
             raise PelError(
-                f"{path}, line {number}: the concept_id {id!r} of line {earlier} again; merge its "
-                "records into one"
+                f"{path}, line {number}: the concept_id {id!r} of line {earlier} again",
+                "merge its records into one",
             )
 
 

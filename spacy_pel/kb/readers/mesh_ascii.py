@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import PelError
-from ...lines import numbered_lines
-from ..entity import Entity
+from ...system.lines import numbered_lines
+from ..records.entity import Entity
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 from .source import ReadOptions, Source
 
@@ -34,7 +34,9 @@ def read_mesh_ascii(path: Path, options: ReadOptions) -> Source:
     """
     files = mesh_ascii_files(path) if path.is_dir() else [path]
     if not files:
-        raise PelError(f"{path}: holds no d20xx.bin or c20xx.bin; give a folder with MeSH's ASCII")
+        raise PelError(
+            f"{path}: holds no d20xx.bin or c20xx.bin", "give a folder with MeSH's ASCII"
+        )
     return Source(_entities(files), BRANCH_TYPES, mesh_year(files[0]))
 
 
@@ -96,7 +98,8 @@ def _records(path: Path) -> Iterator[Record]:
             if record is None or not equals:
                 raise PelError(
                     f"{path}, line {number}: expected *NEWRECORD or ELEMENT = VALUE, found "
-                    f"{line[:40]!r}; give a MeSH ASCII file"
+                    f"{line[:40]!r}",
+                    "give a MeSH ASCII file",
                 )
             if value.strip():
                 record[element.strip()].append(value.strip())
@@ -107,8 +110,8 @@ def _records(path: Path) -> Iterator[Record]:
 def _whole(record: Record, path: Path, number: int) -> Record:
     if not record["UI"] or not (record["MH"] or record["NM"]):
         raise PelError(
-            f"{path}, line {number}: a record without UI, or without MH or NM; give the "
-            "descriptors (d20xx.bin) or the supplementary concepts (c20xx.bin)"
+            f"{path}, line {number}: a record without UI, or without MH or NM",
+            "give the descriptors (d20xx.bin) or the supplementary concepts (c20xx.bin)",
         )
     return record
 
@@ -120,5 +123,8 @@ def _mtrees(path: Path) -> Iterator[tuple[str, str]]:
         for number, line in numbered_lines(file):
             heading, semicolon, place = line.rpartition(";")
             if not semicolon:
-                raise PelError(f"{file}, line {number}: expected HEADING;TREE NUMBER")
+                raise PelError(
+                    f"{file}, line {number}: is not of the form HEADING;TREE NUMBER",
+                    "fetch the file again",
+                )
             yield place.strip(), heading.strip()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..entity import SemanticType
+from ..records.entity import SemanticType
 
 BRANCHES = {
     "A": "Anatomy",

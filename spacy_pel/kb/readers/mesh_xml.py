@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ...errors import PelError
-from ...lines import opened
-from ..entity import Entity
+from ...system.lines import opened
+from ..records.entity import Entity
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 from .source import ReadOptions, Source
 
@@ -32,7 +32,7 @@ def read_mesh_xml(path: Path, options: ReadOptions) -> Source:
     """
     files = mesh_xml_files(path) if path.is_dir() else [path]
     if not files:
-        raise PelError(f"{path}: holds no desc*.xml or supp*.xml; give a folder with MeSH's XML")
+        raise PelError(f"{path}: holds no desc*.xml or supp*.xml", "give a folder with MeSH's XML")
     return Source(_entities(files), BRANCH_TYPES, mesh_year(files[0]))
 
 
@@ -54,7 +54,8 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
             if not entity.concept_id or not entity.canonical_name:
                 raise PelError(
                     f"{path}, record {position} ({entity.concept_id or entity.canonical_name!r}): "
-                    "has no id or no name; fetch the file again"
+                    "has no id or no name",
+                    "fetch the file again",
                 )
             yield entity
 
@@ -113,7 +114,8 @@ def _refuse_entities(file: IO[bytes], path: Path) -> None:
     def refuse(name: str, *_: object) -> None:
         raise PelError(
             f"{path}, line {parser.CurrentLineNumber}: declares the entity {name!r}, which MeSH "
-            "does not need; fetch the file from the NLM"
+            "does not need",
+            "fetch the file from the NLM",
         )
 
     def start(*_: object) -> None:
@@ -132,8 +134,8 @@ def _xml_file(path: Path) -> Iterator[IO[bytes]]:
         with opened(path) as file:
             yield file
     except (ElementTree.ParseError, expat.ExpatError) as error:
-        raise PelError(f"{path}: bad XML ({error}); fetch it again") from error
+        raise PelError(f"{path}: bad XML ({error})", "fetch it again") from error
     except (LookupError, ValueError) as error:
         if isinstance(error, PelError):
             raise
-        raise PelError(f"{path}: cannot be decoded ({error}); save it as UTF-8") from error
+        raise PelError(f"{path}: cannot be decoded ({error})", "save it as UTF-8") from error

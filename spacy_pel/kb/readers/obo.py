@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from ...lines import numbered_lines
-from ..cleaning import cleaned_at
-from ..entity import Entity
-from ..merging import united
+from ...system.lines import numbered_lines
+from ..records.cleaning import cleaned_at
+from ..records.entity import Entity
+from ..records.merging import united
 from .source import ReadOptions, Source
 
 if TYPE_CHECKING:
@@ -160,8 +160,8 @@ def _frame(path: Path, lines: Iterable[Line], broken: list[Line]) -> TermFrame:
             number, line = lines[place]
             if line.startswith(("id:", "name:")) or place == 0:
                 raise PelError(
-                    f"{path}, line {number}: cannot be parsed as OBO: {line[:80]!r}; correct the "
-                    "line"
+                    f"{path}, line {number}: cannot be parsed as OBO: {line[:80]!r}",
+                    "correct the line",
                 ) from error
             quoted = _QUOTED.match(line)
             if quoted and line != f"{quoted[0]} []":

@@ -15,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from ...errors import PelError
-from ..entity import Entity, SemanticType
+from ..records.entity import Entity, SemanticType
 from .rrf_files import Release, among, meta_folder, opened_release
 from .source import ReadOptions, Source
 from .umls_recipe import UmlsRecipe
@@ -43,7 +43,7 @@ def read_rrf(path: Path, options: ReadOptions) -> Source:
     """
     meta = meta_folder(path)
     if meta is None:
-        raise PelError(f"{path}: holds no MRCONSO.RRF (or .gz); give one UMLS META folder")
+        raise PelError(f"{path}: holds no MRCONSO.RRF (or .gz)", "give one UMLS META folder")
     with opened_release(meta) as release:
         types, version = _semantic_types(release), _version(release)
     return Source(_entities(meta, options.umls, types), types, version)
@@ -68,9 +68,7 @@ def _version(release: Release) -> str | None:
     return next(release.fetched(release.rows("MRSAB", "max(IMETA)")))[0]
 
 
-def _entities(
-    meta: Path, recipe: UmlsRecipe, types: tuple[SemanticType, ...]
-) -> Iterator[Entity]:
+def _entities(meta: Path, recipe: UmlsRecipe, types: tuple[SemanticType, ...]) -> Iterator[Entity]:
     with opened_release(meta) as release:
         logger.info("%s: reading the names", meta)
         facts = release.fetched(_sorted_facts(release, recipe, types))
@@ -121,7 +119,7 @@ def _sorted_facts(release: Release, recipe: UmlsRecipe, types: tuple[SemanticTyp
     kept = "TRUE"
     if recipe.types is not None:
         if not types:
-            raise PelError(f"{release.meta}: holds no MRSTY.RRF; add it, or read all types")
+            raise PelError(f"{release.meta}: holds no MRSTY.RRF", "add it, or read all types")
         where = among("TUI", recipe.type_codes(types))
         wanted = release.rows("MRSTY", "DISTINCT CUI", where)
         release.connection.execute(f"CREATE TABLE wanted AS {wanted}")

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...duck import connected, sql_file, sql_name, sql_text
 from ...errors import PelError
-from ...lines import numbered_lines
+from ...system.duckdb_session import connected, sql_file, sql_name, sql_text
+from ...system.lines import numbered_lines
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,8 +78,8 @@ def opened_release(meta: Path) -> Iterator[Release]:
                     raise
                 reason = str(error).partition("\n")[0]
                 raise PelError(
-                    f"{meta}: cannot be sorted in {tempfile.gettempdir()} ({reason}); free some "
-                    "space there, or set TMPDIR to a larger folder"
+                    f"{meta}: cannot be sorted in {tempfile.gettempdir()} ({reason})",
+                    "free some space there, or set TMPDIR to a larger folder",
                 ) from error
 
 
@@ -152,7 +152,7 @@ def _parts(folder: Path, table: str) -> list[Path]:
     for part, letter in zip(parts, "abcdefghijklmnopqrstuvwxyz"):
         expected = f"{table}.RRF.a{letter}.gz"
         if part.name != expected:
-            raise PelError(f"{folder / expected}: this part is missing; fetch it")
+            raise PelError(f"{folder / expected}: this part is missing", "fetch it")
     return parts
 
 
@@ -167,15 +167,16 @@ def _check_lines(table: str, path: Path) -> None:
         if len(values) != len(columns) + 1 or values[-1]:
             raise PelError(
                 f"{place}: expected {len(columns)} columns, each ended by a bar, found "
-                f"{line.count('|')} bars; fetch or unpack the file again"
+                f"{line.count('|')} bars",
+                "fetch or unpack the file again",
             )
         row = dict(zip(columns, values))
         for column in REQUIRED[table]:
             if not row[column].strip():
-                raise PelError(f"{place}: column {column} is empty; correct the row")
+                raise PelError(f"{place}: column {column} is empty", "correct the row")
         for character, name in (("\0", "NUL byte"), ("\r", "carriage return")):
             if character in line:
-                raise PelError(f"{place}: a {name} within the row; take it out")
+                raise PelError(f"{place}: a {name} within the row", "take it out")
 
 
 def _columns(table: str) -> Sequence[str]:

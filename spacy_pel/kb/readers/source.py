@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
-from ..entity import Entity, SemanticType
+from ..records.entity import Entity, SemanticType
 from .umls_recipe import UmlsRecipe
 
 
@@ -31,4 +31,4 @@ class Source(NamedTuple):
 
     entities: Iterator[Entity]
     types: tuple[SemanticType, ...] = ()
-    version: Optional[str] = None
+    version: str | None = None

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ...errors import PelError
-from ...lines import numbered_lines
-from ..merging import plain_id
+from ...system.lines import numbered_lines
+from ..records.merging import plain_id
 
 EXACT = ("skos:exactMatch",)
 _COLUMNS = ("subject_id", "predicate_id", "object_id")
@@ -70,13 +70,14 @@ def _pairs(path: Path, predicates: Sequence[str]) -> Iterator[tuple[str, str]]:
             missing = [name for name in _COLUMNS if name not in columns]
             if missing:
                 raise PelError(
-                    f"{path}, line {number}: no column {missing[0]}; give an SSSOM table (TSV)"
+                    f"{path}, line {number}: no column {missing[0]}", "give an SSSOM table (TSV)"
                 )
             continue
         if len(values) != len(columns):
             raise PelError(
                 f"{path}, line {number}: {len(values)} columns, where the header has "
-                f"{len(columns)}; fetch the file again"
+                f"{len(columns)}",
+                "fetch the file again",
             )
         row = dict(zip(columns, values))
         if row["predicate_id"] in predicates and row.get("predicate_modifier") != "Not":
@@ -91,13 +92,13 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         try:
             yield number, next(csv.reader([line], delimiter="\t"))
         except csv.Error as error:
-            raise PelError(f"{path}, line {number}: {error}; correct the line") from error
+            raise PelError(f"{path}, line {number}: {error}", "correct the line") from error
 
 
 def _curie(id: str, path: Path, number: int) -> str:
     prefix, colon, local = id.strip().partition(":")
     if not prefix or not local:
         raise PelError(
-            f"{path}, line {number}: {id!r} is no CURIE, as in UMLS:C0012634; correct the line"
+            f"{path}, line {number}: {id!r} is no CURIE, as in UMLS:C0012634", "correct the line"
         )
     return plain_id(f"{prefix}:{local}")

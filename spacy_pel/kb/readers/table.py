@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...duck import connected, sql_file, sql_name
 from ...errors import PelError
-from ...lines import numbered_lines
-from ..cleaning import cleaned_at
-from ..entity import Entity
-from ..merging import united
+from ...system.duckdb_session import connected, sql_file, sql_name
+from ...system.lines import numbered_lines
+from ..records.cleaning import cleaned_at
+from ..records.entity import Entity
+from ..records.merging import united
 from .source import ReadOptions, Source
 
 _TEXTS = ("concept_id", "canonical_name", "definition")
@@ -50,10 +50,10 @@ def _text_table(path: Path) -> tuple[str, dict[str, str]]:
     try:
         header = next(csv.reader(lines, delimiter=delimiter), [])
     except csv.Error as error:
-        raise PelError(f"{path}, line 1: {error}; correct the line") from error
+        raise PelError(f"{path}, line 1: {error}", "correct the line") from error
     repeated = [name for name in header if name and header.count(name) > 1]
     if repeated:
-        raise PelError(f"{path}, line 1: two columns {repeated[0]!r}; rename one")
+        raise PelError(f"{path}, line 1: two columns {repeated[0]!r}", "rename one")
     columns = {name: f"c{place}" for place, name in enumerate(header)}
     types = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(header)))
     settings = f"auto_detect = false, header = true, delim = '{delimiter}', quote = '\"'"
@@ -77,14 +77,14 @@ def _rows(path: Path, query: str) -> Iterator[tuple[Any, ...]]:
     except duckdb.Error as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         fault = " ".join(line[:120] for line in lines[:4]).partition(" Possible")[0]
-        raise PelError(f"{path}: {fault}; correct the file") from error
+        raise PelError(f"{path}: {fault}", "correct the file") from error
 
 
 def _entities(path: Path, query: str, fields: Mapping[str, str]) -> Iterator[Entity]:
     for number, row in enumerate(_rows(path, query), start=1):
         entity = _entity(zip(fields.values(), row))
         if not entity.concept_id or not entity.canonical_name:
-            raise PelError(f"{path}, row {number}: no id or no name in it; correct the row")
+            raise PelError(f"{path}, row {number}: no id or no name in it", "correct the row")
         yield cleaned_at(f"{path}, row {number}", entity)
 
 
@@ -110,9 +110,9 @@ def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[st
     """The field of Entity of each column that has one."""
     for column, field in named.items():
         if column not in columns:
-            raise PelError(f"{path}: no column {column!r}; it has {', '.join(columns)}")
+            raise PelError(f"{path}: no column {column!r}", f"it has {', '.join(columns)}")
         if field not in Entity._fields:
-            raise PelError(f"no field {field!r}; choose one of {', '.join(Entity._fields)}")
+            raise PelError(f"no field {field!r}", f"choose one of {', '.join(Entity._fields)}")
     others = set(Entity._fields) - set(named.values())
     fields = {
         column: named.get(column, column)
@@ -123,9 +123,10 @@ def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[st
         bearers = [column for column, name in fields.items() if name == field]
         if not bearers and field in _NEEDED:
             raise PelError(
-                f"{path}: no column {field}; name the one that holds it: --column {field}=COLUMN "
-                f"(it has {', '.join(columns)})"
+                f"{path}: no column {field}",
+                f"name the one that holds it: --column {field}=COLUMN "
+                f"(it has {', '.join(columns)})",
             )
         if len(bearers) > 1 and field in _TEXTS:
-            raise PelError(f"{path}: several columns for {field}: {', '.join(bearers)}; name one")
+            raise PelError(f"{path}: several columns for {field}: {', '.join(bearers)}", "name one")
     return fields

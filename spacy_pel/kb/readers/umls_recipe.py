@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from ...errors import PelError
-from ..entity import SemanticType, is_below
+from ..records.entity import SemanticType, is_below
 
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
 ST21PV_TYPES = {
@@ -60,9 +60,9 @@ class UmlsRecipe(NamedTuple):
     definition_sources: SABs whose definitions go before others; the first row of these wins.
     """
 
-    languages: Optional[tuple[str, ...]] = ("ENG",)
-    vocabularies: Optional[tuple[str, ...]] = None
-    types: Optional[tuple[str, ...]] = None
+    languages: tuple[str, ...] | None = ("ENG",)
+    vocabularies: tuple[str, ...] | None = None
+    types: tuple[str, ...] | None = None
     suppressed: bool = False
     preferred_name: str = "flags"
     definition_sources: tuple[str, ...] = DEFINITION_SOURCES
@@ -74,7 +74,7 @@ class UmlsRecipe(NamedTuple):
         ``UmlsRecipe.preset("st21pv")._replace(suppressed=True)`` changes one choice of it.
         """
         if name not in PRESETS:
-            raise PelError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
+            raise PelError(f"unknown preset {name!r}", f"choose one of {', '.join(PRESETS)}")
         return PRESETS[name]
 
     def type_codes(self, types: Sequence[SemanticType]) -> list[str]:
@@ -101,7 +101,7 @@ def _within(wanted: str, types: Sequence[SemanticType]) -> list[SemanticType]:
     number = named.tree_number if named else wanted
     if not named and not re.fullmatch(r"[AB](\d+(\.\d+)*)?", wanted):
         raise PelError(
-            f"no semantic type {wanted!r} in MRSTY.RRF; give a TUI, a name or a tree number"
+            f"no semantic type {wanted!r} in MRSTY.RRF", "give a TUI, a name or a tree number"
         )
     if not number:
         return [named]

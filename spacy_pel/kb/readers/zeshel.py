@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import PelError
-from ...lines import numbered_lines
-from ..cleaning import cleaned_at
-from ..entity import Entity
+from ...system.lines import numbered_lines
+from ..records.cleaning import cleaned_at
+from ..records.entity import Entity
 from .jsonl import json_object
 from .source import ReadOptions, Source
 
@@ -63,12 +63,12 @@ def zeshel_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             try:
                 yield where, json_object(line)
             except ValueError as error:
-                raise PelError(f"{where}: {error}; correct the line") from error
+                raise PelError(f"{where}: {error}", "correct the line") from error
 
 
 def text_of(where: str, record: dict[str, Any], key: str) -> str:
     """A text of a record; PelError if it has none that is not blank."""
     value = record.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise PelError(f"{where}: {key!r} is no text, or blank; give a file of ZESHEL")
+        raise PelError(f"{where}: {key!r} is no text, or blank", "give a file of ZESHEL")
     return value

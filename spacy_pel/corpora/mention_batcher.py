@@ -1,0 +1,53 @@
+"""Batches by their number of mentions, which is what a linker's batch size means."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from spacy.tokens import Span
+from spacy.training import Example
+
+from spacy_pel.errors import PelError
+from spacy_pel.spans import mention_spans
+
+Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
+
+
+def make_mention_batcher(size: int, spans_key: str | None = None) -> Batcher:
+    """Return a batcher whose batches have ``size`` gold mentions each, for ``[training.batcher]``.
+
+    The mentions stay in their order. Where a batch is full in the midst of a document, the next one
+    begins with a copy of it that has the rest. So mentions are shuffled as documents are, not one
+    by one. spans_key: where the mentions stand, as in the corpus. Documents without a mention,
+    which teach a linker nothing, are left out. Raises PelError if size is not positive.
+    """
+    if size < 1:
+        raise PelError(f"size of a batch by mentions is {size}", "it must be 1 or more")
+
+    def batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
+        batch: list[Example] = []
+        room = size
+        for example in examples:
+            mentions = iter(mention_spans(example.reference, spans_key))
+            while part := list(islice(mentions, room)):
+                batch.append(_with_mentions(example, part, spans_key))
+                room -= len(part)
+                if not room:
+                    yield batch
+                    batch, room = [], size
+        if batch:
+            yield batch
+
+    return batches
+
+
+def _with_mentions(example: Example, mentions: Sequence[Span], spans_key: str | None) -> Example:
+    """The example with those of its gold mentions alone; itself where they are all."""
+    if len(mentions) == len(mention_spans(example.reference, spans_key)):
+        return example
+    reference = example.reference.copy()
+    spans = [Span(reference, m.start, m.end, m.label, kb_id=m.kb_id) for m in mentions]
+    if spans_key:
+        reference.spans[spans_key] = spans
+    else:
+        reference.ents = spans
+    return Example(example.predicted, reference)

@@ -1,0 +1,104 @@
+"""Vectors on their way into a KB folder: chunks in files of their own, each whole or not there.
+
+To encode a large KB takes hours. What is finished outlives a crash, and the next run goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import uuid
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import PelError
+
+PARTIAL = ".partial-"
+_CHUNK = re.compile(r"chunk-(\d{6,})\.npz")
+
+
+class Chunk(NamedTuple):
+    """Rows of vectors that follow one another.
+
+    vectors: float32 [n, dim]. entities: int64 [n], the number of the entity of each row.
+    reused: how many entities' rows were copied from another KB.
+    """
+
+    vectors: np.ndarray
+    entities: np.ndarray
+    reused: int
+
+
+class PartialVectors:
+    """The finished chunks in a folder, by number. Several processes may write to it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def finished(self) -> set[int]:
+        """The numbers of the chunks that are there."""
+        matches = (_CHUNK.fullmatch(path.name) for path in self.folder.iterdir())
+        return {int(match[1]) for match in matches if match}
+
+    def write(self, number: int, chunk: Chunk) -> None:
+        """Keeps a finished chunk. Raises PelError if the folder cannot be written to."""
+        temporary = self.folder / f"{uuid.uuid4().hex}.tmp"
+        try:
+            with open(temporary, "xb") as file:
+                np.savez(file, **chunk._asdict())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._file(number))
+        except OSError as error:
+            raise PelError(
+                f"{self.folder}: cannot be written ({error.strerror or error})",
+                "free some space and run it again: the chunks that are finished are kept",
+            ) from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def read(self, number: int) -> Chunk:
+        """A finished chunk. Raises PelError if its file is damaged."""
+        path = self._file(number)
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return Chunk(arrays["vectors"], arrays["entities"], int(arrays["reused"]))
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise PelError(f"{path}: is damaged", "delete it and run it again") from error
+
+    def _file(self, number: int) -> Path:
+        return self.folder / f"chunk-{number:06d}.npz"
+
+
+def partial_folder(kb_folder: Path, decisive: dict[str, Any]) -> Path:
+    """The folder for the chunks that are decided by this plain data, all of it."""
+    text = json.dumps(decisive, sort_keys=True).encode()
+    return kb_folder / f"{PARTIAL}{hashlib.blake2b(text, digest_size=8).hexdigest()}"
+
+
+def opened_partial(folder: Path) -> PartialVectors:
+    """The chunks in the folder, which is made if need be; those of the KB's others are removed.
+
+    For who holds the KB's writer lock, so that nobody else makes chunks meanwhile.
+    """
+    remove_partials(folder.parent, keep=folder)
+    folder.mkdir(exist_ok=True)
+    for half_written in folder.glob("*.tmp"):
+        half_written.unlink()
+    return PartialVectors(folder)
+
+
+def remove_partials(kb_folder: Path, keep: Path | None = None) -> None:
+    """Removes all chunks from a KB folder, but for those in the folder to keep.
+
+    For who holds the KB's writer lock.
+    """
+    for folder in kb_folder.glob(f"{PARTIAL}*"):
+        if folder != keep:
+            shutil.rmtree(folder)

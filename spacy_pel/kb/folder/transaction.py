@@ -1,0 +1,151 @@
+"""All or nothing for a KB folder.
+
+Content files carry a hash of their content in their names and never change. New ones are written
+beside the old ones; replacing ``manifest.json`` commits; files that no manifest names are swept,
+once no reader has them open. One writer at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ...errors import PelError
+from .lock import LOCK, remove_unless_open, writer_lock
+from .manifest import KIND, MANIFEST, SCHEMA_VERSION, manifest_text, parsed_manifest
+
+CONTENT = re.compile(
+    r"(entities|removed|vectors|scales|rows|index|basis)-[0-9a-f]{16}\.(sqlite|faiss|npy)"
+)
+_TEMPORARY = ".tmp-"
+_DISK_ERRORS = (
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM
+)  # fmt: skip
+_SQLITE_DISK_ERRORS = ("full", "disk I/O", "unable to open", "readonly")
+
+
+class Transaction:
+    """New files of a KB folder, which become the KB's own at ``commit``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, dict[str, Any]] = {}
+
+    def temporary(self, suffix: str) -> Path:
+        """A new path in the folder, swept when the transaction ends."""
+        return self.folder / f"{_TEMPORARY}{uuid.uuid4().hex}{suffix}"
+
+    def publish(self, temporary: Path, stem: str) -> str:
+        """Moves a finished file to its content's name, and returns that name."""
+        _sync(temporary)
+        digest = sha256(temporary)
+        name = f"{stem}-{digest[:16]}{temporary.suffix}"
+        self.files[name] = {"sha256": digest, "bytes": temporary.stat().st_size}
+        target = self.folder / name
+        if target.is_file() and sha256(target) == digest:
+            temporary.unlink()  # the file that is there may be a reader's
+        else:
+            os.replace(temporary, target)
+        return name
+
+    def commit(self, manifest: dict[str, Any]) -> None:
+        """Makes the folder hold what the manifest says, by one atomic replacement."""
+        manifest = {**manifest, "kind": KIND, "schema_version": SCHEMA_VERSION}
+        temporary = self.temporary(".json")
+        temporary.write_bytes(manifest_text(manifest).encode())
+        _sync(temporary)
+        os.replace(temporary, self.folder / MANIFEST)
+        if os.name == "posix":
+            with suppress(OSError):  # committed already; not every file system syncs folders
+                _sync(self.folder)
+
+
+@contextmanager
+def transaction(folder: Path) -> Iterator[Transaction]:
+    """A transaction over a KB folder, which is made if need be, and unmade if nothing is committed.
+
+    Nobody else can write meanwhile, so a manifest read inside of it stands until its end.
+    Raises PelError if the folder holds something else than a KB or cannot be written to, and at
+    once if another writer is at it.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    _refuse_foreign(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with writer_lock(folder):
+            try:
+                yield Transaction(folder)
+            finally:
+                _sweep(folder)
+    except (OSError, sqlite3.OperationalError) as error:
+        if not _is_disk_error(error):
+            raise
+        left = "the KB there is unchanged" if (folder / MANIFEST).exists() else "nothing is left"
+        raise PelError(
+            f"{folder}: cannot be written ({getattr(error, 'strerror', None) or error})",
+            f"{left}; free some space, or choose another folder, and run it again",
+        ) from error
+    finally:
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise PelError(f"{folder}: is a file", "choose a folder")
+    if (folder / MANIFEST).exists():
+        parsed_manifest(folder)
+    elif folder.exists() and not all(is_ours(path.name) for path in folder.iterdir()):
+        raise PelError(f"{folder}: holds other files and no KB", "choose an empty or new folder")
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file's name is one that a writer gives; such a file may be swept."""
+    return name == LOCK or name.startswith(_TEMPORARY) or CONTENT.fullmatch(name) is not None
+
+
+def _sweep(folder: Path) -> None:
+    """Removes our files that the manifest does not name.
+
+    What a reader has open, or cannot be removed, stays for the next transaction.
+    """
+    has_manifest = (folder / MANIFEST).exists()
+    kept = {LOCK, *(parsed_manifest(folder)["files"] if has_manifest else ())}
+    for path in folder.iterdir():
+        if is_ours(path.name) and path.name not in kept:
+            remove_unless_open(path)
+
+
+def _is_disk_error(error: OSError | sqlite3.OperationalError) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in _DISK_ERRORS
+    return any(words in str(error) for words in _SQLITE_DISK_ERRORS)
+
+
+def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
+    """The SHA-256 of a file's content, in hexadecimal; calls progress with the bytes of a block."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            if progress:
+                progress(len(block))
+    return digest.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    # Windows syncs only what is open for writing, POSIX opens a folder only for reading.
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,87 @@
+"""What is fit to be a record: printable text, ids that can be typed, nothing twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ...errors import PelError
+from .entity import Entity
+
+# Control characters end C strings and lines; lone surrogates cannot be written as UTF-8.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+LONGEST_ID = 1_000
+LONGEST_TEXT = 1_000_000
+
+
+def cleaned(entity: Entity) -> Entity:
+    """The entity with printable text, without blank or repeated names, types, ids and sources.
+
+    Runs of control characters become one blank. Raises PelError for an id or a canonical name that
+    is blank, for an id with control characters in it, and for one that is out of all proportion.
+    """
+    concept_id = _identifier(entity.concept_id, entity)
+    name = _printable(entity.canonical_name, concept_id)
+    if not name:
+        raise PelError(f"the entity {concept_id!r} has a blank canonical_name", "give it a name")
+    alt_ids = _identifiers(entity.alt_ids, entity, {concept_id})
+    return Entity(
+        concept_id=concept_id,
+        canonical_name=name,
+        aliases=_distinct(entity.aliases, concept_id),
+        types=_distinct(entity.types, concept_id),
+        definition=_printable(entity.definition or "", concept_id) or None,
+        alt_ids=alt_ids,
+        parents=_identifiers(entity.parents, entity, {concept_id}),
+        retired_ids=_identifiers(entity.retired_ids, entity, {concept_id, *alt_ids}),
+        xrefs=_distinct(entity.xrefs, concept_id),
+        sources=_distinct(entity.sources, concept_id),
+    )
+
+
+def cleaned_at(place: str, entity: Entity) -> Entity:
+    """The same for an entity that a reader found at a place, which the error names."""
+    try:
+        return cleaned(entity)
+    except PelError as error:
+        raise error.at(place) from error
+
+
+def _identifiers(ids: Iterable[str], entity: Entity, known: set[str]) -> tuple[str, ...]:
+    """The ids without repeats, and without those that are known already."""
+    if not ids:
+        return ()
+    distinct = dict.fromkeys(_identifier(id, entity) for id in ids)
+    return tuple(id for id in distinct if id not in known)
+
+
+def _identifier(id: str, entity: Entity) -> str:
+    stripped = id.strip()
+    if not stripped or not stripped.isprintable() and _UNPRINTABLE.search(stripped):
+        raise PelError(
+            f"the id {id!r} of the entity {entity.canonical_name!r} is blank or holds control "
+            "characters",
+            "correct it",
+        )
+    if len(stripped) > LONGEST_ID:
+        raise PelError(
+            f"the id {stripped[:40]!r}... of the entity {entity.canonical_name[:40]!r} has "
+            f"{len(stripped):,} characters",
+            f"shorten it to {LONGEST_ID:,}",
+        )
+    return stripped
+
+
+def _printable(text: str, concept_id: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise PelError(
+            f"a text of the entity {concept_id!r} has {len(text):,} characters ({text[:40]!r}...)",
+            f"shorten it to {LONGEST_TEXT:,}",
+        )
+    return (text if text.isprintable() else _UNPRINTABLE.sub(" ", text)).strip()
+
+
+def _distinct(texts: Iterable[str], concept_id: str) -> tuple[str, ...]:
+    if not texts:
+        return ()
+    return tuple(dict.fromkeys(filter(None, (_printable(text, concept_id) for text in texts))))

@@ -1,0 +1,220 @@
+"""Records that stand for one entity made into one: within a source, and across sources."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
+
+from ...errors import PelError
+from .cleaning import cleaned
+from .entity import Entity
+
+_SETTINGS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+# Mappings and cross-references write "UMLS:C0012634", "UMLS_CUI:C0012634" or "MeSH:D009103" for
+# what UMLS and MeSH themselves call "C0012634" and "D009103".
+_PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
+
+
+def plain_id(id: str) -> str:
+    """An identifier as its own vocabulary writes it: without prefix for UMLS and MeSH."""
+    match = _PREFIXED.fullmatch(id)
+    return (match[1] or match[2]) if match else id
+
+
+def joined(first: Entity, second: Entity) -> Entity:
+    """One record of two that stand for the same entity.
+
+    The id, the name and the definition are those of the first (the definition of the second where
+    the first has none). The second's id becomes an alternative id and its name an alias; lists are
+    united in order, without repeats.
+    """
+    same_name = second.canonical_name == first.canonical_name
+    other_name = () if same_name else (second.canonical_name,)
+    return Entity(
+        concept_id=first.concept_id,
+        canonical_name=first.canonical_name,
+        aliases=_united(first.aliases, other_name, second.aliases),
+        types=_united(first.types, second.types),
+        definition=first.definition or second.definition,
+        alt_ids=tuple(
+            id
+            for id in _united(first.alt_ids, (second.concept_id,), second.alt_ids)
+            if id != first.concept_id
+        ),
+        parents=_united(first.parents, second.parents),
+        retired_ids=_united(first.retired_ids, second.retired_ids),
+        xrefs=_united(first.xrefs, second.xrefs),
+        sources=_united(first.sources, second.sources),
+    )
+
+
+def united(entities: Iterable[Entity]) -> Iterator[Entity]:
+    """The entities in order of concept id, those of the same id joined in the order they came in.
+
+    For formats that tell of an entity in several places. Sorted on disk. Raises PelError for an
+    unusable id or name, and if there is no room to sort.
+    """
+    with _scratch("CREATE TABLE record (id TEXT, record TEXT)") as database:
+        rows = ((entity.concept_id, json.dumps(entity)) for entity in map(cleaned, entities))
+        database.executemany("INSERT INTO record VALUES (?, ?)", rows)
+        yield from _joined_rows(database.execute("SELECT * FROM record ORDER BY id, rowid"))
+
+
+def merged(
+    sources: Sequence[Iterable[Entity]],
+    mapping: Mapping[str, str] | None = None,
+    *,
+    by_xref: bool = False,
+) -> Iterator[Entity]:
+    """The entities of several sources in order of concept id, each entity once.
+
+    Records join if they have the same concept id, after the mapping has put another in its place:
+    it is followed to its end (a -> b -> c makes c of a and b), and a cycle ends at its smallest id.
+    A joined record is ``joined`` of those it is made of, earlier sources first and within a source
+    smaller ids first; the ids that were replaced become alternative ids, and parents are named by
+    their new ids. An alternative id does not join records: as everywhere in a KB, a concept id
+    goes before an alternative id.
+
+    by_xref: a cross-reference to an id the mapping leads to counts as a mapping too, where it can
+    mean only one thing: the record refers to one such id alone, and no other record of its source
+    refers to it or has it. (Ontologies refer to broader and narrower concepts as well, and from
+    several terms to one: such references say nothing.)
+
+    Sorted on disk: memory grows with the mapping alone. Raises PelError for an id that occurs twice
+    in one source, for an unusable id or name, and if there is no room to sort.
+    """
+    ends = _ends(mapping or {})
+    with _scratch(_MERGING) as database:
+        for number, entities in enumerate(sources):
+            _stage(database, number, map(cleaned, entities), ends, by_xref)
+        database.executescript(_MOVING)
+        rows = database.execute(_MERGED)
+        for entity in _joined_rows(rows):
+            yield _with_moved_parents(database, entity)
+
+
+_MERGING = """
+CREATE TABLE record (
+    id TEXT, source INTEGER, original TEXT, record TEXT, UNIQUE (original, source)
+);
+CREATE TABLE claim (id TEXT, target TEXT, PRIMARY KEY (id, target)) WITHOUT ROWID;
+"""
+# ``bearer``: which ids of a source refer to a target or are it. An id moves to its only target if
+# it is the only bearer in each of its sources.
+_MOVING = """
+CREATE INDEX record_id ON record (id, source);
+CREATE TABLE bearer AS
+    SELECT DISTINCT target, source, record.id AS id FROM claim JOIN record ON record.id = claim.id
+    UNION
+    SELECT DISTINCT target, source, target FROM claim JOIN record ON record.id = claim.target;
+CREATE TABLE shared AS
+    SELECT target, source FROM bearer GROUP BY target, source HAVING count(*) > 1;
+CREATE TABLE moved (id TEXT PRIMARY KEY, target TEXT) WITHOUT ROWID;
+INSERT INTO moved
+    SELECT id, min(target) FROM claim GROUP BY id HAVING count(*) = 1
+    EXCEPT
+    SELECT id, target FROM bearer JOIN shared USING (target, source);
+"""
+_MERGED = """
+SELECT coalesce(target, record.id) AS new_id, record
+FROM record LEFT JOIN moved ON moved.id = record.id ORDER BY new_id, source, original
+"""
+
+
+def _stage(
+    database: sqlite3.Connection,
+    source: int,
+    entities: Iterable[Entity],
+    ends: Mapping[str, str],
+    by_xref: bool,
+) -> None:
+    targets = set(ends.values()) if by_xref else set()
+    for entity in entities:
+        parents = _united(ends.get(parent, parent) for parent in entity.parents)
+        id = ends.get(entity.concept_id, entity.concept_id)
+        row = (id, source, entity.concept_id, json.dumps(entity._replace(parents=parents)))
+        try:
+            database.execute("INSERT INTO record VALUES (?, ?, ?, ?)", row)
+        except sqlite3.IntegrityError as error:
+            raise PelError(
+                f"the concept_id {entity.concept_id!r} occurs twice in source {source + 1}",
+                "merge its records into one",
+            ) from error
+        if id not in targets:
+            references = (plain_id(xref) for xref in entity.xrefs)
+            claims = {ends.get(reference, reference) for reference in references} & targets
+            rows = [(id, target) for target in claims]
+            database.executemany("INSERT OR IGNORE INTO claim VALUES (?, ?)", rows)
+
+
+def _joined_rows(rows: Iterable[tuple[str, str]]) -> Iterator[Entity]:
+    """One entity for the rows (id, record) of each id, with that id."""
+    for id, group in groupby(rows, key=itemgetter(0)):
+        entity = reduce(joined, (_renamed(_entity(record), id) for _, record in group))
+        yield entity
+
+
+def _entity(record: str) -> Entity:
+    fields = (tuple(field) if isinstance(field, list) else field for field in json.loads(record))
+    return Entity(*fields)
+
+
+def _renamed(entity: Entity, id: str) -> Entity:
+    """The entity with another concept id; the one it had becomes an alternative id."""
+    if entity.concept_id == id:
+        return entity
+    alt_ids = (alt_id for alt_id in (entity.concept_id, *entity.alt_ids) if alt_id != id)
+    return entity._replace(concept_id=id, alt_ids=_united(alt_ids))
+
+
+def _with_moved_parents(database: sqlite3.Connection, entity: Entity) -> Entity:
+    """The entity with its parents' new ids, without itself where it was joined with its parent."""
+    if not entity.parents:
+        return entity
+    query = "SELECT target FROM moved WHERE id = ?"
+    moved = {id: database.execute(query, (id,)).fetchone() for id in entity.parents}
+    parents = _united(target[0] if target else id for id, target in moved.items())
+    return entity._replace(parents=tuple(id for id in parents if id != entity.concept_id))
+
+
+def _ends(mapping: Mapping[str, str]) -> dict[str, str]:
+    """Each id of a mapping with the id it leads to at last; a cycle leads to its smallest id."""
+    ends: dict[str, str] = {}
+    for start in mapping:
+        path = [start]
+        seen = {start: 0}
+        while path[-1] in mapping and path[-1] not in ends:
+            following = mapping[path[-1]]
+            if following in seen:
+                ends.update(dict.fromkeys(path, min(path[seen[following] :])))
+                break
+            seen[following] = len(path)
+            path.append(following)
+        end = ends.get(path[-1], path[-1])
+        ends.update(dict.fromkeys(path, end))
+    return ends
+
+
+def _united(*lists: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for texts in lists for text in texts))
+
+
+@contextmanager
+def _scratch(schema: str) -> Iterator[sqlite3.Connection]:
+    """An empty database in a temporary file, which SQLite deletes when it is closed."""
+    try:
+        with closing(sqlite3.connect("", isolation_level=None)) as database:
+            database.executescript(f"{_SETTINGS} {schema}; BEGIN")
+            yield database
+    except sqlite3.OperationalError as error:
+        raise PelError(
+            f"the entities cannot be sorted in {tempfile.gettempdir()} ({error})",
+            "free some space there, or set TMPDIR to a larger folder",
+        ) from error

@@ -1,0 +1,202 @@
+"""The records of one segment in SQLite: read here, written by ``staging``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from json.encoder import encode_basestring
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import PelError
+from .entity import Entity, SemanticType
+from .names import likeness, name_hash, normalised, words
+
+SCHEMA = """
+CREATE TABLE entity (
+    number INTEGER PRIMARY KEY,
+    concept_id TEXT NOT NULL,
+    canonical_name TEXT NOT NULL,
+    aliases TEXT,
+    types TEXT,
+    definition TEXT,
+    alt_ids TEXT,
+    parents TEXT,
+    retired_ids TEXT,
+    xrefs TEXT,
+    sources TEXT
+);
+CREATE TABLE alternative (id TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE name (hash INTEGER, number INTEGER, PRIMARY KEY (hash, number)) WITHOUT ROWID;
+CREATE TABLE typed (type TEXT PRIMARY KEY, numbers BLOB NOT NULL);
+CREATE TABLE sourced (source TEXT PRIMARY KEY, numbers BLOB NOT NULL);
+CREATE TABLE semantic_type (name TEXT NOT NULL, code TEXT, tree_number TEXT);
+CREATE VIRTUAL TABLE word USING fts5(
+    names, content='', detail=none, columnsize=0, tokenize='ascii'
+);
+"""
+FIELDS = ", ".join(Entity._fields)
+POSTING = np.dtype("<i4")  # of the numbers in typed and sourced, ascending
+_CHOSEN = "WHERE number IN (SELECT value FROM json_each(?))"
+_MAPPED_BYTES = 1 << 31
+# Records compared with the text of a full-text look-up; of more that match, the first ones.
+_COMPARED = 10_000
+
+
+class EntityStore:
+    """Read-only view of a file of entities, numbered from 0 in order of concept id.
+
+    Lazy: nothing is read before it is asked for. Usable after a fork, since each process connects.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # By process id: a connection must be neither used nor closed on the other side of a fork.
+        self._connections: dict[int, sqlite3.Connection] = {}
+
+    def number(self, id: str) -> int | None:
+        """The number of the entity with this concept id, or None."""
+        return self._first("SELECT number FROM entity WHERE concept_id = ?", id)
+
+    def alternative(self, id: str) -> int | None:
+        """The number of the entity with this alternative or retired id, or None."""
+        return self._first("SELECT number FROM alternative WHERE id = ?", id)
+
+    def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
+        """The entities of these numbers, in their order; IndexError for an unknown number."""
+        query = f"SELECT number, {FIELDS} FROM entity {_CHOSEN}"
+        chosen = {number: _entity(fields) for number, *fields in self._chosen(query, numbers)}
+        return _in_order(chosen, numbers)
+
+    def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
+        """Pairs (concept id, canonical name) of these numbers; IndexError for an unknown one."""
+        query = f"SELECT number, concept_id, canonical_name FROM entity {_CHOSEN}"
+        chosen = {number: (id, name) for number, id, name in self._chosen(query, numbers)}
+        return _in_order(chosen, numbers)
+
+    def __iter__(self) -> Iterator[Entity]:
+        """All entities, in order of number."""
+        query = f"SELECT {FIELDS} FROM entity ORDER BY number"
+        with closing(self._connection.execute(query)) as rows:
+            for fields in rows:
+                yield _entity(fields)
+
+    def named(self, name: str, exact: bool) -> list[int]:
+        """The entities with this name, ascending; unless exact, see ``names.normalised``."""
+        key = normalised(name)
+        query = "SELECT number FROM name WHERE hash = ?"
+        numbers = [number for (number,) in self._connection.execute(query, (name_hash(key),))]
+        return [
+            number
+            for number, entity in zip(numbers, self.entities(numbers))
+            if (name in entity.names if exact else key in map(normalised, entity.names))
+        ]
+
+    def found(self, query: str, limit: int) -> list[tuple[int, float]]:
+        """Pairs (number, likeness) of the entities whose names hold all words of the query.
+
+        The ``limit`` that have the name most like it, best first, then by number. Of a query that
+        more than 10,000 entities match, those named so and the first 10,000 are compared.
+        """
+        matched = " ".join(f'"{word}"' for word in words(query))
+        if not matched:
+            numbers = self.named(query, exact=False)
+        else:
+            sql = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
+            rows = self._connection.execute(sql, (matched, _COMPARED))
+            numbers = sorted({*(row[0] for row in rows), *self.named(query, exact=False)})
+        ranked = [
+            (max(likeness(query, name) for name in entity.names), number)
+            for number, entity in zip(numbers, self.entities(numbers))
+        ]
+        ranked.sort(key=lambda pair: (-pair[0], pair[1]))
+        return [(number, rank) for rank, number in ranked[:limit]]
+
+    def of_types(self, names: Collection[str]) -> np.ndarray:
+        """The entities of any of these types, by name, without descendants: int64, ascending."""
+        return self._posted("SELECT numbers FROM typed WHERE type = ?", names)
+
+    def of_sources(self, names: Collection[str]) -> np.ndarray:
+        """The entities of any of these sources: int64, ascending."""
+        return self._posted("SELECT numbers FROM sourced WHERE source = ?", names)
+
+    def semantic_types(self) -> list[SemanticType]:
+        """The types that were given with the entities, then those that only entities name."""
+        given = self._connection.execute("SELECT * FROM semantic_type ORDER BY rowid")
+        types = [SemanticType(*row) for row in given]
+        known = {type.name for type in types}
+        named = self._connection.execute("SELECT type FROM typed ORDER BY type")
+        return types + [SemanticType(name) for (name,) in named if name not in known]
+
+    def sources(self) -> list[str]:
+        """The sources that entities name, in order."""
+        return [row[0] for row in self._connection.execute("SELECT source FROM sourced ORDER BY 1")]
+
+    def close(self) -> None:
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            connection.close()
+
+    def _first(self, query: str, id: str) -> int | None:
+        try:
+            row = self._connection.execute(query, (id,)).fetchone()
+        except UnicodeEncodeError:  # a lone surrogate: no id has one
+            return None
+        return row[0] if row else None
+
+    def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
+        rows = (self._connection.execute(query, (key,)).fetchone() for key in sorted(set(keys)))
+        postings = [np.frombuffer(row[0], POSTING) for row in rows if row]
+        if not postings:
+            return np.empty(0, dtype=np.int64)
+        return np.unique(np.concatenate(postings)).astype(np.int64)
+
+    def _chosen(self, query: str, numbers: Sequence[int] | np.ndarray) -> sqlite3.Cursor:
+        distinct = np.unique(np.asarray(numbers, dtype=np.int64))
+        return self._connection.execute(query, (json.dumps(distinct.tolist()),))
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        connection = self._connections.get(os.getpid())
+        if connection is None:
+            connection = self._connections[os.getpid()] = self._connected()
+        return connection
+
+    def _connected(self) -> sqlite3.Connection:
+        # Immutable: the file never changes under its name, so no locks and no journal look-ups.
+        uri = f"{self.path.resolve().as_uri()}?mode=ro&immutable=1"
+        try:
+            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
+            connection.execute("SELECT 1 FROM entity LIMIT 1")
+        except sqlite3.DatabaseError as error:
+            raise PelError(
+                f"{self.path}: cannot be opened ({error})",
+                "if the KB was built again, open it again; else copy the folder again",
+            ) from error
+        return connection
+
+
+def _entity(fields: Sequence[str | None]) -> Entity:
+    id, name, aliases, types, definition, *others = fields
+    return Entity(id, name, _texts(aliases), _texts(types), definition, *map(_texts, others))
+
+
+def _texts(text: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text else ()
+
+
+def as_json(texts: Sequence[str]) -> str | None:
+    """A list of texts as it is stored: JSON, or None if it is empty."""
+    return f"[{','.join(map(encode_basestring, texts))}]" if texts else None
+
+
+def _in_order(chosen: dict, numbers: Sequence[int] | np.ndarray) -> list:
+    try:
+        return [chosen[int(number)] for number in numbers]
+    except KeyError as error:
+        raise IndexError(f"no entity has the number {error.args[0]}") from error

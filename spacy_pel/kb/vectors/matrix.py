@@ -1,0 +1,199 @@
+"""Vectors at rest: rows of a matrix in ``.npy`` files, mapped into memory, read as float32."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import PelError
+
+DTYPES = ("float32", "float16", "int8")
+_BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
+_SMALL = 1 << 30  # bytes of a file that may stay in memory as a whole
+_RESIDENT = 1 << 27  # bytes of a larger one that may, after they were read
+
+
+class VectorMatrix:
+    """Rows of vectors, float32, float16, or int8 with a scale for each row.
+
+    Of a matrix in a file only what is read comes into memory, and of a large one little stays
+    there: blocks are mapped, and let go; single rows are read, as Linux may map 2 MB for each.
+    It may be used after a fork, and by several threads.
+    """
+
+    def __init__(self, values: np.ndarray, scales: np.ndarray | None = None) -> None:
+        """values: [n_rows, dim]. scales: float32 [n_rows], which the rows are multiplied by."""
+        if values.ndim != 2:
+            raise ValueError(f"vectors of shape {values.shape}; expected [n_rows, dim]")
+        self._values = values
+        self._scales = scales
+        self._touched = 0
+        self._descriptor: int | None = None  # of a large file
+
+    @classmethod
+    def opened(cls, path: Path, scales_path: Path | None = None) -> VectorMatrix:
+        """The matrix of files; PelError if one cannot be read."""
+        matrix = cls(mapped(path), mapped(scales_path) if scales_path else None)
+        if matrix._values.nbytes > _SMALL and hasattr(os, "pread"):
+            matrix._descriptor = _opened(path)
+            weakref.finalize(matrix, os.close, matrix._descriptor)
+        return matrix
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def dim(self) -> int:
+        return self._values.shape[1]
+
+    @property
+    def in_memory(self) -> np.ndarray | None:
+        """All rows where they are, float32 [n_rows, dim], not to be written to; None if they are of
+        another type, or in a large file, whose pages are to be let go."""
+        values = self._values
+        small = self._descriptor is None and values.flags.c_contiguous
+        return values if small and values.dtype == np.float32 else None
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Rows by their numbers: float32 [n, dim], a copy."""
+        values = self._values[rows] if self._descriptor is None else self._read(rows)
+        return self._as_float32(values, rows)
+
+    def block(self, start: int, stop: int) -> np.ndarray:
+        """The rows from start to before stop: float32, read-only, and mapped if it is at rest."""
+        vectors = self._as_float32(self._values[start:stop], slice(start, stop))
+        if not np.may_share_memory(vectors, self._values):
+            self._release(self._values[start:stop].nbytes)
+        return vectors
+
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """All rows: pairs of the number of the first row of a block, and the block."""
+        step = max(1, _BLOCK // self.dim)
+        for start in range(0, len(self), step):
+            block = self.block(start, start + step)
+            yield start, block
+            self._release(block.nbytes)
+
+    def _read(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the file as they are stored: [n, dim]."""
+        first, size = self._values.offset, self._values.strides[0]
+        places = (first + size * rows.astype(np.int64)).tolist()
+        content = bytearray().join([os.pread(self._descriptor, size, place) for place in places])
+        return np.frombuffer(content, self._values.dtype).reshape(len(rows), self.dim)
+
+    def _as_float32(self, values: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
+        vectors = np.asarray(values, dtype=np.float32)
+        if self._scales is not None:
+            vectors *= self._scales[rows, None]
+        return vectors
+
+    def _release(self, touched: int) -> None:
+        """Lets a file's pages go, which count as this process's memory, when they have become many.
+
+        They stay in the operating system's cache, as long as nobody else needs the room.
+        """
+        file = self._values.base
+        if self._values.nbytes <= _SMALL or not isinstance(file, mmap.mmap):
+            return
+        self._touched += touched
+        if self._touched > _RESIDENT and hasattr(mmap, "MADV_DONTNEED"):
+            self._touched = 0
+            file.madvise(mmap.MADV_DONTNEED)
+
+
+class ArrayWriter:
+    """Writes a ``.npy`` file piece by piece; the number of rows stands in it when it is closed."""
+
+    def __init__(self, path: Path, dtype: str, row_shape: tuple[int, ...] = ()) -> None:
+        self.dtype = np.dtype(dtype)
+        self.rows = 0
+        self._row_shape = row_shape
+        self._file = open(path, "xb")
+        self._write_header()
+
+    def append(self, rows: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
+        self.rows += len(rows)
+
+    def close(self) -> None:
+        self._file.seek(0)
+        self._write_header()  # numpy leaves room in it for any number of rows
+        self._file.close()
+
+    def _write_header(self) -> None:
+        header: dict[str, Any] = {
+            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": (self.rows, *self._row_shape),
+        }
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
+class MatrixWriter:
+    """Writes the files of a ``VectorMatrix`` piece by piece."""
+
+    def __init__(self, path: Path, scales_path: Path | None, dim: int, dtype: str) -> None:
+        """dtype: one of DTYPES. scales_path: for int8, and for that alone."""
+        self.path = path
+        self.scales_path = scales_path
+        self._values = ArrayWriter(path, dtype, (dim,))
+        self._scales = ArrayWriter(scales_path, "float32") if scales_path else None
+
+    @property
+    def n_rows(self) -> int:
+        return self._values.rows
+
+    def append(self, vectors: np.ndarray) -> None:
+        """Appends finite float32 vectors [n, dim]. Raises PelError for one too long for float16."""
+        if self._scales is not None:
+            vectors, scales = quantized(vectors)
+            self._scales.append(scales)
+        elif self._values.dtype == np.float16 and np.abs(vectors).max(initial=0) > 65504:
+            raise PelError("a vector is too long for float16", "use float32, or unit vectors")
+        self._values.append(vectors)
+
+    def close(self) -> None:
+        self._values.close()
+        if self._scales is not None:
+            self._scales.close()
+
+
+def quantized(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int8 [n, dim] and scales, float32 [n], whose product is close to vectors, float32.
+
+    A scale has 16 significant bits, so that a product is exact, and quantized to the same again.
+    """
+    scales = np.abs(vectors).max(axis=1, initial=0) / np.float32(127)
+    scales = ((scales.view(np.uint32) + 255) & ~np.uint32(255)).view(np.float32)
+    divisors = np.where(scales > 0, scales, np.float32(1))
+    values = np.rint(vectors / divisors[:, None])
+    return values.astype(np.int8), scales
+
+
+def mapped(path: Path) -> np.ndarray:
+    """The array of a ``.npy`` file, mapped into memory, read-only; PelError if it cannot be."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise unreadable(path) from error
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise unreadable(path) from error
+
+
+def unreadable(path: Path) -> PelError:
+    return PelError(
+        f"{path}: cannot be read",
+        f"if the KB was embedded again, open it again; else run: "
+        f"python -m spacy pel kb embed {path.parent} PIPELINE",
+    )

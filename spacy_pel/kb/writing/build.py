@@ -1,0 +1,57 @@
+"""From entities to a KB folder, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from ...about import __version__
+from ...errors import PelError
+from ..folder.transaction import transaction
+from ..knowledge_base import KnowledgeBase
+from ..records.entity import Entity, SemanticType
+from ..records.staging import write_records
+
+
+def build_kb(
+    entities: Iterable[Entity],
+    path: str | Path,
+    *,
+    types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
+    progress: Callable[[Iterable[Entity]], Iterable[Entity]] | None = None,
+) -> KnowledgeBase:
+    """Writes entities, in any order, to a KB folder and opens it.
+
+    A KB that is there is replaced at the very end, and its vectors, which belong to its entities,
+    go with it; until then, and after any error or interruption, it stays as it was.
+    types: the semantic types of the entities and those above them, once the entities are read.
+    sources: what the entities come from, for the manifest. progress: wraps the entities, as tqdm.
+    Raises PelError if the folder holds something else, for bad entities, and for a full disk.
+    """
+    folder = Path(path).absolute()
+    with transaction(folder) as changes:
+        records = changes.temporary(".sqlite")
+        scratch = changes.temporary(".sqlite")
+        stream = progress(entities) if progress else entities
+        counts = write_records(records, scratch, stream, types)
+        if not counts["entities"]:
+            source = ", ".join(sources) or folder
+            raise PelError(f"{source}: no entities", "check that it is the right source")
+        segment = {
+            "records": changes.publish(records, "entities"),
+            "count": counts["entities"],
+            "removed": None,
+            "vectors": None,
+        }
+        changes.commit(
+            {
+                "created_by": f"spacy-pel {__version__}",
+                "sources": list(sources),
+                "counts": counts,
+                "files": changes.files,
+                "segments": [segment],
+                "vectors": None,
+            }
+        )
+    return KnowledgeBase.open(folder)

@@ -1,0 +1,153 @@
+"""One change of a KB, whatever it is: what it writes and what leaves, as one transaction."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...errors import PelError
+from ..folder.manifest import read_manifest
+from ..folder.transaction import Transaction, transaction
+from ..knowledge_base import KnowledgeBase
+from ..records.entity import Entity, SemanticType
+from ..records.staging import write_records
+from ..records.store import EntityStore
+from ..segment import segments_of
+from ..vectors.basis import Basis
+from .compaction import first_to_fold, folded
+from .row_encoder import RowEncoder
+from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_settings, without
+from .vector_writing import write_segment_vectors
+
+_ENCODED = 2048  # entities given to the encoder at a time
+
+
+class ChangeCounts(NamedTuple):
+    """How many entities were added, updated and removed."""
+
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+
+
+class Gone:
+    """The records that leave a KB, for good or for newer ones: their numbers and counts."""
+
+    def __init__(self) -> None:
+        self.numbers = array("q")
+        self.counts: Counter[str] = Counter()
+
+    def add(self, number: int, entity: Entity) -> None:
+        self.numbers.append(number)
+        count_entity(self.counts, entity)
+
+
+# The entities that a change writes, given the KB as it is; what leaves, it adds to the second.
+Plan = Callable[[KnowledgeBase, Gone], Iterable[Entity]]
+
+
+def changed(
+    path: str | Path,
+    plan: Plan,
+    encoder: RowEncoder | None,
+    types: Iterable[SemanticType],
+    sources: Sequence[str],
+) -> ChangeCounts:
+    """Carries out a change; nothing is written if it changes nothing.
+
+    types, sources: of the entities that it writes; sources are added to the manifest's.
+    Raises PelError for what the plan refuses, if nothing would be left in the KB, if another
+    writer is at it, and for a full disk.
+    """
+    folder = Path(path).absolute()
+    read_manifest(folder)  # without a KB no folder is made
+    with transaction(folder) as changes, KnowledgeBase.open(folder) as kb:
+        gone = Gone()
+        new, counts = _new_segment(changes, kb, plan(kb, gone), encoder, types)
+        if new or gone.numbers:
+            entries = _remaining(changes, kb, gone) + ([new] if new else [])
+            counts.subtract(gone.counts)
+            named = dict.fromkeys([*kb.manifest["sources"], *sources])
+            _commit(changes, kb, {**kb.manifest, "sources": list(named)}, entries, counts)
+    left = len(gone.numbers)
+    if new is None:
+        return ChangeCounts(removed=left)
+    return ChangeCounts(added=new["count"] - left, updated=left)
+
+
+def _new_segment(
+    changes: Transaction,
+    kb: KnowledgeBase,
+    entities: Iterable[Entity],
+    encoder: RowEncoder | None,
+    types: Iterable[SemanticType],
+) -> tuple[Entry | None, Counter[str]]:
+    """A segment of these entities, None if there are none, and what it has to count."""
+    records, scratch = changes.temporary(".sqlite"), changes.temporary(".sqlite")
+    counts = Counter(write_records(records, scratch, entities, types))
+    if not counts["entities"]:
+        return None, counts
+    name = changes.publish(records, "entities")
+    entry = {"records": name, "count": counts["entities"], "removed": None, "vectors": None}
+    if kb.has_vectors:
+        oldest = kb.segments[0]
+        with closing(EntityStore(kb.path / name)) as store:
+            entry["vectors"] = write_segment_vectors(
+                changes,
+                _encoded(store, encoder, oldest.basis),
+                entry["count"],
+                oldest.basis.width if oldest.basis else kb.dim,
+                dtype=kb.manifest["vectors"]["dtype"],
+                **index_settings(kb.manifest["segments"]),
+                basis_file=oldest.entry["vectors"].get("basis_file"),
+            )
+    return entry, counts
+
+
+def _encoded(
+    store: EntityStore, encoder: RowEncoder, basis: Basis | None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of all entities of a store, as batches of vectors and numbers."""
+    entities = iter(store)
+    first = 0
+    while block := list(islice(entities, _ENCODED)):
+        vectors, places = encoder.rows(block)
+        yield vectors if basis is None else basis.rows(vectors), places + first
+        first += len(block)
+
+
+def _remaining(changes: Transaction, kb: KnowledgeBase, gone: Gone) -> list[Entry]:
+    """The segments of the KB without what is gone; those of which nothing is left go, too."""
+    numbers = np.unique(np.frombuffer(gone.numbers, dtype=np.int64))
+    entries: list[Entry | None] = []
+    for segment in kb.segments:
+        start, end = np.searchsorted(numbers, [segment.first, segment.first + segment.count])
+        local = numbers[start:end] - segment.first
+        entries.append(without(changes, segment, local) if len(local) else segment.entry)
+    return [entry for entry in entries if entry]
+
+
+def _commit(
+    changes: Transaction,
+    kb: KnowledgeBase,
+    manifest: Manifest,
+    entries: list[Entry],
+    counts: Counter[str],
+) -> None:
+    """Commits a manifest with these segments, of which small ones at the end may be folded."""
+    if not entries:
+        raise PelError(f"{kb.path}: nothing would be left in it", "delete the folder instead")
+    segments = segments_of(kb.path, {**manifest, "segments": entries})
+    place = first_to_fold([int(segment.live.sum()) for segment in segments])
+    if place < len(segments):
+        entry, more = folded(changes, manifest, segments[place:])
+        entries = [*entries[:place], entry]
+        counts.update(more)
+    commit_segments(changes, manifest, entries, counts)

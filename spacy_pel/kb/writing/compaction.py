@@ -1,0 +1,166 @@
+"""Several segments of a KB made into one, with the vectors they have."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..folder.manifest import read_manifest
+from ..folder.transaction import Transaction, transaction
+from ..knowledge_base import KnowledgeBase
+from ..records.entity import Entity, SemanticType
+from ..records.staging import write_records
+from ..segment import Segment, segments_of
+from ..selection import known_types
+from ..vectors.index import opened_rows
+from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_settings
+from .vector_writing import write_segment_vectors
+
+_BLOCK = 4096  # rows copied at a time
+
+Progress = Callable[[Iterable[Entity]], Iterable[Entity]]
+
+
+def compact(path: str | Path, *, progress: Progress | None = None) -> KnowledgeBase:
+    """Makes one segment of all those of a KB, and opens the KB again.
+
+    What was removed leaves the files. Entities are numbered anew, in order of concept id; their
+    vectors are copied, not made again. Until the very end, and after any error or interruption,
+    the KB stays as it was. progress: wraps the entities, as tqdm.
+    Raises PelError if there is no KB, if another writer is at it, and for a full disk.
+    """
+    folder = Path(path).absolute()
+    read_manifest(folder)
+    with transaction(folder) as changes:
+        manifest = read_manifest(folder)
+        segments = segments_of(folder, manifest)
+        if len(segments) > 1 or len(segments[0].removed):
+            entry, more = folded(changes, manifest, segments, progress)
+            commit_segments(changes, manifest, [entry], more)
+    return KnowledgeBase.open(folder)
+
+
+def first_to_fold(lives: Sequence[int]) -> int:
+    """The first of the small segments that is smaller than all behind it; len(lives) if none is.
+
+    lives: how many live entities each segment has; the first, big one is never folded. When all
+    from this one on are folded into one, each small segment is at least as large as all behind it,
+    so that their number, and how often an entity is copied, grow as the logarithm of their size.
+    """
+    for place in range(1, len(lives)):
+        if lives[place] < sum(lives[place + 1 :]):
+            return place
+    return len(lives)
+
+
+def folded(
+    changes: Transaction,
+    manifest: Manifest,
+    segments: Sequence[Segment],
+    progress: Progress | None = None,
+) -> tuple[Entry, Counter[str]]:
+    """A new segment of the live entities of several, and what is added to the KB's counts.
+
+    (An alternative id that entities of two segments claim goes to one of them in the new one.)
+    """
+    origins = array("i")  # of each entity of the new segment, the place of the old one
+    counted: Counter[str] = Counter()
+
+    def entities() -> Iterator[Entity]:
+        for entity, place in entities_by_id(segments):
+            origins.append(place)
+            count_entity(counted, entity)
+            yield entity
+
+    records, scratch = changes.temporary(".sqlite"), changes.temporary(".sqlite")
+    types = known_types(t for segment in segments for t in segment.store.semantic_types())
+    described = [type for type in types if type != SemanticType(type.name)]
+    stream = progress(entities()) if progress else entities()
+    more = Counter(write_records(records, scratch, stream, described))
+    more.subtract(counted)
+    for segment in segments:
+        segment.close()
+    entry = {
+        "records": changes.publish(records, "entities"),
+        "count": len(origins),
+        "removed": None,
+        "vectors": None,
+    }
+    if manifest["vectors"]:
+        moved = _moved_numbers(segments, np.frombuffer(origins, dtype=np.intc))
+        entry["vectors"] = _copied_vectors(changes, manifest["vectors"], segments, moved)
+    return entry, more
+
+
+def entities_by_id(segments: Sequence[Segment]) -> Iterator[tuple[Entity, int]]:
+    """The live entities of all segments by concept id, each with the place of its segment."""
+    sides = [_live(place, segment) for place, segment in enumerate(segments)]
+    return heapq.merge(*sides, key=lambda pair: pair[0].concept_id)
+
+
+def _live(place: int, segment: Segment) -> Iterator[tuple[Entity, int]]:
+    for number, entity in enumerate(segment.store):
+        if segment.is_live(number):
+            yield entity, place
+
+
+def _moved_numbers(segments: Sequence[Segment], origins: np.ndarray) -> list[np.ndarray]:
+    """For each segment the new numbers of its entities, int64 [count]; -1 for a removed one."""
+    moved = []
+    for place, segment in enumerate(segments):
+        numbers = np.full(segment.count, -1, dtype=np.int64)
+        numbers[segment.live] = np.flatnonzero(origins == place)
+        moved.append(numbers)
+    return moved
+
+
+def _copied_vectors(
+    changes: Transaction,
+    settings: dict[str, Any],
+    segments: Sequence[Segment],
+    moved: Sequence[np.ndarray],
+) -> dict[str, Any]:
+    """Publishes the vectors of the new segment, with the kind of index that was chosen for them."""
+    has_index = any(segment.entry["vectors"]["index"] for segment in segments)
+    basis = segments[0].basis  # that of all
+    dim = basis.width if basis else settings["dim"]
+    return write_segment_vectors(
+        changes,
+        _copied_rows(segments, moved, dim),
+        sum(int(segment.live.sum()) for segment in segments),
+        dim,
+        dtype=settings["dtype"],
+        # Older KBs do not say what was chosen.
+        index=settings.get("index", "approximate" if has_index else "auto"),
+        **index_settings(segment.entry for segment in segments),
+        basis_file=segments[0].entry["vectors"].get("basis_file"),
+    )
+
+
+def _copied_rows(
+    segments: Sequence[Segment], moved: Sequence[np.ndarray], dim: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The live rows of all segments, in order of the new numbers of their entities, as batches.
+
+    Memory: some 20 bytes a row.
+    """
+    opened = [opened_rows(segment.folder, segment.entry["vectors"]) for segment in segments]
+    owners = [numbers[entities] for (_, entities), numbers in zip(opened, moved)]
+    firsts = np.cumsum([0, *map(len, owners)])
+    owner = np.concatenate(owners)
+    order = np.argsort(owner, kind="stable")
+    order = order[np.searchsorted(owner, 0, sorter=order) :]
+    for start in range(0, len(order), _BLOCK):
+        rows = order[start : start + _BLOCK]
+        vectors = np.empty((len(rows), dim), dtype=np.float32)
+        places = np.searchsorted(firsts, rows, side="right") - 1
+        for place in np.unique(places):
+            chosen = places == place
+            vectors[chosen] = opened[place][0].take(rows[chosen] - firsts[place])
+        yield vectors, owner[rows]

@@ -1,0 +1,47 @@
+"""What changed from one KB to another, for example between two releases of a vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..knowledge_base import KnowledgeBase
+from ..records.entity import Entity
+from .compaction import entities_by_id
+
+
+class Change(NamedTuple):
+    """An entity that differs: "added", "removed", or "changed" in these fields of its record."""
+
+    id: str
+    kind: str
+    fields: tuple[str, ...] = ()
+
+
+def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
+    """The changes from the old KB to the new one, in order of concept id.
+
+    Records are compared as they stand: another order of the aliases is a change. Vectors are not
+    compared. Both KBs are read once, side by side, so memory does not grow with their records.
+    """
+    before, after = _by_id(old), _by_id(new)
+    first, second = next(before, None), next(after, None)
+    while first or second:
+        if second is None or (first and first.concept_id < second.concept_id):
+            yield Change(first.concept_id, "removed")
+            first = next(before, None)
+        elif first is None or second.concept_id < first.concept_id:
+            yield Change(second.concept_id, "added")
+            second = next(after, None)
+        else:
+            if first != second:
+                yield Change(first.concept_id, "changed", _fields(first, second))
+            first, second = next(before, None), next(after, None)
+
+
+def _by_id(kb: KnowledgeBase) -> Iterator[Entity]:
+    return (entity for entity, _ in entities_by_id(kb.segments))
+
+
+def _fields(first: Entity, second: Entity) -> tuple[str, ...]:
+    return tuple(name for name, old, new in zip(Entity._fields, first, second) if old != new)

@@ -1,0 +1,115 @@
+"""A KB with shorter vectors, or fewer codes: less memory, and a search that costs less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import PelError
+from ..folder.manifest import read_manifest
+from ..folder.transaction import Transaction, transaction
+from ..knowledge_base import KnowledgeBase
+from ..vectors.basis import Basis, principal_basis
+from ..vectors.fast_scan import KIND
+from ..vectors.index import opened_basis, opened_rows
+from ..vectors.matrix import VectorMatrix
+from .segment_changes import index_settings
+from .vector_writing import commit_vectors, only_segment, write_segment_vectors
+
+
+def reduce(
+    path: str | Path, dim: int | None = None, alike: float | None = None
+) -> tuple[KnowledgeBase, float]:
+    """Stores the vectors of a KB in ``dim`` numbers each, or gives its index fewer codes, or both,
+    and opens the KB again.
+
+    These are their coordinates in the principal axes of all of them; each keeps its length. Queries
+    are as long as before, and are put into these axes when they come: whatever was trained for the
+    KB goes on with it. Until the very end, and after any error or interruption, the KB stays as it
+    was.
+    dim: None leaves the numbers as they are.
+    alike: rows of an entity with this cosine share a code of the index: there are fewer codes, and
+    some of the last candidates are others. None leaves that as it is.
+    Returns also the share of the vectors' squared length that lies in the axes.
+    Raises PelError if there is no KB, if it has no vectors or not more numbers in them, if they
+    were made fewer before, if the KB changed since it was built or compacted, if it has no codes to
+    be shared, if nothing is to be done, and for a full disk.
+    """
+    if dim is None and alike is None:
+        raise PelError("nothing to reduce", "choose the numbers of a vector, or --alike, or both")
+    folder = Path(path).absolute()
+    read_manifest(folder)  # without a KB no folder is made
+    with transaction(folder) as changes:
+        manifest = read_manifest(folder)
+        segment = only_segment(folder, manifest)
+        entry = _with_vectors(folder, segment["vectors"])
+        settings = index_settings([segment])
+        if alike is not None:
+            _check_alike(folder, entry["index"], alike)
+            settings["alike"] = alike
+        matrix, row_entities = opened_rows(folder, entry)
+        basis, batches, share = opened_basis(folder, entry), _rows(matrix, row_entities), 1.0
+        if dim is not None:
+            _check_dim(folder, entry, matrix, dim)
+            basis, share = principal_basis(matrix, dim)
+            batches = ((basis.rows(rows), numbers) for rows, numbers in batches)
+        reduced = write_segment_vectors(
+            changes,
+            batches,
+            segment["count"],
+            dim or matrix.dim,
+            dtype=manifest["vectors"]["dtype"],
+            index="approximate" if entry["index"] else "exact",
+            **settings,
+            basis_file=None if basis is None else _published_basis(changes, basis),
+        )
+        commit_vectors(changes, manifest, reduced, manifest["vectors"])
+    return KnowledgeBase.open(folder), share
+
+
+def _with_vectors(folder: Path, entry: dict | None) -> dict:
+    if entry is None:
+        raise PelError(
+            f"{folder} has no vectors", f"run: python -m spacy pel kb embed {folder} PIPELINE"
+        )
+    return entry
+
+
+def _check_dim(folder: Path, entry: dict, matrix: VectorMatrix, dim: int) -> None:
+    if entry.get("basis_file"):
+        raise PelError(
+            f"{folder}: its vectors were reduced before",
+            f"to choose another number, make them anew: "
+            f"python -m spacy pel kb embed {folder} PIPELINE",
+        )
+    if not 1 <= dim < matrix.dim:
+        raise PelError(
+            f"{folder}: its vectors have {matrix.dim} numbers",
+            f"choose from 1 to {matrix.dim - 1} of them, not {dim}",
+        )
+
+
+def _check_alike(folder: Path, index: dict | None, alike: float) -> None:
+    if not 0 < alike < 1:
+        raise PelError(f"{alike} is no cosine of rows that are alike", "choose one such as 0.95")
+    if not index or index["kind"] != KIND:
+        raise PelError(
+            f"{folder}: has no index of the kind {KIND}",
+            "reduce it without --alike (fewer vectors "
+            "than such an index is for are searched exactly, more by lists)",
+        )
+
+
+def _rows(
+    matrix: VectorMatrix, row_entities: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for start, block in matrix.blocks():
+        yield block, row_entities[start : start + len(block)]
+
+
+def _published_basis(changes: Transaction, basis: Basis) -> str:
+    file = changes.temporary(".npy")
+    np.save(file, basis.axes)
+    return changes.publish(file, "basis")

@@ -1,0 +1,88 @@
+"""New lists of segments: what a segment becomes when entities leave it, and how a list is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..folder.transaction import Transaction
+from ..records.entity import Entity
+from ..segment import Segment, segments_of
+from ..vectors.approximate import MEMORY
+from ..vectors.matrix import mapped
+
+Entry = dict[str, Any]  # what the manifest says of a segment
+Manifest = dict[str, Any]
+
+_LISTS = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
+
+
+def count_entity(counts: Counter[str], entity: Entity) -> None:
+    """Adds an entity to counts such as ``staging.write_records`` returns."""
+    counts["entities"] += 1
+    counts["definitions"] += entity.definition is not None
+    for field in _LISTS:
+        counts[field] += len(getattr(entity, field))
+
+
+def without(changes: Transaction, segment: Segment, numbers: Sequence[int]) -> Entry | None:
+    """The segment with these of its entities removed too; None if nothing is left of it."""
+    removed = np.union1d(segment.removed, numbers).astype(np.int64)
+    if len(removed) == segment.count:
+        return None
+    path = changes.temporary(".npy")
+    np.save(path, removed)
+    return {**segment.entry, "removed": changes.publish(path, "removed")}
+
+
+def commit_segments(
+    changes: Transaction, manifest: Manifest, entries: Sequence[Entry], more: Counter[str]
+) -> None:
+    """Commits a KB of these segments, old and new ones, in place of the manifest's.
+
+    more: what is added to the manifest's counts.
+    """
+    known = {**manifest["files"], **changes.files}
+    names = {name for entry in entries for name in file_names(entry)}
+    new = {
+        **manifest,
+        "counts": {name: count + more[name] for name, count in manifest["counts"].items()},
+        "files": {name: known[name] for name in sorted(names)},
+        "segments": list(entries),
+    }
+    if manifest["vectors"]:
+        rows = sum(live_rows(segment) for segment in segments_of(changes.folder, new))
+        new["vectors"] = {**manifest["vectors"], "rows": rows}
+    changes.commit(new)
+
+
+def live_rows(segment: Segment) -> int:
+    """How many rows of a segment belong to entities that are in the KB."""
+    vectors = segment.entry["vectors"]
+    if vectors is None or segment.entry["removed"] is None:
+        return vectors["rows"] if vectors else 0
+    return int(segment.live[mapped(segment.folder / vectors["rows_file"])].sum())
+
+
+def index_settings(entries: Iterable[Entry]) -> dict[str, Any]:
+    """``memory`` and ``alike`` of the indexes of these segments, for ``write_segment_vectors``;
+    the defaults if none has an index."""
+    vectors = [entry["vectors"] for entry in entries if entry["vectors"]]
+    indexes = [entry["index"] for entry in vectors if entry["index"]]
+    if not indexes:
+        return {"memory": MEMORY, "alike": None}
+    memory = max(index["memory"] for index in indexes)
+    return {"memory": memory, "alike": indexes[0].get("alike")}
+
+
+def file_names(entry: Entry) -> list[str]:
+    """The files of a segment; another one has the same file where the content is the same."""
+    vectors = entry["vectors"] or {}
+    index = vectors.get("index") or {}
+    named = [entry["records"], entry["removed"], index.get("file")]
+    kinds = ("file", "scales_file", "rows_file", "basis_file")
+    named += [vectors.get(kind) for kind in kinds]
+    return [name for name in named if name]

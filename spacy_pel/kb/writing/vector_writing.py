@@ -1,0 +1,273 @@
+"""Writing the vectors of a KB: rows as they come, then the index that finds them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import PelError
+from ..folder.manifest import read_manifest
+from ..folder.transaction import Transaction, transaction
+from ..knowledge_base import KnowledgeBase
+from ..vectors.approximate import MEMORY, built_index, kind_for, mapped_index, write_index
+from ..vectors.fast_scan import KIND, built_codes, unlike_rows
+from ..vectors.index import opened_rows
+from ..vectors.matrix import DTYPES, ArrayWriter, MatrixWriter, VectorMatrix, mapped
+from ..vectors.recall import chosen_oversampling, chosen_probes
+
+logger = logging.getLogger(__name__)
+
+# For each kind of index the most rows of which every one is looked at in a search.
+EXACT_ROWS = {"auto": 50_000, "exact": inf, "approximate": 0}
+FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # the most that are not float16
+SCANNED_ROWS = 2_000_000  # the most whose codes are all looked at; of more, lists
+
+Batch = tuple[np.ndarray, np.ndarray]
+Batches = Iterable[Batch]
+
+
+def write_vectors(
+    path: str | Path,
+    batches: Batches,
+    *,
+    dim: int,
+    fingerprint: str,
+    row_kind: str,
+    dtype: str = "auto",
+    index: str = "auto",
+    memory: int = MEMORY,
+) -> KnowledgeBase:
+    """Writes the vectors of a KB, in place of those it has, and opens it.
+
+    batches: pairs (float32 [b, dim], entity numbers [b]), row after row, the numbers ascending, so
+    that the rows of an entity lie side by side. Search is by inner product, so give vectors of unit
+    length for cosine. row_kind: what a row stands for, for the manifest. dtype, index, memory: see
+    ``write_segment_vectors``.
+    Until the very end, and after any error or interruption, the KB stays as it was.
+    Raises PelError if there is no KB, if it was changed since it was built or compacted, for
+    vectors that do not fit it, and for a full disk.
+    """
+    folder = Path(path).absolute()
+    read_manifest(folder)  # without a KB no folder is made
+    with transaction(folder) as changes:
+        manifest = read_manifest(folder)
+        segment = only_segment(folder, manifest)
+        entry = write_segment_vectors(
+            changes, batches, segment["count"], dim, dtype=dtype, index=index, memory=memory
+        )
+        vectors = {
+            "dim": dim,
+            "dtype": mapped(folder / entry["file"]).dtype.name,
+            "index": index,
+            "row_kind": row_kind,
+            "fingerprint": fingerprint,
+            "rows": entry["rows"],
+        }
+        commit_vectors(changes, manifest, entry, vectors)
+    return KnowledgeBase.open(folder)
+
+
+def commit_vectors(
+    changes: Transaction, manifest: dict[str, Any], entry: dict[str, Any], vectors: dict[str, Any]
+) -> None:
+    """Commits a KB of one segment, whose vectors are now those of the entry.
+
+    vectors: what the manifest says of the vectors of all segments.
+    """
+    (segment,) = manifest["segments"]
+    records = segment["records"]
+    changes.commit(
+        {
+            **manifest,
+            "files": {records: manifest["files"][records], **changes.files},
+            "segments": [{**segment, "vectors": entry}],
+            "vectors": vectors,
+        }
+    )
+
+
+def write_segment_vectors(
+    changes: Transaction,
+    batches: Batches,
+    n_entities: int,
+    dim: int,
+    *,
+    dtype: str = "auto",
+    index: str = "auto",
+    memory: int = MEMORY,
+    alike: float | None = None,
+    basis_file: str | None = None,
+) -> dict[str, Any]:
+    """Publishes the vectors of a segment, and returns what the manifest says of them.
+
+    batches: as for ``write_vectors``, with the numbers that the entities have in the segment.
+    dtype: "float32", "float16", "int8", or "auto": float32, or float16 for many rows and for
+    "approximate".
+    index: "exact", "approximate", or "auto": approximate for many rows. It is of codes
+    that are all looked at, or for very many rows of lists. memory: bytes that these are to take.
+    alike: rows of an entity with this cosine share a code (``fast_scan.unlike_rows``).
+    basis_file: of the ``Basis`` that the vectors of the batches are in, if they are.
+    Raises PelError for vectors that do not fit, for unknown settings.
+    """
+    if dtype not in ("auto", *DTYPES):
+        raise PelError(f"{dtype!r} is no dtype of vectors", f"choose auto or one of {DTYPES}")
+    if index not in EXACT_ROWS:
+        raise PelError(f"{index!r} is no kind of index", f"choose one of {tuple(EXACT_ROWS)}")
+    files = _Files(changes, dim, dtype, FLOAT32_ROWS[index])
+    for vectors, numbers in _checked(batches, n_entities, dim):
+        files.append(vectors, numbers)
+    files.close()
+    entry = {
+        **files.published(),
+        "basis_file": basis_file,
+        "rows": files.matrix.n_rows,
+        "index": None,
+    }
+    matrix, row_entities = opened_rows(changes.folder, entry)
+    if not len(row_entities):
+        raise PelError("no vectors to write", "embed at least one entity")
+    reached = np.zeros(n_entities, dtype=bool)
+    reached[row_entities] = True
+    if not reached.all():
+        logger.warning("%d of %d entities have no vector", (~reached).sum(), n_entities)
+    if len(row_entities) > EXACT_ROWS[index]:
+        entry["index"] = _published_index(changes, matrix, row_entities, memory, alike)
+    return entry
+
+
+def _published_index(
+    changes: Transaction,
+    matrix: VectorMatrix,
+    row_entities: np.ndarray,
+    memory: int,
+    alike: float | None,
+) -> dict[str, Any]:
+    """Publishes an approximate index, and returns what the manifest says of it."""
+    if len(matrix) <= SCANNED_ROWS:
+        published = _published_codes(changes, matrix, row_entities, alike)
+    else:
+        published = _published_lists(changes, matrix, row_entities, memory)
+    return {"memory": memory, "alike": alike, **published}
+
+
+def _published_codes(
+    changes: Transaction,
+    matrix: VectorMatrix,
+    row_entities: np.ndarray,
+    alike: float | None,
+) -> dict[str, Any]:
+    coded = None if alike is None else unlike_rows(matrix, row_entities, alike)
+    n_coded = len(matrix if coded is None else coded)
+    logger.info("building the index of %d vectors", n_coded)
+    codes = built_codes(matrix, coded)
+    oversampling, recall = chosen_oversampling(matrix, row_entities, codes)
+    logger.info("%s, %d rows found for an entity: recall %s", KIND, oversampling, recall)
+    path = changes.temporary(".faiss")
+    write_index(codes, path)
+    name = changes.publish(path, "index")
+    return {
+        "file": name,
+        "kind": KIND,
+        "codes": n_coded,
+        "oversampling": oversampling,
+        "recall": recall,
+    }
+
+
+def _published_lists(
+    changes: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
+) -> dict[str, Any]:
+    kind = kind_for(len(matrix), matrix.dim, memory)
+    logger.info("building the index of %d vectors", len(matrix))
+    path = changes.temporary(".faiss")
+    write_index(built_index(matrix, kind), path)
+    probes, recall = chosen_probes(matrix, row_entities, mapped_index(path))
+    logger.info("%s, %d lists a search: recall %s", kind, probes, recall)
+    name = changes.publish(path, "index")
+    return {"file": name, "kind": kind, "probes": probes, "recall": recall}
+
+
+def only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The segment of a KB that was not changed since it was built; PelError if it was."""
+    segment, *others = manifest["segments"]
+    if others or segment["removed"] is not None:
+        raise PelError(
+            f"{folder}: was changed since it was built",
+            f"first run: python -m spacy pel kb compact {folder}",
+        )
+    return segment
+
+
+def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
+    """The batches, as arrays that fit the entities. Raises PelError for others."""
+    last = 0
+    for vectors, numbers in batches:
+        vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        numbers = np.asarray(numbers)
+        if vectors.shape != (len(numbers), dim):
+            raise PelError(
+                f"vectors of shape {vectors.shape}",
+                f"give a vector of {dim} numbers for each of {len(numbers)} rows",
+            )
+        if not np.isfinite(vectors).all():
+            raise PelError("the vectors hold NaN or infinity", "check the weights of the encoder")
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n_entities:
+            raise PelError(
+                f"entity numbers outside of 0 to {n_entities - 1}", "embed this KB's own"
+            )
+        if (np.diff(numbers, prepend=last) < 0).any():
+            raise PelError(
+                "entity numbers that descend", "give the rows in the order of the entities"
+            )
+        last = numbers[-1] if len(numbers) else last
+        yield vectors, numbers
+
+
+class _Files:
+    """Writes rows, and the entity of each, to new files."""
+
+    def __init__(self, changes: Transaction, dim: int, dtype: str, float32_rows: float) -> None:
+        """dtype: "auto" for float32 up to so many rows, and float16 for more."""
+        self._changes = changes
+        self._dim = dim
+        self._switch = float32_rows if dtype == "auto" else inf
+        self.matrix = self._new_matrix("float32" if dtype == "auto" else dtype)
+        self._numbers_path = changes.temporary(".npy")
+        self._numbers = ArrayWriter(self._numbers_path, "int32")
+
+    def append(self, vectors: np.ndarray, numbers: np.ndarray) -> None:
+        if self.matrix.n_rows + len(numbers) > self._switch:
+            self._switch = inf
+            self._to_float16()
+        self.matrix.append(vectors)
+        self._numbers.append(numbers)
+
+    def close(self) -> None:
+        self.matrix.close()
+        self._numbers.close()
+
+    def published(self) -> dict[str, str | None]:
+        """The names of the files, once they are closed."""
+        publish, scales = self._changes.publish, self.matrix.scales_path
+        return {
+            "file": publish(self.matrix.path, "vectors"),
+            "scales_file": publish(scales, "scales") if scales else None,
+            "rows_file": publish(self._numbers_path, "rows"),
+        }
+
+    def _to_float16(self) -> None:
+        self.matrix.close()
+        path = self.matrix.path
+        self.matrix = self._new_matrix("float16")
+        for _, block in VectorMatrix.opened(path).blocks():
+            self.matrix.append(block)
+        path.unlink()
+
+    def _new_matrix(self, dtype: str) -> MatrixWriter:
+        scales = self._changes.temporary(".npy") if dtype == "int8" else None
+        return MatrixWriter(self._changes.temporary(".npy"), scales, self._dim, dtype)

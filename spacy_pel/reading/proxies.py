@@ -1,0 +1,76 @@
+"""Which texts stand for an entity in the index, and their vectors.
+
+Many rows may stand for one entity; search keeps the best. ``row_kind`` says which rows there are:
+
+- "entity": one row, ``[CLS] name [SEP] types [SEP] aliases; definition [SEP]`` (PEL);
+- "name": one row a name, ``[CLS] name [SEP] types [SEP] canonical name [SEP]``, so that a name at
+  the end of a long list is as easy to find as the first, and two entities that share an acronym
+  still have different rows;
+- "described-name": the same with the definition behind the canonical name. It costs two or three
+  times as much to encode, and gives an encoder that knows little more to compare contexts with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.entity import Entity
+from .inputs import EntityText
+
+ROW_KINDS = ("entity", "name", "described-name")
+
+# From texts to their vectors, float32 [n, d].
+EncodeEntities = Callable[[Sequence[EntityText]], np.ndarray]
+
+# Entities read from the KB and encoded at a time: enough to sort by length, little to hold.
+CHUNK = 2048
+
+
+def check_row_kind(row_kind: str) -> str:
+    """The row kind. Raises PelError if there is no such one."""
+    if row_kind not in ROW_KINDS:
+        raise PelError(f'unknown row kind "{row_kind}"', f"choose one of {', '.join(ROW_KINDS)}")
+    return row_kind
+
+
+def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:
+    """The texts of the entity's rows, at least one."""
+    types, canonical = ", ".join(entity.types), entity.canonical_name
+    if row_kind == "entity":
+        aliases = "; ".join(entity.names[1:])
+        return [EntityText(canonical, types, _sentences(aliases, entity.definition))]
+    definition = entity.definition if row_kind == "described-name" else None
+    return [
+        EntityText(name, types, _sentences(canonical if name != canonical else None, definition))
+        for name in entity.names
+    ]
+
+
+def _sentences(*parts: str | None) -> str:
+    return ". ".join(part for part in parts if part)
+
+
+def entity_rows(
+    entities: Sequence[Entity], row_kind: str, encode: EncodeEntities
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the entities: vectors, float32 [b, d], and the place of each's entity, int64 [b].
+
+    The place is that in ``entities``; rows stand in the order of their entities.
+    """
+    texts = [proxy_texts(entity, row_kind) for entity in entities]
+    owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
+    return encode([text for rows in texts for text in rows]), owners
+
+
+def encode_rows(
+    kb: KnowledgeBase, numbers: Sequence[int], row_kind: str, encode: EncodeEntities
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of the entities in the order given, as chunks of (vectors [b, d], entities [b])."""
+    for first in range(0, len(numbers), CHUNK):
+        chunk = np.asarray(numbers[first : first + CHUNK], dtype=np.int64)
+        vectors, owners = entity_rows(kb.entities(chunk), row_kind, encode)
+        yield vectors, chunk[owners]

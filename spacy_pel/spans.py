@@ -1,0 +1,40 @@
+"""Mentions as spans of a spaCy Doc: where they stand, and what their gold ids are."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
+
+from spacy.tokens import Doc, Span
+
+# The id of a mention whose entity the knowledge base lacks.
+NIL = "NIL"
+
+
+def mention_spans(doc: Doc, spans_key: str | None = None) -> list[Span]:
+    """Return the mentions of a doc: ``doc.spans[spans_key]``, or ``doc.ents`` if it is None."""
+    return list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
+
+
+def gold_ids(span: Span) -> tuple[str, ...]:
+    """Return the entity ids of a gold mention, any of which is right; none for NIL."""
+    return () if span.kb_id_ in ("", NIL) else tuple(span.kb_id_.split("|"))
+
+
+def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
+    """Split tokens of the doc so that no character offset is inside one; return their number."""
+    starts = [token.idx for token in doc]
+    cuts: defaultdict[int, list[int]] = defaultdict(list)
+    for offset in sorted(offsets):
+        index = bisect_right(starts, offset) - 1
+        if starts[index] < offset < starts[index] + len(doc[index]):
+            cuts[index].append(offset - starts[index])
+    with doc.retokenize() as retokenizer:
+        for index, inside in cuts.items():
+            token = doc[index]
+            edges = pairwise((0, *inside, len(token)))
+            parts = [token.text[left:right] for left, right in edges]
+            retokenizer.split(token, parts, heads=[(token, n) for n in range(len(parts))])
+    return len(cuts)

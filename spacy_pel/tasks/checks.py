@@ -1,0 +1,225 @@
+"""What ``pel doctor`` looks at, and what it says of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from spacy.language import Language
+
+from ..errors import PelError
+from ..kb.folder.partial import PARTIAL
+from ..kb.knowledge_base import KnowledgeBase
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+
+DISTRIBUTION = "spacy-pel"
+OK, NOTE, BROKEN = "ok", "note", "broken"
+_FAISS = ("faiss-cpu", "faiss-gpu")
+
+
+class Finding(NamedTuple):
+    """What was found of a subject: state is "ok", "note", or "broken", which must be put right.
+
+    remedy: what to do about it; "" if there is nothing to do.
+    """
+
+    state: str
+    subject: str
+    found: str
+    remedy: str = ""
+
+
+def installed() -> Iterator[Finding]:
+    """The versions that are installed, against those that the package asks for."""
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+    asked = metadata(DISTRIBUTION)["Requires-Python"] or ""
+    python = platform.python_version()
+    good = SpecifierSet(asked).contains(python, prereleases=True)
+    remedy = "" if good else f"use a Python {asked}"
+    yield Finding(OK if good else BROKEN, "python", python, remedy)
+    for text in requires(DISTRIBUTION) or []:
+        requirement = Requirement(text)
+        needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        present = _version(requirement.name)
+        wanted = f"pip install '{requirement.name}{requirement.specifier}'"
+        if present is None:
+            if needed:
+                yield Finding(BROKEN, requirement.name, "not installed", wanted)
+        elif not requirement.specifier.contains(present, prereleases=True):
+            found = f"{present}, where {requirement.specifier} is asked for"
+            yield Finding(BROKEN if needed else NOTE, requirement.name, found, wanted)
+        elif needed:
+            yield Finding(OK, requirement.name, present)
+    yield from _faiss()
+
+
+def _faiss() -> Iterator[Finding]:
+    present = [name for name in _FAISS if _version(name)]
+    if not present:
+        yield Finding(BROKEN, "faiss", "not installed", f"pip install '{DISTRIBUTION}[cpu]'")
+    elif len(present) > 1:
+        yield Finding(
+            BROKEN,
+            "faiss",
+            "faiss-cpu and faiss-gpu, one of which overwrites the other",
+            "pip uninstall faiss-cpu faiss-gpu, then install one of the two",
+        )
+    else:
+        yield Finding(OK, "faiss", f"{present[0]} {_version(present[0])}")
+
+
+def computing() -> Iterator[Finding]:
+    """What linking computes with: processor, threads, bfloat16, GPU."""
+    import torch
+
+    from ..models.bert import has_fast_bfloat16
+
+    cuda, device = torch.version.cuda, "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda":
+        yield Finding(OK, "gpu", f"{torch.cuda.get_device_name()}, CUDA {cuda}")
+        if _version("faiss-gpu") is None:
+            remedy = f"for search on the GPU: pip install '{DISTRIBUTION}[gpu]' without faiss-cpu"
+            yield Finding(NOTE, "gpu", "used by the encoder alone, as faiss-gpu is missing", remedy)
+    elif shutil.which("nvidia-smi"):
+        build = "built for the CPU" if cuda is None else f"built for CUDA {cuda}, finds no GPU"
+        remedy = "install a torch of the driver's CUDA version, see pytorch.org/get-started"
+        yield Finding(NOTE, "gpu", f"there may be one, but torch is {build}", remedy)
+    else:
+        yield Finding(OK, "gpu", "none: all is computed on the processor")
+    cores, threads = len(_cores()), torch.get_num_threads()
+    few = threads < cores
+    remedy = "unset OMP_NUM_THREADS, or set it to their number" if few else ""
+    found = f"{threads} of {cores} processor cores"
+    yield Finding(NOTE if few else OK, "threads", found, remedy)
+    if has_fast_bfloat16(device):
+        found, remedy = "in hardware", ""
+    else:
+        found = "none in hardware: mixed_precision is float32 here"
+        remedy = "for quicker training, use a processor or GPU that has it"
+    yield Finding(OK, "bfloat16", found, remedy)
+
+
+def knowledge_base(path: Path) -> Iterator[Finding]:
+    """Whether a KB can be opened, and what it needs of disk and memory."""
+    try:
+        kb = KnowledgeBase.open(path)
+    except PelError as error:
+        yield Finding(BROKEN, "kb", error.problem, error.remedy)
+        return
+    with kb:
+        schema = kb.manifest["schema_version"]
+        yield Finding(OK, "kb", f"{kb.path}: {len(kb):,} entities, schema {schema}")
+        size = sum(entry["bytes"] for entry in kb.manifest["files"].values())
+        free = shutil.disk_usage(kb.path).free
+        state = OK if free > size else NOTE
+        remedy = "" if state == OK else "make room before the KB is changed, embedded or compacted"
+        yield Finding(state, "disk", f"the KB takes {_size(size)}, {_size(free)} are free", remedy)
+        if kb.has_vectors:
+            yield from _memory(kb)
+        else:
+            command = f"python -m spacy pel kb embed {kb.path} PIPELINE"
+            yield Finding(BROKEN, "vectors", "none: nothing can be linked to the KB", command)
+        if any(kb.path.glob(f"{PARTIAL}*")):
+            remedy = f"finish it: python -m spacy pel kb embed {kb.path} PIPELINE"
+            yield Finding(NOTE, "vectors", "an embedding of the KB was interrupted", remedy)
+
+
+def _memory(kb: KnowledgeBase) -> Iterator[Finding]:
+    """Of vectors, which are mapped: quick while they fit into memory."""
+    sizes = (e["bytes"] for name, e in kb.manifest["files"].items() if ".sqlite" not in name)
+    size, free = sum(sizes), _free_memory()
+    found = f"{kb.manifest['vectors']['rows']:,} of {kb.stored_dim} dimensions, {_size(size)}"
+    if free is not None and size > free:
+        remedy = "use a computer with more, or make them smaller: kb reduce, kb embed --dtype int8"
+        yield Finding(NOTE, "vectors", f"{found}, but {_size(free)} of memory are free", remedy)
+    else:
+        yield Finding(OK, "vectors", found)
+
+
+def pipeline(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
+    """Whether a pipeline is ready to link, and fits its KB."""
+    from packaging.specifiers import SpecifierSet
+
+    asked, spacy = nlp.meta.get("spacy_version", ""), version("spacy")
+    made = f"{'a pipeline' if nlp.path is None else nlp.path}: {', '.join(nlp.pipe_names)}"
+    if SpecifierSet(asked).contains(spacy, prereleases=True):
+        yield Finding(OK, "pipeline", made)
+    else:
+        found = f"{made}; saved for spaCy {asked}, but {spacy} is installed"
+        yield Finding(NOTE, "pipeline", found, "load it with that spaCy if it behaves oddly")
+    before = nlp.pipe_names[: nlp.pipe_names.index(linker.name)]
+    if not before:
+        remedy = 'add a component that finds them before the linker, such as "ner" or "kb_matcher"'
+        yield Finding(NOTE, "mentions", "none is found by the pipeline, they must be given", remedy)
+    try:
+        fingerprint = linker.retriever.entity_fingerprint()
+    except PelError as error:
+        yield Finding(BROKEN, "weights", error.problem, error.remedy)
+        return
+    yield from _fit(linker, fingerprint)
+    yield from _calibration(linker)
+
+
+def _fit(linker: ProxyLinker, fingerprint: str) -> Iterator[Finding]:
+    try:
+        kb = linker.kb
+        kb.check_fingerprint(fingerprint)
+    except PelError as error:
+        yield Finding(BROKEN, "fit", error.problem, error.remedy)
+        return
+    yield Finding(OK, "fit", f"the vectors of the KB are of this encoder ({fingerprint})")
+    if kb.row_kind != linker.cfg["row_kind"]:
+        found = f'the KB has a row for each {kb.row_kind}, the pipeline is set to "'
+        found += f'{linker.cfg["row_kind"]}"'
+        remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
+        yield Finding(NOTE, "fit", found, remedy)
+
+
+def _calibration(linker: ProxyLinker) -> Iterator[Finding]:
+    if linker.calibration is None:
+        found = "none: no probabilities, and no mention is NIL"
+        if linker.nil_threshold is not None:
+            found = f"none: no probabilities; a mention below {linker.nil_threshold:.3f} is NIL"
+        yield Finding(NOTE, "calibration", found, "python -m spacy pel calibrate PIPELINE DEV")
+    else:
+        threshold = linker.nil_threshold
+        found = "none is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
+        yield Finding(OK, "calibration", f"probabilities; {found}")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _cores() -> set[int]:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def _free_memory() -> int | None:
+    """Bytes that are free or can be freed; None where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**29 else f"{n_bytes / 2**20:,.0f} MiB"

@@ -1,0 +1,198 @@
+"""The retriever that reads documents in windows, against one mention at a time in plain torch."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from spacy_pel.architectures import (
+    DocumentEncoder,
+    ScratchEncoder,
+    TowerInputs,
+    encoder_of,
+    from_settings,
+    is_initialized,
+    set_dropout,
+    settings,
+    towers,
+)
+from spacy_pel.errors import PelError
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.models.bert import build_transformer
+from spacy_pel.models.window_encoder import WindowEncoder
+from spacy_pel.reading.inputs import MentionInContext, TokenIds
+
+from ..towers import ENTITIES, TEXTS, bert_states, bert_vector, mention, spread_weights
+
+SETTINGS = {
+    "shared": True,
+    "pooling": "mean",
+    "entity_pooling": "mean",
+    "similarity": "cosine",
+    "window": 16,
+    "entity_length": 24,
+    "mixed_precision": False,
+    "mention_layers": None,
+}
+LONG = " ".join(TEXTS)
+MENTIONS = [
+    mention(LONG, "Multiple sclerosis"),
+    mention(TEXTS[0], "MS"),
+    mention(LONG, "disease of the nerves"),
+    mention(LONG, "disease"),
+    mention(LONG, "murmur"),
+    mention(TEXTS[3], "Aspirin reduces fever and pain, and thins the blood"),
+    mention(TEXTS[0], "Multiple sclerosis"),
+    mention(LONG, "thins"),
+    MentionInContext(LONG, 8, 8),
+]
+
+
+def retriever(**changes) -> Retriever:
+    """An initialised retriever without dropout; towers that are not shared differ."""
+    torch.manual_seed(0)
+    source = ScratchEncoder(2, 32, 4, vocab_size=200, max_tokens=48)
+    model = DocumentEncoder(source, **{**SETTINGS, **changes})
+    model.initialize(X=TEXTS)
+    set_dropout(model, 0.0)
+    for tower in model.layers:
+        spread_weights(encoder_of(tower))
+    return Retriever(model)
+
+
+def naive_vectors(linker: Retriever, pooling: str = "mean", scale: bool = True) -> list[Tensor]:
+    """The vectors of MENTIONS, one window and one mention at a time."""
+    encoder = encoder_of(linker.mention_tower).eval()
+    vectors: list[Tensor] = [None] * len(MENTIONS)
+    for window in linker.mention_tokens(MENTIONS):
+        segments = torch.tensor(window.marked[None]).long()
+        for i, (first, last) in zip(window.mentions.tolist(), window.spans.tolist()):
+            states = bert_states(encoder, TokenIds(window.ids, first, last), segments=segments)
+            chosen = {"mean": range(first, last), "start": [first], "end": [last - 1]}[pooling]
+            vector = sum(states[place] for place in chosen) / len(chosen)
+            vectors[i] = vector / vector.norm() if scale else vector
+    return vectors
+
+
+@pytest.mark.parametrize("pooling", ["mean", "start", "end"])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+@pytest.mark.parametrize("batch_tokens", [20, 4096])
+def test_vectors_of_mentions_are_pooled_from_their_own_tokens(
+    monkeypatch: pytest.MonkeyPatch, pooling: str, similarity: str, batch_tokens: int
+) -> None:
+    monkeypatch.setattr(towers, "CORE_TOKENS", batch_tokens)
+    linker = retriever(pooling=pooling, similarity=similarity)
+    assert len(linker.mention_tokens(MENTIONS)) > 4
+    vectors = linker.mention_vectors(MENTIONS)
+    with torch.no_grad():
+        expected = torch.stack(naive_vectors(linker, pooling, similarity == "cosine"))
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_marks_and_context_count() -> None:
+    linker = retriever(window=48)
+    text = TEXTS[0]
+    alone = linker.mention_vectors([mention(text, "MS")])
+    with_others = linker.mention_vectors([mention(text, "MS"), mention(text, "myelin")])
+    assert np.abs(alone[0] - with_others[0]).max() > 1e-3  # another mention is marked
+    elsewhere = linker.mention_vectors([mention(TEXTS[1], "MS")])
+    assert np.abs(alone[0] - elsewhere[0]).max() > 1e-3
+
+
+def test_entities_are_read_as_texts() -> None:
+    linker = retriever()
+    encoder = encoder_of(linker.entity_tower).eval()
+    with torch.no_grad():
+        expected = [bert_vector(encoder, tokens) for tokens in linker.entity_tokens(ENTITIES)]
+    np.testing.assert_allclose(linker.entity_vectors(ENTITIES), torch.stack(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "start", "end"])
+def test_gradients_equal_pure_torch(pooling: str) -> None:
+    ours = retriever(pooling=pooling)
+    reference = Retriever(copy.deepcopy(ours.model))
+    d_vectors = np.random.default_rng(0).normal(size=(len(MENTIONS), 32)).astype(np.float32)
+    tower = ours.mention_tower
+    _, backprop = tower.begin_update(TowerInputs(ours.mention_tokens(MENTIONS)))
+    assert backprop(d_vectors) == []
+    torch.stack(naive_vectors(reference, pooling)).backward(torch.tensor(d_vectors))
+    expected = dict(encoder_of(reference.mention_tower).named_parameters())
+    for name, weight in encoder_of(tower).named_parameters():
+        gradient = expected[name].grad
+        scale = gradient.abs().max().item()
+        torch.testing.assert_close(weight.grad, gradient, rtol=1e-3, atol=1e-4 * scale + 1e-6)
+    marks = encoder_of(tower).transformer.embeddings.token_type_embeddings.weight.grad[1]
+    assert marks.abs().max() > 0
+
+
+def test_documents_of_a_batch_do_not_meet() -> None:
+    linker = retriever()
+    together = linker.mention_vectors(MENTIONS)
+    by_document: dict[int, list[int]] = {}
+    for place, (text, _, _) in enumerate(MENTIONS):
+        by_document.setdefault(id(text), []).append(place)
+    for places in by_document.values():
+        alone = linker.mention_vectors([MENTIONS[i] for i in places])
+        np.testing.assert_allclose(alone, together[places], atol=1e-6)
+    assert linker.mention_vectors([]).shape == (0, 32)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_bytes_round_trip(shared: bool) -> None:
+    linker = retriever(shared=shared, pooling="end", similarity="dot")
+    saved = json.loads(json.dumps(settings(linker.model)))
+    fresh = from_settings(saved)
+    assert not is_initialized(fresh) and len(fresh.layers) == (1 if shared else 2)
+    loaded = Retriever(fresh.from_bytes(linker.model.to_bytes()))
+    np.testing.assert_array_equal(
+        loaded.mention_vectors(MENTIONS), linker.mention_vectors(MENTIONS)
+    )
+    np.testing.assert_array_equal(loaded.entity_vectors(ENTITIES), linker.entity_vectors(ENTITIES))
+    assert loaded.fingerprint() == linker.fingerprint()
+    assert settings(loaded.model) == saved
+
+
+def test_shared_weights_are_saved_once() -> None:
+    one, two = (len(retriever(shared=shared).model.to_bytes()) for shared in (True, False))
+    assert one < 0.55 * two
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"pooling": "start"}, {"entity_pooling": "focus"}, {"window": 17}, {"similarity": "dot"}],
+)
+def test_a_fingerprint_is_of_the_settings_too(change: dict) -> None:
+    assert retriever(**change).fingerprint() != retriever().fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pooling": "focus"}, 'unknown pooling "focus"; choose "mean", "start" or "end"'),
+        ({"entity_pooling": "end"}, 'unknown entity_pooling "end"; choose "mean", "focus" or'),
+        ({"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
+        ({"window": 15}, "window is 15 tokens; set it to 16 or more"),
+        ({"entity_length": 3}, "entity_length is 3 tokens; set it to 4 or more"),
+    ],
+)
+def test_unknown_settings_are_refused(change: dict, message: str) -> None:
+    with pytest.raises(PelError, match=message):
+        from_settings({**SETTINGS, **change})
+
+
+def test_an_encoder_that_cannot_mark_is_refused() -> None:
+    transformer = build_transformer(
+        vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
+        intermediate_size=8, type_vocab_size=1,
+    )  # fmt: skip
+    encoder = WindowEncoder(
+        mention_pooling="mean", pooling="mean", normalize=True, mixed_precision=False
+    )
+    with pytest.raises(PelError, match="has one segment embedding, and mentions are marked by"):
+        encoder.load(transformer, encoder_of(retriever().mention_tower).tokenizer)

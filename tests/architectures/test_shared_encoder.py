@@ -1,0 +1,133 @@
+"""The retriever that pools what was read before: its towers against torch alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from thinc.api import Model
+
+from spacy_pel.architectures import (
+    ScratchEncoder,
+    SharedEncoder,
+    TowerInputs,
+    encoder_of,
+    from_packed,
+    is_initialized,
+    pack_model,
+    settings,
+    tok2vec_of,
+)
+from spacy_pel.errors import PelError
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.shared_states import ReadText
+
+from ..towers import ENTITIES, TEXTS
+
+WIDTH = 12
+SOURCE = ScratchEncoder(1, 32, 4, 200, 48)
+
+
+def tok2vec(width: int | None = WIDTH) -> Model:
+    return Model("listener", lambda model, docs, is_train: (docs, None), dims={"nO": width})
+
+
+def shared(width: int = WIDTH, **changes) -> Retriever:
+    torch.manual_seed(0)
+    model = SharedEncoder(tok2vec(width), SOURCE, **changes)
+    assert not is_initialized(model)
+    model.initialize(X=TEXTS)
+    return Retriever(model)
+
+
+def mentions(width: int = WIDTH) -> list[MentionInContext]:
+    """Three mentions of two texts, of which the second comes first and last."""
+    random = np.random.default_rng(0)
+    texts = []
+    for text in TEXTS[:2]:
+        ends = np.array([i for i, letter in enumerate(text) if letter == " "])
+        offsets = np.stack([np.concatenate([[0], ends[:-1] + 1]), ends], axis=1)
+        states = random.normal(size=(len(offsets), width)).astype(np.float32)
+        texts.append(ReadText.of(text, states, offsets))
+    one, other = texts
+    return [
+        MentionInContext(other, 0, 17),
+        MentionInContext(one, 9, 18),
+        MentionInContext(other, 5, 17),
+    ]
+
+
+def naive(linker: Retriever, mention: MentionInContext, pooling: str, states: torch.Tensor):
+    """One mention's vector by torch alone."""
+    inside = [
+        i for i, (a, b) in enumerate(mention.text.offsets) if a < mention.end > mention.start < b
+    ]
+    pooled = {"mean": states[inside].mean(0), "start": states[inside[0]], "end": states[inside[-1]]}
+    map = encoder_of(linker.mention_tower).map
+    return torch.nn.functional.normalize(map.weight @ pooled[pooling] + map.bias, dim=-1)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "start", "end"])
+def test_vectors_and_gradients(pooling: str) -> None:
+    linker, given = shared(pooling=pooling), mentions()
+    weight = torch.randn(3, 32)
+    states = {id(m.text): torch.tensor(m.text.states, requires_grad=True) for m in given}
+    expected = torch.stack([naive(linker, m, pooling, states[id(m.text)]) for m in given])
+    np.testing.assert_allclose(linker.mention_vectors(given), expected.detach().numpy(), atol=1e-6)
+    map = encoder_of(linker.mention_tower).map
+    (expected * weight).sum().backward()
+    d_map, map.weight.grad = map.weight.grad, None
+
+    inputs = TowerInputs(linker.mention_tokens(given))
+    vectors, backprop = linker.mention_tower.begin_update(inputs)
+    np.testing.assert_allclose(vectors, expected.detach().numpy(), atol=1e-6)
+    assert backprop(weight.numpy()) == []
+    torch.testing.assert_close(map.weight.grad, d_map)
+    for mention in given:
+        gradient = states[id(mention.text)].grad
+        np.testing.assert_allclose(mention.text.gradient, gradient.numpy(), atol=1e-6)
+
+
+def test_no_mention() -> None:
+    assert shared().mention_vectors([]).shape == (0, 32)
+
+
+def test_where_both_sides_are_as_wide_it_begins_with_the_states() -> None:
+    linker, given = shared(32), mentions(32)
+    states = given[1].text.states[[1, 2]].mean(0)  # "sclerosis (MS)" begins at 9
+    found = linker.mention_vectors(given)[1]
+    spans = linker.mention_tokens(given)[1].spans
+    states = given[1].text.states[slice(*spans[0])].mean(0)
+    np.testing.assert_allclose(found, states / np.linalg.norm(states), atol=1e-6)
+
+
+def test_bytes_round_trip() -> None:
+    linker, given = shared(), mentions()
+    packed = pack_model(linker.model)
+    listener = tok2vec()
+    loaded = Retriever(from_packed(packed, listener))
+    assert tok2vec_of(loaded.model) is listener
+    assert settings(loaded.model) == settings(linker.model)
+    assert loaded.fingerprint() == linker.fingerprint()
+    assert loaded.entity_fingerprint() == linker.entity_fingerprint() != linker.fingerprint()
+    np.testing.assert_array_equal(loaded.mention_vectors(given), linker.mention_vectors(given))
+    np.testing.assert_array_equal(loaded.entity_vectors(ENTITIES), linker.entity_vectors(ENTITIES))
+    encoder_of(loaded.mention_tower).map.bias.data[0] += 1
+    assert loaded.fingerprint() != linker.fingerprint()
+    assert pack_model(from_packed(packed)) == packed  # without anything to listen to
+
+
+@pytest.mark.parametrize(
+    "change", [{"pooling": "focus"}, {"entity_pooling": "x"}, {"similarity": ""}]
+)
+def test_an_unknown_choice(change: dict) -> None:
+    with pytest.raises(PelError, match=f'unknown {next(iter(change))} "'):
+        SharedEncoder(tok2vec(), SOURCE, **change)
+
+
+@pytest.mark.parametrize("listener", [None, tok2vec(None)])
+def test_nobody_to_listen_to(listener) -> None:
+    model = SharedEncoder(listener, SOURCE)
+    with pytest.raises(PelError, match='put a "transformer" or "tok2vec" into the pipeline'):
+        model.initialize(X=TEXTS)

@@ -1,0 +1,88 @@
+"""The names of a KB as examples: each alias once, in an order of the seed's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.training import Example
+
+from spacy_pel.corpora import name_corpus
+from spacy_pel.corpora.name_corpus import make_name_corpus
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.pipeline.gold import trainable_mentions
+
+from ..conftest import ENTITIES
+
+ALIASES = Counter((name, e.concept_id) for e in ENTITIES for name in e.names[1:])
+
+
+def pairs(corpus) -> list[tuple[str, str]]:
+    return [name_and_id(example) for example in corpus(spacy.blank("en"))]
+
+
+def name_and_id(example: Example) -> tuple[str, str]:
+    (span,) = example.reference.ents
+    assert span.text == example.reference.text
+    return span.text, span.kb_id_
+
+
+def test_each_alias_comes_once_with_its_entity(tiny_kb: Path) -> None:
+    assert Counter(pairs(make_name_corpus(str(tiny_kb)))) == ALIASES
+
+
+def test_what_is_predicted_has_the_mention_and_not_its_id(tiny_kb: Path) -> None:
+    for example in make_name_corpus(str(tiny_kb))(spacy.blank("en")):
+        (predicted,) = example.predicted.ents
+        assert (predicted.text, predicted.kb_id_) == (example.reference.text, "")
+
+
+def test_the_order_is_that_of_the_seed(tiny_kb: Path) -> None:
+    first, again, other = (pairs(make_name_corpus(str(tiny_kb), seed=seed)) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_corpus_is_read_anew_at_every_call(tiny_kb: Path) -> None:
+    corpus = make_name_corpus(str(tiny_kb))
+    assert pairs(corpus) == pairs(corpus)
+
+
+def test_a_limit_is_of_names(tiny_kb: Path) -> None:
+    corpus = make_name_corpus(str(tiny_kb), limit=3)
+    assert pairs(corpus) == pairs(make_name_corpus(str(tiny_kb)))[:3]
+    with pytest.raises(PelError, match="limit"):
+        make_name_corpus(str(tiny_kb), limit=-1)
+
+
+def test_no_more_than_a_chunk_of_entities_is_held(tmp_path: Path, monkeypatch) -> None:
+    entities = [Entity(f"C{i:03}", f"name {i}", (f"alias {i}",)) for i in range(40)]
+    kb = build_kb(entities, tmp_path / "kb").path
+    monkeypatch.setattr(name_corpus, "CHUNK", 5)
+    asked = []
+    monkeypatch.setattr(
+        name_corpus.KnowledgeBase,
+        "entities",
+        lambda self, numbers, original=name_corpus.KnowledgeBase.entities: (
+            asked.append(len(numbers)) or original(self, numbers)
+        ),
+    )
+    corpus = make_name_corpus(str(kb))
+    assert len(list(islice(corpus(spacy.blank("en")), 12))) == 12
+    assert asked == [5, 5, 5]
+    assert len(set(pairs(corpus))) == 40
+
+
+def test_a_folder_without_a_kb_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PelError):
+        pairs(make_name_corpus(str(tmp_path)))
+
+
+def test_names_are_what_a_linker_trains_on(tiny_kb: Path) -> None:
+    kb = KnowledgeBase.open(tiny_kb)
+    examples = list(make_name_corpus(str(tiny_kb))(spacy.blank("en")))
+    mentions = trainable_mentions(examples, kb, None)
+    assert Counter((m.surface, *(kb.labels(m.golds)[0][:1])) for m in mentions) == ALIASES

@@ -1,0 +1,221 @@
+"""The PubTator reader: what it reads, and the line it names when it cannot."""
+
+import gzip
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_pel.corpora.annotated import AnnotatedDocument, AnnotatedMention
+from spacy_pel.corpora.pubtator import pubtator_text, read_pubtator
+from spacy_pel.errors import PelError
+
+TWO_DOCUMENTS = """\
+1|t|Lung cancer.
+1|a|It hurts.
+1\t0\t11\tLung cancer\tDisease\tMESH:D008175
+1\t16\t21\thurts\tSymptom\t-1
+1\tCID\tD000001\tD008175
+
+2|t|Flu
+2|a|
+2\t0\t3\tFlu\tDisease\tD007251
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(content, name="corpus.txt"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        return path
+
+    return _write
+
+
+EXPECTED = [
+    AnnotatedDocument(
+        "1",
+        "Lung cancer. It hurts.",
+        (
+            AnnotatedMention(0, 11, "Lung cancer", "Disease", ("D008175",)),
+            AnnotatedMention(16, 21, "hurts", "Symptom", ()),
+        ),
+        "Lung cancer.",
+    ),
+    AnnotatedDocument(
+        "2", "Flu ", (AnnotatedMention(0, 3, "Flu", "Disease", ("D007251",)),), "Flu"
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        TWO_DOCUMENTS,
+        TWO_DOCUMENTS.replace("\n", "\r\n"),
+        TWO_DOCUMENTS.replace("\n\n", "\n"),
+        "\ufeff" + TWO_DOCUMENTS,
+        "\n\n" + TWO_DOCUMENTS.rstrip("\n"),
+        TWO_DOCUMENTS.replace("1\tCID\tD000001\tD008175", "1\tIs_a\tD1\tD2\tNovel"),
+        TWO_DOCUMENTS.replace("Symptom\t-1", "Symptom\t"),
+        TWO_DOCUMENTS.replace("D007251", "D007251\tinfluenza|flu"),
+        TWO_DOCUMENTS.replace("\tFlu\t", "\tFlu  \t"),
+    ],
+    ids="plain crlf no-blank-line bom blank-start relation no-id seven-columns blanks".split(),
+)
+def test_documents(write, content):
+    assert list(read_pubtator(write(content))) == EXPECTED
+
+
+def test_gzip_reads_the_same(write):
+    path = write(gzip.compress(TWO_DOCUMENTS.encode()), "corpus.txt.gz")
+    assert list(read_pubtator(path)) == EXPECTED
+
+
+def test_offsets_count_characters_over_title_and_abstract(write):
+    content = "7|t|Na\u00efve \U0001f600|x\n7|a|a\u2028|t|b\n7\t10\t14\ta\u2028|t\tT\tC1\n"
+    (document,) = read_pubtator(write(content))
+    assert document.text == "Na\u00efve \U0001f600|x a\u2028|t|b"
+    assert document.mentions[0].text == "a\u2028|t"
+
+
+def test_title_or_abstract_alone(write):
+    content = "1|t|Flu\n1\t0\t3\tFlu\tD\tC1\n\n2|a|Flu\n2\t0\t3\tFlu\tD\tC1\n"
+    texts = [(document.id, document.text) for document in read_pubtator(write(content))]
+    assert texts == [("1", "Flu"), ("2", "Flu")]
+
+
+def test_a_document_may_occur_twice(write):
+    content = "1|t|Flu\n1|a|x\n\n1|t|Flu\n1|a|x\n"
+    assert [document.id for document in read_pubtator(write(content))] == ["1", "1"]
+
+
+def test_streams(write):
+    documents = read_pubtator(write(TWO_DOCUMENTS + "broken"))
+    assert next(documents).id == "1"
+
+
+@pytest.mark.parametrize(
+    ("field", "ids"),
+    [
+        ("C0000001", ("C0000001",)),
+        (" D008661", ("D008661",)),
+        ("D1|D2", ("D1", "D2")),
+        ("D2+D1", ("D2", "D1")),
+        ("OMIM:312080+OMIM:312920|mesh:D1", ("312080", "312920", "D1")),
+        ("UMLS:C1|C1", ("C1",)),
+        ("D002544|-1", ("D002544",)),
+        ("HP:0000001", ("HP:0000001",)),
+        ("-1", ()),
+        ("-", ()),
+        (" ", ()),
+        ("MESH:-1", ()),
+    ],
+)
+def test_ids(write, field, ids):
+    (document,) = read_pubtator(write(f"1|t|Flu\n1|a|\n1\t0\t3\tFlu\tD\t{field}\n"))
+    assert document.mentions[0].ids == ids
+
+
+HEAD = "1|t|Flu\n1|a|bad\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        (HEAD + "1\t4\t8\tbad\tD\tC1\n", 3, "offsets 4-8 out of range.*7 characters; correct"),
+        (HEAD + "1\t-3\t7\tbad\tD\tC1\n", 3, "offsets -3-7 out of range"),
+        (HEAD + "1\t3\t3\t\tD\tC1\n", 3, "start 3 is not before end 3; correct"),
+        (HEAD + "1\t4\t2\tbad\tD\tC1\n", 3, "start 4 is not before end 2"),
+        (HEAD + "1\t3\t6\tbad\tD\tC1\n", 3, "reads 'bad' but the document has ' ba' at 3-6; corr"),
+        (HEAD + "1\t3\t4\t \tD\tC1\n", 3, "mention is blank; remove the line"),
+        (HEAD + "1\t0\t3\tFlu\t\tC1\n", 3, "no type; write one in the fifth column"),
+        (HEAD + "1\t0\t3\tFlu\tD\n", 3, "malformed line of 5 columns.*; a mention has"),
+        (HEAD + "1\t0\tthree\tFlu\tD\tC1\n", 3, "malformed offset 'three'; columns 2 and 3"),
+        (HEAD + "1\tCID\tD1\tD2\tD3\tD4\n", 3, "malformed offset 'CID'"),
+        (HEAD + "1 0 3 Flu D C1\n", 3, "malformed line of 1 columns"),
+        (HEAD + "2\t0\t3\tFlu\tD\tC1\n", 3, "line of document 2 inside document 1; move it"),
+        (HEAD + "2\tCID\tD1\tD2\n", 3, "line of document 2 inside document 1"),
+        ("1|t|Flu\n2|a|bad\n", 2, "line of document 2 inside document 1"),
+        (HEAD + "1|t|Flu\n", 3, r"second \|t\| line of document 1; remove it"),
+        (HEAD + "1|a|bad\n", 3, r"second \|a\| line of document 1; remove it"),
+        ("1\t0\t3\tFlu\tD\tC1\n" + HEAD, 1, "mention before its document.*; put the 'PMID|t|"),
+        (HEAD + "\n1\t0\t3\tFlu\tD\tC1\n", 4, "mention before its document"),
+        ('{"text": "Flu"}\n', 1, "not PubTator"),
+        (b"1|t|Flu\n1|a|b\xe4d\n", 2, "not UTF-8; save the file as UTF-8"),
+        ("\n1|t|Flu\n\n\n2|t|Flu\n2|a|x\n2\t1\t3\tFlu\tD\tC1\n", 7, "reads 'Flu'"),
+    ],
+)
+def test_an_error_names_file_line_and_remedy(write, content, line, message):
+    path = write(content)
+    with pytest.raises(
+        PelError, match=f"^{re.escape(str(path))}, line {line}: .*{message}"
+    ) as error:
+        list(read_pubtator(path))
+    assert "\n" not in str(error.value) and "; " in str(error.value)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_a_file_without_documents(write, content):
+    path = write(content)
+    with pytest.raises(PelError, match=f"^{re.escape(str(path))}: no documents in the file; give"):
+        list(read_pubtator(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r": cannot be read \(No such file .*; check that it is there"),
+        (b"not gzip", ": damaged gzip after line 0; fetch it again"),
+        (gzip.compress(TWO_DOCUMENTS.encode())[:-12], r": damaged gzip after line [1-9]\d*; fetch"),
+    ],
+    ids=["missing", "not-gzip", "truncated"],
+)
+def test_an_unreadable_file(write, tmp_path, content, message):
+    path = tmp_path / "corpus.txt.gz" if content is None else write(content, "corpus.txt.gz")
+    with pytest.raises(PelError, match=f"^{re.escape(str(path))}{message}"):
+        list(read_pubtator(path))
+
+
+IDS = st.sampled_from([(), ("D1", "D2")])
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@st.composite
+def documents(draw):
+    """A document with or without a title, with mentions anywhere, none of them blank."""
+    title, rest = draw(TEXT), draw(TEXT)
+    text = f"{title} {rest}"
+    offset = st.integers(0, len(text))
+    pairs = draw(st.lists(st.tuples(offset, offset).map(sorted), max_size=4))
+    mentions = tuple(
+        AnnotatedMention(start, end, text[start:end], "T", draw(IDS))
+        for start, end in pairs
+        if text[start:end].strip()
+    )
+    return AnnotatedDocument("1", text, mentions, title)
+
+
+def as_one_line(text):
+    return re.sub("[\r\n\t]", " ", text)
+
+
+@given(document=documents())
+@settings(deadline=None)
+def test_what_is_written_is_read(tmp_path_factory, document):
+    path = tmp_path_factory.getbasetemp() / "written.txt"
+    path.write_text(pubtator_text(document) * 2, "utf-8", newline="")
+    expected = document._replace(
+        text=as_one_line(document.text),
+        title=as_one_line(document.title or document.text),
+        mentions=tuple(m._replace(text=as_one_line(m.text)) for m in document.mentions),
+    )
+    assert list(read_pubtator(path)) == [expected, expected]
+
+
+def test_a_title_alone_is_written_alone(write):
+    content = "1|t|Flu\n1\t0\t3\tFlu\tD\tC1\n\n2|a|Flu\n"
+    first, second = map(pubtator_text, read_pubtator(write(content)))
+    assert (first, second) == ("1|t|Flu\n1\t0\t3\tFlu\tD\tC1\n\n", "2|t|Flu\n\n")

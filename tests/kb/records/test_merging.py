@@ -1,0 +1,211 @@
+"""Joining records, checked against a plain Python merge of whole lists in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from functools import reduce
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity
+from spacy_pel.kb.records import merging
+from spacy_pel.kb.records.merging import joined, merged, plain_id, united
+
+FULL = Entity(
+    "A1", "Fever", ("Pyrexia",), ("Finding",), None, ("X1",), ("P1",), ("R1",), ("M:1",), ("A",)
+)
+OTHER = Entity(
+    "B1", "Febris", ("Pyrexia", "Fever"), ("Sign", "Finding"), "Hot.", ("A1", "X2"), ("P2", "P1"),
+    ("R2",), ("M:2",), ("B", "A"),
+)  # fmt: skip
+
+
+def test_joined_takes_the_first_and_unites_the_rest() -> None:
+    assert joined(FULL, OTHER) == Entity(
+        "A1",
+        "Fever",
+        ("Pyrexia", "Febris", "Fever"),
+        ("Finding", "Sign"),
+        "Hot.",
+        ("X1", "B1", "X2"),
+        ("P1", "P2"),
+        ("R1", "R2"),
+        ("M:1", "M:2"),
+        ("A", "B"),
+    )
+    assert joined(OTHER, FULL).definition == "Hot."
+    assert joined(FULL, FULL) == FULL
+
+
+@pytest.mark.parametrize(
+    "id, plain",
+    [
+        ("UMLS:C0012634", "C0012634"),
+        ("UMLS_CUI:C0012634", "C0012634"),
+        ("umls:C0012634", "C0012634"),
+        ("MeSH:D009103", "D009103"),
+        ("MSH:C535700", "C535700"),
+        ("UMLS:unknown", "UMLS:unknown"),
+        ("DOID:4", "DOID:4"),
+        ("C0012634", "C0012634"),
+        ("X:UMLS:C0012634", "X:UMLS:C0012634"),
+    ],
+)
+def test_plain_ids(id: str, plain: str) -> None:
+    assert plain_id(id) == plain
+
+
+def test_united_joins_within_a_source() -> None:
+    rows = [Entity("B", "b"), Entity("A", "a2"), Entity("B", "other", ("x",)), Entity("A", "a1")]
+    assert list(united(rows)) == [Entity("A", "a2", ("a1",)), Entity("B", "b", ("other", "x"))]
+
+
+def test_by_id() -> None:
+    first = [Entity("C2", "two", sources=("S",)), Entity("C10", "ten")]
+    second = [Entity("C2", "zwei", (), (), "2", sources=("T",)), Entity("C1", "eins")]
+    assert list(merged([first, second])) == [
+        Entity("C1", "eins"),
+        Entity("C10", "ten"),
+        Entity("C2", "two", ("zwei",), (), "2", sources=("S", "T")),
+    ]
+
+
+def test_by_mapping() -> None:
+    mondo = [Entity("M:1", "disease"), Entity("M:2", "flu", parents=("M:1", "M:9"))]
+    umls = [Entity("C1", "Disease")]
+    mapping = {"M:1": "C1", "M:2": "C2"}
+    assert list(merged([mondo, umls], mapping)) == [
+        Entity("C1", "disease", ("Disease",), alt_ids=("M:1",)),
+        Entity("C2", "flu", alt_ids=("M:2",), parents=("C1", "M:9")),
+    ]
+    [(first, *_)] = [list(merged([umls, mondo], mapping))]
+    assert (first.canonical_name, first.alt_ids) == ("Disease", ("M:1",))
+
+
+@pytest.mark.parametrize(
+    "mapping, ids",
+    [
+        ({"a": "b", "b": "c"}, {"c": ("a", "b")}),
+        ({"a": "x", "b": "x"}, {"c": (), "x": ("a", "b")}),
+        ({"c": "b", "b": "c"}, {"a": (), "b": ("c",)}),
+        ({"c": "b", "b": "a", "a": "c"}, {"a": ("b", "c")}),
+        ({"a": "a"}, {"a": (), "b": (), "c": ()}),
+        ({"c": "y", "y": "z", "z": "y"}, {"a": (), "b": (), "y": ("c",)}),
+    ],
+)
+def test_mappings_are_followed_to_their_end(mapping: dict, ids: dict) -> None:
+    made = list(merged([[Entity(id, id) for id in "cba"]], mapping))
+    assert {entity.concept_id: entity.alt_ids for entity in made} == ids
+
+
+def test_a_concept_id_goes_before_an_alternative_id() -> None:
+    records = [Entity("A", "a", alt_ids=("B",))], [Entity("B", "b")]
+    assert [entity.concept_id for entity in merged(records)] == ["A", "B"]
+
+
+def test_a_child_that_joins_its_parent_is_not_its_own_parent() -> None:
+    [made] = merged([[Entity("A", "a", parents=("B",)), Entity("B", "b")]], {"A": "C", "B": "C"})
+    assert made.parents == ()
+
+
+def test_an_id_twice_in_one_source() -> None:
+    with pytest.raises(PelError, match="'A' occurs twice in source 2"):
+        list(merged([[Entity("A", "a")], [Entity("A", "a"), Entity("A", "b")]]))
+
+
+MAPPING = {"M:1": "C0000001", "M:2": "C0000002"}
+
+
+@pytest.mark.parametrize(
+    "sources, ids",
+    [
+        # One reference from one record: the same thing.
+        ([[("D:1", ["UMLS_CUI:C0000001"])]], {"C0000001": ("D:1",)}),
+        ([[("D:1", ["M:1", "UMLS:C0000001", "X:7"])]], {"C0000001": ("D:1",)}),
+        ([[("D:1", ["M:1"])], [("O:1", ["M:1"])]], {"C0000001": ("D:1", "O:1")}),
+        ([[("D:1", ["M:1"])], [("C0000001", [])]], {"C0000001": ("D:1",)}),
+        # To what the mapping does not know, to several ids, or from several records: not so.
+        ([[("D:1", ["UMLS:C0000009"])]], {"D:1": ()}),
+        ([[("D:1", ["M:1", "M:2"])]], {"D:1": ()}),
+        ([[("D:1", ["M:1"]), ("D:2", ["M:1"])]], {"D:1": (), "D:2": ()}),
+        ([[("D:1", ["M:1"]), ("D:2", ["M:1", "M:2"])]], {"D:1": (), "D:2": ()}),
+        ([[("D:1", ["M:1"]), ("C0000001", [])]], {"C0000001": (), "D:1": ()}),
+        ([[("D:1", ["M:1"]), ("M:1", [])]], {"C0000001": ("M:1",), "D:1": ()}),
+        # What the mapping itself names stays where it says.
+        ([[("M:1", ["M:2"])]], {"C0000001": ("M:1",)}),
+        # The same id in two sources goes one way.
+        (
+            [[("D:1", ["M:1"])], [("D:1", []), ("D:2", ["M:1"])]],
+            {"D:1": (), "D:2": ()},
+        ),
+        ([[("D:1", ["M:1"])], [("D:1", ["M:2"])]], {"D:1": ()}),
+    ],
+)
+def test_by_cross_reference(sources: list, ids: dict) -> None:
+    entities = [[Entity(id, id, xrefs=tuple(xrefs)) for id, xrefs in source] for source in sources]
+    made = list(merged(entities, MAPPING, by_xref=True))
+    assert {entity.concept_id: entity.alt_ids for entity in made} == ids
+    assert not any(id.startswith("C") for entity in made for id in entity.alt_ids)
+
+
+def test_parents_follow_a_cross_reference() -> None:
+    source = [Entity("D:1", "a", xrefs=("M:1",)), Entity("D:2", "b", parents=("D:1",))]
+    made = {entity.concept_id: entity for entity in merged([source], MAPPING, by_xref=True)}
+    assert made["D:2"].parents == ("C0000001",)
+
+
+ids = st.text("abcdef", min_size=1, max_size=2)
+names = st.lists(st.text("xyz", min_size=1, max_size=3), max_size=3).map(tuple)
+entities = st.tuples(ids, st.text("xyz", min_size=1), names).map(lambda fields: Entity(*fields))
+sources = st.lists(
+    st.lists(entities, max_size=8, unique_by=lambda entity: entity.concept_id), max_size=3
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sources, st.dictionaries(ids, ids, max_size=8))
+def test_like_a_merge_in_memory(sources: list[list[Entity]], mapping: dict[str, str]) -> None:
+    groups = defaultdict(list)
+    for source in sources:
+        for entity in sorted(source):
+            groups[end(mapping, entity.concept_id)].append(entity)
+    made = list(merged(sources, mapping))
+    assert [entity.concept_id for entity in made] == sorted(groups)
+    for entity in made:
+        group = groups[entity.concept_id]
+        assert entity.canonical_name == group[0].canonical_name
+        assert set(entity.names) == {name for member in group for name in member.names}
+        others = {member.concept_id for member in group} - {entity.concept_id}
+        assert set(entity.alt_ids) == others
+    shuffled = [source[::-1] for source in sources]
+    assert list(merged(shuffled, mapping)) == made
+
+
+def end(mapping: dict[str, str], id: str) -> str:
+    """Where an id leads to: many steps on, and then to the smallest of the cycle, if it is one."""
+    for _ in range(len(mapping) + 1):
+        id = mapping.get(id, id)
+    cycle = [id]
+    while (following := mapping.get(cycle[-1], cycle[-1])) != id:
+        cycle.append(following)
+    return min(cycle)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(entities, min_size=1, max_size=5))
+def test_united_is_joined_in_order(records: list[Entity]) -> None:
+    same = [record._replace(concept_id="a") for record in records]
+    assert list(united(same)) == [reduce(joined, map(merging.cleaned, same))]
+
+
+def test_no_room_to_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **keywords: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(merging.sqlite3, "connect", full)
+    with pytest.raises(PelError, match="disk is full.*TMPDIR"):
+        list(merged([[Entity("A", "a")]]))

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.kb.records.names import likeness, name_hash, normalised, words
+
+
+@pytest.mark.parametrize(
+    "name, same",
+    [
+        ("Crohn's disease", "CROHN S DISEASE"),
+        ("  non-small\u00a0cell_carcinoma, ", "Non Small Cell Carcinoma"),
+        ("ﬁbrosis", "fibrosis"),
+        ("Ｔ細胞", "T細胞"),
+        ("straße", "STRASSE"),
+        ("e\u0301te\u0301", "Été"),
+        ("a\x00b\ud800", "a b"),
+    ],
+)
+def test_names_that_are_the_same(name: str, same: str) -> None:
+    assert normalised(name) == normalised(same)
+    assert name_hash(normalised(name)) == name_hash(normalised(same))
+
+
+@pytest.mark.parametrize(
+    "name, other", [("Na+", "Na"), ("IL-2", "IL2"), ("-", "+"), ("की", "का"), ("été", "ete")]
+)
+def test_names_that_are_not(name: str, other: str) -> None:
+    assert normalised(name) != normalised(other)
+
+
+def test_a_name_of_punctuation_alone_is_kept() -> None:
+    assert normalised(" - ") == "-"
+    assert normalised(" ") == ""
+
+
+@given(st.text())
+def test_normalisation_is_final_and_has_single_blanks(text: str) -> None:
+    once = normalised(text)
+    assert once == " ".join(once.split())
+    assert 0 <= name_hash(once) < 2**32
+
+
+def test_words() -> None:
+    assert words("Sjögren's Na+/K+ ATPase 日本") == ["sjogren", "s", "na", "k", "atpase", "日本"]
+    assert words("+ -") == []
+
+
+@given(st.text(), st.text())
+def test_only_the_same_name_is_wholly_alike(query: str, name: str) -> None:
+    same = normalised(query) == normalised(name)
+    assert 0 <= likeness(query, name) <= 1
+    assert (likeness(query, name) == 1) == same
+
+
+def test_likeness_prefers_few_other_words_and_the_same_order() -> None:
+    names = ["lung cancer", "cancer, lung", "small cell lung cancer", "lung", "heart"]
+    assert sorted(names, key=lambda name: -likeness("Lung Cancer", name)) == names

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import VectorIndex
+from spacy_pel.kb.vectors import exact, index
+from spacy_pel.kb.vectors.matrix import VectorMatrix, quantized
+
+
+def brute_force(queries, rows, row_entities, k, allowed=None):
+    """numbers and scores by a Python loop: the best row of every entity, then a sort."""
+    numbers = np.full((len(queries), k), -1)
+    scores = np.full((len(queries), k), -np.inf)
+    for i, query in enumerate(queries):
+        best: dict[int, float] = {}
+        for row, entity in zip(rows, row_entities):
+            if allowed is not None and not allowed[entity]:
+                continue
+            score = float(np.dot(query, row))
+            best[int(entity)] = max(score, best.get(int(entity), -np.inf))
+        ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:k]
+        for rank, (entity, score) in enumerate(ranked):
+            numbers[i, rank], scores[i, rank] = entity, score
+    return numbers, scores
+
+
+@st.composite
+def searches(draw):
+    """Vectors of small integers (exact in float32, so full of ties) and repeated entities."""
+    dim, n_rows = draw(st.integers(1, 5)), draw(st.integers(1, 60))
+    n_queries, n_entities = draw(st.integers(0, 6)), draw(st.integers(1, 30))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    spread = draw(st.integers(1, 4))
+    rows = random.integers(-spread, spread + 1, (n_rows, dim)).astype(np.float32)
+    queries = random.integers(-spread, spread + 1, (n_queries, dim)).astype(np.float32)
+    entities = random.integers(0, n_entities, n_rows).astype(np.int32)
+    return queries, rows, entities, draw(st.integers(1, 40))
+
+
+@settings(max_examples=200, deadline=None)
+@given(searches())
+def test_equals_brute_force(search) -> None:
+    queries, rows, entities, k = search
+    found = VectorIndex.from_vectors(rows, entities).search(queries, k)
+    numbers, scores = brute_force(queries, rows, entities, k)
+    assert found.numbers.dtype == np.int64 and found.scores.dtype == np.float32
+    np.testing.assert_array_equal(found.numbers, numbers)
+    np.testing.assert_array_equal(found.scores, scores.astype(np.float32))
+
+
+@settings(max_examples=100, deadline=None)
+@given(searches(), st.sampled_from(["float32", "float16", "int8"]), st.floats(0, 1), st.integers())
+def test_of_allowed_entities_equals_brute_force(search, dtype, share, seed) -> None:
+    queries, rows, entities, k = search
+    if dtype == "int8":
+        values, scales = quantized(rows * 127)  # a power of 2 or near: exact in float32
+        matrix = VectorMatrix(values, scales)
+    else:
+        matrix = VectorMatrix(rows.astype(dtype))
+    allowed = np.random.default_rng(abs(seed)).random(30) < share
+    found = VectorIndex(matrix, entities).search(queries, k, allowed)
+    stored = matrix.take(np.arange(len(rows)))
+    numbers, scores = brute_force(queries, stored, entities, k, allowed)
+    if dtype == "int8":
+        np.testing.assert_allclose(found.scores, scores, rtol=1e-4, atol=1e-3)
+    else:
+        np.testing.assert_array_equal(found.numbers, numbers)
+        np.testing.assert_array_equal(found.scores, scores.astype(np.float32))
+
+
+def test_a_thousandth_of_the_entities_still_gives_k() -> None:
+    random = np.random.default_rng(2)
+    rows, queries = unit(random, 10_000, 16), unit(random, 20, 16)
+    allowed = np.zeros(10_000, dtype=bool)
+    allowed[random.choice(10_000, 10, replace=False)] = True
+    found = VectorIndex.from_vectors(rows, np.arange(10_000)).search(queries, 10, allowed)
+    np.testing.assert_array_equal(np.sort(found.numbers), np.tile(np.flatnonzero(allowed), (20, 1)))
+    more = VectorIndex.from_vectors(rows, np.arange(10_000)).search(queries, 12, allowed)
+    np.testing.assert_array_equal(more.numbers[:, :10], found.numbers)
+    assert (more.numbers[:, 10:] == -1).all() and (more.scores[:, 10:] == -np.inf).all()
+
+
+def test_only_what_cannot_be_changed_is_remembered() -> None:
+    vector_index = VectorIndex.from_vectors(np.eye(4, dtype=np.float32), np.arange(4))
+    allowed = np.array([True, False, False, False])
+    assert vector_index.search(np.ones((1, 4)), 2, allowed).numbers.tolist() == [[0, -1]]
+    allowed[:2] = False, True
+    assert vector_index.search(np.ones((1, 4)), 2, allowed).numbers.tolist() == [[1, -1]]
+    allowed.flags.writeable = False
+    for _ in range(2):
+        assert vector_index.search(np.ones((1, 4)), 2, allowed).numbers.tolist() == [[1, -1]]
+    other = ~allowed
+    other.flags.writeable = False
+    assert vector_index.search(np.ones((1, 4)), 1, other).numbers.tolist() == [[0]]
+
+
+def test_many_names_of_one_entity_do_not_crowd_out_others() -> None:
+    random = np.random.default_rng(3)
+    crowd = unit(random, 1, 16) + 0.01 * unit(random, 3000, 16)
+    rows = np.concatenate([crowd, unit(random, 500, 16)]).astype(np.float32)
+    entities = np.concatenate([np.full(3000, 7), np.arange(100, 600)])
+    found = VectorIndex.from_vectors(rows, entities).search(crowd[:2], 20)
+    numbers, _ = brute_force(crowd[:2], rows, entities, 20)
+    np.testing.assert_array_equal(found.numbers, numbers)
+
+
+def test_nearest_rows() -> None:
+    random = np.random.default_rng(4)
+    rows, queries = unit(random, 50, 8), unit(random, 5, 8)
+    found = VectorIndex.from_vectors(rows, np.zeros(50, dtype=int)).nearest_rows(queries, 60)
+    np.testing.assert_array_equal(found, np.argsort(-(queries @ rows.T), axis=1))
+
+
+def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for FAISS's GPU functions: that they are called rightly, no more."""
+    import faiss
+
+    depths = []
+
+    def knn_gpu(resources, queries, rows, depth, metric):
+        assert resources == "GPU"
+        depths.append(depth)
+        return faiss.knn(queries, rows, depth, metric=metric)
+
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
+    monkeypatch.setattr(faiss, "knn_gpu", knn_gpu, raising=False)
+    monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "GPU", raising=False)
+    exact._gpu_resources.cache_clear()
+    random = np.random.default_rng(5)
+    rows, queries = unit(random, 3000, 8), unit(random, 3, 8)
+    vector_index = VectorIndex.from_vectors(rows, np.arange(3000))
+    numbers, _ = brute_force(queries, rows, np.arange(3000), 10)
+    np.testing.assert_array_equal(vector_index.search(queries, 10).numbers, numbers)
+    assert len(depths) == 1
+    vector_index.nearest_rows(queries, 2500)  # more than a GPU finds
+    assert len(depths) == 1
+    exact._gpu_resources.cache_clear()
+
+
+def unit(random: np.random.Generator, n: int, dim: int) -> np.ndarray:
+    vectors = random.standard_normal((n, dim)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_real_vectors_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_CELLS", 500)
+    random = np.random.default_rng(0)
+    rows, queries = unit(random, 700, 32), unit(random, 50, 32)
+    entities = np.sort(random.integers(0, 40, 700)).astype(np.int32)  # needs deeper searches
+    found = VectorIndex.from_vectors(rows, entities).search(queries, 20)
+    numbers, scores = brute_force(queries, rows, entities, 20)
+    np.testing.assert_array_equal(found.numbers, numbers)
+    np.testing.assert_allclose(found.scores, scores, atol=1e-6)
+
+
+def test_equal_vectors_tie_exactly_and_alone_equals_together() -> None:
+    random = np.random.default_rng(1)
+    rows = np.tile(unit(random, 37, 48), (5, 1))  # entity i and entity i + 37 ... share a vector
+    queries = unit(random, 45, 48)
+    vector_index = VectorIndex.from_vectors(rows, np.arange(len(rows)))
+    together = vector_index.search(queries, 12)
+    blocks = together.numbers[:, :10].reshape(45, 2, 5)
+    np.testing.assert_array_equal(np.diff(blocks, axis=2), 37)
+    for i in range(len(queries)):
+        alone = vector_index.search(queries[i : i + 1], 12)
+        np.testing.assert_array_equal(alone.numbers[0], together.numbers[i])
+        np.testing.assert_array_equal(alone.scores[0], together.scores[i])
+
+
+def test_an_empty_index_and_no_queries() -> None:
+    empty = VectorIndex.from_vectors(np.empty((0, 3)), np.empty(0, dtype=np.int32))
+    found = empty.search(np.ones((2, 3)), 2)
+    assert (found.numbers == -1).all() and (found.scores == -np.inf).all()
+    assert empty.search(np.empty((0, 3)), 2).numbers.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "queries, k, fault",
+    [
+        (np.ones((1, 3)), 0, "k is 0"),
+        (np.ones((1, 4)), 1, "shape .1, 4. for an index of 3 dimensions"),
+        (np.ones(3), 1, "shape .3,."),
+        (np.array([[0, np.nan, 0]]), 1, "NaN or infinity"),
+        (np.array([[0, np.inf, 0]]), 1, "NaN or infinity"),
+        (np.array([[0, 1e300, 0]]), 1, "NaN or infinity"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_bad_queries(queries: np.ndarray, k: int, fault: str) -> None:
+    vector_index = VectorIndex.from_vectors(np.eye(3), np.arange(3))
+    with pytest.raises(PelError, match=fault):
+        vector_index.search(queries, k)
+
+
+def test_row_entities_must_fit() -> None:
+    with pytest.raises(ValueError, match="2 row entities, 3 vectors"):
+        VectorIndex.from_vectors(np.eye(3), np.arange(2))
+
+
+def test_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(PelError, match=r'pip install "spacy-pel\[cpu\]"'):
+        VectorIndex.from_vectors(np.eye(3), np.arange(3))

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb.vectors import matrix as module
+from spacy_pel.kb.vectors.matrix import ArrayWriter, MatrixWriter, VectorMatrix, mapped, quantized
+
+
+def written(folder: Path, blocks: list[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
+    scales = folder / "scales.npy" if dtype == "int8" else None
+    writer = MatrixWriter(folder / "vectors.npy", scales, dim, dtype)
+    for block in blocks:
+        writer.append(block)
+    writer.close()
+    return VectorMatrix.opened(folder / "vectors.npy", scales)
+
+
+@pytest.mark.parametrize("small", [0, module._SMALL])
+@pytest.mark.parametrize("dtype, error", [("float32", 0), ("float16", 1e-3), ("int8", 4e-3)])
+def test_what_is_written_piece_by_piece_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, error: float, small: int
+) -> None:
+    monkeypatch.setattr(module, "_SMALL", small)
+    rows = np.random.default_rng(0).uniform(-1, 1, (1000, 7)).astype(np.float32)
+    matrix = written(tmp_path, [rows[:0], rows[:1], rows[1:999], rows[999:]], 7, dtype)
+    assert (len(matrix), matrix.dim) == (1000, 7)
+    some = np.array([999, 0, 5, 5])
+    taken = matrix.take(some)
+    assert taken.dtype == np.float32 and taken.flags.writeable
+    np.testing.assert_allclose(taken, rows[some], atol=error)
+    np.testing.assert_array_equal(matrix.block(3, 9), matrix.take(np.arange(3, 9)))
+    assert matrix.take(some[:0]).shape == (0, 7)
+    assert np.load(tmp_path / "vectors.npy").dtype == dtype
+
+
+def test_blocks_are_all_rows_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK", 70)
+    rows = np.arange(700, dtype=np.float32).reshape(100, 7)
+    blocks = list(written(tmp_path, [rows], 7, "float32").blocks())
+    assert [start for start, _ in blocks] == list(range(0, 100, 10))
+    np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), rows)
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="Linux alone lets pages go")
+def test_of_a_large_file_little_stays_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SMALL", 0)
+    monkeypatch.setattr(module, "_RESIDENT", 1 << 20)
+    rows = np.random.default_rng(0).random((40_000, 32), dtype=np.float32)  # 5 MB
+
+    def resident() -> int:
+        lines = Path("/proc/self/smaps").read_text().split("vectors.npy")[1].splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Rss")) * 1024
+
+    matrix = written(tmp_path, [rows], 32, "float32")
+    some = np.arange(0, 40_000, 7)
+    np.testing.assert_array_equal(matrix.take(some), rows[some])
+    assert resident() == 0
+    for start, block in matrix.blocks():
+        np.testing.assert_array_equal(block, rows[start : start + len(block)])
+    assert resident() < rows.nbytes / 2
+
+
+finite = st.just(0.0) | st.floats(2.0**-60, 2.0**60, width=32) | st.floats(-8, -0.5, width=32)
+small_matrices = arrays.arrays(
+    np.float32, arrays.array_shapes(min_dims=2, max_dims=2, max_side=8), elements=finite
+)
+
+
+@settings(deadline=None)
+@given(small_matrices)
+def test_quantized_is_near_and_stays_as_it_is(rows: np.ndarray) -> None:
+    values, scales = quantized(rows)
+    assert values.dtype == np.int8 and scales.dtype == np.float32
+    again = values * scales[:, None]
+    assert (np.abs(again - rows) <= 0.51 * scales[:, None]).all()
+    np.testing.assert_array_equal(quantized(again)[0] * quantized(again)[1][:, None], again)
+
+
+def test_too_long_for_float16(tmp_path: Path) -> None:
+    with pytest.raises(PelError, match="too long for float16; use float32"):
+        written(tmp_path, [np.array([[1e5, 0]], dtype=np.float32)], 2, "float16")
+
+
+def test_an_array_is_what_numpy_would_save(tmp_path: Path) -> None:
+    numbers = np.arange(1234, dtype=np.int32)
+    writer = ArrayWriter(tmp_path / "a.npy", "int32")
+    writer.append(numbers[:1000])
+    writer.append(numbers[1000:])
+    writer.close()
+    np.save(tmp_path / "b.npy", numbers)
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x93NUMPY\x01\x00"])
+def test_unreadable_files(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "vectors.npy"
+    path.write_bytes(content)
+    with pytest.raises(PelError, match="vectors.npy: cannot be read; .*kb embed"):
+        mapped(path)
+    with pytest.raises(PelError, match="gone.npy: cannot be read"):
+        mapped(tmp_path / "gone.npy")

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase, VectorIndex, build_kb, write_vectors
+from spacy_pel.kb.folder.transaction import transaction
+from spacy_pel.kb.vectors import recall
+from spacy_pel.kb.vectors.index import opened_index
+from spacy_pel.kb.writing import vector_writing
+from spacy_pel.kb.writing.vector_writing import EXACT_ROWS, FLOAT32_ROWS, write_segment_vectors
+
+from ..examples import contents
+
+N, DIM = 900, 12
+ENTITIES = [Entity(f"C{i:04}", f"name {i}") for i in range(N // 3)]
+ROW_ENTITIES = np.arange(N) // 3
+
+
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((N, DIM)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def a_small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "_QUERIES", 50)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return build_kb(ENTITIES, tmp_path / "kb").path
+
+
+def batches(rows: np.ndarray, step: int = 128) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step], ROW_ENTITIES[start : start + step]
+
+
+def lists(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Makes an approximate index one of lists, as if the rows were many."""
+    monkeypatch.setattr(vector_writing, "SCANNED_ROWS", 0)
+    return "approximate"
+
+
+def write(folder: Path, given: Any, **settings: Any) -> KnowledgeBase:
+    settings = {"dim": DIM, "fingerprint": "abc", "row_kind": "name", **settings}
+    return write_vectors(folder, given, **settings)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("index", ["exact", "approximate", "lists"])
+def test_what_is_written_is_found(
+    folder: Path, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch, dtype: str, index: str
+) -> None:
+    index = lists(monkeypatch) if index == "lists" else index
+    kb = write(folder, batches(rows), dtype=dtype, index=index)
+    entry = kb.manifest["segments"][0]["vectors"]
+    assert kb.manifest["vectors"] == {
+        "dim": DIM, "dtype": dtype, "index": index, "row_kind": "name", "fingerprint": "abc", "rows": N
+    }  # fmt: skip
+    assert (entry["rows"], entry["scales_file"] is not None) == (N, dtype == "int8")
+    assert {path.name for path in folder.iterdir()} == {"manifest.json", *kb.manifest["files"]}
+    found = kb.search(rows[::3], 1)
+    assert (found.numbers[:, 0] == np.arange(N // 3)).mean() > 0.99
+    np.testing.assert_allclose(found.scores, 1, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "kind, settings", [("PQ4", {"codes", "oversampling"}), ("SQ8", {"probes"})]
+)
+def test_an_index_says_what_its_recall_is(
+    folder: Path, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch, kind: str, settings: set
+) -> None:
+    if kind == "SQ8":
+        lists(monkeypatch)
+    kb = write(folder, batches(rows), index="approximate")
+    entry = json.loads((folder / "manifest.json").read_text())["segments"][0]["vectors"]
+    assert entry["index"].keys() == {"file", "kind", "memory", "alike", "recall", *settings}
+    assert entry["index"]["kind"] == kind
+    measured = entry["index"]["recall"]
+    assert measured.keys() == {"1", "64", "queries"} and measured["queries"] == 50
+    assert min(measured["1"], measured["64"]) >= 0.99
+    truth = VectorIndex.from_vectors(rows.astype(np.float16), ROW_ENTITIES).search(rows[:90], 64)
+    found = kb.search(rows[:90], 64)
+    hits = [len(set(a) & set(b)) for a, b in zip(found.numbers.tolist(), truth.numbers.tolist())]
+    assert np.mean(hits) / 64 > 0.98
+
+
+@pytest.mark.parametrize("limit, dtype", [(N, "float32"), (N - 1, "float16"), (5, "float16")])
+def test_the_size_decides_by_itself(
+    folder: Path, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch, limit: int, dtype: str
+) -> None:
+    monkeypatch.setitem(EXACT_ROWS, "auto", limit)
+    monkeypatch.setitem(FLOAT32_ROWS, "auto", limit)
+    kb = write(folder, batches(rows))
+    entry = kb.manifest["segments"][0]["vectors"]
+    assert kb.manifest["vectors"]["dtype"] == dtype
+    assert (entry["index"] is not None) == (dtype == "float16")
+    written = np.load(folder / entry["file"])
+    np.testing.assert_array_equal(written, rows.astype(dtype))
+    assert {path.name for path in folder.iterdir()} == {"manifest.json", *kb.manifest["files"]}
+
+
+@pytest.mark.parametrize("index", ["exact", "approximate", "lists"])
+def test_the_same_again_is_the_same(
+    folder: Path, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    index = lists(monkeypatch) if index == "lists" else index
+    write(folder, batches(rows), index=index)
+    before = contents(folder)
+    write(folder, batches(rows, step=77), index=index)
+    assert contents(folder) == before
+
+
+def test_of_a_segment(tmp_path: Path, rows: np.ndarray) -> None:
+    with transaction(tmp_path / "kb") as changes:
+        entry = write_segment_vectors(changes, batches(rows), N // 3, DIM, dtype="float16")
+        assert set(changes.files) == {entry["file"], entry["rows_file"]}
+        found = opened_index(changes.folder, entry, DIM).search(rows[:9], 5)
+        with pytest.raises(PelError, match="12 dimensions, expected 13"):
+            opened_index(changes.folder, entry, 13)
+    stored = rows.astype(np.float16).astype(np.float32)
+    truth = VectorIndex.from_vectors(stored, ROW_ENTITIES).search(rows[:9], 5)
+    np.testing.assert_array_equal(found.numbers, truth.numbers)
+    np.testing.assert_array_equal(found.scores, truth.scores)
+
+
+@pytest.mark.parametrize(
+    "settings, fault",
+    [
+        ({"dtype": "float64"}, "'float64' is no dtype of vectors; choose auto or one of"),
+        ({"index": "hnsw"}, "'hnsw' is no kind of index; choose one of"),
+        ({"dim": 13}, r"shape \(128, 12\), expected \(128, 13\)"),
+    ],
+)
+def test_settings_that_cannot_be(
+    folder: Path, rows: np.ndarray, settings: dict[str, Any], fault: str
+) -> None:
+    before = contents(folder)
+    with pytest.raises(PelError, match=fault):
+        write(folder, batches(rows), **settings)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    "vectors, numbers, fault",
+    [
+        (np.ones((2, DIM)), [0], r"shape \(2, 12\), expected \(1, 12\)"),
+        (np.full((1, DIM), np.nan), [0], "NaN"),
+        (np.full((1, DIM), 1e5), [0], "too long for float16"),
+        (np.ones((1, DIM)), [N // 3], "outside of 0 to 299"),
+        (np.ones((1, DIM)), [-1], "outside of 0 to 299"),
+        (np.ones((3, DIM)), [0, 2, 1], "entity numbers that descend"),
+        (np.ones((0, DIM)), [], "no vectors to write"),
+    ],
+)
+def test_bad_vectors_leave_the_kb_as_it_was(
+    folder: Path, vectors: np.ndarray, numbers: list[int], fault: str
+) -> None:
+    before = contents(folder)
+    with pytest.raises(PelError, match=fault):
+        write(folder, [(vectors, np.array(numbers, dtype=int))], dtype="float16")
+    assert contents(folder) == before
+
+
+def test_entities_without_vectors_are_counted(
+    folder: Path, rows: np.ndarray, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        write(folder, [(rows[:2], np.array([3, 4]))])
+    assert "298 of 300 entities have no vector" in caplog.text
+
+
+def test_vectors_need_a_kb(tmp_path: Path, rows: np.ndarray) -> None:
+    with pytest.raises(PelError, match="no knowledge base here; build one"):
+        write(tmp_path / "kb", batches(rows))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_changed_kb_is_to_be_compacted(folder: Path, rows: np.ndarray) -> None:
+    with transaction(folder) as changes:
+        removed = changes.temporary(".npy")
+        np.save(removed, np.array([1]))
+        manifest = KnowledgeBase.open(folder).manifest
+        segment = {**manifest["segments"][0], "removed": changes.publish(removed, "removed")}
+        files = {**manifest["files"], **changes.files}
+        changes.commit({**manifest, "segments": [segment], "files": files})
+    with pytest.raises(PelError, match="was changed since it was built; first run: .*kb compact"):
+        write(folder, batches(rows))

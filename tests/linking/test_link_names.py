@@ -1,0 +1,130 @@
+"""What exact names are worth to the order of candidates, and searches that are confined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import KnowledgeBase, Only
+from spacy_pel.kb.records.names import normalised
+from spacy_pel.kb.vectors.index import Candidates, VectorIndex
+from spacy_pel.linking.link import Calibration, Naming, Reranking, link, names_match
+from spacy_pel.reading.inputs import MentionInContext
+
+from ..conftest import ENTITIES
+
+SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
+MENTIONS = [MentionInContext(f"a {s} b", 2, 2 + len(s)) for s in SURFACES]
+
+
+@pytest.fixture(scope="module")
+def kb(tiny_kb: Path) -> KnowledgeBase:
+    return KnowledgeBase.open(tiny_kb)
+
+
+class Encoder:
+    """Gives each mention the vector of its place."""
+
+    def mention_vectors(self, mentions) -> np.ndarray:
+        return np.eye(len(mentions), dtype=np.float32)
+
+
+def index(scores) -> VectorIndex:
+    """An index in which mention i has score [i, j] with entity j."""
+    scores = np.array(scores, dtype=np.float32)
+    return VectorIndex.from_vectors(scores.T, np.arange(scores.shape[1]))
+
+
+def is_named(entity: int, surface: str) -> bool:
+    return normalised(surface) in map(normalised, ENTITIES[entity].names)
+
+
+def test_a_match_is_a_name_but_for_case_and_punctuation(kb: KnowledgeBase) -> None:
+    numbers = np.array([[3, 0, 5, 1, -1]] * len(MENTIONS))
+    expected = [[n >= 0 and is_named(n, s) for n in numbers[0]] for s in SURFACES]
+    assert names_match(kb, MENTIONS, numbers).tolist() == expected
+    assert names_match(kb, [], np.empty((0, 3), dtype=np.int64)).shape == (0, 3)
+
+
+tables = st.lists(
+    st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 0.75]), min_size=7, max_size=7),
+    min_size=5,
+    max_size=5,
+)
+
+
+@settings(deadline=None)
+@given(tables, st.sampled_from([0.0, 0.25, 0.6, -0.3]), st.integers(1, 7))
+def test_candidates_are_ordered_by_score_and_name(kb, scores, weight, k) -> None:
+    links = link(Encoder(), index(scores), MENTIONS, k, naming=Naming(kb, weight))
+    for surface, row, *said in zip(SURFACES, scores, links.numbers, links.scores, links.named):
+        found = sorted(range(7), key=lambda n: -row[n])  # by the retriever alone
+        found.sort(key=lambda n: -(np.float32(row[n]) + weight * is_named(n, surface)))
+        del found[k:]  # the names of all were looked at
+        assert said[0].tolist() == found
+        assert said[1].tolist() == [np.float32(row[n]) for n in found]
+        assert said[2].tolist() == [is_named(n, surface) for n in found]
+
+
+def test_nil_is_decided_by_the_score_alone_and_the_probability_by_the_sum(kb) -> None:
+    scores = [[0.5, 0.1, 0, 0.2, 0, 0, 0]] * 5  # the right atrium, "RA", is third
+    links = link(
+        Encoder(), index(scores), MENTIONS, 7,
+        nil_threshold=0.4, calibration=Calibration(1, 0), naming=Naming(kb, 1.0),
+    )  # fmt: skip
+    assert links.numbers[1, :2].tolist() == [3, 2] and not links.nil.any()
+    assert links.probabilities[1] == pytest.approx(1 / (1 + np.exp(-1.2)))
+
+
+class Backwards:
+    """A reranker that likes best what the retriever found last."""
+
+    def scores(self, mentions, numbers, found, kb, weight) -> np.ndarray:
+        return np.tile(np.arange(numbers.shape[1], dtype=np.float32), (len(numbers), 1))
+
+
+def test_with_a_reranker_names_are_weighed_against_its_scores(kb: KnowledgeBase) -> None:
+    scores = [[0.9, 0.8, 0.7, 0.6, 0, 0, 0]] * 5
+    reranking = Reranking(Backwards(), kb, 3)
+    plain = link(Encoder(), index(scores), MENTIONS, 5, reranking=reranking)
+    links = link(Encoder(), index(scores), MENTIONS, 5, reranking=reranking, naming=Naming(kb, 2.5))
+    assert plain.numbers[0].tolist() == [2, 1, 0, 3, 4]
+    assert links.numbers[0].tolist() == [1, 0, 2, 3, 4]  # "MS" is a name of the first two
+    # The atrium, "RA", was not reranked: it stays behind.
+    assert links.numbers[1].tolist() == [2, 1, 0, 3, 4]
+    for i in (0, 1):
+        again = dict(zip(plain.numbers[i].tolist(), plain.rerank_scores[i].tolist()))
+        expected = [again[number] for number in links.numbers[i].tolist()]
+        assert links.rerank_scores[i].tolist() == pytest.approx(expected, nan_ok=True)
+
+
+class Asked:
+    """An index that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list = []
+
+    def search(self, vectors: np.ndarray, k: int, only: Only | None = None) -> Candidates:
+        self.asked.append((np.flatnonzero(vectors.any(axis=0)).tolist(), only))
+        number = len(self.asked)
+        return Candidates(np.full((len(vectors), k), number), np.ones((len(vectors), k)))
+
+
+def test_mentions_of_the_same_limits_are_searched_together() -> None:
+    a, b = Only(types=("A",)), Only(types=("B",))
+    asked = Asked()
+    links = link(Encoder(), asked, MENTIONS, 2, only=[a, None, b, a, None])
+    assert asked.asked == [([0, 3], a), ([1, 4], None), ([2], b)]
+    assert links.numbers[:, 0].tolist() == [1, 2, 3, 1, 2]
+
+
+def test_a_type_that_the_kb_lacks_is_refused(tiny_nlp) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    linker.label_types = {"TERM": ["T999"]}
+    with pytest.raises(PelError, match="no semantic type 'T999'"):
+        tiny_nlp("Aspirin relieves headache.")

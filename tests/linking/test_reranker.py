@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spacy_pel.architectures import encoder_of
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.linking import reranker as module
+from spacy_pel.reading.inputs import EntityText
+
+from ..towers import MENTIONS, pair_score, reranker
+
+ENTITIES = [
+    Entity("C0", "Multiple sclerosis", ("MS",), ("Disease",), "Of the nerves."),
+    Entity("C1", "Mass spectrometry", ("MS", "mass spectroscopy"), ("Procedure", "Test")),
+    Entity("C2", "Mitral stenosis", (), (), "It narrows a valve."),
+    Entity("C3", "Aspirin"),
+    Entity("C4", "Aspirin"),  # the same in all that is read
+]
+TEXTS = [
+    EntityText("Multiple sclerosis", "Disease", "MS. Of the nerves."),
+    EntityText("Mass spectrometry", "Procedure, Test", "MS; mass spectroscopy"),
+    EntityText("Mitral stenosis", "", "It narrows a valve."),
+    EntityText("Aspirin"),
+    EntityText("Aspirin"),
+]
+NUMBERS = np.array([[0, 1, 4, 3], [1, 0, 2, -1], [2, 3, -1, -1], [-1, -1, -1, -1]])
+
+FOUND = np.where(NUMBERS < 0, -np.inf, 0.5 - 0.1 * NUMBERS).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    return build_kb(ENTITIES, tmp_path_factory.mktemp("reranker") / "kb")
+
+
+def naive(ranker, mention, number: int) -> float:
+    """One pair by torch alone."""
+    if number < 0:
+        return -np.inf
+    left, right = ranker.builder.mentions([mention]), ranker.builder.entities([TEXTS[number]])
+    encoder = encoder_of(ranker.model.layers[0]).eval()
+    return pair_score(encoder, ranker.builder.pair(left[0], right[0])).item()
+
+
+@pytest.mark.parametrize("chunk", [256, 3, 1])
+def test_scores_are_those_of_the_pairs_one_by_one(kb, chunk, monkeypatch) -> None:
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    ranker = reranker()
+    scores = ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
+    expected = [[naive(ranker, m, n) for n in row] for m, row in zip(MENTIONS, NUMBERS.tolist())]
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+def test_the_retrievers_scores_count_as_they_are_weighed(kb) -> None:
+    alone = reranker().scores(MENTIONS, NUMBERS, FOUND, kb)
+    beside = reranker(retriever_weight=3.0).scores(MENTIONS, NUMBERS, FOUND, kb)
+    there = NUMBERS >= 0
+    np.testing.assert_allclose(beside[there], (alone + 3 * FOUND)[there], atol=1e-5)
+    assert np.isneginf(beside[~there]).all()
+
+
+def test_the_cross_encoders_scores_count_as_they_are_weighed(kb) -> None:
+    alone = reranker().scores(MENTIONS, NUMBERS, FOUND, kb)
+    weighed = reranker(retriever_weight=3.0).scores(MENTIONS, NUMBERS, FOUND, kb, 0.25)
+    there = NUMBERS >= 0
+    np.testing.assert_allclose(weighed[there], (0.25 * alone + 3 * FOUND)[there], atol=1e-5)
+
+
+def test_what_the_retriever_is_sure_of_is_not_read_again(kb, monkeypatch) -> None:
+    """By a softmax of its scores, which are weighed: 0.823, 0.5, 1 (no other candidate)."""
+    found = np.array(
+        [[0.5, 0.1, -0.1, -0.2], [0.4, 0.4, -9, -np.inf], [0.9] + [-np.inf] * 3, [-np.inf] * 4],
+        dtype=np.float32,
+    )
+    numbers = np.where(np.isfinite(found), NUMBERS, -1)
+    ranker, read = reranker(retriever_weight=5.0, sure=0.82), []
+    whole = ranker.pairs
+    monkeypatch.setattr(ranker, "pairs", lambda *a: (read.extend(a[0]), whole(*a))[1])
+    best = np.exp(5 * found[0].astype(float))
+    assert 0.82 < best[0] / best.sum() < 0.83
+    scores = ranker.scores(MENTIONS, numbers, found, kb)
+    assert read == [MENTIONS[1]]
+    np.testing.assert_allclose(scores[[0, 2, 3]], 5 * found[[0, 2, 3]])
+    ranker.sure = 0.83
+    assert ranker.unsure(found).tolist() == [True, True, False, False]
+    everything = reranker(retriever_weight=5.0).scores(MENTIONS, numbers, found, kb)
+    np.testing.assert_allclose(scores[1], everything[1], atol=1e-5)
+
+
+def test_the_same_texts_are_read_once_and_score_the_same(kb) -> None:
+    ranker = reranker()
+    pairs, cells = ranker.pairs(MENTIONS, NUMBERS, kb)
+    assert cells[0, 2] == cells[0, 3] and len(pairs) == 8
+    assert (cells[NUMBERS < 0] == -1).all() and len(np.unique(cells[NUMBERS >= 0])) == 8
+    scores = ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
+    assert scores[0, 2] == scores[0, 3] and len(set(scores[0].tolist())) == 3
+
+
+def test_nothing_to_score(kb) -> None:
+    ranker = reranker()
+    nothing = np.empty((0, 4), dtype=np.int64)
+    assert ranker.scores([], nothing, nothing, kb).shape == (0, 4)
+    none = ranker.scores(MENTIONS[:1], np.array([[-1, -1]]), FOUND[3:, :2], kb)
+    assert none.tolist() == [[-np.inf, -np.inf]]
+
+
+def test_a_mention_and_an_entity_are_tokenised_once(kb, monkeypatch) -> None:
+    ranker = reranker()
+    seen: list = []
+    for name in ("mentions", "entities"):
+        whole = getattr(ranker.builder, name)
+
+        def counted(texts, whole=whole):
+            seen.append(len(texts))
+            return whole(texts)
+
+        monkeypatch.setattr(ranker.builder, name, counted)
+    ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
+    assert seen == [3, 5]  # the fourth has no candidate

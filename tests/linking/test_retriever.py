@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_pel.architectures import (
+    BiEncoder,
+    DocumentEncoder,
+    ScratchEncoder,
+    encoder_of,
+    from_packed,
+    pack_model,
+)
+from spacy_pel.kb.vectors.index import VectorIndex
+from spacy_pel.linking.link import link
+from spacy_pel.linking.retriever import Retriever
+
+from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, retriever
+
+
+def test_vectors_of_each_side_are_its_towers() -> None:
+    linker = retriever(shared=False)
+    sides = [
+        (linker.mention_vectors(MENTIONS), linker.mention_tower, linker.mention_tokens(MENTIONS)),
+        (linker.entity_vectors(ENTITIES), linker.entity_tower, linker.entity_tokens(ENTITIES)),
+    ]
+    for vectors, tower, tokens in sides:
+        encoder = encoder_of(tower).eval()
+        with torch.no_grad():
+            expected = torch.stack([bert_vector(encoder, t) for t in tokens]).numpy()
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+        assert vectors.shape == (len(tokens), linker.width)
+
+
+def test_linking_is_brute_force_over_cosines() -> None:
+    linker = retriever()
+    rows = linker.entity_vectors(ENTITIES)
+    owners = np.array([7, 3, 7, 5, 3])  # two entities with two rows each
+    found = link(linker, VectorIndex.from_vectors(rows, owners), MENTIONS, 2)
+    cosines = linker.mention_vectors(MENTIONS) @ rows.T
+    for numbers, scores, cosine in zip(found.numbers, found.scores, cosines, strict=True):
+        best = {e: max(cosine[owners == e]) for e in (3, 5, 7)}
+        expected = sorted(best, key=lambda e: -best[e])[:2]
+        assert numbers.tolist() == expected
+        np.testing.assert_allclose(scores, [best[e] for e in expected], atol=1e-5)
+
+
+def test_no_mention_is_no_candidate() -> None:
+    linker = retriever()
+    assert linker.mention_vectors([]).shape == (0, 32)
+    assert linker.entity_vectors([]).shape == (0, 32)
+
+
+def test_a_fingerprint_is_of_all_that_decides_the_vectors() -> None:
+    linker = retriever(shared=False)
+    fingerprint = linker.fingerprint()
+    assert fingerprint == linker.fingerprint() == retriever(shared=False).fingerprint()
+    assert len(fingerprint) == 32
+    loaded = from_packed(pack_model(linker.model))
+    assert Retriever(loaded).fingerprint() == fingerprint
+
+    others = [
+        retriever(shared=False, pooling="focus").fingerprint(),
+        retriever(shared=False, similarity="dot").fingerprint(),
+        retriever(shared=False, entity_length=23).fingerprint(),
+        retriever(shared=True).fingerprint(),
+    ]
+    for tower in (linker.mention_tower, linker.entity_tower):
+        bias = encoder_of(tower).transformer.encoder.layer[0].output.dense.bias
+        with torch.no_grad():
+            bias[3] += 1e-3
+        others.append(linker.fingerprint())
+    encoder_of(linker.entity_tower).tokenizer.add_tokens(["anything"])
+    others.append(linker.fingerprint())
+    assert len({fingerprint, *others}) == len(others) + 1
+
+
+def test_a_fingerprint_is_the_same_with_every_version_of_transformers(monkeypatch) -> None:
+    linker = retriever()
+    fingerprint, packed = linker.fingerprint(), pack_model(linker.model)
+    monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
+    assert Retriever(from_packed(packed)).fingerprint() == fingerprint
+    assert pack_model(from_packed(packed)) == packed
+
+
+OF_BOTH = {"similarity": "cosine", "entity_length": 24, "mixed_precision": False}
+
+
+def begun(architecture=BiEncoder, **changes) -> Retriever:
+    """One of two layers, the same at every call, that has just been initialised."""
+    if architecture is BiEncoder:
+        own = {"shared": True, "pooling": "focus", "mention_length": 24}
+    else:
+        own = {"shared": True, "pooling": "mean", "entity_pooling": "focus", "window": 24}
+    torch.manual_seed(0)
+    source = ScratchEncoder(2, 32, 4, vocab_size=200, max_tokens=48)
+    model = architecture(source, **{**OF_BOTH, **own, **changes})
+    model.initialize(X=TEXTS)
+    return Retriever(model)
+
+
+def move_weights(tower) -> None:
+    with torch.no_grad():
+        encoder_of(tower).transformer.encoder.layer[0].output.dense.bias[3] += 1e-3
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes"),
+    [
+        (BiEncoder, {"shared": False}),
+        (BiEncoder, {"shared": False, "mention_layers": 1}),
+        (BiEncoder, {"mention_length": 20}),
+        (DocumentEncoder, {}),
+        (DocumentEncoder, {"shared": False, "pooling": "start", "window": 16}),
+        (DocumentEncoder, {"shared": False, "mention_layers": 1}),
+    ],
+)
+def test_whoever_makes_the_same_vectors_of_entities_has_the_same_entity_fingerprint(
+    architecture, changes: dict
+) -> None:
+    one, other = begun(), begun(architecture, **changes)
+    assert one.entity_fingerprint() == other.entity_fingerprint()
+    assert one.fingerprint() != other.fingerprint()
+    np.testing.assert_array_equal(one.entity_vectors(ENTITIES), other.entity_vectors(ENTITIES))
+    loaded = from_packed(pack_model(other.model))
+    assert Retriever(loaded).entity_fingerprint() == one.entity_fingerprint()
+
+
+@pytest.mark.parametrize("architecture", [BiEncoder, DocumentEncoder])
+def test_an_entity_fingerprint_is_of_what_decides_the_vectors_of_entities(architecture) -> None:
+    linker = begun(architecture, shared=False)
+    fingerprint = linker.entity_fingerprint()
+    move_weights(linker.mention_tower)
+    assert linker.entity_fingerprint() == fingerprint
+    pooling = "pooling" if architecture is BiEncoder else "entity_pooling"
+    changes = ({pooling: "both"}, {"similarity": "dot"}, {"entity_length": 23})
+    others = [begun(architecture, shared=False, **each).entity_fingerprint() for each in changes]
+    move_weights(linker.entity_tower)
+    others.append(linker.entity_fingerprint())
+    encoder_of(linker.entity_tower).tokenizer.add_tokens(["anything"])
+    others.append(linker.entity_fingerprint())
+    assert len({fingerprint, *others}) == len(others) + 1
+
+
+def test_a_shared_tower_is_that_of_the_entities() -> None:
+    linker = begun()
+    before = linker.entity_fingerprint()
+    move_weights(linker.mention_tower)
+    assert linker.entity_fingerprint() != before

@@ -1,0 +1,193 @@
+"""Names of a KB, found in text: against a naive search, and as a component."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import Span
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, build_kb
+from spacy_pel.kb.writing.changes import add_entities
+from spacy_pel.pipeline.kb_names import KBNames
+
+from ..conftest import ENTITIES
+
+WORDS = st.sampled_from(["lung", "Lung", "LUNG", "MS", "ms", "-", "a", "Éa", "ß", "SS", "IL", "2"])
+PHRASES = st.lists(st.tuples(WORDS, st.sampled_from(["", " ", "  "])), min_size=1, max_size=4)
+
+
+def naive(names: list[str], text: str, min_length: int) -> set[tuple[int, int]]:
+    """What KBNames finds, by trying all names at all places."""
+
+    def pieces(text: str) -> list[re.Match]:
+        return list(re.finditer(r"\w+|[^\w\s]", text))
+
+    def is_acronym(name: str) -> bool:
+        letters = [c for c in name if c.isalpha()]
+        is_word = not re.search(r"\s", name)
+        return (
+            len(name) > 1 and len(letters) <= 5 and name == name.upper() != name.lower() and is_word
+        )
+
+    found: set[tuple[int, int]] = set()
+    for acronyms, fold in ((True, str), (False, str.casefold)):
+        chosen = [
+            name
+            for name in names
+            if is_acronym(name) == acronyms
+            and (acronyms or (len(name) >= min_length and any(c.isalpha() for c in name)))
+        ]
+        wanted = {tuple(piece[0] for piece in pieces(fold(name))) for name in chosen} - {()}
+        all_pieces = pieces(text)
+        place = 0
+        while place < len(all_pieces):
+            for end in range(len(all_pieces), place, -1):
+                if tuple(fold(piece[0]) for piece in all_pieces[place:end]) in wanted:
+                    found.add((all_pieces[place].start(), all_pieces[end - 1].end()))
+                    place = end
+                    break
+            else:
+                place += 1
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(names=st.lists(PHRASES, max_size=5), text=PHRASES | st.lists(st.tuples(WORDS, st.just(" "))))
+def test_it_finds_what_a_naive_search_finds(names, text) -> None:
+    spelled = ["".join(a + b for a, b in name).strip() for name in names]
+    written = "".join(a + b for a, b in text)
+    found = KBNames(spelled, min_length=2).found(written)
+    assert len(found) == len(set(found))
+    assert set(found) == naive(spelled, written, 2)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("Lung Cancer and lung  cancer cells", ["Lung Cancer", "lung  cancer"]),
+        ("all of ALL, but lunger", ["ALL"]),
+        ("small-cell lung cancer, lung", ["small-cell lung cancer", "lung"]),
+        ("in role 12", []),
+    ],
+)
+def test_what_is_a_name(text: str, expected: list[str]) -> None:
+    names = ["lung", "lung cancer", "Small-cell lung cancer", "ALL", "in", "Role", "12", " ", ""]
+    found = KBNames(names, stop_words={"role"}).found(text)
+    assert [text[start:end] for start, end in found] == expected
+
+
+def matcher_in(kb: Path, **config) -> Language:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_matcher", config={"kb": str(kb), **config})
+    return nlp
+
+
+def test_it_marks_entities(tiny_kb: Path) -> None:
+    doc = matcher_in(tiny_kb, label="TERM")(
+        "Acetylsalicylic Acid helps MS, not ms; the Kidney's too."
+    )
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [
+        ("Acetylsalicylic Acid", "TERM"),
+        ("MS", "TERM"),
+        ("Kidney", "TERM"),
+    ]
+
+
+def test_it_leaves_the_entities_that_are_there(tiny_kb: Path) -> None:
+    nlp = matcher_in(tiny_kb)
+    doc = nlp.make_doc("The kidney and aspirin")
+    doc.ents = [Span(doc, 0, 2, label="ORGAN")]
+    doc = nlp.get_pipe("kb_matcher")(doc)
+    assert [(e.text, e.label_) for e in doc.ents] == [
+        ("The kidney", "ORGAN"),
+        ("aspirin", "ENTITY"),
+    ]
+
+
+def test_spans_key_and_types(tiny_kb: Path) -> None:
+    nlp = matcher_in(tiny_kb, spans_key="kb", types=["Disease"])
+    doc = nlp("Aspirin for headache of the kidney")
+    assert [span.text for span in doc.spans["kb"]] == ["headache"]
+    assert not doc.ents
+    with pytest.raises(PelError, match="Plant"):
+        matcher_in(tiny_kb, types=["Plant"])("text")
+
+
+def test_a_name_within_a_token_is_not_marked(tiny_kb: Path) -> None:
+    nlp = matcher_in(tiny_kb)
+    doc = nlp("aspirin@kidney aspirin")
+    assert doc[0].text == "aspirin@kidney"
+    assert [(ent.start, ent.end) for ent in doc.ents] == [(1, 2)]
+
+
+def test_stop_words_are_those_of_the_language_unless_given(tmp_path: Path) -> None:
+    kb = build_kb([Entity("1", "the"), Entity("2", "aspirin")], tmp_path / "kb").path
+    text = "The aspirin"
+    assert [ent.text for ent in matcher_in(kb)(text).ents] == ["aspirin"]
+    assert [ent.text for ent in matcher_in(kb, stop_words=["Aspirin"])(text).ents] == ["The"]
+
+
+def test_it_is_saved_without_its_names_and_finds_its_kb(tiny_kb: Path, tmp_path: Path) -> None:
+    nlp = matcher_in(tiny_kb)
+    text = "MS and aspirin"
+    expected = [ent.text for ent in nlp(text).ents]
+    assert expected == ["MS", "aspirin"]
+    nlp.to_disk(tmp_path / "pipeline")
+    assert [path.name for path in (tmp_path / "pipeline" / "kb_matcher").iterdir()] == ["kb.json"]
+    unpacked = spacy.blank("en")
+    unpacked.add_pipe("kb_matcher")
+    for again in (spacy.load(tmp_path / "pipeline"), unpacked.from_bytes(nlp.to_bytes())):
+        assert [ent.text for ent in again(text).ents] == expected
+    other = build_kb([Entity("1", "patience")], tmp_path / "other").path
+    moved = spacy.load(
+        tmp_path / "pipeline", config={"components": {"kb_matcher": {"kb": str(other)}}}
+    )
+    assert [ent.text for ent in moved("MS and patience").ents] == ["patience"]
+    moved.get_pipe("kb_matcher").set_kb(tiny_kb)
+    assert [ent.text for ent in moved("MS and patience").ents] == ["MS"]
+
+
+@pytest.mark.timeout(120)
+def test_processes_and_calls_agree(tiny_kb: Path) -> None:
+    nlp = matcher_in(tiny_kb)
+    texts = ["MS", "no", "aspirin and kidney"]
+    expected = [[ent.text for ent in nlp(text).ents] for text in texts]
+    for n_process in (1, 2):
+        docs = nlp.pipe(texts, n_process=n_process, batch_size=1)
+        assert [[ent.text for ent in doc.ents] for doc in docs] == expected
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_it_is_copied_after_it_was_used(tiny_kb: Path, copied) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_matcher", config={"kb": str(tiny_kb)})
+    text = "A woman with multiple sclerosis."
+    before = [ent.text for ent in nlp(text).ents]
+    assert before == [ent.text for ent in copied(nlp)(text).ents] != []
+
+
+def test_new_names_are_found_after_a_refresh(tmp_path: Path) -> None:
+    folder = build_kb(ENTITIES, tmp_path / "kb").path
+    nlp = spacy.blank("en")
+    matcher = nlp.add_pipe("kb_matcher", config={"kb": str(folder)})
+    assert not nlp("A case of long COVID.").ents
+    add_entities(folder, [Entity("X1", "long COVID")])
+    assert not nlp("A case of long COVID.").ents
+    assert matcher.kb.refresh()
+    assert [ent.text for ent in nlp("A case of long COVID.").ents] == ["long COVID"]
+
+
+def test_without_a_kb_it_says_what_to_do() -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_matcher")
+    with pytest.raises(PelError, match='"kb_matcher" has no knowledge base; build one'):
+        nlp("text")

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_pel.reading.document_windows import Window, WindowBuilder, pad_windows, window_bounds
+from spacy_pel.reading.inputs import MentionInContext
+
+from .test_inputs import REFERENCE, TEXTS, TOKENIZER, as_pieces, pieces
+
+
+def builder(length: int = 64, limit: int = 64) -> WindowBuilder:
+    return WindowBuilder(TOKENIZER, length, 64, limit)
+
+
+def mentions_of(text: str, *surfaces: str) -> list[MentionInContext]:
+    """The first place of each surface; of one and the same text."""
+    starts = [text.index(surface) for surface in surfaces]
+    return [MentionInContext(text, a, a + len(s)) for a, s in zip(starts, surfaces)]
+
+
+def read(window: Window) -> list[list[str]]:
+    """The word pieces that each of its mentions is read from."""
+    return [as_pieces(window)[first:last] for first, last in window.spans]
+
+
+def marked(window: Window) -> list[str]:
+    return [p for p, is_marked in zip(as_pieces(window), window.marked, strict=True) if is_marked]
+
+
+def owned(windows: list[Window]) -> dict[int, tuple[Window, int]]:
+    """The window of each mention, and its place among that one's."""
+    return {i: (w, n) for w in windows for n, i in enumerate(w.mentions.tolist())}
+
+
+def test_a_short_document_is_one_window() -> None:
+    text = TEXTS[0]
+    (window,) = builder().mentions(mentions_of(text, "hepatotoxicity", "severe pain", "pain"))
+    assert as_pieces(window) == ["[CLS]", *pieces(*_parts(text, 16, 30, 35, 42, 46)), "[SEP]"]
+    assert read(window) == [pieces("hepatotoxicity"), pieces("severe", "pain"), pieces("pain")]
+    assert window.mentions.tolist() == [0, 1, 2]
+    assert marked(window) == pieces("hepatotoxicity", "severe", "pain")
+    assert window.ids.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("surfaces", "expected"),
+    [
+        # 26 letters in windows of up to 12 that share three: three of 11, at 0, 7 and 15.
+        ("ab", {"a b c d e f g h i j k": ["a", "b"]}),
+        ("im", {"a b c d e f g h i j k": ["i"], "h i j k l m n o p q r": ["m"]}),
+        ("jz", {"h i j k l m n o p q r": ["j"], "p q r s t u v w x y z": ["z"]}),
+    ],
+)
+def test_each_mention_is_read_in_the_window_that_shows_most_of_its_context(
+    surfaces: str, expected: dict[str, list[str]]
+) -> None:
+    windows = builder(14).mentions(mentions_of(TEXTS[1], *surfaces))
+    found = {" ".join(as_pieces(w)[1:-1]): [" ".join(m) for m in read(w)] for w in windows}
+    assert found == expected
+
+
+def test_a_mention_that_no_window_holds_has_one_of_its_own() -> None:
+    windows = builder(14).mentions(mentions_of(TEXTS[1], "f g h i j k l m", "i"))
+    assert [" ".join(as_pieces(w)[1:-1]) for w in windows] == [
+        "a b c d e f g h i j k",
+        "d e f g h i j k l m n o",
+    ]
+    assert marked(windows[0]) == "f g h i j k".split()  # what it holds of both
+
+
+def test_of_a_mention_longer_than_a_window_the_beginning_is_read() -> None:
+    for build in (builder(8), builder(64, limit=8)):
+        (window,) = build.mentions(mentions_of(TEXTS[1], TEXTS[1][4:40]))
+        assert as_pieces(window) == "[CLS] c d e f g h [SEP]".split()
+        assert read(window) == ["c d e f g h".split()]
+
+
+@pytest.mark.parametrize("empty", [("", 0, 0), ("pain", 0, 0), ("pain", 4, 4), ("a   b", 2, 3)])
+def test_a_mention_without_tokens_is_read_from_its_window(empty: tuple[str, int, int]) -> None:
+    text = empty[0]
+    (window,) = builder().mentions([MentionInContext(*empty)])
+    assert as_pieces(window) == ["[CLS]", *pieces(text), "[SEP]"]
+    assert read(window) == [as_pieces(window)]
+    assert not window.marked.any()
+
+
+def test_no_mention_is_no_window() -> None:
+    assert builder().mentions([]) == []
+
+
+def test_documents_are_apart_even_if_their_texts_are_equal() -> None:
+    text = TEXTS[0]
+    same = "".join([text[:5], text[5:]])
+    assert same == text and same is not text
+    first, second = mentions_of(text, "pain", "aspirin")
+    other = mentions_of(same, "severe")[0]
+    windows = builder().mentions([first, other, second])
+    assert [w.mentions.tolist() for w in windows] == [[0, 2], [1]]
+    assert marked(windows[0]) == pieces("pain", "aspirin")
+    assert marked(windows[1]) == pieces("severe")
+
+
+def test_special_tokens_spelt_out_in_a_text_are_text() -> None:
+    (window,) = builder().mentions(mentions_of("methyl [Me] a [SEP] [CLS]", "a"))
+    assert [as_pieces(window).count(s) for s in ("[Me]", "[SEP]", "[CLS]")] == [0, 1, 1]
+
+
+@st.composite
+def document(draw: st.DrawFn) -> list[MentionInContext]:
+    letters = st.one_of(st.sampled_from("ab hepatoxic,   "), st.characters(codec="utf-8"))
+    text = draw(st.text(letters, max_size=120))
+    offsets = st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))
+    places = draw(st.lists(offsets, min_size=1, max_size=6))
+    return [MentionInContext(text, *sorted(place)) for place in places]
+
+
+def _parts(text: str, *offsets: int) -> list[str]:
+    """The text cut at the offsets."""
+    edges = sorted({0, len(text), *offsets})
+    return [text[a:b] for a, b in zip(edges, edges[1:])]
+
+
+@settings(deadline=None)
+@given(document(), st.integers(4, 40), st.integers(4, 40))
+def test_any_mention_is_read_once_and_whole(
+    mentions: list[MentionInContext], length: int, limit: int
+) -> None:
+    text = mentions[0].text
+    cuts = [offset for m in mentions for offset in (m.start, m.end)]
+    whole = pieces(*_parts(text, *cuts))
+    at = {o: len(pieces(*_parts(text[:o], *(c for c in cuts if c < o)))) for o in {0, *cuts}}
+    in_mentions = {i for m in mentions for i in range(at[m.start], at[m.end])}
+    windows = builder(length, limit).mentions(mentions)
+    assert sorted(i for w in windows for i in w.mentions.tolist()) == list(range(len(mentions)))
+    longest = min(length, limit)
+    for window in windows:
+        assert len(window.ids) == len(window.marked) <= longest and len(window.mentions)
+    for i, (window, place) in owned(windows).items():
+        first = at[mentions[i].start]
+        last = min(at[mentions[i].end], first + longest - 2)
+        inner = as_pieces(window)[1:-1]
+        if first == last:
+            assert window.spans[place].tolist() == [0, len(window.ids)]
+            continue
+        assert read(window)[place] == whole[first:last]
+        begin = first - int(window.spans[place, 0]) + 1  # of the window in the document
+        assert inner == whole[begin : begin + len(inner)]
+        expected = [begin + n in in_mentions for n in range(len(inner))]
+        assert window.marked.tolist() == [False, *expected, False]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 300), st.integers(1, 40), st.data())
+def test_windows_cover_the_text_and_each_mention_has_the_best(
+    n_tokens: int, room: int, data: st.DataObject
+) -> None:
+    # A mention of no token at every place brings all windows to light.
+    points = np.arange(n_tokens + 1).repeat(2).reshape(-1, 2)
+    laid = np.unique(window_bounds(n_tokens, points, room), axis=0).tolist()
+    assert (laid[0][0], laid[-1][1]) == (0, n_tokens)
+    assert len({last - first for first, last in laid}) == 1  # all of one length
+    for (_, end), (start, _) in zip(laid, laid[1:]):
+        assert end - start >= room // 4 - 1
+    if len(laid) > 1:  # with one window fewer they would not reach
+        assert (len(laid) - 1) * (room - room // 4) + room // 4 < n_tokens
+    for _ in range(5):
+        start = data.draw(st.integers(0, n_tokens))
+        end = data.draw(st.integers(start, min(n_tokens, start + room)))
+        (bounds,) = window_bounds(n_tokens, np.array([[start, end]]), room).tolist()
+        distance = min(start - bounds[0], bounds[1] - end)
+        assert distance >= 0 and bounds[1] - bounds[0] <= room
+        best = max(min(start - first, last - end) for first, last in laid)
+        assert distance == best if best >= 0 else bounds not in laid
+
+
+def test_padding() -> None:
+    windows = [
+        Window(np.array([5, 6, 7]), np.array([0, 1, 0], bool), np.array([1]), np.array([[1, 2]])),
+        Window(np.array([5, 7]), np.zeros(2, bool), np.array([0, 2]), np.array([[0, 2], [1, 2]])),
+    ]
+    batch = pad_windows(windows, 3)
+    assert batch.ids.dtype == np.int64
+    assert batch.ids.tolist() == [[5, 6, 7], [5, 7, 3]]
+    assert batch.mask.tolist() == [[True] * 3, [True, True, False]]
+    assert batch.focus.tolist() == [[False, True, False], [False] * 3]
+    assert batch.spans.tolist() == [[1, 2], [3, 5], [4, 5]]
+    assert pad_windows(windows[:1], 3, least=9).ids.shape == (1, 9)
+
+
+def test_a_document_of_100_000_tokens() -> None:
+    text = "a pain " * 50_000
+    mentions = [MentionInContext(text, i, i + 4) for i in range(2, len(text), 70)]
+    build = builder(256, limit=512)
+    tracemalloc.start()
+    windows = build.mentions(mentions)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    n_tokens = len(REFERENCE.encode(text, add_special_tokens=False))
+    assert n_tokens >= 100_000
+    encoded = sum(len(w.ids) for w in windows)
+    assert n_tokens < encoded < 1.5 * n_tokens
+    assert sum(len(w.mentions) for w in windows) == len(mentions)
+    assert peak < 400 * n_tokens

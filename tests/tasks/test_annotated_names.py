@@ -1,0 +1,44 @@
+"""Names that mentions have and the KB lacks."""
+
+from __future__ import annotations
+
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.tasks.annotated_names import renamed_entities
+from spacy_pel.training.trainer import GoldMention
+
+ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
+
+
+def mentions(*pairs: tuple[str, tuple[int, ...]]) -> list[GoldMention]:
+    """Each with words around it."""
+    return [GoldMention((f"the {name}.", 4, 4 + len(name)), golds) for name, golds in pairs]
+
+
+def test_a_name_goes_to_the_entity_that_most_mean(bare_kb: KnowledgeBase) -> None:
+    kidney, arthritis = (KIDNEY,), (ARTHRITIS,)
+    said = [("Renal", kidney), ("joints", arthritis), ("joints", kidney), ("joints", arthritis)]
+    found = {e.concept_id: e for e in renamed_entities(mentions(*said), bare_kb)}
+    assert found.keys() == {"C03", "C07"}
+    assert found["C07"] == bare_kb["C07"]._replace(aliases=("Renal",))
+    assert found["C03"].aliases == ("RA", "joints")
+
+
+def test_of_several_the_first(bare_kb: KnowledgeBase) -> None:
+    said = mentions(("x", (KIDNEY,)), ("x", (ATRIUM,)))
+    assert [e.concept_id for e in renamed_entities(said, bare_kb)] == ["C04"]
+
+
+def test_names_are_the_same_but_for_case_blanks_and_punctuation(bare_kb: KnowledgeBase) -> None:
+    said = [
+        ("Kidney", (KIDNEY,)),
+        ("rheumatoid-ARTHRITIS", (ARTHRITIS,)),
+        ("Ren-al", (KIDNEY,)),
+        ("ren al", (KIDNEY,)),
+    ]
+    (found,) = renamed_entities(mentions(*said), bare_kb)
+    assert (found.concept_id, found.aliases) == ("C07", ("Ren-al",))
+
+
+def test_what_says_nothing(bare_kb: KnowledgeBase) -> None:
+    said = mentions(("either", (ARTHRITIS, ATRIUM)), (" ", (KIDNEY,)))
+    assert renamed_entities(said, bare_kb) == [] == renamed_entities([], bare_kb)
