@@ -3,7 +3,7 @@
 from .knowledge_base import KnowledgeBase
 from .readers import open_source
 from .records.entity import Entity, SemanticType
-from .selection import Only
+from .selection import SearchFilter
 from .vectors.index import Candidates, VectorIndex
 from .writing.build import build_kb
 from .writing.vector_writing import write_vectors
@@ -12,7 +12,7 @@ __all__ = [
     "Candidates",
     "Entity",
     "KnowledgeBase",
-    "Only",
+    "SearchFilter",
     "SemanticType",
     "VectorIndex",
     "build_kb",

@@ -17,7 +17,7 @@ from .records.store import EntityStore
 from .records.type_tree import SemanticTypeTree
 from .segment import Segment, segments_of
 from .segment_search import search
-from .selection import Only, Selections, known_types, with_descendants
+from .selection import SearchFilter, Selections, known_types, with_descendants
 from .vectors.index import Candidates
 
 T = TypeVar("T")
@@ -248,7 +248,7 @@ class KnowledgeBase:
                 f"run: {self._embed_command}",
             )
 
-    def search(self, vectors: np.ndarray, k: int, only: Only | None = None) -> Candidates:
+    def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """The k best entities of each query vector, float32 [n, dim]; see VectorIndex.search.
 
         Equal scores go by concept id. only: the entities that may be found; there are k of them in

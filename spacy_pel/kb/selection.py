@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _KEPT = 8  # each takes a byte an entity
 
 
-class Only(NamedTuple):
+class SearchFilter(NamedTuple):
     """What a search is confined to: each field that is given must hold.
 
     types: names or codes of semantic types; an entity of a type below one of them counts. "" stands
@@ -35,9 +35,9 @@ class Selections:
     """The entities that constraints leave of a KB: computed once, the last few kept."""
 
     def __init__(self) -> None:
-        self._kept: dict[Only, list[np.ndarray]] = {}
+        self._kept: dict[SearchFilter, list[np.ndarray]] = {}
 
-    def masks(self, kb: KnowledgeBase, only: Only) -> list[np.ndarray]:
+    def masks(self, kb: KnowledgeBase, only: SearchFilter) -> list[np.ndarray]:
         """For each segment of the KB booleans [count], which of its entities may be found.
 
         Raises PelError for a type or source that the KB does not have.
@@ -51,7 +51,7 @@ class Selections:
         return self._kept[key]
 
 
-def selected(kb: KnowledgeBase, only: Only) -> np.ndarray:
+def selected(kb: KnowledgeBase, only: SearchFilter) -> np.ndarray:
     """The numbers of the entities that meet all constraints: int64, ascending.
 
     Raises PelError for a type or source that the KB does not have.
@@ -76,12 +76,12 @@ def _mask(segment: Segment, numbers: np.ndarray) -> np.ndarray:
     return mask
 
 
-def _distinct(only: Only) -> Only:
+def _distinct(only: SearchFilter) -> SearchFilter:
     """The same constraints, hashable and in one order; PelError for a text in place of a list."""
     for field, values in only._asdict().items():
         if isinstance(values, str):
             raise PelError(f"{field} is the text {values!r}", "give a list of them")
-    return Only(*(tuple(sorted(set(values))) for values in only))
+    return SearchFilter(*(tuple(sorted(set(values))) for values in only))
 
 
 def known_types(types: Iterable[SemanticType]) -> list[SemanticType]:

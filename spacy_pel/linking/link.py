@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.selection import Only
+from ..kb.selection import SearchFilter
 from ..kb.vectors.index import Candidates
 from ..reading.inputs import MentionInContext
 from .retriever import Retriever
@@ -22,7 +22,9 @@ CANDIDATES = 64  # of a mention, at least, where names count, and in evaluations
 class Searchable(Protocol):
     """A knowledge base, or an index in memory."""
 
-    def search(self, vectors: np.ndarray, k: int, only: Only | None = None) -> Candidates: ...
+    def search(
+        self, vectors: np.ndarray, k: int, only: SearchFilter | None = None
+    ) -> Candidates: ...
 
 
 class Ranker(Protocol):
@@ -120,7 +122,7 @@ def link(
     calibration: Calibration | None = None,
     reranking: Reranking | None = None,
     naming: Naming | None = None,
-    only: Sequence[Only | None] | None = None,
+    only: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
 ) -> Links:
     """The k best entities of each mention, and whether it is NIL.
@@ -182,7 +184,7 @@ def _found(
     index: Searchable,
     vectors: np.ndarray,
     k: int,
-    only: Sequence[Only | None] | None,
+    only: Sequence[SearchFilter | None] | None,
 ) -> Candidates:
     """The k nearest entities of each vector, each within its own limits."""
     if only is None:
@@ -199,7 +201,7 @@ def _found_together(
     index: Searchable,
     vectors: np.ndarray,
     k: int,
-    only: Sequence[Only | None] | None,
+    only: Sequence[SearchFilter | None] | None,
     groups: np.ndarray,
 ) -> Candidates:
     """As ``_found``, but each group is searched once, by the mean of its vectors: what is found for

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from spacy.tokens import Doc, Span
 
-from ..kb.selection import Only
+from ..kb.selection import SearchFilter
 from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
 from ..reading.inputs import MentionInContext
 from ..spans import mention_spans
@@ -36,13 +36,13 @@ def search_limits(
     types: list[str] | None,
     sources: list[str] | None,
     label_types: dict[str, list[str]] | None,
-) -> list[Only | None] | None:
+) -> list[SearchFilter | None] | None:
     """What the search for each mention is confined to; None if none is.
 
     types, sources: of the entities that any mention may be of. label_types: from labels to types
         that go before these.
     """
-    for_all = Only(tuple(types or ()), tuple(sources or ()))
+    for_all = SearchFilter(tuple(types or ()), tuple(sources or ()))
     limits = {
         label: for_all._replace(types=tuple(own)) for label, own in (label_types or {}).items()
     }
@@ -56,7 +56,7 @@ def agreeing(
     docs: Iterable[Doc],
     spans_key: str | None,
     mentions: Sequence[MentionInContext],
-    only: Sequence[Only | None] | None,
+    only: Sequence[SearchFilter | None] | None,
 ) -> np.ndarray:
     """Groups of the docs' mentions, int64 [n]: in one doc, the same words but for case.
 

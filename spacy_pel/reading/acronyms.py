@@ -1,6 +1,6 @@
 """Acronyms that a document defines, as in "multiple sclerosis (MS)", read as their long forms.
 
-A mention "MS" of this document is encoded as "multiple sclerosis", in its place in the text. Only
+A mention "MS" of this document is encoded as "multiple sclerosis", in its place in the text. SearchFilter
 what stands in a mention is replaced: the rest of the text stays as it is.
 
 Definitions are found as Schwartz and Hearst (2003) say, by ``abbreviation_extractor``: of the

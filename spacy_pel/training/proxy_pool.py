@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.selection import Only, selected
+from ..kb.selection import SearchFilter, selected
 from ..kb.vectors.index import Candidates, VectorIndex
 from ..linking.retriever import Retriever
 from ..reading.inputs import EntityText
@@ -61,7 +61,7 @@ class ProxyPool(RowPool):
             self.refresh_every(1)
         return self._index is not None
 
-    def search(self, vectors: np.ndarray, k: int, only: Only | None = None) -> Candidates:
+    def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """The k best of the searched entities, under the present weights.
 
         only: what they are confined to.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.kb import Entity, KnowledgeBase, Only, SemanticType
+from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType
 from spacy_pel.kb.records.names import normalised
 
 from .examples import segmented_kb
@@ -74,8 +74,8 @@ def test_segments_and_removals_do_not_show(
         of_type = {id for id, e in live.items() if BELOW[type] & set(e.types)}
         assert ids(kb, kb.of_types(type)) == of_type
         chosen = of_type & set(sorted(live)[::2])
-        only = Only(types=[type], ids=sorted(live)[::2])
-        for allowed, constraint in ((set(live), None), (set(live), Only()), (chosen, only)):
+        only = SearchFilter(types=[type], ids=sorted(live)[::2])
+        for allowed, constraint in ((set(live), None), (set(live), SearchFilter()), (chosen, only)):
             check_search(kb, {id: vectors[id] for id in allowed}, k, constraint)
 
 
@@ -96,7 +96,7 @@ def check_records(kb: KnowledgeBase, live: dict[str, Entity], removed: set[str])
             kb.labels([number])
 
 
-def check_search(kb: KnowledgeBase, allowed: dict, k: int, only: Only | None) -> None:
+def check_search(kb: KnowledgeBase, allowed: dict, k: int, only: SearchFilter | None) -> None:
     queries = np.array([[1, 0], [1, 1], [-1, 0.5]], dtype=np.float32)
     found = kb.search(queries, k, only)
     assert found.numbers.shape == found.scores.shape == (3, k)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, Only, SemanticType, build_kb, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb, write_vectors
 from spacy_pel.kb.selection import known_types, with_descendants
 
 TYPES = [
@@ -67,35 +67,37 @@ def test_a_bare_name_goes_where_more_is_known() -> None:
     assert known_types([bare, loose, known, known, loose]) == [loose, known]
 
 
-def nearest(kb: KnowledgeBase, k: int, only: Only) -> list[int]:
+def nearest(kb: KnowledgeBase, k: int, only: SearchFilter) -> list[int]:
     return kb.search(np.array([[1.0, 0.0]]), k, only).numbers[0].tolist()
 
 
 def test_constraints_hold_together(kb: KnowledgeBase) -> None:
-    assert nearest(kb, 3, Only(sources=["S3"])) == [0, 3, 6]
-    assert nearest(kb, 2, Only(types=["Two"])) == [700, -1]  # 0.1 % of the KB
-    assert nearest(kb, 3, Only(ids=["A9", "C005", "C006", "C006", "unknown"])) == [5, 6, 9]
-    both = Only(sources=["S3", "S"], types=["T001"], ids=["C700", "C699", "C001"])
+    assert nearest(kb, 3, SearchFilter(sources=["S3"])) == [0, 3, 6]
+    assert nearest(kb, 2, SearchFilter(types=["Two"])) == [700, -1]  # 0.1 % of the KB
+    assert nearest(kb, 3, SearchFilter(ids=["A9", "C005", "C006", "C006", "unknown"])) == [5, 6, 9]
+    both = SearchFilter(sources=["S3", "S"], types=["T001"], ids=["C700", "C699", "C001"])
     assert nearest(kb, 3, both) == [1, 699, -1]
-    assert nearest(kb, 2, Only(ids=["unknown"])) == [-1, -1]
-    assert nearest(kb, 2, Only()) == [0, 1]
+    assert nearest(kb, 2, SearchFilter(ids=["unknown"])) == [-1, -1]
+    assert nearest(kb, 2, SearchFilter()) == [0, 1]
 
 
 def test_more_constraints_than_are_kept(kb: KnowledgeBase) -> None:
     for _ in range(2):
         for i in range(20):
-            assert nearest(kb, 1, Only(ids=[f"C{i:03d}"])) == [i]
+            assert nearest(kb, 1, SearchFilter(ids=[f"C{i:03d}"])) == [i]
 
 
 @pytest.mark.parametrize(
     "only, fault",
     [
-        (Only(types=["Organsim"]), "no semantic type 'Organsim' in this KB; see"),
-        (Only(sources=["MSH"]), "no entity comes from 'MSH'; it has: S, S3"),
-        (Only(types="Organism"), "types is the text 'Organism'; give a list"),
+        (SearchFilter(types=["Organsim"]), "no semantic type 'Organsim' in this KB; see"),
+        (SearchFilter(sources=["MSH"]), "no entity comes from 'MSH'; it has: S, S3"),
+        (SearchFilter(types="Organism"), "types is the text 'Organism'; give a list"),
     ],
 )
-def test_constraints_that_cannot_be_meant(kb: KnowledgeBase, only: Only, fault: str) -> None:
+def test_constraints_that_cannot_be_meant(
+    kb: KnowledgeBase, only: SearchFilter, fault: str
+) -> None:
     with pytest.raises(PelError, match=fault):
         nearest(kb, 1, only)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase, Only
+from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.link import Calibration, Naming, Reranking, link, names_match
@@ -109,14 +109,14 @@ class Asked:
     def __init__(self) -> None:
         self.asked: list = []
 
-    def search(self, vectors: np.ndarray, k: int, only: Only | None = None) -> Candidates:
+    def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         self.asked.append((np.flatnonzero(vectors.any(axis=0)).tolist(), only))
         number = len(self.asked)
         return Candidates(np.full((len(vectors), k), number), np.ones((len(vectors), k)))
 
 
 def test_mentions_of_the_same_limits_are_searched_together() -> None:
-    a, b = Only(types=("A",)), Only(types=("B",))
+    a, b = SearchFilter(types=("A",)), SearchFilter(types=("B",))
     asked = Asked()
     links = link(Encoder(), asked, MENTIONS, 2, only=[a, None, b, a, None])
     assert asked.asked == [([0, 3], a), ([1, 4], None), ([2], b)]

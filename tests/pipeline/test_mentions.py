@@ -8,7 +8,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_pel.kb import Only
+from spacy_pel.kb import SearchFilter
 from spacy_pel.pipeline.mentions import (
     agreeing,
     long_forms,
@@ -86,10 +86,13 @@ def test_a_search_is_confined_by_the_pipeline_and_by_the_label(doc: Doc) -> None
     first, second = doc.ents
     doc.ents = [first, Span(doc, second.start, second.end, label="OTHER")]
     assert limits() is None
-    assert limits(label_types={"TERM": ["A"]}) == [Only(("A",)), None]
-    assert limits(types=["B"], label_types={"TERM": ["A"]}) == [Only(("A",)), Only(("B",))]
+    assert limits(label_types={"TERM": ["A"]}) == [SearchFilter(("A",)), None]
+    assert limits(types=["B"], label_types={"TERM": ["A"]}) == [
+        SearchFilter(("A",)),
+        SearchFilter(("B",)),
+    ]
     assert limits(sources=["S"], label_types={"TERM": ["A"]}) == [
-        Only(("A",), ("S",)), Only((), ("S",))
+        SearchFilter(("A",), ("S",)), SearchFilter((), ("S",))
     ]  # fmt: skip
 
 
@@ -101,5 +104,5 @@ def test_mentions_agree_that_are_the_same_words_in_a_doc() -> None:
     mentions = mentions_of(docs, None, False)
     first, second, third, fourth = agreeing(docs, None, mentions, None)
     assert first == second and len({first, third, fourth}) == 3
-    apart = agreeing(docs, None, mentions, [Only(("A",)), None, None, None])
+    apart = agreeing(docs, None, mentions, [SearchFilter(("A",)), None, None, None])
     assert len(set(apart)) == 4

@@ -103,5 +103,7 @@ def test_bad_trees_and_an_empty_folder_are_named(tmp_path: Path) -> None:
         read_mesh_ascii(tmp_path / "empty", ReadOptions())
     (tmp_path / "d2014.bin").write_text(REDUCED)
     (tmp_path / "mtrees2014.bin").write_text("Flu C01\n")
-    with pytest.raises(PelError, match=r"mtrees2014\.bin, line 1: is not of the form HEADING;TREE NUMBER"):
+    with pytest.raises(
+        PelError, match=r"mtrees2014\.bin, line 1: is not of the form HEADING;TREE NUMBER"
+    ):
         list(read_mesh_ascii(tmp_path / "d2014.bin", ReadOptions()).entities)
