@@ -1,5 +1,6 @@
 # make demo: install, then build, train, evaluate and package the demo (a few minutes on two cores)
 # make test: install, then run the tests
+# make lint: install, then check the style (ruff); "make format" mends it
 # make docs: install, then build the documentation into site/
 # All work in a virtual environment of their own, in .venv.
 # make test-scispacy: test beside scispaCy's linker, in .venv-scispacy, since it needs numpy 1 and, at
@@ -12,13 +13,21 @@ INSTALLED := $(VENV)/.installed
 SCISPACY_VENV ?= .venv-scispacy
 SCISPACY_INSTALLED := $(SCISPACY_VENV)/.installed
 
-.PHONY: demo test test-scispacy docs clean
+.PHONY: demo test lint format test-scispacy docs clean
 
 demo: $(INSTALLED)
 	cd project && $(BIN)/python -m spacy project run all
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests --numprocesses 2
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
