@@ -136,7 +136,7 @@ def test_imports_are_read_rightly() -> None:
     assert set(imported_modules(PACKAGE / "kb" / "vectors" / "exact.py")) >= {"numpy", "faiss"}
     assert rooms_imported(PACKAGE / "pipeline" / "kb_reference.py") == {"errors", "kb", "pipeline"}
     assert room_of("spacy_pel.kb.readers.obo") == "kb.readers"
-    assert room_of("spacy_pel.kb.selection") == "kb"
+    assert room_of("spacy_pel.kb.search_filter") == "kb"
 
 
 def test_every_file_stands_in_a_room() -> None:

@@ -26,8 +26,8 @@ from vectors import around, cluster_centres, noise, unit
 from spacy_pel.kb import Candidates, Entity, KnowledgeBase
 from spacy_pel.kb.vectors.index import opened_rows
 from spacy_pel.kb.vectors.recall import recall
-from spacy_pel.kb.writing.changes import add_entities, remove_entities, update_entities
 from spacy_pel.kb.writing.compaction import compact
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities, update_entities
 
 K = 64
 

@@ -28,8 +28,8 @@ from changes import RandomRows
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.folder.manifest import MANIFEST
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.writing.changes import update_entities
 from spacy_pel.kb.writing.compaction import compact
+from spacy_pel.kb.writing.entity_changes import update_entities
 
 ROWS = RandomRows(64, "random", "entity")
 

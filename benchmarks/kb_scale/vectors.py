@@ -26,15 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from spacy_pel.kb.vectors.approximate import (
+from spacy_pel.kb.vectors.exact import imported_faiss
+from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_index, opened_rows
+from spacy_pel.kb.vectors.inverted_file import (
     MEMORY,
     built_index,
     kind_for,
     mapped_index,
     write_index,
 )
-from spacy_pel.kb.vectors.exact import imported_faiss
-from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_index, opened_rows
 from spacy_pel.kb.vectors.matrix import ArrayWriter, MatrixWriter, VectorMatrix
 from spacy_pel.kb.vectors.recall import DEPTH, chosen_probes, recall
 

@@ -17,10 +17,15 @@ from ..errors import PelError
 from ..kb import KnowledgeBase, open_source
 from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.verify import verify
-from ..kb.writing.change import ChangeCounts
-from ..kb.writing.changes import add_entities, merge_entities, remove_entities, update_entities
+from ..kb.writing.apply_change import ChangeCounts
 from ..kb.writing.compaction import compact
 from ..kb.writing.difference import Change, difference
+from ..kb.writing.entity_changes import (
+    add_entities,
+    merge_entities,
+    remove_entities,
+    update_entities,
+)
 from ..kb.writing.row_encoder import RowEncoder
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..system.lines import numbered_lines

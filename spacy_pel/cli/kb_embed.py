@@ -11,7 +11,7 @@ import typer
 
 from ..kb import KnowledgeBase
 from ..kb.folder.lock import writer_lock
-from ..kb.folder.partial import remove_partials
+from ..kb.folder.vector_chunks import remove_partials
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.embedding import embed_kb, has_settings, is_embedded
 from .apps import Component, Pipeline, command, kb, msg

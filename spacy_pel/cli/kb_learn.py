@@ -10,7 +10,7 @@ import typer
 
 from ..errors import PelError
 from ..kb import KnowledgeBase
-from ..kb.writing.changes import update_entities
+from ..kb.writing.entity_changes import update_entities
 from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, command, kb, msg
 from .kb_change import Encoder, Folder, report_change

@@ -11,7 +11,12 @@ from typing import NamedTuple
 from spacy_pel.corpora.annotated import AnnotatedDocument, AnnotatedMention
 from spacy_pel.corpora.corpus import Corpus
 from spacy_pel.errors import PelError
-from spacy_pel.kb.readers.zeshel import ZeshelDocument, text_of, zeshel_documents, zeshel_records
+from spacy_pel.kb.readers.zeshel_dictionary import (
+    ZeshelDocument,
+    text_of,
+    zeshel_documents,
+    zeshel_records,
+)
 
 # Words kept before the first and behind the last mention of a document: as many word pieces as an
 # encoder of BERT architecture reads, so nothing that it could read is cut.

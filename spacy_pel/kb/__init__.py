@@ -3,9 +3,9 @@
 from .knowledge_base import KnowledgeBase
 from .readers import open_source
 from .records.entity import Entity, SemanticType
-from .selection import SearchFilter
+from .search_filter import SearchFilter
 from .vectors.index import Candidates, VectorIndex
-from .writing.build import build_kb
+from .writing.building import build_kb
 from .writing.vector_writing import write_vectors
 
 __all__ = [

@@ -10,14 +10,14 @@ import numpy as np
 
 from ..errors import PelError
 from .folder.manifest import sound_manifest
-from .folder.view import HeldFiles, held_files
-from .mappings import CuiEntity, EntitiesById, IdsByName
+from .folder.snapshot import HeldFiles, held_files
 from .records.entity import Entity, SemanticType
 from .records.store import EntityStore
 from .records.type_tree import SemanticTypeTree
+from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
+from .search_filter import SearchFilter, Selections, known_types, with_descendants
 from .segment import Segment, segments_of
 from .segment_search import search
-from .selection import SearchFilter, Selections, known_types, with_descendants
 from .vectors.index import Candidates
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .records.store import EntityStore
-from .vectors.basis import Basis
 from .vectors.index import VectorIndex, opened_basis, opened_index, opened_rows
 from .vectors.matrix import VectorMatrix
+from .vectors.projection import Basis
 
 
 class Segment:

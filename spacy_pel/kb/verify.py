@@ -10,11 +10,11 @@ import numpy as np
 
 from ..errors import PelError
 from .folder.manifest import MANIFEST, sound_manifest
-from .folder.partial import PARTIAL
 from .folder.transaction import CONTENT, is_ours, sha256
+from .folder.vector_chunks import PARTIAL
 from .segment import Segment, segments_of
 from .vectors.matrix import mapped
-from .writing.segment_changes import file_names, live_rows
+from .writing.segment_entries import file_names, live_rows
 
 _BLOCK = 4096  # ids looked up at a time
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.selection import SearchFilter
+from ..kb.search_filter import SearchFilter
 from ..kb.vectors.index import Candidates
 from ..reading.inputs import MentionInContext
 from .retriever import Retriever

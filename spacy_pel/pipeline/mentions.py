@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from spacy.tokens import Doc, Span
 
-from ..kb.selection import SearchFilter
+from ..kb.search_filter import SearchFilter
 from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
 from ..reading.inputs import MentionInContext
 from ..spans import mention_spans

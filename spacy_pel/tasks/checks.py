@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spacy.language import Language
 
 from ..errors import PelError
-from ..kb.folder.partial import PARTIAL
+from ..kb.folder.vector_chunks import PARTIAL
 from ..kb.knowledge_base import KnowledgeBase
 
 if TYPE_CHECKING:

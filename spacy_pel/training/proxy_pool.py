@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.selection import SearchFilter, selected
+from ..kb.search_filter import SearchFilter, selected
 from ..kb.vectors.index import Candidates, VectorIndex
 from ..linking.retriever import Retriever
 from ..reading.inputs import EntityText

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.writing.changes import add_entities
+from spacy_pel.kb.writing.entity_changes import add_entities
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading import proxies
 from spacy_pel.tasks.embedding import is_embedded

@@ -10,8 +10,8 @@ import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType
 from spacy_pel.kb.folder.transaction import Transaction, transaction
-from spacy_pel.kb.records.staging import write_records
-from spacy_pel.kb.writing.segment_changes import count_entity
+from spacy_pel.kb.records.record_writing import write_records
+from spacy_pel.kb.writing.segment_entries import count_entity
 from spacy_pel.kb.writing.vector_writing import write_segment_vectors
 
 ENTITIES = [

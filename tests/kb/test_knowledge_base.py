@@ -15,7 +15,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.folder import view
+from spacy_pel.kb.folder import snapshot
 
 from .examples import ENTITIES, IDS, VECTORS
 
@@ -237,16 +237,16 @@ def test_a_view_ends_with_its_reader(kb: KnowledgeBase) -> None:
 
 def test_files_swept_while_it_opens(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer commits between the reading of the manifest and the opening of its files."""
-    original = view.read_manifest
+    original = snapshot.read_manifest
     kb.close()
 
     def overtaken(folder: Path) -> dict:
         manifest = original(folder)
-        monkeypatch.setattr(view, "read_manifest", original)
+        monkeypatch.setattr(snapshot, "read_manifest", original)
         build_kb([Entity("X1", "New")], folder).close()
         return manifest
 
-    monkeypatch.setattr(view, "read_manifest", overtaken)
+    monkeypatch.setattr(snapshot, "read_manifest", overtaken)
     assert list(KnowledgeBase.open(kb.path)) == [Entity("X1", "New")]
 
 

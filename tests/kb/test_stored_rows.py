@@ -10,8 +10,8 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.writing import change
-from spacy_pel.kb.writing.changes import add_entities, remove_entities, update_entities
+from spacy_pel.kb.writing import apply_change
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities, update_entities
 
 from .examples import ENTITIES
 from .living import NameRows, living_kb, name_vector
@@ -32,7 +32,7 @@ class SomeRows(NameRows):
 @pytest.fixture(params=ROUNDING)
 def kb(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnowledgeBase:
     """Five segments; C1 has changed, C10 is gone, C5 has no vectors."""
-    monkeypatch.setattr(change, "first_to_fold", len)  # small segments stay as they are
+    monkeypatch.setattr(apply_change, "first_to_fold", len)  # small segments stay as they are
     folder = living_kb(tmp_path / "kb", ENTITIES, dtype=request.param)
     add_entities(folder, [Entity("A1", "Gout", ("Podagra", "gouty arthritis"))], NameRows())
     update_entities(folder, [Entity("C1", "Mitral stenosis", ("valve", "MS"))], NameRows())

@@ -14,7 +14,7 @@ from spacy_pel.kb import Entity
 from spacy_pel.kb.folder.manifest import manifest_text
 from spacy_pel.kb.folder.transaction import transaction
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.writing.changes import add_entities, remove_entities
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 
 from .examples import ENTITIES
 from .living import NameRows, living_kb

@@ -7,7 +7,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.writing.changes import add_entities, remove_entities
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.tasks.embedding.rows import EncodedRows
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row

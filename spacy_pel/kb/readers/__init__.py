@@ -6,17 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import PelError
-from .folder import is_kb_folder, read_folder
-from .jsonl import read_jsonl
+from .entity_source import ReadOptions, Source
+from .jsonl_records import read_jsonl
+from .kb_folder import is_kb_folder, read_folder
 from .mesh_ascii import mesh_ascii_files, read_mesh_ascii
 from .mesh_xml import mesh_xml_files, read_mesh_xml
 from .obo import read_obo
 from .rrf import read_rrf
 from .rrf_files import meta_folder
-from .source import ReadOptions, Source
 from .table import read_table
 from .umls_recipe import UmlsRecipe
-from .zeshel import read_zeshel
+from .zeshel_dictionary import read_zeshel
 
 __all__ = ["READERS", "ReadOptions", "Source", "UmlsRecipe", "detected_format", "open_source"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from ...errors import PelError
 from ...system.lines import numbered_lines
 from ..records.entity import Entity
+from .entity_source import ReadOptions, Source
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
-from .source import ReadOptions, Source
 
 _FILES = re.compile(r"(?:.*_)?[cd]\d{4}\.bin(?:\.gz)?")
 # Elements whose value begins with a name, and goes on behind a bar with what is known of it.

@@ -12,8 +12,8 @@ from xml.parsers import expat
 from ...errors import PelError
 from ...system.lines import opened
 from ..records.entity import Entity
+from .entity_source import ReadOptions, Source
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
-from .source import ReadOptions, Source
 
 _NAMES = ("desc*.xml", "desc*.xml.gz", "supp*.xml", "supp*.xml.gz")
 _RECORDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "SupplementalRecord"}

@@ -19,7 +19,7 @@ from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import united
-from .source import ReadOptions, Source
+from .entity_source import ReadOptions, Source
 
 if TYPE_CHECKING:
     from fastobo.term import TermFrame

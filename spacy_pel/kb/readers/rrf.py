@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ...errors import PelError
 from ..records.entity import Entity, SemanticType
+from .entity_source import ReadOptions, Source
 from .rrf_files import Release, among, meta_folder, opened_release
-from .source import ReadOptions, Source
 from .umls_recipe import UmlsRecipe
 
 logger = logging.getLogger(__name__)

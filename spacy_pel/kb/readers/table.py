@@ -13,7 +13,7 @@ from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import united
-from .source import ReadOptions, Source
+from .entity_source import ReadOptions, Source
 
 _TEXTS = ("concept_id", "canonical_name", "definition")
 _NEEDED = ("concept_id", "canonical_name")

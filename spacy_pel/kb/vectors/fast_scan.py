@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .approximate import RowSelection
 from .exact import imported_faiss
+from .inverted_file import RowSelection
 from .matrix import VectorMatrix, unreadable
 
 KIND = "PQ4"

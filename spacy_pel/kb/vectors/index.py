@@ -11,12 +11,12 @@ import numpy as np
 
 from ...errors import PelError
 from ...system.threads import in_threads
-from .approximate import ApproximateRows, RowSelection
-from .basis import Basis
 from .exact import has_gpu, imported_faiss, nearest_of_all
 from .fast_scan import KIND, FastScanRows
+from .inner_products import products
+from .inverted_file import ApproximateRows, RowSelection
 from .matrix import VectorMatrix, mapped
-from .products import products
+from .projection import Basis
 
 _CELLS = 1 << 19  # rows found, over all queries of a chunk: bounds the memory of a search
 _TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by

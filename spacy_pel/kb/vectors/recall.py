@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .approximate import ApproximateRows
 from .fast_scan import FastScanRows
 from .index import Candidates, VectorIndex
+from .inverted_file import ApproximateRows
 from .matrix import VectorMatrix
 
 DEPTH = 64

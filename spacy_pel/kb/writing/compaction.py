@@ -15,11 +15,11 @@ from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, transaction
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity, SemanticType
-from ..records.staging import write_records
+from ..records.record_writing import write_records
+from ..search_filter import known_types
 from ..segment import Segment, segments_of
-from ..selection import known_types
 from ..vectors.index import opened_rows
-from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_settings
+from .segment_entries import Entry, Manifest, commit_segments, count_entity, index_settings
 from .vector_writing import write_segment_vectors
 
 _BLOCK = 4096  # rows copied at a time

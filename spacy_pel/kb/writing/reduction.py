@@ -11,11 +11,11 @@ from ...errors import PelError
 from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, transaction
 from ..knowledge_base import KnowledgeBase
-from ..vectors.basis import Basis, principal_basis
 from ..vectors.fast_scan import KIND
 from ..vectors.index import opened_basis, opened_rows
 from ..vectors.matrix import VectorMatrix
-from .segment_changes import index_settings
+from ..vectors.projection import Basis, principal_basis
+from .segment_entries import index_settings
 from .vector_writing import commit_vectors, only_segment, write_segment_vectors
 
 

@@ -14,9 +14,9 @@ from ...errors import PelError
 from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, transaction
 from ..knowledge_base import KnowledgeBase
-from ..vectors.approximate import MEMORY, built_index, kind_for, mapped_index, write_index
 from ..vectors.fast_scan import KIND, built_codes, unlike_rows
 from ..vectors.index import opened_rows
+from ..vectors.inverted_file import MEMORY, built_index, kind_for, mapped_index, write_index
 from ..vectors.matrix import DTYPES, ArrayWriter, MatrixWriter, VectorMatrix, mapped
 from ..vectors.recall import chosen_oversampling, chosen_probes
 

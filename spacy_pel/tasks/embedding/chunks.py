@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import PelError
 from ...kb.folder.manifest import read_manifest
-from ...kb.folder.partial import Chunk, PartialVectors
+from ...kb.folder.vector_chunks import Chunk, PartialVectors
 from ...kb.knowledge_base import KnowledgeBase
 from .rows import EncodedRows, StoredRows
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...kb.folder.partial import PartialVectors, opened_partial, partial_folder
+from ...kb.folder.vector_chunks import PartialVectors, opened_partial, partial_folder
 from ...kb.knowledge_base import KnowledgeBase
-from ...kb.vectors.approximate import MEMORY
+from ...kb.vectors.inverted_file import MEMORY
 from ...kb.writing.compaction import compact
 from ...kb.writing.vector_writing import write_vectors
 from ...reading import proxies

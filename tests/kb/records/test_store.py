@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.kb import Entity, SemanticType
-from spacy_pel.kb.records import lookups, store
+from spacy_pel.kb.records import lookup_tables, store
 from spacy_pel.kb.records.names import normalised, words
-from spacy_pel.kb.records.staging import write_records
+from spacy_pel.kb.records.record_writing import write_records
 from spacy_pel.kb.records.store import EntityStore
 
 FULL = Entity(
@@ -73,7 +73,7 @@ def test_look_ups_by_name_against_all_records(names_of: list[list[str]], query: 
 
 
 def test_names_with_the_same_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (store, lookups):
+    for module in (store, lookup_tables):
         monkeypatch.setattr(module, "name_hash", lambda name: 7)
     kept = stored(tmp_path, [Entity("C1", "one", ("uno",)), Entity("C2", "two")])
     assert kept.named("ONE", exact=False) == [0] and kept.named("three", exact=False) == []

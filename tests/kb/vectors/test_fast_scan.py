@@ -9,9 +9,9 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import fast_scan, index
-from spacy_pel.kb.vectors.approximate import write_index
 from spacy_pel.kb.vectors.exact import imported_faiss
 from spacy_pel.kb.vectors.fast_scan import KIND, FastScanRows, built_codes, unlike_rows
+from spacy_pel.kb.vectors.inverted_file import write_index
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.kb.vectors.recall import chosen_oversampling, recall
 

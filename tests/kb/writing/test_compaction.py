@@ -11,8 +11,8 @@ import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.writing.changes import add_entities, remove_entities, update_entities
 from spacy_pel.kb.writing.compaction import compact, first_to_fold
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities, update_entities
 from spacy_pel.kb.writing.vector_writing import EXACT_ROWS
 
 from ..examples import ENTITIES, contents

@@ -9,8 +9,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.writing.changes import add_entities, remove_entities, update_entities
 from spacy_pel.kb.writing.difference import Change, difference
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities, update_entities
 
 from ..examples import ENTITIES
 

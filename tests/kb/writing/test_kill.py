@@ -13,7 +13,7 @@ import pytest
 from spacy_pel.kb import Entity
 from spacy_pel.kb.folder.transaction import transaction
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.writing.changes import add_entities, remove_entities
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 
 from ..examples import ENTITIES
 from ..living import NameRows, living_kb
@@ -26,7 +26,7 @@ from itertools import count
 from pathlib import Path
 import faiss  # once, for all children
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.kb.writing.changes import update_entities
+from spacy_pel.kb.writing.entity_changes import update_entities
 from spacy_pel.kb.writing.compaction import compact
 from tests.kb.living import NameRows, embed
 

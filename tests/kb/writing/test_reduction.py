@@ -9,12 +9,12 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.vectors.basis import principal_basis
 from spacy_pel.kb.vectors.matrix import VectorMatrix
+from spacy_pel.kb.vectors.projection import principal_basis
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.writing import change
-from spacy_pel.kb.writing.changes import add_entities, remove_entities
+from spacy_pel.kb.writing import apply_change
 from spacy_pel.kb.writing.compaction import compact
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 from spacy_pel.kb.writing.reduction import reduce
 
 from ..examples import ENTITIES
@@ -88,7 +88,7 @@ def test_a_query_is_answered_by_itself(folder: Path) -> None:
 def test_what_joins_later_is_in_the_same_axes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change, "first_to_fold", len)  # segments stay as they are
+    monkeypatch.setattr(apply_change, "first_to_fold", len)  # segments stay as they are
     kb, _ = reduce(folder, WIDTH)
     axes = axes_of(kb)
     add_entities(folder, [Entity("X1", "Gout", ("Podagra",)), Entity("X2", "Rest")], NameRows())
@@ -116,7 +116,7 @@ def test_an_index_is_built_again(tmp_path: Path) -> None:
 def test_names_that_are_alike_share_a_code_ever_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change, "first_to_fold", len)
+    monkeypatch.setattr(apply_change, "first_to_fold", len)
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
     kb, _ = reduce(folder, 4, alike=0.05)
     index = kb.segments[0].index._approximate

@@ -14,7 +14,7 @@ import spacy
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.writing.changes import add_entities, remove_entities
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 from spacy_pel.reading import proxies
 from spacy_pel.reading.inputs import EntityText
 from spacy_pel.tasks.embedding import embed_kb, is_embedded
@@ -148,9 +148,8 @@ def test_chunks_of_another_encoder_are_not_gone_on_with(
 KILLED = """
 import os, signal, sys
 import spacy
-from spacy_pel import proxies
-from spacy_pel.embedding import embed_kb
-from spacy_pel.kb import partial
+from spacy_pel.reading import proxies
+from spacy_pel.tasks.embedding import embed_kb
 
 proxies.CHUNK = 3
 folder, pipeline, n = sys.argv[1], sys.argv[2], int(sys.argv[3])

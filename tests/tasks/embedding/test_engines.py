@@ -9,7 +9,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
-from spacy_pel.kb.folder.partial import PartialVectors
+from spacy_pel.kb.folder.vector_chunks import PartialVectors
 from spacy_pel.tasks.embedding.chunks import ChunkEncoder, Job
 from spacy_pel.tasks.embedding.engines import made_by_processes
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.writing.changes import add_entities, remove_entities, update_entities
+from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities, update_entities
 from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.tasks.embedding import LinkerRows, embed_kb
 from spacy_pel.tasks.embedding.rows import StoredRows

@@ -10,7 +10,7 @@ from ...errors import PelError
 from ..folder.transaction import transaction
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity, SemanticType
-from ..records.staging import write_records
+from ..records.record_writing import write_records
 
 
 def build_kb(

@@ -11,7 +11,7 @@ import numpy as np
 from ..folder.transaction import Transaction
 from ..records.entity import Entity
 from ..segment import Segment, segments_of
-from ..vectors.approximate import MEMORY
+from ..vectors.inverted_file import MEMORY
 from ..vectors.matrix import mapped
 
 Entry = dict[str, Any]  # what the manifest says of a segment

@@ -15,13 +15,13 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.records.entity import SemanticType
 from spacy_pel.kb.records.merging import joined
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.writing.changes import (
+from spacy_pel.kb.writing.compaction import compact
+from spacy_pel.kb.writing.entity_changes import (
     add_entities,
     merge_entities,
     remove_entities,
     update_entities,
 )
-from spacy_pel.kb.writing.compaction import compact
 
 from ..examples import ENTITIES, contents
 from ..living import NameRows, assert_holds, living_kb

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb.folder.partial import (
+from spacy_pel.kb.folder.vector_chunks import (
     Chunk,
     PartialVectors,
     opened_partial,

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spacy_pel.kb.vectors.inner_products import products
 from spacy_pel.kb.vectors.matrix import DTYPES, MatrixWriter, VectorMatrix
-from spacy_pel.kb.vectors.products import products
 
 DIM = 37
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import PelError
 from .cleaning import cleaned
 from .entity import Entity, SemanticType
-from .lookups import write_lookups
+from .lookup_tables import write_lookups
 from .store import FIELDS, SCHEMA, as_json
 
 # No journal: a file that is not finished is thrown away.

@@ -10,8 +10,8 @@ from ...errors import PelError
 from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .jsonl import json_object
-from .source import ReadOptions, Source
+from .entity_source import ReadOptions, Source
+from .jsonl_records import json_object
 
 # A document is as long as an article; of a definition no encoder reads more than this.
 DEFINITION_WORDS = 512

@@ -11,7 +11,7 @@ from ...errors import PelError
 from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .source import ReadOptions, Source
+from .entity_source import ReadOptions, Source
 
 
 def read_jsonl(path: Path, options: ReadOptions) -> Source:

@@ -17,7 +17,7 @@ from ..knowledge_base import KnowledgeBase
 from ..records.cleaning import cleaned
 from ..records.entity import Entity, SemanticType
 from ..records.merging import joined, merged
-from .change import ChangeCounts, Gone, changed
+from .apply_change import ChangeCounts, Gone, changed
 from .row_encoder import RowEncoder, check_encoder
 
 

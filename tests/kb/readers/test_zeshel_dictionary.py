@@ -9,7 +9,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb, open_source
 from spacy_pel.kb.readers import detected_format
-from spacy_pel.kb.readers.zeshel import DEFINITION_WORDS
+from spacy_pel.kb.readers.zeshel_dictionary import DEFINITION_WORDS
 
 LONG = " ".join(["word"] * (DEFINITION_WORDS + 9))
 DOCUMENTS = [

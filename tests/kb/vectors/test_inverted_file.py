@@ -8,8 +8,8 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
-from spacy_pel.kb.vectors import approximate, index
-from spacy_pel.kb.vectors.approximate import (
+from spacy_pel.kb.vectors import index, inverted_file
+from spacy_pel.kb.vectors.inverted_file import (
     ApproximateRows,
     built_index,
     kind_for,
@@ -149,7 +149,7 @@ def test_the_same_rows_make_the_same_file(example: Example, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10])
-@pytest.mark.parametrize("kind", approximate.KINDS)
+@pytest.mark.parametrize("kind", inverted_file.KINDS)
 def test_a_few_rows(n: int, kind: str) -> None:
     rows = unit(np.random.default_rng(3).standard_normal((n, 8)))
     matrix = VectorMatrix(rows)

@@ -17,13 +17,13 @@ from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, transaction
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity, SemanticType
-from ..records.staging import write_records
+from ..records.record_writing import write_records
 from ..records.store import EntityStore
 from ..segment import segments_of
-from ..vectors.basis import Basis
+from ..vectors.projection import Basis
 from .compaction import first_to_fold, folded
 from .row_encoder import RowEncoder
-from .segment_changes import Entry, Manifest, commit_segments, count_entity, index_settings, without
+from .segment_entries import Entry, Manifest, commit_segments, count_entity, index_settings, without
 from .vector_writing import write_segment_vectors
 
 _ENCODED = 2048  # entities given to the encoder at a time

@@ -5,7 +5,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb, write_vectors
-from spacy_pel.kb.selection import known_types, with_descendants
+from spacy_pel.kb.search_filter import known_types, with_descendants
 
 TYPES = [
     SemanticType("Entity", "T071", "A"), SemanticType("Object", "T072", "A1"),

@@ -8,8 +8,8 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.readers import ReadOptions, jsonl
-from spacy_pel.kb.readers.jsonl import read_jsonl
+from spacy_pel.kb.readers import ReadOptions, jsonl_records
+from spacy_pel.kb.readers.jsonl_records import read_jsonl
 
 FULL = {
     "concept_id": "C1",
@@ -83,7 +83,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, fault: str) -> None:
 def test_ids_of_the_same_hash_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "hash", lambda text: 0, raising=False)
+    monkeypatch.setattr(jsonl_records, "hash", lambda text: 0, raising=False)
     ids = [f"C{number}" for number in range(3)]
     path = tmp_path / "kb.jsonl"
     lines = [json.dumps({"concept_id": id, "canonical_name": "x"}) for id in ids]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.kb import SemanticType, build_kb
-from spacy_pel.kb.mappings import CuiEntity
+from spacy_pel.kb.scispacy_mappings import CuiEntity
 
 from .examples import ENTITIES
 

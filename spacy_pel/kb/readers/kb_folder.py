@@ -8,7 +8,7 @@ from pathlib import Path
 from ..folder.manifest import MANIFEST
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity
-from .source import ReadOptions, Source
+from .entity_source import ReadOptions, Source
 
 
 def is_kb_folder(path: Path) -> bool:
