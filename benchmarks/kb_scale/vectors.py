@@ -29,10 +29,10 @@ import numpy as np
 from spacy_pel.kb.vectors.exact import imported_faiss
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_index, opened_rows
 from spacy_pel.kb.vectors.inverted_file import (
-    MEMORY,
-    built_index,
-    kind_for,
-    mapped_index,
+    INDEX_MEMORY,
+    built_inverted_file,
+    fitting_kind,
+    mapped_inverted_file,
     write_index,
 )
 from spacy_pel.kb.vectors.matrix import ArrayWriter, MatrixWriter, VectorMatrix
@@ -71,7 +71,7 @@ def main() -> None:
         print(json.dumps(STEPS[arguments.step](folder, arguments)))
         return
     folder.mkdir(parents=True, exist_ok=True)
-    default = kind_for(arguments.rows, arguments.dim, MEMORY)
+    default = fitting_kind(arguments.rows, arguments.dim, INDEX_MEMORY)
     print(f"{arguments.rows:,} rows of {arguments.dim} dimensions, k = {DEPTH}; default: {default}")
     print("\n| kind | " + " | ".join(COLUMNS) + " |\n|---" + "|---:" * len(COLUMNS) + "|")
     if not (folder / "truth.npz").exists():
@@ -168,8 +168,8 @@ def build(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             graph.add(block)
         write_index(graph, path)
     else:
-        write_index(built_index(matrix, kind), path)
-        probes, _ = chosen_probes(matrix, row_entities, mapped_index(path))
+        write_index(built_inverted_file(matrix, kind), path)
+        probes, _ = chosen_probes(matrix, row_entities, mapped_inverted_file(path))
     (folder / f"{kind}.json").write_text(json.dumps({"file": path.name, "probes": probes}))
     return {
         "build_seconds": time.perf_counter() - start,
@@ -246,7 +246,7 @@ def _entry(kind: str) -> dict[str, Any]:
 
 
 class GraphRows:
-    """Finds rows by a graph, as ``ApproximateRows`` does by lists, without selections."""
+    """Finds rows by a graph, as ``InvertedFile`` does by lists, without selections."""
 
     def __init__(self, path: Path) -> None:
         self._graph = imported_faiss().read_index(str(path), imported_faiss().IO_FLAG_MMAP_IFC)

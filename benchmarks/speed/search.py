@@ -22,7 +22,7 @@ from protocol import Document
 
 from docs import doc_of
 from spacy_pel import KnowledgeBase
-from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_basis, opened_rows
+from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_projection, opened_rows
 from spacy_pel.pipeline.mentions import mentions_of
 
 CANDIDATES = (64, 16, 5)
@@ -84,7 +84,7 @@ def exact_index(kb: KnowledgeBase) -> VectorIndex:
     (segment,) = kb.segments
     entry = segment.entry["vectors"]
     matrix, row_entities = opened_rows(segment.folder, entry)
-    return VectorIndex(matrix, row_entities, basis=opened_basis(segment.folder, entry))
+    return VectorIndex(matrix, row_entities, projection=opened_projection(segment.folder, entry))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.verify import verify
 from ..kb.writing.apply_change import ChangeCounts
 from ..kb.writing.compaction import compact
-from ..kb.writing.difference import Change, difference
+from ..kb.writing.difference import EntityDifference, difference
 from ..kb.writing.entity_changes import (
     add_entities,
     merge_entities,
@@ -260,14 +260,14 @@ def report_change(folder: Path, counts: ChangeCounts, start: float) -> None:
     msg.good(f"{folder}: {done or 'nothing changed'}; {now:,} entities now, in {seconds:.1f} s")
 
 
-def _written(changes: Iterable[Change], file: Any) -> Iterator[Change]:
+def _written(changes: Iterable[EntityDifference], file: Any) -> Iterator[EntityDifference]:
     for change in changes:
         file.write(json.dumps(change._asdict(), ensure_ascii=False) + "\n")
         yield change
 
 
 def _summary(
-    changes: Iterable[Change],
+    changes: Iterable[EntityDifference],
 ) -> tuple[Counter[str], Counter[str], dict[str, list[str]]]:
     """How many changes of each kind and of each field there are, and the first ids of each kind."""
     kinds: Counter[str] = Counter()

@@ -11,7 +11,7 @@ import typer
 
 from ..kb import KnowledgeBase
 from ..kb.folder.lock import writer_lock
-from ..kb.folder.vector_chunks import remove_partials
+from ..kb.folder.vector_chunks import remove_chunks
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.embedding import embed_kb, has_settings, is_embedded
 from .apps import Component, Pipeline, command, kb, msg
@@ -58,7 +58,7 @@ def embed_cli(
             reuse = folder  # what the encoder gave: it need not be asked again
     if done:
         with writer_lock(folder):  # a run that was killed at the last moment left its chunks
-            remove_partials(folder)
+            remove_chunks(folder)
         msg.good(f"{folder} has the vectors of this encoder already")
         return
     start = time.perf_counter()

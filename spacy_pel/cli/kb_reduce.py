@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..kb.writing.reduction import reduce
+from ..kb.writing.reduction import reduce_vectors
 from .apps import command, kb, msg
 
 
@@ -40,7 +40,7 @@ def reduce_cli(
       python -m spacy pel kb reduce kb --alike 0.95
     """
     start = time.perf_counter()
-    made, share = reduce(folder, dim, alike)
+    made, share = reduce_vectors(folder, dim, alike)
     vectors = made.manifest["vectors"]["rows"]
     done = [f"{vectors:,} vectors of {made.dim} dimensions"]
     if dim is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from spacy.tokens import Doc
 
-from ..system.duckdb_session import connected, sql_file, sql_name, sql_text
+from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
 from .format import document_id, encoded
 from .linked import linked_mentions
 
@@ -47,19 +47,19 @@ class _Output:
     def join(self, parts: Sequence[Path], path: Path) -> None:
         import duckdb
 
-        columns = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in _COLUMNS.items())
-        files = ", ".join(map(sql_file, parts))
+        columns = ", ".join(f"{sql_identifier(name)}: '{kind}'" for name, kind in _COLUMNS.items())
+        files = ", ".join(map(sql_path, parts))
         rows = (
             f"read_json([{files}], format = 'newline_delimited', columns = {{{columns}}}, "
             f"compression = 'uncompressed', maximum_object_size = {_LONGEST_ROW})"
         )
         if not any(part.stat().st_size for part in parts):
-            nothing = (f"NULL::{kind} AS {sql_name(name)}" for name, kind in _COLUMNS.items())
+            nothing = (f"NULL::{kind} AS {sql_identifier(name)}" for name, kind in _COLUMNS.items())
             rows = f"(SELECT {', '.join(nothing)} LIMIT 0)"
-        with connected(threads=1) as connection:  # the same parts give the same bytes
+        with duckdb_connection(threads=1) as connection:  # the same parts give the same bytes
             try:
                 connection.execute(
-                    f"COPY (SELECT * FROM {rows}) TO {sql_text(str(path))} (FORMAT parquet)"
+                    f"COPY (SELECT * FROM {rows}) TO {sql_literal(str(path))} (FORMAT parquet)"
                 )
             except duckdb.IOException as error:
                 raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error

@@ -15,9 +15,9 @@ from .records.entity import Entity, SemanticType
 from .records.store import EntityStore
 from .records.type_tree import SemanticTypeTree
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .search_filter import SearchFilter, Selections, known_types, with_descendants
+from .search_filter import FilterMasks, SearchFilter, known_types, with_descendants
 from .segment import Segment, segments_of
-from .segment_search import search
+from .segment_search import search_segments
 from .vectors.index import Candidates
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class KnowledgeBase:
         self.manifest = manifest
         self._files: HeldFiles | None = files
         self._segments = segments_of(self.path, manifest)
-        self._selections = Selections()
+        self._selections = FilterMasks()
         self._semantic_types: list[SemanticType] | None = None
 
     @property
@@ -226,8 +226,8 @@ class KnowledgeBase:
     def stored_dim(self) -> int:
         """Length of the vectors at rest: that of queries, unless they were reduced."""
         self._vectors  # raises if there are none
-        basis = self.segments[0].basis
-        return basis.width if basis else self.dim
+        projection = self.segments[0].projection
+        return projection.width if projection else self.dim
 
     @property
     def row_kind(self) -> str:
@@ -258,9 +258,9 @@ class KnowledgeBase:
         """
         self._vectors  # raises if there are none
         if only is not None:
-            return search(self.segments, vectors, k, self._selections.masks(self, only))
+            return search_segments(self.segments, vectors, k, self._selections.masks(self, only))
         allowed = [segment.live if len(segment.removed) else None for segment in self.segments]
-        return search(self.segments, vectors, k, allowed)
+        return search_segments(self.segments, vectors, k, allowed)
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stored rows of entities by their numbers, in the order of both.

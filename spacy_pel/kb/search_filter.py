@@ -31,7 +31,7 @@ class SearchFilter(NamedTuple):
     ids: Collection[str] = ()
 
 
-class Selections:
+class FilterMasks:
     """The entities that constraints leave of a KB: computed once, the last few kept."""
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Selections:
         if key not in self._kept:
             if len(self._kept) == _KEPT:
                 del self._kept[next(iter(self._kept))]
-            numbers = selected(kb, key)
+            numbers = filtered_numbers(kb, key)
             self._kept[key] = [_mask(segment, numbers) for segment in kb.segments]
         return self._kept[key]
 
 
-def selected(kb: KnowledgeBase, only: SearchFilter) -> np.ndarray:
+def filtered_numbers(kb: KnowledgeBase, only: SearchFilter) -> np.ndarray:
     """The numbers of the entities that meet all constraints: int64, ascending.
 
     Raises PelError for a type or source that the KB does not have.

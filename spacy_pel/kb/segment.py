@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .records.store import EntityStore
-from .vectors.index import VectorIndex, opened_basis, opened_index, opened_rows
+from .vectors.index import VectorIndex, opened_index, opened_projection, opened_rows
 from .vectors.matrix import VectorMatrix
-from .vectors.projection import Basis
+from .vectors.projection import Projection
 
 
 class Segment:
@@ -78,15 +78,15 @@ class Segment:
         starts = np.searchsorted(row_entities, wanted)  # rows ascend by entity
         counts = np.searchsorted(row_entities, wanted, "right") - starts
         rows = np.repeat(starts - counts.cumsum() + counts, counts) + np.arange(counts.sum())
-        vectors, basis = matrix.take(rows), self.basis
-        whole = vectors if basis is None else basis.lifted(vectors)
+        vectors, projection = matrix.take(rows), self.projection
+        whole = vectors if projection is None else projection.lifted(vectors)
         return whole, np.repeat(np.arange(len(numbers)), counts)
 
     @cached_property
-    def basis(self) -> Basis | None:
+    def projection(self) -> Projection | None:
         """What the vectors are in; None if there are none, or they are whole."""
         entry = self.entry["vectors"]
-        return None if entry is None else opened_basis(self.folder, entry)
+        return None if entry is None else opened_projection(self.folder, entry)
 
     @cached_property
     def _stored_rows(self) -> tuple[VectorMatrix, np.ndarray] | None:

@@ -10,7 +10,7 @@ from .segment import Segment
 from .vectors.index import Candidates
 
 
-def search(
+def search_segments(
     segments: Sequence[Segment],
     vectors: np.ndarray,
     k: int,

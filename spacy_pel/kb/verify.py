@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import PelError
 from .folder.manifest import MANIFEST, sound_manifest
 from .folder.transaction import CONTENT, is_ours, sha256
-from .folder.vector_chunks import PARTIAL
+from .folder.vector_chunks import CHUNKS_PREFIX
 from .segment import Segment, segments_of
 from .vectors.matrix import mapped
 from .writing.segment_entries import file_names, live_rows
@@ -46,7 +46,7 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[str]:
 def _foreign_files(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
     known = {MANIFEST, *manifest["files"]}
     for path in sorted(folder.iterdir()):
-        ours = is_ours(path.name) or path.name.startswith(PARTIAL)
+        ours = is_ours(path.name) or path.name.startswith(CHUNKS_PREFIX)
         if path.name not in known and not ours:
             yield f"{path}: does not belong to the KB; move it elsewhere"
 
@@ -96,7 +96,7 @@ def _misfits_of(segment: Segment, vectors: dict[str, Any] | None) -> Iterator[st
     entry = segment.entry["vectors"]
     if entry and vectors:
         matrix, rows = (mapped(segment.folder / entry[name]) for name in ("file", "rows_file"))
-        width = segment.basis.width if segment.basis else vectors["dim"]
+        width = segment.projection.width if segment.projection else vectors["dim"]
         shape = (entry["rows"], width)
         if matrix.shape != shape or matrix.dtype != vectors["dtype"] or len(rows) != shape[0]:
             yield f"{entry['file']} and {entry['rows_file']} do not hold {shape[0]} vectors as said"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def connected(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]:
+def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a database in memory. settings: DuckDB's own.
 
     Raises what DuckDB raises, but KeyboardInterrupt where a query was interrupted.
@@ -31,16 +31,16 @@ def connected(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]:
         raise
 
 
-def sql_text(text: str) -> str:
+def sql_literal(text: str) -> str:
     """A text in SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def sql_file(path: Path) -> str:
+def sql_path(path: Path) -> str:
     """A file that is to be read in SQL: not a pattern, which DuckDB would take it for."""
-    return sql_text(glob.escape(str(path)))
+    return sql_literal(glob.escape(str(path)))
 
 
-def sql_name(name: str) -> str:
+def sql_identifier(name: str) -> str:
     """The name of a column in SQL."""
     return '"' + name.replace('"', '""') + '"'

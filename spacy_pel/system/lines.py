@@ -18,7 +18,7 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
     """A file to read bytes from, unpacked where its name ends in ``.gz``.
 
     Raises PelError, also while it is read, if it is not there, may not be read, or is damaged.
@@ -39,11 +39,11 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
     """Pairs of line number (from 1) and line without its end, of a UTF-8 file, ``.gz`` or not.
 
     Lines end at a line feed alone: ontologies hold stray carriage returns and Unicode separators.
-    Raises PelError as ``opened`` does, and, with file and line, for a line that is not UTF-8 or of
+    Raises PelError as ``opened_bytes`` does, and, with file and line, for a line that is not UTF-8 or of
     more than ``longest`` bytes.
     """
     number = 0
-    with opened(path) as file:
+    with opened_bytes(path) as file:
         try:
             while line := file.readline(longest + 2):
                 number += 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spacy.language import Language
 
 from ..errors import PelError
-from ..kb.folder.vector_chunks import PARTIAL
+from ..kb.folder.vector_chunks import CHUNKS_PREFIX
 from ..kb.knowledge_base import KnowledgeBase
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def knowledge_base(path: Path) -> Iterator[Finding]:
         else:
             command = f"python -m spacy pel kb embed {kb.path} PIPELINE"
             yield Finding(BROKEN, "vectors", "none: nothing can be linked to the KB", command)
-        if any(kb.path.glob(f"{PARTIAL}*")):
+        if any(kb.path.glob(f"{CHUNKS_PREFIX}*")):
             remedy = f"finish it: python -m spacy pel kb embed {kb.path} PIPELINE"
             yield Finding(NOTE, "vectors", "an embedding of the KB was interrupted", remedy)
 

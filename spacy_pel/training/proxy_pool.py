@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.search_filter import SearchFilter, selected
+from ..kb.search_filter import SearchFilter, filtered_numbers
 from ..kb.vectors.index import Candidates, VectorIndex
 from ..linking.retriever import Retriever
 from ..reading.inputs import EntityText
@@ -70,7 +70,7 @@ class ProxyPool(RowPool):
         if only is None:
             return self._index.search(vectors, k)
         allowed = np.zeros(self.searched.max(initial=0) + 1, dtype=bool)
-        allowed[np.intersect1d(self.searched, selected(self.kb, only))] = True
+        allowed[np.intersect1d(self.searched, filtered_numbers(self.kb, only))] = True
         return self._index.search(vectors, k, allowed)
 
     def hard_rows(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.folder.transaction import transaction
+from spacy_pel.kb.folder.transaction import folder_transaction
 
 from ..conftest import ENTITIES
 
@@ -99,7 +99,7 @@ def test_a_bad_source_changes_nothing(run, bare_kb: KnowledgeBase, jsonl) -> Non
 
 
 def test_a_second_writer(run, bare_kb: KnowledgeBase, jsonl) -> None:
-    with transaction(bare_kb.path):
+    with folder_transaction(bare_kb.path):
         output = run("kb", "add", bare_kb.path, jsonl(*NEW), code=1)
     assert "is writing to it; wait until that has ended, or stop it, and run it again" in output
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType
-from spacy_pel.kb.folder.transaction import Transaction, transaction
+from spacy_pel.kb.folder.transaction import Transaction, folder_transaction
 from spacy_pel.kb.records.record_writing import write_records
 from spacy_pel.kb.writing.segment_entries import count_entity
 from spacy_pel.kb.writing.vector_writing import write_segment_vectors
@@ -39,7 +39,7 @@ def segmented_kb(
     types: Sequence[SemanticType] = (),
 ) -> KnowledgeBase:
     """A KB of these segments, of which some ids were removed; a vector for each id, or none."""
-    with transaction(folder) as changes:
+    with folder_transaction(folder) as changes:
         entries = [_entry(changes, each, removed, vectors, types) for each in segments]
         counts = Counter(dict.fromkeys(COUNTED, 0))
         for entity in (e for each in segments for e in each if e.concept_id not in removed):

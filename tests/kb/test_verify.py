@@ -12,7 +12,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.folder.manifest import manifest_text
-from spacy_pel.kb.folder.transaction import transaction
+from spacy_pel.kb.folder.transaction import folder_transaction
 from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 
@@ -122,7 +122,7 @@ def test_a_manifest_that_contradicts_the_files(folder: Path, edit, fault: str) -
     ],
 )
 def test_files_that_contradict_the_manifest(folder: Path, stem: str, array, fault: str) -> None:
-    with transaction(folder) as changes:
+    with folder_transaction(folder) as changes:
         manifest = json.loads((folder / "manifest.json").read_text())
         segment = manifest["segments"][0]
         owners = {"removed": (segment, "removed"), "rows": (segment["vectors"], "rows_file")}

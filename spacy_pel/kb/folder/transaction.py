@@ -69,7 +69,7 @@ class Transaction:
 
 
 @contextmanager
-def transaction(folder: Path) -> Iterator[Transaction]:
+def folder_transaction(folder: Path) -> Iterator[Transaction]:
     """A transaction over a KB folder, which is made if need be, and unmade if nothing is committed.
 
     Nobody else can write meanwhile, so a manifest read inside of it stands until its end.

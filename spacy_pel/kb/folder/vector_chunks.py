@@ -19,11 +19,11 @@ import numpy as np
 
 from ...errors import PelError
 
-PARTIAL = ".partial-"
+CHUNKS_PREFIX = ".partial-"
 _CHUNK = re.compile(r"chunk-(\d{6,})\.npz")
 
 
-class Chunk(NamedTuple):
+class VectorChunk(NamedTuple):
     """Rows of vectors that follow one another.
 
     vectors: float32 [n, dim]. entities: int64 [n], the number of the entity of each row.
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
     reused: int
 
 
-class PartialVectors:
+class VectorChunks:
     """The finished chunks in a folder, by number. Several processes may write to it at once."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,7 +46,7 @@ class PartialVectors:
         matches = (_CHUNK.fullmatch(path.name) for path in self.folder.iterdir())
         return {int(match[1]) for match in matches if match}
 
-    def write(self, number: int, chunk: Chunk) -> None:
+    def write(self, number: int, chunk: VectorChunk) -> None:
         """Keeps a finished chunk. Raises PelError if the folder cannot be written to."""
         temporary = self.folder / f"{uuid.uuid4().hex}.tmp"
         try:
@@ -63,12 +63,12 @@ class PartialVectors:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def read(self, number: int) -> Chunk:
+    def read(self, number: int) -> VectorChunk:
         """A finished chunk. Raises PelError if its file is damaged."""
         path = self._file(number)
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                return Chunk(arrays["vectors"], arrays["entities"], int(arrays["reused"]))
+                return VectorChunk(arrays["vectors"], arrays["entities"], int(arrays["reused"]))
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise PelError(f"{path}: is damaged", "delete it and run it again") from error
 
@@ -76,29 +76,29 @@ class PartialVectors:
         return self.folder / f"chunk-{number:06d}.npz"
 
 
-def partial_folder(kb_folder: Path, decisive: dict[str, Any]) -> Path:
+def chunks_folder(kb_folder: Path, decisive: dict[str, Any]) -> Path:
     """The folder for the chunks that are decided by this plain data, all of it."""
     text = json.dumps(decisive, sort_keys=True).encode()
-    return kb_folder / f"{PARTIAL}{hashlib.blake2b(text, digest_size=8).hexdigest()}"
+    return kb_folder / f"{CHUNKS_PREFIX}{hashlib.blake2b(text, digest_size=8).hexdigest()}"
 
 
-def opened_partial(folder: Path) -> PartialVectors:
+def opened_chunks(folder: Path) -> VectorChunks:
     """The chunks in the folder, which is made if need be; those of the KB's others are removed.
 
     For who holds the KB's writer lock, so that nobody else makes chunks meanwhile.
     """
-    remove_partials(folder.parent, keep=folder)
+    remove_chunks(folder.parent, keep=folder)
     folder.mkdir(exist_ok=True)
     for half_written in folder.glob("*.tmp"):
         half_written.unlink()
-    return PartialVectors(folder)
+    return VectorChunks(folder)
 
 
-def remove_partials(kb_folder: Path, keep: Path | None = None) -> None:
+def remove_chunks(kb_folder: Path, keep: Path | None = None) -> None:
     """Removes all chunks from a KB folder, but for those in the folder to keep.
 
     For who holds the KB's writer lock.
     """
-    for folder in kb_folder.glob(f"{PARTIAL}*"):
+    for folder in kb_folder.glob(f"{CHUNKS_PREFIX}*"):
         if folder != keep:
             shutil.rmtree(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...errors import PelError
 from .entity_source import ReadOptions, Source
 from .jsonl_records import read_jsonl
-from .kb_folder import is_kb_folder, read_folder
+from .kb_folder import is_kb_folder, read_kb_folder
 from .mesh_ascii import mesh_ascii_files, read_mesh_ascii
 from .mesh_xml import mesh_xml_files, read_mesh_xml
 from .obo import read_obo
@@ -28,7 +28,7 @@ READERS: dict[str, Callable[[Path, ReadOptions], Source]] = {
     "mesh-ascii": read_mesh_ascii,
     "table": read_table,
     "zeshel": read_zeshel,
-    "kb": read_folder,
+    "kb": read_kb_folder,
 }
 # What tells the formats of single files: how their names end.
 SUFFIXES = {

@@ -16,7 +16,7 @@ def is_kb_folder(path: Path) -> bool:
     return (path / MANIFEST).is_file()
 
 
-def read_folder(path: Path, options: ReadOptions) -> Source:
+def read_kb_folder(path: Path, options: ReadOptions) -> Source:
     """The entities of a KB folder in order of concept id, without their vectors.
 
     The version says what the KB was built from.

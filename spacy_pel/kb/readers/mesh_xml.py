@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ...errors import PelError
-from ...system.lines import opened
+from ...system.lines import opened_bytes
 from ..records.entity import Entity
 from .entity_source import ReadOptions, Source
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
@@ -131,7 +131,7 @@ def _refuse_entities(file: IO[bytes], path: Path) -> None:
 @contextmanager
 def _xml_file(path: Path) -> Iterator[IO[bytes]]:
     try:
-        with opened(path) as file:
+        with opened_bytes(path) as file:
             yield file
     except (ElementTree.ParseError, expat.ExpatError) as error:
         raise PelError(f"{path}: bad XML ({error})", "fetch it again") from error

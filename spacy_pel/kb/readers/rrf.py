@@ -17,7 +17,7 @@ from pathlib import Path
 from ...errors import PelError
 from ..records.entity import Entity, SemanticType
 from .entity_source import ReadOptions, Source
-from .rrf_files import Release, among, meta_folder, opened_release
+from .rrf_files import UmlsRelease, among, meta_folder, opened_release
 from .umls_recipe import UmlsRecipe
 
 logger = logging.getLogger(__name__)
@@ -49,14 +49,14 @@ def read_rrf(path: Path, options: ReadOptions) -> Source:
     return Source(_entities(meta, options.umls, types), types, version)
 
 
-def _semantic_types(release: Release) -> tuple[SemanticType, ...]:
+def _semantic_types(release: UmlsRelease) -> tuple[SemanticType, ...]:
     if "MRSTY" not in release:
         return ()
     query = release.rows("MRSTY", "DISTINCT STY, TUI, STN")
     return tuple(SemanticType(*row) for row in release.fetched(f"{query} ORDER BY TUI, STY, STN"))
 
 
-def _version(release: Release) -> str | None:
+def _version(release: UmlsRelease) -> str | None:
     """The release: as release.dat says, or the last one that changed a vocabulary."""
     notes = release.meta / "release.dat"
     if notes.is_file():
@@ -103,7 +103,7 @@ def _entity(cui: str, facts: Iterator[Fact]) -> Entity | None:
     )
 
 
-def _sorted_facts(release: Release, recipe: UmlsRecipe, types: tuple[SemanticType, ...]) -> str:
+def _sorted_facts(release: UmlsRelease, recipe: UmlsRecipe, types: tuple[SemanticType, ...]) -> str:
     """SQL for the facts, in order of CUI and kind, and the best first within a kind."""
     parts = [_names(release, recipe)]
     if "MRSTY" in release:
@@ -131,7 +131,7 @@ def _sorted_facts(release: Release, recipe: UmlsRecipe, types: tuple[SemanticTyp
     )
 
 
-def _names(release: Release, recipe: UmlsRecipe) -> str:
+def _names(release: UmlsRelease, recipe: UmlsRecipe) -> str:
     where = _kept(recipe)
     if recipe.languages is not None:
         where += f" AND {among('LAT', recipe.languages)}"
@@ -154,7 +154,7 @@ def _names(release: Release, recipe: UmlsRecipe) -> str:
     )
 
 
-def _definitions(release: Release, recipe: UmlsRecipe) -> str:
+def _definitions(release: UmlsRelease, recipe: UmlsRecipe) -> str:
     where = _kept(recipe)
     if recipe.languages is not None and "MRSAB" in release:
         others = release.rows("MRSAB", "RSAB", f"NOT {among('LAT', recipe.languages)}")
@@ -165,7 +165,7 @@ def _definitions(release: Release, recipe: UmlsRecipe) -> str:
     return f"SELECT CUI, {DEFINITION}, DEF, NULL, NULL, {later}, rowid FROM definition"
 
 
-def _parents(release: Release, recipe: UmlsRecipe) -> str:
+def _parents(release: UmlsRelease, recipe: UmlsRecipe) -> str:
     if "MRREL" in release:
         # REL is what the second concept is to the first.
         where = f"REL = 'PAR' AND CUI1 <> CUI2 AND {_kept(recipe)}"

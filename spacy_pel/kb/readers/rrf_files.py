@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import PelError
-from ...system.duckdb_session import connected, sql_file, sql_name, sql_text
+from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
 from ...system.lines import numbered_lines
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def meta_folder(path: Path) -> Path | None:
 
 
 @contextmanager
-def opened_release(meta: Path) -> Iterator[Release]:
+def opened_release(meta: Path) -> Iterator[UmlsRelease]:
     """The tables of a META folder; scratch files go to the folder for temporary files.
 
     Raises PelError for a fault of the files, where it is met, and if there is no room to sort.
@@ -68,8 +68,8 @@ def opened_release(meta: Path) -> Iterator[Release]:
 
     with tempfile.TemporaryDirectory(prefix="spacy-pel-rrf-") as scratch:
         spilled = str(Path(scratch) / "spilled")
-        with connected(**SETTINGS, temp_directory=spilled) as connection:
-            release = Release(meta, Path(scratch), connection)
+        with duckdb_connection(**SETTINGS, temp_directory=spilled) as connection:
+            release = UmlsRelease(meta, Path(scratch), connection)
             try:
                 yield release
             except duckdb.Error as error:
@@ -83,7 +83,7 @@ def opened_release(meta: Path) -> Iterator[Release]:
                 ) from error
 
 
-class Release:
+class UmlsRelease:
     """The tables of a META folder, and a DuckDB connection to query them with."""
 
     def __init__(self, meta: Path, scratch: Path, connection: duckdb.DuckDBPyConnection) -> None:
@@ -101,12 +101,14 @@ class Release:
         The query fails for every row of the file that is not whole, kept or not.
         """
         self._read.add(table)
-        columns = ", ".join(f"{sql_name(name)}: 'VARCHAR'" for name in (*_columns(table), "AFTER"))
+        columns = ", ".join(
+            f"{sql_identifier(name)}: 'VARCHAR'" for name in (*_columns(table), "AFTER")
+        )
         empty = [f"coalesce(trim({name}), '') = ''" for name in REQUIRED[table]]
         nul = [f"contains({name}, chr(0))" for name in REQUIRED[table]]
         broken = " OR ".join(("AFTER IS NOT NULL", *empty, *nul))
         return (
-            f"SELECT {select} FROM read_csv({sql_file(self._file(table))}, "
+            f"SELECT {select} FROM read_csv({sql_path(self._file(table))}, "
             f"columns = {{{columns}}}, delim = '|', quote = '', escape = '', header = false, "
             f"auto_detect = false, new_line = '\\n', max_line_size = {LONGEST_ROW}) "
             f"WHERE CASE WHEN {broken} THEN error('a row is not whole') ELSE {where} END"
@@ -189,4 +191,4 @@ def among(column: str, texts: Iterable[str]) -> str:
     Not IN: of a long list DuckDB makes a join, which gives the rows in another order.
     """
     texts = "".join(f"{text}|" for text in texts)
-    return f"contains({sql_text(f'|{texts}')}, '|' || {column} || '|')"
+    return f"contains({sql_literal(f'|{texts}')}, '|' || {column} || '|')"

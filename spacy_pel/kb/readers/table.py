@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
-from ...system.duckdb_session import connected, sql_file, sql_name
+from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_path
 from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
@@ -35,7 +35,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     is_parquet = path.name.lower().endswith(".parquet")
     relation, columns = _parquet(path) if is_parquet else _text_table(path)
     fields = _fields(path, list(columns), options.columns)
-    query = f"SELECT {', '.join(sql_name(columns[name]) for name in fields)} FROM {relation}"
+    query = f"SELECT {', '.join(sql_identifier(columns[name]) for name in fields)} FROM {relation}"
     return Source(united(_entities(path, query, fields)))
 
 
@@ -57,11 +57,11 @@ def _text_table(path: Path) -> tuple[str, dict[str, str]]:
     columns = {name: f"c{place}" for place, name in enumerate(header)}
     types = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(header)))
     settings = f"auto_detect = false, header = true, delim = '{delimiter}', quote = '\"'"
-    return f"read_csv({sql_file(path)}, {settings}, escape = '\"', columns = {{{types}}})", columns
+    return f"read_csv({sql_path(path)}, {settings}, escape = '\"', columns = {{{types}}})", columns
 
 
 def _parquet(path: Path) -> tuple[str, dict[str, str]]:
-    relation = f"read_parquet({sql_file(path)})"
+    relation = f"read_parquet({sql_path(path)})"
     names = [row[0] for row in _rows(path, f"DESCRIBE SELECT * FROM {relation}")]
     return relation, dict(zip(names, names))
 
@@ -70,7 +70,7 @@ def _rows(path: Path, query: str) -> Iterator[tuple[Any, ...]]:
     import duckdb
 
     try:
-        with connected() as connection:
+        with duckdb_connection() as connection:
             rows = connection.execute(query)
             while block := rows.fetchmany(_ROWS_AT_ONCE):
                 yield from block

@@ -20,7 +20,7 @@ from .exact import imported_faiss
 from .inverted_file import RowSelection
 from .matrix import VectorMatrix, unreadable
 
-KIND = "PQ4"
+FAST_SCAN_KIND = "PQ4"
 _BITS = 4
 _TRAINED = 20_000  # rows that the codes are learnt from
 _SEED = 0
@@ -30,7 +30,7 @@ _ADDED = 1 << 16  # coded rows taken out of the matrix at a time
 _SHARE = 1 / 8  # of the rows, which to look for is no longer quicker than to look at all of them
 
 
-class FastScanRows:
+class FastScan:
     """Finds rows near to queries by the codes of all rows, which it holds in memory."""
 
     bounds = False
@@ -45,7 +45,7 @@ class FastScanRows:
             self._coded = faiss.vector_to_array(codes.id_map)
 
     @classmethod
-    def opened(cls, folder: Path, settings: dict[str, Any]) -> FastScanRows:
+    def opened(cls, folder: Path, settings: dict[str, Any]) -> FastScan:
         """The index of a manifest's settings; PelError if it is unreadable."""
         path = folder / settings["file"]
         try:
@@ -112,7 +112,7 @@ def _selected(
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def built_codes(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
+def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
     """A FAISS index of all rows: the same for the same rows. Holds the codes in memory.
 
     coded: int64, the rows that get codes, if not all do.
@@ -137,7 +137,7 @@ def built_codes(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
     return numbered
 
 
-def unlike_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
+def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
     """Rows that stand for all: int64, ascending; of each entity enough that every one of its rows
     has a cosine of ``alike`` or more with one of them.
 
@@ -150,7 +150,7 @@ def unlike_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) ->
 
 
 def _unlike(rows: np.ndarray, alike: float) -> np.ndarray:
-    """As ``unlike_rows``, of the rows of one entity."""
+    """As ``representative_rows``, of the rows of one entity."""
     units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     near = units @ units.T >= alike
     np.fill_diagonal(near, True)

@@ -12,11 +12,11 @@ import numpy as np
 from ...errors import PelError
 from ...system.threads import in_threads
 from .exact import has_gpu, imported_faiss, nearest_of_all
-from .fast_scan import KIND, FastScanRows
-from .inner_products import products
-from .inverted_file import ApproximateRows, RowSelection
+from .fast_scan import FAST_SCAN_KIND, FastScan
+from .inner_products import inner_products
+from .inverted_file import InvertedFile, RowSelection
 from .matrix import VectorMatrix, mapped
-from .projection import Basis
+from .projection import Projection
 
 _CELLS = 1 << 19  # rows found, over all queries of a chunk: bounds the memory of a search
 _TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by
@@ -45,13 +45,13 @@ class VectorIndex:
         self,
         matrix: VectorMatrix,
         row_entities: np.ndarray,
-        approximate: ApproximateRows | FastScanRows | None = None,
-        basis: Basis | None = None,
+        approximate: InvertedFile | FastScan | None = None,
+        projection: Projection | None = None,
     ) -> None:
         """row_entities: integers [n_rows], the entity of each row.
 
         approximate: finds the rows near to a query; without it every row is looked at.
-        basis: what the rows are in, if they are not as long as queries are.
+        projection: what the rows are in, if they are not as long as queries are.
         """
         if len(row_entities) != len(matrix):
             raise ValueError(f"{len(row_entities)} row entities, {len(matrix)} vectors")
@@ -59,7 +59,7 @@ class VectorIndex:
         self.row_entities = row_entities
         self._matrix = matrix
         self._approximate = approximate
-        self._basis = basis
+        self._projection = projection
         self._remembered: tuple[np.ndarray, RowSelection] | None = None
 
     @classmethod
@@ -70,14 +70,14 @@ class VectorIndex:
     @property
     def dim(self) -> int:
         """Length of the queries."""
-        return self._basis.dim if self._basis else self._matrix.dim
+        return self._projection.dim if self._projection else self._matrix.dim
 
     def search(self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
 
         vectors: float32 [n, dim]. allowed: booleans [n_entities], to find these entities alone; of
         a read-only array what follows from it is remembered, for the next search.
-        A score is the inner product with the row as it is stored, or lifted out of its basis. The
+        A score is the inner product with the row as it is stored, or lifted out of its projection. The
         answer to a query does not depend, to the last bit, on the other queries of the call.
         Without an approximate index it is exact; with one, k entities are found wherever there are
         k.
@@ -140,7 +140,7 @@ class VectorIndex:
             )
         if not np.isfinite(queries).all():
             raise PelError("a query holds NaN or infinity", "check the weights of the encoder")
-        return self._basis.queries(queries) if self._basis else queries
+        return self._projection.queries(queries) if self._projection else queries
 
     def _selection(self, allowed: np.ndarray) -> RowSelection:
         """The rows of the allowed entities."""
@@ -237,7 +237,7 @@ class VectorIndex:
         counts = self._first_rows[numbers + 1] - starts
         behind = counts.cumsum()
         rows = np.arange(counts.sum()) + np.repeat(starts - behind + counts, counts)
-        scores = products(self._matrix, queries, np.repeat(lines, counts), rows)
+        scores = inner_products(self._matrix, queries, np.repeat(lines, counts), rows)
         compared = Candidates(
             np.full((len(queries), n_compared), -1, dtype=np.int64),
             np.full((len(queries), n_compared), -np.inf, dtype=np.float32),
@@ -269,7 +269,7 @@ class VectorIndex:
         """Inner products [n, m] of each query with its rows [n, m]; -inf for row -1."""
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
         places = np.nonzero(rows >= 0)
-        scores[places] = products(self._matrix, queries, places[0], rows[places])
+        scores[places] = inner_products(self._matrix, queries, places[0], rows[places])
         return scores
 
 
@@ -315,7 +315,7 @@ def opened_index(folder: Path, entry: dict[str, Any], dim: int) -> VectorIndex:
     """
     matrix, row_entities = opened_rows(folder, entry)
     index = VectorIndex(
-        matrix, row_entities, _opened_approximate(folder, entry), opened_basis(folder, entry)
+        matrix, row_entities, _opened_approximate(folder, entry), opened_projection(folder, entry)
     )
     if index.dim != dim:
         raise PelError(
@@ -325,22 +325,20 @@ def opened_index(folder: Path, entry: dict[str, Any], dim: int) -> VectorIndex:
     return index
 
 
-def opened_basis(folder: Path, entry: dict[str, Any]) -> Basis | None:
+def opened_projection(folder: Path, entry: dict[str, Any]) -> Projection | None:
     """What the rows of a segment's "vectors" entry are in; None if they are whole.
 
     Raises PelError if its file cannot be read.
     """
     name = entry.get("basis_file")  # manifests had none before KBs could be reduced
-    return Basis.opened(folder / name) if name else None
+    return Projection.opened(folder / name) if name else None
 
 
-def _opened_approximate(
-    folder: Path, entry: dict[str, Any]
-) -> ApproximateRows | FastScanRows | None:
+def _opened_approximate(folder: Path, entry: dict[str, Any]) -> InvertedFile | FastScan | None:
     settings = entry["index"]
     if settings is None:
         return None
-    if settings["kind"] != KIND:
-        return ApproximateRows.opened(folder, settings)
+    if settings["kind"] != FAST_SCAN_KIND:
+        return InvertedFile.opened(folder, settings)
     on_gpu = entry["rows"] <= _GPU_ROWS and has_gpu()
-    return None if on_gpu else FastScanRows.opened(folder, settings)
+    return None if on_gpu else FastScan.opened(folder, settings)

@@ -14,7 +14,7 @@ from .matrix import VectorMatrix
 _FLOATS = 1 << 18  # numbers of rows held at a time, where they are not float32 in memory
 
 
-def products(
+def inner_products(
     matrix: VectorMatrix, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
     """Inner products, float32 [n], of queries, the lines int64 [n], ascending, with rows int64 [n].
@@ -34,7 +34,7 @@ def products(
 def _in_place(
     values: np.ndarray, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """As ``products``, of float32 rows [n_rows, dim], which FAISS reads where they are: in a
+    """As ``inner_products``, of float32 rows [n_rows, dim], which FAISS reads where they are: in a
     quarter of the time that copies of those wanted take."""
     faiss = imported_faiss()
     scores = np.empty(len(rows), dtype=np.float32)

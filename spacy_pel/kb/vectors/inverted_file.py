@@ -16,8 +16,8 @@ import numpy as np
 from .exact import imported_faiss
 from .matrix import VectorMatrix, unreadable
 
-KINDS = {"SQ8": 8, "SQ4": 4}  # bits a number of a vector
-MEMORY = 2 << 30  # bytes that an index is to take by default
+CODE_BITS = {"SQ8": 8, "SQ4": 4}  # bits a number of a vector
+INDEX_MEMORY = 2 << 30  # bytes that an index is to take by default
 _ID = 8  # bytes that FAISS adds to a code
 _SEED = 0
 _TRAINED_PER_CENTRE = 50  # rows that k-means sees for a centre
@@ -39,7 +39,7 @@ class RowSelection(NamedTuple):
     list_sizes: np.ndarray | None
 
 
-class ApproximateRows:
+class InvertedFile:
     """Finds rows near to queries by the lists of the centres that are nearest to these.
 
     oversampling: how many rows are to be found for an entity wanted: depth costs little, a second
@@ -58,9 +58,9 @@ class ApproximateRows:
         self._probes = probes
 
     @classmethod
-    def opened(cls, folder: Path, settings: dict[str, Any]) -> ApproximateRows:
+    def opened(cls, folder: Path, settings: dict[str, Any]) -> InvertedFile:
         """The index of a manifest's settings, mapped into memory; PelError if it is unreadable."""
-        return cls(mapped_index(folder / settings["file"]), settings["probes"])
+        return cls(mapped_inverted_file(folder / settings["file"]), settings["probes"])
 
     def suits(self, depth: int, selection: RowSelection | None) -> bool:
         """Whether it finds so many rows quicker than they are found without it."""
@@ -138,17 +138,19 @@ class ApproximateRows:
         return usual * (1 + (_SELECTED - 1) * missing)
 
 
-def kind_for(n_rows: int, dim: int, memory: int) -> str:
+def fitting_kind(n_rows: int, dim: int, memory: int) -> str:
     """The most faithful kind of index that takes no more than memory, in bytes.
 
     The shortest if there is none: codes are mapped, and after hours of encoding an index that the
     system reads from its file now and then beats an error.
     """
-    fitting = (kind for kind, bits in KINDS.items() if n_rows * (dim * bits // 8 + _ID) <= memory)
-    return next(fitting, min(KINDS, key=KINDS.__getitem__))
+    fitting = (
+        kind for kind, bits in CODE_BITS.items() if n_rows * (dim * bits // 8 + _ID) <= memory
+    )
+    return next(fitting, min(CODE_BITS, key=CODE_BITS.__getitem__))
 
 
-def built_index(matrix: VectorMatrix, kind: str) -> Any:
+def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
     """A FAISS inverted file of all rows, with codes of this kind: the same for the same rows.
 
     Holds the codes in memory, and a sample of the rows while it learns the centres.
@@ -181,7 +183,7 @@ def _centres(sample: np.ndarray, n: int) -> np.ndarray:
     return kmeans.centroids
 
 
-def mapped_index(path: Path) -> Any:
+def mapped_inverted_file(path: Path) -> Any:
     """The FAISS inverted file of a file, its lists mapped; PelError if it cannot be read."""
     faiss = imported_faiss()
     try:

@@ -11,7 +11,7 @@ from .matrix import VectorMatrix, mapped
 _SEED = 0
 
 
-class Basis:
+class Projection:
     """Orthonormal axes, float32 [dim, width]: of vectors of ``dim`` numbers ``width`` are stored.
 
     The inner product of a query, in these axes, with a stored row is that of the whole query with
@@ -23,8 +23,8 @@ class Basis:
         self.dim, self.width = axes.shape
 
     @classmethod
-    def opened(cls, path: Path) -> Basis:
-        """The basis of a file; PelError if it cannot be read."""
+    def opened(cls, path: Path) -> Projection:
+        """The projection of a file; PelError if it cannot be read."""
         return cls(np.array(mapped(path)))
 
     def rows(self, vectors: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ class Basis:
         return np.array([vector @ self.axes for vector in vectors], np.float32).reshape(shape)
 
 
-def principal_basis(matrix: VectorMatrix, width: int) -> tuple[Basis, float]:
+def principal_projection(matrix: VectorMatrix, width: int) -> tuple[Projection, float]:
     """Axes that rows keep most of their squared length in, and the share that they keep.
 
     They span what the first eigenvectors of the rows' second moments span. These moments are not
@@ -60,4 +60,4 @@ def principal_basis(matrix: VectorMatrix, width: int) -> tuple[Basis, float]:
     share = values[::-1][:width].sum() / values.sum()
     random = np.random.default_rng(_SEED).standard_normal((width, width))
     axes = vectors[:, ::-1][:, :width] @ np.linalg.qr(random)[0]
-    return Basis(np.ascontiguousarray(axes, dtype=np.float32)), float(share)
+    return Projection(np.ascontiguousarray(axes, dtype=np.float32)), float(share)

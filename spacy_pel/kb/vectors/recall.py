@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .fast_scan import FastScanRows
+from .fast_scan import FastScan
 from .index import Candidates, VectorIndex
-from .inverted_file import ApproximateRows
+from .inverted_file import InvertedFile
 from .matrix import VectorMatrix
 
 DEPTH = 64
@@ -33,7 +33,7 @@ def chosen_probes(
     truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
 
     def recall_of(probes: int) -> dict[str, float]:
-        index = VectorIndex(matrix, row_entities, ApproximateRows(ivf, probes))
+        index = VectorIndex(matrix, row_entities, InvertedFile(ivf, probes))
         return recall(index.search(queries, DEPTH), truth)
 
     probes = 1
@@ -46,7 +46,7 @@ def chosen_probes(
 def chosen_oversampling(
     matrix: VectorMatrix, row_entities: np.ndarray, codes: Any
 ) -> tuple[int, dict[str, float | int]]:
-    """How many rows ``FastScanRows`` should find for an entity, and the recall that it has then.
+    """How many rows ``FastScan`` should find for an entity, and the recall that it has then.
 
     The fewest, a power of 2, that have recall enough for a sample of queries: of the first entity
     when it alone is wanted, and of as many as ``recall`` counts. More would not help where one row
@@ -56,13 +56,13 @@ def chosen_oversampling(
     truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
 
     def recall_of(oversampling: int) -> dict[str, float]:
-        index = VectorIndex(matrix, row_entities, FastScanRows(codes, oversampling))
+        index = VectorIndex(matrix, row_entities, FastScan(codes, oversampling))
         measured = recall(index.search(queries, DEPTH), truth)
         first = index.search(queries, 1)
         return {**measured, "1": recall(first, Candidates(*(x[:, :1] for x in truth)))["1"]}
 
     oversampling, measured = _OVERSAMPLING, recall_of(_OVERSAMPLING)
-    wanted = {} if FastScanRows(codes, oversampling).finds_entities else _WANTED_OF_CODES
+    wanted = {} if FastScan(codes, oversampling).finds_entities else _WANTED_OF_CODES
     while any(measured[at] < share for at, share in wanted.items()):
         oversampling *= 2  # ends where search becomes exact
         measured = recall_of(oversampling)

@@ -14,16 +14,23 @@ import numpy as np
 
 from ...errors import PelError
 from ..folder.manifest import read_manifest
-from ..folder.transaction import Transaction, transaction
+from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity, SemanticType
 from ..records.record_writing import write_records
 from ..records.store import EntityStore
 from ..segment import segments_of
-from ..vectors.projection import Basis
+from ..vectors.projection import Projection
 from .compaction import first_to_fold, folded
 from .row_encoder import RowEncoder
-from .segment_entries import Entry, Manifest, commit_segments, count_entity, index_settings, without
+from .segment_entries import (
+    Manifest,
+    SegmentEntry,
+    commit_segments,
+    count_entity,
+    index_settings,
+    without_entities,
+)
 from .vector_writing import write_segment_vectors
 
 _ENCODED = 2048  # entities given to the encoder at a time
@@ -37,7 +44,7 @@ class ChangeCounts(NamedTuple):
     removed: int = 0
 
 
-class Gone:
+class RemovedRecords:
     """The records that leave a KB, for good or for newer ones: their numbers and counts."""
 
     def __init__(self) -> None:
@@ -50,10 +57,10 @@ class Gone:
 
 
 # The entities that a change writes, given the KB as it is; what leaves, it adds to the second.
-Plan = Callable[[KnowledgeBase, Gone], Iterable[Entity]]
+Plan = Callable[[KnowledgeBase, RemovedRecords], Iterable[Entity]]
 
 
-def changed(
+def apply_change(
     path: str | Path,
     plan: Plan,
     encoder: RowEncoder | None,
@@ -68,77 +75,81 @@ def changed(
     """
     folder = Path(path).absolute()
     read_manifest(folder)  # without a KB no folder is made
-    with transaction(folder) as changes, KnowledgeBase.open(folder) as kb:
-        gone = Gone()
-        new, counts = _new_segment(changes, kb, plan(kb, gone), encoder, types)
-        if new or gone.numbers:
-            entries = _remaining(changes, kb, gone) + ([new] if new else [])
-            counts.subtract(gone.counts)
+    with folder_transaction(folder) as transaction, KnowledgeBase.open(folder) as kb:
+        removed = RemovedRecords()
+        new, counts = _new_segment(transaction, kb, plan(kb, removed), encoder, types)
+        if new or removed.numbers:
+            entries = _remaining(transaction, kb, removed) + ([new] if new else [])
+            counts.subtract(removed.counts)
             named = dict.fromkeys([*kb.manifest["sources"], *sources])
-            _commit(changes, kb, {**kb.manifest, "sources": list(named)}, entries, counts)
-    left = len(gone.numbers)
+            _commit(transaction, kb, {**kb.manifest, "sources": list(named)}, entries, counts)
+    left = len(removed.numbers)
     if new is None:
         return ChangeCounts(removed=left)
     return ChangeCounts(added=new["count"] - left, updated=left)
 
 
 def _new_segment(
-    changes: Transaction,
+    transaction: Transaction,
     kb: KnowledgeBase,
     entities: Iterable[Entity],
     encoder: RowEncoder | None,
     types: Iterable[SemanticType],
-) -> tuple[Entry | None, Counter[str]]:
+) -> tuple[SegmentEntry | None, Counter[str]]:
     """A segment of these entities, None if there are none, and what it has to count."""
-    records, scratch = changes.temporary(".sqlite"), changes.temporary(".sqlite")
+    records, scratch = transaction.temporary(".sqlite"), transaction.temporary(".sqlite")
     counts = Counter(write_records(records, scratch, entities, types))
     if not counts["entities"]:
         return None, counts
-    name = changes.publish(records, "entities")
+    name = transaction.publish(records, "entities")
     entry = {"records": name, "count": counts["entities"], "removed": None, "vectors": None}
     if kb.has_vectors:
         oldest = kb.segments[0]
         with closing(EntityStore(kb.path / name)) as store:
             entry["vectors"] = write_segment_vectors(
-                changes,
-                _encoded(store, encoder, oldest.basis),
+                transaction,
+                _encoded(store, encoder, oldest.projection),
                 entry["count"],
-                oldest.basis.width if oldest.basis else kb.dim,
+                oldest.projection.width if oldest.projection else kb.dim,
                 dtype=kb.manifest["vectors"]["dtype"],
                 **index_settings(kb.manifest["segments"]),
-                basis_file=oldest.entry["vectors"].get("basis_file"),
+                projection_file=oldest.entry["vectors"].get("basis_file"),
             )
     return entry, counts
 
 
 def _encoded(
-    store: EntityStore, encoder: RowEncoder, basis: Basis | None
+    store: EntityStore, encoder: RowEncoder, projection: Projection | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The rows of all entities of a store, as batches of vectors and numbers."""
     entities = iter(store)
     first = 0
     while block := list(islice(entities, _ENCODED)):
         vectors, places = encoder.rows(block)
-        yield vectors if basis is None else basis.rows(vectors), places + first
+        yield vectors if projection is None else projection.rows(vectors), places + first
         first += len(block)
 
 
-def _remaining(changes: Transaction, kb: KnowledgeBase, gone: Gone) -> list[Entry]:
-    """The segments of the KB without what is gone; those of which nothing is left go, too."""
-    numbers = np.unique(np.frombuffer(gone.numbers, dtype=np.int64))
-    entries: list[Entry | None] = []
+def _remaining(
+    transaction: Transaction, kb: KnowledgeBase, removed: RemovedRecords
+) -> list[SegmentEntry]:
+    """The segments of the KB without what is removed; those of which nothing is left go, too."""
+    numbers = np.unique(np.frombuffer(removed.numbers, dtype=np.int64))
+    entries: list[SegmentEntry | None] = []
     for segment in kb.segments:
         start, end = np.searchsorted(numbers, [segment.first, segment.first + segment.count])
         local = numbers[start:end] - segment.first
-        entries.append(without(changes, segment, local) if len(local) else segment.entry)
+        entries.append(
+            without_entities(transaction, segment, local) if len(local) else segment.entry
+        )
     return [entry for entry in entries if entry]
 
 
 def _commit(
-    changes: Transaction,
+    transaction: Transaction,
     kb: KnowledgeBase,
     manifest: Manifest,
-    entries: list[Entry],
+    entries: list[SegmentEntry],
     counts: Counter[str],
 ) -> None:
     """Commits a manifest with these segments, of which small ones at the end may be folded."""
@@ -147,7 +158,7 @@ def _commit(
     segments = segments_of(kb.path, {**manifest, "segments": entries})
     place = first_to_fold([int(segment.live.sum()) for segment in segments])
     if place < len(segments):
-        entry, more = folded(changes, manifest, segments[place:])
+        entry, more = folded(transaction, manifest, segments[place:])
         entries = [*entries[:place], entry]
         counts.update(more)
-    commit_segments(changes, manifest, entries, counts)
+    commit_segments(transaction, manifest, entries, counts)

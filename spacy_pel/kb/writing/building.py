@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...about import __version__
 from ...errors import PelError
-from ..folder.transaction import transaction
+from ..folder.transaction import folder_transaction
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity, SemanticType
 from ..records.record_writing import write_records
@@ -30,26 +30,26 @@ def build_kb(
     Raises PelError if the folder holds something else, for bad entities, and for a full disk.
     """
     folder = Path(path).absolute()
-    with transaction(folder) as changes:
-        records = changes.temporary(".sqlite")
-        scratch = changes.temporary(".sqlite")
+    with folder_transaction(folder) as transaction:
+        records = transaction.temporary(".sqlite")
+        scratch = transaction.temporary(".sqlite")
         stream = progress(entities) if progress else entities
         counts = write_records(records, scratch, stream, types)
         if not counts["entities"]:
             source = ", ".join(sources) or folder
             raise PelError(f"{source}: no entities", "check that it is the right source")
         segment = {
-            "records": changes.publish(records, "entities"),
+            "records": transaction.publish(records, "entities"),
             "count": counts["entities"],
             "removed": None,
             "vectors": None,
         }
-        changes.commit(
+        transaction.commit(
             {
                 "created_by": f"spacy-pel {__version__}",
                 "sources": list(sources),
                 "counts": counts,
-                "files": changes.files,
+                "files": transaction.files,
                 "segments": [segment],
                 "vectors": None,
             }

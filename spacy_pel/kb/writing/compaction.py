@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..folder.manifest import read_manifest
-from ..folder.transaction import Transaction, transaction
+from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity, SemanticType
 from ..records.record_writing import write_records
 from ..search_filter import known_types
 from ..segment import Segment, segments_of
 from ..vectors.index import opened_rows
-from .segment_entries import Entry, Manifest, commit_segments, count_entity, index_settings
+from .segment_entries import Manifest, SegmentEntry, commit_segments, count_entity, index_settings
 from .vector_writing import write_segment_vectors
 
 _BLOCK = 4096  # rows copied at a time
@@ -37,12 +37,12 @@ def compact(path: str | Path, *, progress: Progress | None = None) -> KnowledgeB
     """
     folder = Path(path).absolute()
     read_manifest(folder)
-    with transaction(folder) as changes:
+    with folder_transaction(folder) as transaction:
         manifest = read_manifest(folder)
         segments = segments_of(folder, manifest)
         if len(segments) > 1 or len(segments[0].removed):
-            entry, more = folded(changes, manifest, segments, progress)
-            commit_segments(changes, manifest, [entry], more)
+            entry, more = folded(transaction, manifest, segments, progress)
+            commit_segments(transaction, manifest, [entry], more)
     return KnowledgeBase.open(folder)
 
 
@@ -60,11 +60,11 @@ def first_to_fold(lives: Sequence[int]) -> int:
 
 
 def folded(
-    changes: Transaction,
+    transaction: Transaction,
     manifest: Manifest,
     segments: Sequence[Segment],
     progress: Progress | None = None,
-) -> tuple[Entry, Counter[str]]:
+) -> tuple[SegmentEntry, Counter[str]]:
     """A new segment of the live entities of several, and what is added to the KB's counts.
 
     (An alternative id that entities of two segments claim goes to one of them in the new one.)
@@ -78,7 +78,7 @@ def folded(
             count_entity(counted, entity)
             yield entity
 
-    records, scratch = changes.temporary(".sqlite"), changes.temporary(".sqlite")
+    records, scratch = transaction.temporary(".sqlite"), transaction.temporary(".sqlite")
     types = known_types(t for segment in segments for t in segment.store.semantic_types())
     described = [type for type in types if type != SemanticType(type.name)]
     stream = progress(entities()) if progress else entities()
@@ -87,14 +87,14 @@ def folded(
     for segment in segments:
         segment.close()
     entry = {
-        "records": changes.publish(records, "entities"),
+        "records": transaction.publish(records, "entities"),
         "count": len(origins),
         "removed": None,
         "vectors": None,
     }
     if manifest["vectors"]:
         moved = _moved_numbers(segments, np.frombuffer(origins, dtype=np.intc))
-        entry["vectors"] = _copied_vectors(changes, manifest["vectors"], segments, moved)
+        entry["vectors"] = _copied_vectors(transaction, manifest["vectors"], segments, moved)
     return entry, more
 
 
@@ -121,17 +121,17 @@ def _moved_numbers(segments: Sequence[Segment], origins: np.ndarray) -> list[np.
 
 
 def _copied_vectors(
-    changes: Transaction,
+    transaction: Transaction,
     settings: dict[str, Any],
     segments: Sequence[Segment],
     moved: Sequence[np.ndarray],
 ) -> dict[str, Any]:
     """Publishes the vectors of the new segment, with the kind of index that was chosen for them."""
     has_index = any(segment.entry["vectors"]["index"] for segment in segments)
-    basis = segments[0].basis  # that of all
-    dim = basis.width if basis else settings["dim"]
+    projection = segments[0].projection  # that of all
+    dim = projection.width if projection else settings["dim"]
     return write_segment_vectors(
-        changes,
+        transaction,
         _copied_rows(segments, moved, dim),
         sum(int(segment.live.sum()) for segment in segments),
         dim,
@@ -139,7 +139,7 @@ def _copied_vectors(
         # Older KBs do not say what was chosen.
         index=settings.get("index", "approximate" if has_index else "auto"),
         **index_settings(segment.entry for segment in segments),
-        basis_file=segments[0].entry["vectors"].get("basis_file"),
+        projection_file=segments[0].entry["vectors"].get("basis_file"),
     )
 
 

@@ -10,7 +10,7 @@ from ..records.entity import Entity
 from .compaction import entities_by_id
 
 
-class Change(NamedTuple):
+class EntityDifference(NamedTuple):
     """An entity that differs: "added", "removed", or "changed" in these fields of its record."""
 
     id: str
@@ -18,7 +18,7 @@ class Change(NamedTuple):
     fields: tuple[str, ...] = ()
 
 
-def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
+def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[EntityDifference]:
     """The changes from the old KB to the new one, in order of concept id.
 
     Records are compared as they stand: another order of the aliases is a change. Vectors are not
@@ -28,14 +28,14 @@ def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
     first, second = next(before, None), next(after, None)
     while first or second:
         if second is None or (first and first.concept_id < second.concept_id):
-            yield Change(first.concept_id, "removed")
+            yield EntityDifference(first.concept_id, "removed")
             first = next(before, None)
         elif first is None or second.concept_id < first.concept_id:
-            yield Change(second.concept_id, "added")
+            yield EntityDifference(second.concept_id, "added")
             second = next(after, None)
         else:
             if first != second:
-                yield Change(first.concept_id, "changed", _fields(first, second))
+                yield EntityDifference(first.concept_id, "changed", _fields(first, second))
             first, second = next(before, None), next(after, None)
 
 

@@ -1,7 +1,7 @@
 """Entities that join, change or leave a KB: one transaction over records and vectors a call.
 
 What is there is not touched: a change writes one small segment of what is new, and names what is
-gone from older ones. So it takes as long as the change is large, whatever the size of the KB.
+removed from older ones. So it takes as long as the change is large, whatever the size of the KB.
 
 Ids are concept ids throughout. An entity may join whose concept id is an alternative id of another
 one: as in a KB that is built of both, a concept id goes before an alternative id.
@@ -17,7 +17,7 @@ from ..knowledge_base import KnowledgeBase
 from ..records.cleaning import cleaned
 from ..records.entity import Entity, SemanticType
 from ..records.merging import joined, merged
-from .apply_change import ChangeCounts, Gone, changed
+from .apply_change import ChangeCounts, RemovedRecords, apply_change
 from .row_encoder import RowEncoder, check_encoder
 
 
@@ -39,7 +39,7 @@ def add_entities(
     another encoder, if another writer is at the KB, and for a full disk.
     """
 
-    def plan(kb: KnowledgeBase, gone: Gone) -> Iterator[Entity]:
+    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
         check_encoder(kb, encoder)
         for entity in map(cleaned, entities):
             if _present(kb, entity.concept_id):
@@ -49,7 +49,7 @@ def add_entities(
                 )
             yield entity
 
-    return changed(path, plan, encoder, types, sources)
+    return apply_change(path, plan, encoder, types, sources)
 
 
 def update_entities(
@@ -66,15 +66,15 @@ def update_entities(
     ``add_entities``; here a concept id that is not in the KB is refused.
     """
 
-    def plan(kb: KnowledgeBase, gone: Gone) -> Iterator[Entity]:
+    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
         check_encoder(kb, encoder)
         for entity in map(cleaned, entities):
             number, present = _existing(kb, entity.concept_id, "to add it use kb add or kb merge")
             if present != entity:
-                gone.add(number, present)
+                removed.add(number, present)
                 yield entity
 
-    return changed(path, plan, encoder, types, sources)
+    return apply_change(path, plan, encoder, types, sources)
 
 
 def merge_entities(
@@ -92,7 +92,7 @@ def merge_entities(
     goes first (see ``merging.joined``). For the rest, and the errors, see ``add_entities``.
     """
 
-    def plan(kb: KnowledgeBase, gone: Gone) -> Iterator[Entity]:
+    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
         check_encoder(kb, encoder)
         for entity in merged([entities], mapping):
             found = _present(kb, entity.concept_id)
@@ -102,10 +102,10 @@ def merge_entities(
             number, present = found
             both = cleaned(joined(present, entity))
             if both != present:
-                gone.add(number, present)
+                removed.add(number, present)
                 yield both
 
-    return changed(path, plan, encoder, types, sources)
+    return apply_change(path, plan, encoder, types, sources)
 
 
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
@@ -115,12 +115,12 @@ def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
     left, if another writer is at the KB, and for a full disk.
     """
 
-    def plan(kb: KnowledgeBase, gone: Gone) -> Iterator[Entity]:
+    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
         for id in dict.fromkeys(id.strip() for id in ids):
-            gone.add(*_existing(kb, id, "check the id"))
+            removed.add(*_existing(kb, id, "check the id"))
         return iter(())
 
-    return changed(path, plan, None, (), ())
+    return apply_change(path, plan, None, (), ())
 
 
 def _present(kb: KnowledgeBase, id: str) -> tuple[int, Entity] | None:

@@ -9,17 +9,17 @@ import numpy as np
 
 from ...errors import PelError
 from ..folder.manifest import read_manifest
-from ..folder.transaction import Transaction, transaction
+from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
-from ..vectors.fast_scan import KIND
-from ..vectors.index import opened_basis, opened_rows
+from ..vectors.fast_scan import FAST_SCAN_KIND
+from ..vectors.index import opened_projection, opened_rows
 from ..vectors.matrix import VectorMatrix
-from ..vectors.projection import Basis, principal_basis
+from ..vectors.projection import Projection, principal_projection
 from .segment_entries import index_settings
 from .vector_writing import commit_vectors, only_segment, write_segment_vectors
 
 
-def reduce(
+def reduce_vectors(
     path: str | Path, dim: int | None = None, alike: float | None = None
 ) -> tuple[KnowledgeBase, float]:
     """Stores the vectors of a KB in ``dim`` numbers each, or gives its index fewer codes, or both,
@@ -41,7 +41,7 @@ def reduce(
         raise PelError("nothing to reduce", "choose the numbers of a vector, or --alike, or both")
     folder = Path(path).absolute()
     read_manifest(folder)  # without a KB no folder is made
-    with transaction(folder) as changes:
+    with folder_transaction(folder) as transaction:
         manifest = read_manifest(folder)
         segment = only_segment(folder, manifest)
         entry = _with_vectors(folder, segment["vectors"])
@@ -50,22 +50,28 @@ def reduce(
             _check_alike(folder, entry["index"], alike)
             settings["alike"] = alike
         matrix, row_entities = opened_rows(folder, entry)
-        basis, batches, share = opened_basis(folder, entry), _rows(matrix, row_entities), 1.0
+        projection, batches, share = (
+            opened_projection(folder, entry),
+            _rows(matrix, row_entities),
+            1.0,
+        )
         if dim is not None:
             _check_dim(folder, entry, matrix, dim)
-            basis, share = principal_basis(matrix, dim)
-            batches = ((basis.rows(rows), numbers) for rows, numbers in batches)
+            projection, share = principal_projection(matrix, dim)
+            batches = ((projection.rows(rows), numbers) for rows, numbers in batches)
         reduced = write_segment_vectors(
-            changes,
+            transaction,
             batches,
             segment["count"],
             dim or matrix.dim,
             dtype=manifest["vectors"]["dtype"],
             index="approximate" if entry["index"] else "exact",
             **settings,
-            basis_file=None if basis is None else _published_basis(changes, basis),
+            projection_file=None
+            if projection is None
+            else _published_projection(transaction, projection),
         )
-        commit_vectors(changes, manifest, reduced, manifest["vectors"])
+        commit_vectors(transaction, manifest, reduced, manifest["vectors"])
     return KnowledgeBase.open(folder), share
 
 
@@ -94,9 +100,9 @@ def _check_dim(folder: Path, entry: dict, matrix: VectorMatrix, dim: int) -> Non
 def _check_alike(folder: Path, index: dict | None, alike: float) -> None:
     if not 0 < alike < 1:
         raise PelError(f"{alike} is no cosine of rows that are alike", "choose one such as 0.95")
-    if not index or index["kind"] != KIND:
+    if not index or index["kind"] != FAST_SCAN_KIND:
         raise PelError(
-            f"{folder}: has no index of the kind {KIND}",
+            f"{folder}: has no index of the kind {FAST_SCAN_KIND}",
             "reduce it without --alike (fewer vectors "
             "than such an index is for are searched exactly, more by lists)",
         )
@@ -109,7 +115,7 @@ def _rows(
         yield block, row_entities[start : start + len(block)]
 
 
-def _published_basis(changes: Transaction, basis: Basis) -> str:
-    file = changes.temporary(".npy")
-    np.save(file, basis.axes)
-    return changes.publish(file, "basis")
+def _published_projection(transaction: Transaction, projection: Projection) -> str:
+    file = transaction.temporary(".npy")
+    np.save(file, projection.axes)
+    return transaction.publish(file, "basis")

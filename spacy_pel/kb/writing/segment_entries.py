@@ -11,10 +11,10 @@ import numpy as np
 from ..folder.transaction import Transaction
 from ..records.entity import Entity
 from ..segment import Segment, segments_of
-from ..vectors.inverted_file import MEMORY
+from ..vectors.inverted_file import INDEX_MEMORY
 from ..vectors.matrix import mapped
 
-Entry = dict[str, Any]  # what the manifest says of a segment
+SegmentEntry = dict[str, Any]  # what the manifest says of a segment
 Manifest = dict[str, Any]
 
 _LISTS = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
@@ -28,24 +28,29 @@ def count_entity(counts: Counter[str], entity: Entity) -> None:
         counts[field] += len(getattr(entity, field))
 
 
-def without(changes: Transaction, segment: Segment, numbers: Sequence[int]) -> Entry | None:
+def without_entities(
+    transaction: Transaction, segment: Segment, numbers: Sequence[int]
+) -> SegmentEntry | None:
     """The segment with these of its entities removed too; None if nothing is left of it."""
     removed = np.union1d(segment.removed, numbers).astype(np.int64)
     if len(removed) == segment.count:
         return None
-    path = changes.temporary(".npy")
+    path = transaction.temporary(".npy")
     np.save(path, removed)
-    return {**segment.entry, "removed": changes.publish(path, "removed")}
+    return {**segment.entry, "removed": transaction.publish(path, "removed")}
 
 
 def commit_segments(
-    changes: Transaction, manifest: Manifest, entries: Sequence[Entry], more: Counter[str]
+    transaction: Transaction,
+    manifest: Manifest,
+    entries: Sequence[SegmentEntry],
+    more: Counter[str],
 ) -> None:
     """Commits a KB of these segments, old and new ones, in place of the manifest's.
 
     more: what is added to the manifest's counts.
     """
-    known = {**manifest["files"], **changes.files}
+    known = {**manifest["files"], **transaction.files}
     names = {name for entry in entries for name in file_names(entry)}
     new = {
         **manifest,
@@ -54,9 +59,9 @@ def commit_segments(
         "segments": list(entries),
     }
     if manifest["vectors"]:
-        rows = sum(live_rows(segment) for segment in segments_of(changes.folder, new))
+        rows = sum(live_rows(segment) for segment in segments_of(transaction.folder, new))
         new["vectors"] = {**manifest["vectors"], "rows": rows}
-    changes.commit(new)
+    transaction.commit(new)
 
 
 def live_rows(segment: Segment) -> int:
@@ -67,18 +72,18 @@ def live_rows(segment: Segment) -> int:
     return int(segment.live[mapped(segment.folder / vectors["rows_file"])].sum())
 
 
-def index_settings(entries: Iterable[Entry]) -> dict[str, Any]:
+def index_settings(entries: Iterable[SegmentEntry]) -> dict[str, Any]:
     """``memory`` and ``alike`` of the indexes of these segments, for ``write_segment_vectors``;
     the defaults if none has an index."""
     vectors = [entry["vectors"] for entry in entries if entry["vectors"]]
     indexes = [entry["index"] for entry in vectors if entry["index"]]
     if not indexes:
-        return {"memory": MEMORY, "alike": None}
+        return {"memory": INDEX_MEMORY, "alike": None}
     memory = max(index["memory"] for index in indexes)
     return {"memory": memory, "alike": indexes[0].get("alike")}
 
 
-def file_names(entry: Entry) -> list[str]:
+def file_names(entry: SegmentEntry) -> list[str]:
     """The files of a segment; another one has the same file where the content is the same."""
     vectors = entry["vectors"] or {}
     index = vectors.get("index") or {}

@@ -12,11 +12,17 @@ import numpy as np
 
 from ...errors import PelError
 from ..folder.manifest import read_manifest
-from ..folder.transaction import Transaction, transaction
+from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
-from ..vectors.fast_scan import KIND, built_codes, unlike_rows
+from ..vectors.fast_scan import FAST_SCAN_KIND, built_fast_scan, representative_rows
 from ..vectors.index import opened_rows
-from ..vectors.inverted_file import MEMORY, built_index, kind_for, mapped_index, write_index
+from ..vectors.inverted_file import (
+    INDEX_MEMORY,
+    built_inverted_file,
+    fitting_kind,
+    mapped_inverted_file,
+    write_index,
+)
 from ..vectors.matrix import DTYPES, ArrayWriter, MatrixWriter, VectorMatrix, mapped
 from ..vectors.recall import chosen_oversampling, chosen_probes
 
@@ -40,7 +46,7 @@ def write_vectors(
     row_kind: str,
     dtype: str = "auto",
     index: str = "auto",
-    memory: int = MEMORY,
+    memory: int = INDEX_MEMORY,
 ) -> KnowledgeBase:
     """Writes the vectors of a KB, in place of those it has, and opens it.
 
@@ -54,11 +60,11 @@ def write_vectors(
     """
     folder = Path(path).absolute()
     read_manifest(folder)  # without a KB no folder is made
-    with transaction(folder) as changes:
+    with folder_transaction(folder) as transaction:
         manifest = read_manifest(folder)
         segment = only_segment(folder, manifest)
         entry = write_segment_vectors(
-            changes, batches, segment["count"], dim, dtype=dtype, index=index, memory=memory
+            transaction, batches, segment["count"], dim, dtype=dtype, index=index, memory=memory
         )
         vectors = {
             "dim": dim,
@@ -68,12 +74,15 @@ def write_vectors(
             "fingerprint": fingerprint,
             "rows": entry["rows"],
         }
-        commit_vectors(changes, manifest, entry, vectors)
+        commit_vectors(transaction, manifest, entry, vectors)
     return KnowledgeBase.open(folder)
 
 
 def commit_vectors(
-    changes: Transaction, manifest: dict[str, Any], entry: dict[str, Any], vectors: dict[str, Any]
+    transaction: Transaction,
+    manifest: dict[str, Any],
+    entry: dict[str, Any],
+    vectors: dict[str, Any],
 ) -> None:
     """Commits a KB of one segment, whose vectors are now those of the entry.
 
@@ -81,10 +90,10 @@ def commit_vectors(
     """
     (segment,) = manifest["segments"]
     records = segment["records"]
-    changes.commit(
+    transaction.commit(
         {
             **manifest,
-            "files": {records: manifest["files"][records], **changes.files},
+            "files": {records: manifest["files"][records], **transaction.files},
             "segments": [{**segment, "vectors": entry}],
             "vectors": vectors,
         }
@@ -92,16 +101,16 @@ def commit_vectors(
 
 
 def write_segment_vectors(
-    changes: Transaction,
+    transaction: Transaction,
     batches: Batches,
     n_entities: int,
     dim: int,
     *,
     dtype: str = "auto",
     index: str = "auto",
-    memory: int = MEMORY,
+    memory: int = INDEX_MEMORY,
     alike: float | None = None,
-    basis_file: str | None = None,
+    projection_file: str | None = None,
 ) -> dict[str, Any]:
     """Publishes the vectors of a segment, and returns what the manifest says of them.
 
@@ -110,25 +119,25 @@ def write_segment_vectors(
     "approximate".
     index: "exact", "approximate", or "auto": approximate for many rows. It is of codes
     that are all looked at, or for very many rows of lists. memory: bytes that these are to take.
-    alike: rows of an entity with this cosine share a code (``fast_scan.unlike_rows``).
-    basis_file: of the ``Basis`` that the vectors of the batches are in, if they are.
+    alike: rows of an entity with this cosine share a code (``fast_scan.representative_rows``).
+    projection_file: of the ``Projection`` that the vectors of the batches are in, if they are.
     Raises PelError for vectors that do not fit, for unknown settings.
     """
     if dtype not in ("auto", *DTYPES):
         raise PelError(f"{dtype!r} is no dtype of vectors", f"choose auto or one of {DTYPES}")
     if index not in EXACT_ROWS:
         raise PelError(f"{index!r} is no kind of index", f"choose one of {tuple(EXACT_ROWS)}")
-    files = _Files(changes, dim, dtype, FLOAT32_ROWS[index])
+    files = _Files(transaction, dim, dtype, FLOAT32_ROWS[index])
     for vectors, numbers in _checked(batches, n_entities, dim):
         files.append(vectors, numbers)
     files.close()
     entry = {
         **files.published(),
-        "basis_file": basis_file,
+        "basis_file": projection_file,
         "rows": files.matrix.n_rows,
         "index": None,
     }
-    matrix, row_entities = opened_rows(changes.folder, entry)
+    matrix, row_entities = opened_rows(transaction.folder, entry)
     if not len(row_entities):
         raise PelError("no vectors to write", "embed at least one entity")
     reached = np.zeros(n_entities, dtype=bool)
@@ -136,12 +145,12 @@ def write_segment_vectors(
     if not reached.all():
         logger.warning("%d of %d entities have no vector", (~reached).sum(), n_entities)
     if len(row_entities) > EXACT_ROWS[index]:
-        entry["index"] = _published_index(changes, matrix, row_entities, memory, alike)
+        entry["index"] = _published_index(transaction, matrix, row_entities, memory, alike)
     return entry
 
 
 def _published_index(
-    changes: Transaction,
+    transaction: Transaction,
     matrix: VectorMatrix,
     row_entities: np.ndarray,
     memory: int,
@@ -149,30 +158,30 @@ def _published_index(
 ) -> dict[str, Any]:
     """Publishes an approximate index, and returns what the manifest says of it."""
     if len(matrix) <= SCANNED_ROWS:
-        published = _published_codes(changes, matrix, row_entities, alike)
+        published = _published_codes(transaction, matrix, row_entities, alike)
     else:
-        published = _published_lists(changes, matrix, row_entities, memory)
+        published = _published_lists(transaction, matrix, row_entities, memory)
     return {"memory": memory, "alike": alike, **published}
 
 
 def _published_codes(
-    changes: Transaction,
+    transaction: Transaction,
     matrix: VectorMatrix,
     row_entities: np.ndarray,
     alike: float | None,
 ) -> dict[str, Any]:
-    coded = None if alike is None else unlike_rows(matrix, row_entities, alike)
+    coded = None if alike is None else representative_rows(matrix, row_entities, alike)
     n_coded = len(matrix if coded is None else coded)
     logger.info("building the index of %d vectors", n_coded)
-    codes = built_codes(matrix, coded)
+    codes = built_fast_scan(matrix, coded)
     oversampling, recall = chosen_oversampling(matrix, row_entities, codes)
-    logger.info("%s, %d rows found for an entity: recall %s", KIND, oversampling, recall)
-    path = changes.temporary(".faiss")
+    logger.info("%s, %d rows found for an entity: recall %s", FAST_SCAN_KIND, oversampling, recall)
+    path = transaction.temporary(".faiss")
     write_index(codes, path)
-    name = changes.publish(path, "index")
+    name = transaction.publish(path, "index")
     return {
         "file": name,
-        "kind": KIND,
+        "kind": FAST_SCAN_KIND,
         "codes": n_coded,
         "oversampling": oversampling,
         "recall": recall,
@@ -180,15 +189,15 @@ def _published_codes(
 
 
 def _published_lists(
-    changes: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
+    transaction: Transaction, matrix: VectorMatrix, row_entities: np.ndarray, memory: int
 ) -> dict[str, Any]:
-    kind = kind_for(len(matrix), matrix.dim, memory)
+    kind = fitting_kind(len(matrix), matrix.dim, memory)
     logger.info("building the index of %d vectors", len(matrix))
-    path = changes.temporary(".faiss")
-    write_index(built_index(matrix, kind), path)
-    probes, recall = chosen_probes(matrix, row_entities, mapped_index(path))
+    path = transaction.temporary(".faiss")
+    write_index(built_inverted_file(matrix, kind), path)
+    probes, recall = chosen_probes(matrix, row_entities, mapped_inverted_file(path))
     logger.info("%s, %d lists a search: recall %s", kind, probes, recall)
-    name = changes.publish(path, "index")
+    name = transaction.publish(path, "index")
     return {"file": name, "kind": kind, "probes": probes, "recall": recall}
 
 
@@ -211,8 +220,8 @@ def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
         numbers = np.asarray(numbers)
         if vectors.shape != (len(numbers), dim):
             raise PelError(
-                f"vectors of shape {vectors.shape}",
-                f"give a vector of {dim} numbers for each of {len(numbers)} rows",
+                f"vectors of shape {vectors.shape}, expected {(len(numbers), dim)}",
+                f"give one vector of {dim} numbers for each row",
             )
         if not np.isfinite(vectors).all():
             raise PelError("the vectors hold NaN or infinity", "check the weights of the encoder")
@@ -231,13 +240,13 @@ def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
 class _Files:
     """Writes rows, and the entity of each, to new files."""
 
-    def __init__(self, changes: Transaction, dim: int, dtype: str, float32_rows: float) -> None:
+    def __init__(self, transaction: Transaction, dim: int, dtype: str, float32_rows: float) -> None:
         """dtype: "auto" for float32 up to so many rows, and float16 for more."""
-        self._changes = changes
+        self._transaction = transaction
         self._dim = dim
         self._switch = float32_rows if dtype == "auto" else inf
         self.matrix = self._new_matrix("float32" if dtype == "auto" else dtype)
-        self._numbers_path = changes.temporary(".npy")
+        self._numbers_path = transaction.temporary(".npy")
         self._numbers = ArrayWriter(self._numbers_path, "int32")
 
     def append(self, vectors: np.ndarray, numbers: np.ndarray) -> None:
@@ -253,7 +262,7 @@ class _Files:
 
     def published(self) -> dict[str, str | None]:
         """The names of the files, once they are closed."""
-        publish, scales = self._changes.publish, self.matrix.scales_path
+        publish, scales = self._transaction.publish, self.matrix.scales_path
         return {
             "file": publish(self.matrix.path, "vectors"),
             "scales_file": publish(scales, "scales") if scales else None,
@@ -269,5 +278,5 @@ class _Files:
         path.unlink()
 
     def _new_matrix(self, dtype: str) -> MatrixWriter:
-        scales = self._changes.temporary(".npy") if dtype == "int8" else None
-        return MatrixWriter(self._changes.temporary(".npy"), scales, self._dim, dtype)
+        scales = self._transaction.temporary(".npy") if dtype == "int8" else None
+        return MatrixWriter(self._transaction.temporary(".npy"), scales, self._dim, dtype)

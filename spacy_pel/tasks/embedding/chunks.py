@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import PelError
 from ...kb.folder.manifest import read_manifest
-from ...kb.folder.vector_chunks import Chunk, PartialVectors
+from ...kb.folder.vector_chunks import VectorChunk, VectorChunks
 from ...kb.knowledge_base import KnowledgeBase
 from .rows import EncodedRows, StoredRows
 
@@ -63,7 +63,7 @@ class ChunkEncoder:
         self.job = job
         check_records(job.kb, job.records)
         self.kb = KnowledgeBase.open(job.kb)
-        self.partial = PartialVectors(Path(job.partial))
+        self.partial = VectorChunks(Path(job.partial))
         self.encoded = EncodedRows(retriever, job.row_kind)
         self.stored = StoredRows(KnowledgeBase.open(job.reuse)) if job.reuse else None
 
@@ -76,18 +76,18 @@ class ChunkEncoder:
         """Lets go of the KB, so that a writer can remove its old files."""
         self.kb.close()
 
-    def _chunk(self, numbers: np.ndarray) -> Chunk:
+    def _chunk(self, numbers: np.ndarray) -> VectorChunk:
         entities = self.kb.entities(numbers)
         if self.stored is None:
             vectors, owners = self.encoded.rows(entities)
-            return Chunk(vectors, numbers[owners], reused=0)
+            return VectorChunk(vectors, numbers[owners], reused=0)
         stored, stored_owners = self.stored.rows(entities)
         others = np.setdiff1d(np.arange(len(entities)), stored_owners)
         encoded, places = self.encoded.rows([entities[i] for i in others])
         owners = np.concatenate([stored_owners, others[places]])
         order = np.argsort(owners, kind="stable")
         vectors = np.concatenate([stored, encoded])[order]
-        return Chunk(vectors, numbers[owners[order]], reused=len(entities) - len(others))
+        return VectorChunk(vectors, numbers[owners[order]], reused=len(entities) - len(others))
 
 
 class ChunkWorker:

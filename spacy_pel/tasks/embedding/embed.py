@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...kb.folder.vector_chunks import PartialVectors, opened_partial, partial_folder
+from ...kb.folder.vector_chunks import VectorChunks, chunks_folder, opened_chunks
 from ...kb.knowledge_base import KnowledgeBase
-from ...kb.vectors.inverted_file import MEMORY
+from ...kb.vectors.inverted_file import INDEX_MEMORY
 from ...kb.writing.compaction import compact
 from ...kb.writing.vector_writing import write_vectors
 from ...reading import proxies
@@ -35,7 +35,7 @@ def embed_kb(
     *,
     dtype: str = "auto",
     index: str = "auto",
-    memory: int = MEMORY,
+    memory: int = INDEX_MEMORY,
     reuse: KnowledgeBase | None = None,
     engine: str = "local",
     address: str | None = None,
@@ -70,7 +70,7 @@ def embed_kb(
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers
         check_records(job.kb, job.records)
-        partial = opened_partial(Path(job.partial))
+        partial = opened_chunks(Path(job.partial))
         missing = _missing_chunks(job, partial, report)
         finished = finished_chunks(job, linker.retriever, missing, engine, address)
         total = job.n_entities
@@ -134,13 +134,13 @@ def _job(kb: KnowledgeBase, rows: LinkerRows, reuse: KnowledgeBase | None) -> Jo
         kb=str(kb.path),
         records=records,
         chunks=[range(len(kb))[i : i + proxies.CHUNK] for i in range(0, len(kb), proxies.CHUNK)],
-        partial=str(partial_folder(kb.path, decisive)),
+        partial=str(chunks_folder(kb.path, decisive)),
         row_kind=rows.row_kind,
         reuse=str(reuse.path) if reuse else None,
     )
 
 
-def _missing_chunks(job: Job, partial: PartialVectors, report: Report) -> list[int]:
+def _missing_chunks(job: Job, partial: VectorChunks, report: Report) -> list[int]:
     finished = partial.finished()
     if finished:
         report(f"resuming: {len(finished):,} of {len(job.chunks):,} chunks done")
@@ -148,7 +148,7 @@ def _missing_chunks(job: Job, partial: PartialVectors, report: Report) -> list[i
 
 
 def _rows_in_order(
-    job: Job, partial: PartialVectors, report: Report
+    job: Job, partial: VectorChunks, report: Report
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The rows of all chunks, as ``write_vectors`` reads them."""
     reused = 0

@@ -9,7 +9,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb.folder.manifest import read_manifest, sound_manifest
-from spacy_pel.kb.folder.transaction import Transaction, transaction
+from spacy_pel.kb.folder.transaction import Transaction, folder_transaction
 
 from ..examples import contents
 
@@ -24,7 +24,7 @@ def publish(changes: Transaction, text: str, stem: str = "entities") -> str:
 
 def write(folder: Path, *texts: str) -> list[str]:
     """Commits files of these texts; returns their names."""
-    with transaction(folder) as changes:
+    with folder_transaction(folder) as changes:
         names = [publish(changes, text) for text in texts]
         changes.commit({"files": changes.files, "sources": ["été \udcff"]})
     return names
@@ -42,11 +42,11 @@ def test_a_commit_replaces_what_was_there(tmp_path: Path) -> None:
 def test_without_a_commit_nothing_changes(tmp_path: Path) -> None:
     write(tmp_path / "kb", "a")
     before = contents(tmp_path / "kb")
-    with transaction(tmp_path / "kb") as changes:
+    with folder_transaction(tmp_path / "kb") as changes:
         publish(changes, "b")
         changes.temporary(".npy").write_text("half")
     assert contents(tmp_path / "kb") == before
-    with pytest.raises(ZeroDivisionError), transaction(tmp_path / "new" / "kb") as changes:
+    with pytest.raises(ZeroDivisionError), folder_transaction(tmp_path / "new" / "kb") as changes:
         publish(changes, str(1 / 0))
     assert not (tmp_path / "new").exists()
 
@@ -97,9 +97,9 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_is_refused_and_disturbs_nothing(tmp_path: Path) -> None:
-    with transaction(tmp_path / "kb") as changes:
+    with folder_transaction(tmp_path / "kb") as changes:
         name = publish(changes, "a")
-        with pytest.raises(PelError, match="is writing to it"), transaction(tmp_path / "kb"):
+        with pytest.raises(PelError, match="is writing to it"), folder_transaction(tmp_path / "kb"):
             pass
         changes.commit({"files": changes.files})
     assert set(contents(tmp_path / "kb")) == {"manifest.json", name}

@@ -9,22 +9,22 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb.folder.vector_chunks import (
-    Chunk,
-    PartialVectors,
-    opened_partial,
-    partial_folder,
-    remove_partials,
+    VectorChunk,
+    VectorChunks,
+    chunks_folder,
+    opened_chunks,
+    remove_chunks,
 )
 
-CHUNK = Chunk(np.arange(6, dtype=np.float32).reshape(3, 2), np.array([4, 4, 5]), reused=1)
+CHUNK = VectorChunk(np.arange(6, dtype=np.float32).reshape(3, 2), np.array([4, 4, 5]), reused=1)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return partial_folder(tmp_path, {"encoder": "abc"})
+    return chunks_folder(tmp_path, {"encoder": "abc"})
 
 
-def assert_same(chunk: Chunk, expected: Chunk) -> None:
+def assert_same(chunk: VectorChunk, expected: VectorChunk) -> None:
     for array, other in zip(chunk[:2], expected[:2]):
         np.testing.assert_array_equal(array, other)
         assert array.dtype == other.dtype
@@ -32,8 +32,8 @@ def assert_same(chunk: Chunk, expected: Chunk) -> None:
 
 
 def test_chunks_come_back_as_they_were(tmp_path: Path) -> None:
-    partial = PartialVectors(tmp_path)
-    none = Chunk(np.empty((0, 2), dtype=np.float32), np.empty(0, dtype=np.int64), 0)
+    partial = VectorChunks(tmp_path)
+    none = VectorChunk(np.empty((0, 2), dtype=np.float32), np.empty(0, dtype=np.int64), 0)
     partial.write(1_234_567, CHUNK)
     partial.write(0, none)
     assert partial.finished() == {0, 1_234_567}
@@ -43,21 +43,21 @@ def test_chunks_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_each_decision_has_a_folder_of_its_own(tmp_path: Path) -> None:
     decisions = [{"a": 1, "b": None}, {"a": 1, "b": ["x"]}, {"a": 2, "b": None}]
-    assert len({partial_folder(tmp_path, decisive) for decisive in decisions}) == 3
-    assert partial_folder(tmp_path, {"b": None, "a": 1}) == partial_folder(tmp_path, decisions[0])
+    assert len({chunks_folder(tmp_path, decisive) for decisive in decisions}) == 3
+    assert chunks_folder(tmp_path, {"b": None, "a": 1}) == chunks_folder(tmp_path, decisions[0])
 
 
 def test_finished_chunks_stay_and_those_of_others_go(folder: Path) -> None:
-    stale = partial_folder(folder.parent, {"encoder": "old"})
-    assert opened_partial(stale).finished() == set()
-    opened_partial(stale).write(3, CHUNK)
+    stale = chunks_folder(folder.parent, {"encoder": "old"})
+    assert opened_chunks(stale).finished() == set()
+    opened_chunks(stale).write(3, CHUNK)
     (stale / "1.tmp").write_bytes(b"half")
-    assert opened_partial(stale).finished() == {3}
+    assert opened_chunks(stale).finished() == {3}
     assert not list(stale.glob("*.tmp"))
-    assert opened_partial(folder).finished() == set()
+    assert opened_chunks(folder).finished() == set()
     assert list(folder.parent.iterdir()) == [folder]
     (folder.parent / "entities").touch()
-    remove_partials(folder.parent)
+    remove_chunks(folder.parent)
     assert [path.name for path in folder.parent.iterdir()] == ["entities"]
 
 
@@ -70,13 +70,13 @@ def test_a_full_disk_leaves_no_chunk(
 
     monkeypatch.setattr(os, step, full)
     with pytest.raises(PelError, match=r"No space left on device\); free some space"):
-        PartialVectors(tmp_path).write(0, CHUNK)
+        VectorChunks(tmp_path).write(0, CHUNK)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_damage_is_found(tmp_path: Path) -> None:
     """Whatever is cut off, and a byte of the arrays that is another."""
-    partial = PartialVectors(tmp_path)
+    partial = VectorChunks(tmp_path)
     partial.write(0, CHUNK)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()

@@ -10,7 +10,12 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import fast_scan, index
 from spacy_pel.kb.vectors.exact import imported_faiss
-from spacy_pel.kb.vectors.fast_scan import KIND, FastScanRows, built_codes, unlike_rows
+from spacy_pel.kb.vectors.fast_scan import (
+    FAST_SCAN_KIND,
+    FastScan,
+    built_fast_scan,
+    representative_rows,
+)
 from spacy_pel.kb.vectors.inverted_file import write_index
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.kb.vectors.recall import chosen_oversampling, recall
@@ -33,12 +38,12 @@ class Example:
         rows = unit(centres[self.clusters] + 0.5 * noise)
         self.matrix = VectorMatrix(rows.astype(np.float16))
         self.row_entities = (np.arange(N) // 3).astype(np.int32)
-        codes = built_codes(self.matrix)
+        codes = built_fast_scan(self.matrix)
         oversampling, self.recall = chosen_oversampling(self.matrix, self.row_entities, codes)
         self.path = folder / "index.faiss"
         write_index(codes, self.path)
-        settings = {"file": self.path.name, "kind": KIND, "oversampling": oversampling}
-        self.rows = FastScanRows.opened(folder, settings)
+        settings = {"file": self.path.name, "kind": FAST_SCAN_KIND, "oversampling": oversampling}
+        self.rows = FastScan.opened(folder, settings)
         self.queries = unit(rows[::60] + 0.3 * noise[::-60])
         self.exact = VectorIndex(self.matrix, self.row_entities)
         self.index = VectorIndex(self.matrix, self.row_entities, self.rows)
@@ -55,8 +60,8 @@ class AlikeExample(Example):
         self.clusters = np.repeat(np.arange(60), 100)
         self.matrix = VectorMatrix(rows)
         self.row_entities = np.repeat(np.arange(N // 9 + 1), 9)[:N].astype(np.int32)
-        self.coded = unlike_rows(self.matrix, self.row_entities, 0.9)
-        self.rows = FastScanRows(built_codes(self.matrix, self.coded), 4)
+        self.coded = representative_rows(self.matrix, self.row_entities, 0.9)
+        self.rows = FastScan(built_fast_scan(self.matrix, self.coded), 4)
         self.queries = unit(rows[::60] + 0.3 * noise[::-60])
         self.exact = VectorIndex(self.matrix, self.row_entities)
         self.index = VectorIndex(self.matrix, self.row_entities, self.rows)
@@ -102,7 +107,7 @@ def test_rows_that_stand_for_all(alike: AlikeExample) -> None:
         assert (near[~np.eye(len(chosen), dtype=bool)] < 0.9).all()
     assert N // 3 * 0.9 < len(coded) < N // 3 * 1.2
     few = VectorMatrix(np.zeros((3, DIM), dtype=np.float32))  # of no direction, like none
-    assert unlike_rows(few, np.array([0, 0, 4]), 0.9).tolist() == [0, 1, 2]
+    assert representative_rows(few, np.array([0, 0, 4]), 0.9).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("k", [1, 5, 64])
@@ -238,7 +243,7 @@ def test_equal_rows_tie_by_number_and_names_do_not_crowd_out() -> None:
     rows = np.concatenate([names, unit(random.standard_normal((2100, 8)))])
     entities = np.concatenate([np.repeat([5, 3, 9], 300), np.arange(100, 2200)])
     matrix = VectorMatrix(rows)
-    vector_index = VectorIndex(matrix, entities, FastScanRows(built_codes(matrix), 4))
+    vector_index = VectorIndex(matrix, entities, FastScan(built_fast_scan(matrix), 4))
     found = vector_index.search(names[:1], 10)
     assert found.numbers[0, :3].tolist() == [3, 5, 9]
     truth = VectorIndex(matrix, entities).search(names[:1], 10)
@@ -246,7 +251,7 @@ def test_equal_rows_tie_by_number_and_names_do_not_crowd_out() -> None:
 
 
 def test_the_same_rows_make_the_same_file(example: Example, tmp_path: Path) -> None:
-    write_index(built_codes(example.matrix), tmp_path / "again.faiss")
+    write_index(built_fast_scan(example.matrix), tmp_path / "again.faiss")
     assert (tmp_path / "again.faiss").read_bytes() == example.path.read_bytes()
 
 
@@ -255,7 +260,7 @@ def test_the_same_rows_make_the_same_file(example: Example, tmp_path: Path) -> N
 def test_a_few_rows_of_few_dimensions(n: int, dim: int) -> None:
     rows = unit(np.random.default_rng(3).standard_normal((n, dim)))
     matrix = VectorMatrix(rows)
-    vector_index = VectorIndex(matrix, np.arange(n), FastScanRows(built_codes(matrix), 4))
+    vector_index = VectorIndex(matrix, np.arange(n), FastScan(built_fast_scan(matrix), 4))
     truth = VectorIndex(matrix, np.arange(n)).search(rows, n + 1)
     np.testing.assert_array_equal(vector_index.search(rows, n + 1).numbers, truth.numbers)
     np.testing.assert_array_equal(vector_index.search(rows, 1).scores, truth.scores[:, :1])
@@ -274,7 +279,7 @@ def test_unreadable_index(tmp_path: Path) -> None:
     (tmp_path / "index.faiss").write_bytes(b"nonsense")
     for name in ("index.faiss", "gone.faiss"):
         with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb embed"):
-            FastScanRows.opened(tmp_path, {"file": name, "oversampling": 4})
+            FastScan.opened(tmp_path, {"file": name, "oversampling": 4})
 
 
 def _search_in_child(example: Example, results) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_pel.kb.vectors.inner_products import products
+from spacy_pel.kb.vectors.inner_products import inner_products
 from spacy_pel.kb.vectors.matrix import DTYPES, MatrixWriter, VectorMatrix
 
 DIM = 37
@@ -36,15 +36,15 @@ def test_products_are_those_of_the_rows(matrix: VectorMatrix, queries: np.ndarra
     rows = random.integers(50, size=300)
     whole = matrix.take(np.arange(50)).astype(float)
     expected = [queries[i].astype(float) @ whole[j] for i, j in zip(lines, rows)]
-    np.testing.assert_allclose(products(matrix, queries, lines, rows), expected, atol=1e-5)
+    np.testing.assert_allclose(inner_products(matrix, queries, lines, rows), expected, atol=1e-5)
 
 
 def test_each_is_the_same_in_any_batch(matrix: VectorMatrix, queries: np.ndarray) -> None:
     lines, rows = np.repeat(np.arange(9), 50), np.tile(np.arange(50), 9)
-    together = products(matrix, queries, lines, rows)
+    together = inner_products(matrix, queries, lines, rows)
     for query in range(9):
         for some in (slice(0, 50), slice(7, 8), slice(3, 20)):
-            alone = products(
+            alone = inner_products(
                 matrix, queries[query : query + 1], np.zeros_like(rows[some]), rows[some]
             )
             np.testing.assert_array_equal(alone, together.reshape(9, 50)[query, some])
@@ -52,5 +52,5 @@ def test_each_is_the_same_in_any_batch(matrix: VectorMatrix, queries: np.ndarray
 
 def test_none(matrix: VectorMatrix, queries: np.ndarray) -> None:
     none = np.empty(0, dtype=np.int64)
-    assert products(matrix, queries, none, none).shape == (0,)
-    assert products(matrix, queries[:0], none, none).shape == (0,)
+    assert inner_products(matrix, queries, none, none).shape == (0,)
+    assert inner_products(matrix, queries[:0], none, none).shape == (0,)

@@ -10,10 +10,10 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import index, inverted_file
 from spacy_pel.kb.vectors.inverted_file import (
-    ApproximateRows,
-    built_index,
-    kind_for,
-    mapped_index,
+    InvertedFile,
+    built_inverted_file,
+    fitting_kind,
+    mapped_inverted_file,
     write_index,
 )
 from spacy_pel.kb.vectors.matrix import VectorMatrix
@@ -38,15 +38,17 @@ class Example:
         self.matrix = VectorMatrix(rows.astype(np.float16))
         self.row_entities = (np.arange(N) // 3).astype(np.int32)
         self.path = folder / "index.faiss"
-        write_index(built_index(self.matrix, "SQ8"), self.path)
-        probes, self.recall = chosen_probes(self.matrix, self.row_entities, mapped_index(self.path))
+        write_index(built_inverted_file(self.matrix, "SQ8"), self.path)
+        probes, self.recall = chosen_probes(
+            self.matrix, self.row_entities, mapped_inverted_file(self.path)
+        )
         self.settings = {"file": self.path.name, "probes": probes}
         self.queries = unit(rows[::30] + 0.3 * noise[::-30])
         self.exact = VectorIndex(self.matrix, self.row_entities)
         self.index = self.opened()
 
     def opened(self) -> VectorIndex:
-        rows = ApproximateRows.opened(self.path.parent, self.settings)
+        rows = InvertedFile.opened(self.path.parent, self.settings)
         return VectorIndex(self.matrix, self.row_entities, rows)
 
 
@@ -58,8 +60,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
 
 
 def test_a_margin_is_added_to_the_lists_that_suffice(example: Example) -> None:
-    probes, recall = chosen_probes(example.matrix, example.row_entities, mapped_index(example.path))
-    assert probes == min(4 * example.settings["probes"], mapped_index(example.path).nlist)
+    probes, recall = chosen_probes(
+        example.matrix, example.row_entities, mapped_inverted_file(example.path)
+    )
+    assert probes == min(4 * example.settings["probes"], mapped_inverted_file(example.path).nlist)
     assert min(recall["1"], recall["64"]) >= min(example.recall["1"], example.recall["64"])
 
 
@@ -79,7 +83,7 @@ def test_agrees_with_exact_search(example: Example, k: int) -> None:
 
 
 def test_fewer_lists_than_there_are_suffice(example: Example) -> None:
-    assert example.settings["probes"] < mapped_index(example.path).nlist / 2
+    assert example.settings["probes"] < mapped_inverted_file(example.path).nlist / 2
     assert min(example.recall["1"], example.recall["64"]) >= 0.995
     assert example.recall["queries"] == 512
 
@@ -114,7 +118,7 @@ def test_of_allowed_entities(example: Example, name: str) -> None:
 def test_more_is_looked_at_until_there_are_k(example: Example) -> None:
     n_entities = example.row_entities[-1] + 1
     one_list = VectorIndex(
-        example.matrix, example.row_entities, ApproximateRows(mapped_index(example.path), 1)
+        example.matrix, example.row_entities, InvertedFile(mapped_inverted_file(example.path), 1)
     )
     found = one_list.search(example.queries[:5], n_entities + 3)
     truth = example.exact.search(example.queries[:5], n_entities + 3)
@@ -128,7 +132,7 @@ def test_equal_rows_tie_by_number_and_names_do_not_crowd_out() -> None:
     others = np.tile(unit(random.standard_normal((60, 8))), (5, 1))
     matrix = VectorMatrix(np.concatenate([names, others]))
     row_entities = np.concatenate([np.full(900, 1000), np.arange(300)])
-    rows = ApproximateRows(built_index(matrix, "SQ8"), 4)
+    rows = InvertedFile(built_inverted_file(matrix, "SQ8"), 4)
     queries = np.concatenate([names[:1], others[:20]])
     found = VectorIndex(matrix, row_entities, rows).search(queries, 15)
     truth = VectorIndex(matrix, row_entities).search(queries, 15)
@@ -144,33 +148,35 @@ def test_nearest_rows(example: Example) -> None:
 
 
 def test_the_same_rows_make_the_same_file(example: Example, tmp_path: Path) -> None:
-    write_index(built_index(example.matrix, "SQ8"), tmp_path / "again.faiss")
+    write_index(built_inverted_file(example.matrix, "SQ8"), tmp_path / "again.faiss")
     assert (tmp_path / "again.faiss").read_bytes() == example.path.read_bytes()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10])
-@pytest.mark.parametrize("kind", inverted_file.KINDS)
+@pytest.mark.parametrize("kind", inverted_file.CODE_BITS)
 def test_a_few_rows(n: int, kind: str) -> None:
     rows = unit(np.random.default_rng(3).standard_normal((n, 8)))
     matrix = VectorMatrix(rows)
-    vector_index = VectorIndex(matrix, np.arange(n), ApproximateRows(built_index(matrix, kind), 1))
+    vector_index = VectorIndex(
+        matrix, np.arange(n), InvertedFile(built_inverted_file(matrix, kind), 1)
+    )
     truth = VectorIndex(matrix, np.arange(n)).search(rows, n + 1)
     np.testing.assert_array_equal(vector_index.search(rows, n + 1).numbers, truth.numbers)
 
 
 def test_the_kind_is_what_memory_has_room_for() -> None:
     rows, gigabyte = 3_000_000, 1 << 30
-    assert kind_for(rows, 384, 2 * gigabyte) == "SQ8"
-    assert kind_for(rows, 768, 2 * gigabyte) == "SQ4"
-    assert kind_for(rows, 384, gigabyte) == "SQ4"
-    assert kind_for(rows, 384, 500 << 20) == "SQ4"  # nothing is shorter
+    assert fitting_kind(rows, 384, 2 * gigabyte) == "SQ8"
+    assert fitting_kind(rows, 768, 2 * gigabyte) == "SQ4"
+    assert fitting_kind(rows, 384, gigabyte) == "SQ4"
+    assert fitting_kind(rows, 384, 500 << 20) == "SQ4"  # nothing is shorter
 
 
 def test_unreadable_index(tmp_path: Path) -> None:
     (tmp_path / "index.faiss").write_bytes(b"nonsense")
     for name in ("index.faiss", "gone.faiss"):
         with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb embed"):
-            ApproximateRows.opened(tmp_path, {"file": name, "probes": 1})
+            InvertedFile.opened(tmp_path, {"file": name, "probes": 1})
 
 
 def _search_in_child(example: Example, results) -> None:

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.writing.difference import Change, difference
+from spacy_pel.kb.writing.difference import EntityDifference, difference
 from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities, update_entities
 
 from ..examples import ENTITIES
@@ -27,18 +27,20 @@ RECORDS = st.builds(
 CONTENTS = st.lists(RECORDS, min_size=1, max_size=15, unique_by=lambda entity: entity.concept_id)
 
 
-def by_dictionaries(old: list[Entity], new: list[Entity]) -> list[Change]:
+def by_dictionaries(old: list[Entity], new: list[Entity]) -> list[EntityDifference]:
     before = {entity.concept_id: entity for entity in old}
     after = {entity.concept_id: entity for entity in new}
     changes = []
     for id in sorted(before.keys() | after.keys()):
         if id not in before:
-            changes.append(Change(id, "added"))
+            changes.append(EntityDifference(id, "added"))
         elif id not in after:
-            changes.append(Change(id, "removed"))
+            changes.append(EntityDifference(id, "removed"))
         elif before[id] != after[id]:
             first, second = before[id]._asdict(), after[id]._asdict()
-            changes.append(Change(id, "changed", tuple(k for k in first if first[k] != second[k])))
+            changes.append(
+                EntityDifference(id, "changed", tuple(k for k in first if first[k] != second[k]))
+            )
     return changes
 
 
@@ -61,9 +63,9 @@ def test_difference_of_kbs_that_were_changed(tmp_path: Path) -> None:
     assert list(difference(old, new)) == []
     new.refresh()
     assert list(difference(old, new)) == [
-        Change("C0", "added"),
-        Change("C10", "removed"),
-        Change("C15", "added"),
-        Change("C2", "changed", ("aliases", "definition")),
+        EntityDifference("C0", "added"),
+        EntityDifference("C10", "removed"),
+        EntityDifference("C15", "added"),
+        EntityDifference("C2", "changed", ("aliases", "definition")),
     ]
     assert list(difference(new, KnowledgeBase.open(new.path))) == []

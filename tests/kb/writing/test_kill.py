@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.kb import Entity
-from spacy_pel.kb.folder.transaction import transaction
+from spacy_pel.kb.folder.transaction import folder_transaction
 from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 
@@ -77,7 +77,7 @@ def test_killed_at_each_step(tmp_path: Path, writer: str) -> None:
     assert seen == sorted(seen) and set(seen) == {0, 1}  # first the old one, then the new one
     for folder in steps:
         assert verify(folder) == []
-        with transaction(folder):  # the next writer, which sweeps what the killed one left
+        with folder_transaction(folder):  # the next writer, which sweeps what the killed one left
             pass
         files = json.loads((folder / "manifest.json").read_text())["files"]
         assert {path.name for path in folder.iterdir()} == {"manifest.json", *files}

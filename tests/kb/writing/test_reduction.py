@@ -10,12 +10,12 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.vectors.matrix import VectorMatrix
-from spacy_pel.kb.vectors.projection import principal_basis
+from spacy_pel.kb.vectors.projection import principal_projection
 from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing import apply_change
 from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
-from spacy_pel.kb.writing.reduction import reduce
+from spacy_pel.kb.writing.reduction import reduce_vectors
 
 from ..examples import ENTITIES
 from ..living import NameRows, living_kb, name_vector
@@ -40,26 +40,26 @@ def lifted(names: list[str], axes: np.ndarray) -> np.ndarray:
 
 
 def axes_of(kb: KnowledgeBase) -> np.ndarray:
-    return kb.segments[0].basis.axes.astype(float)
+    return kb.segments[0].projection.axes.astype(float)
 
 
 def test_the_axes_are_the_principal_ones() -> None:
     random = np.random.default_rng(0)
     rows = random.standard_normal((50, 8)) * [1, 9, 2, 8, 3, 7, 4, 6] + 1
-    basis, share = principal_basis(VectorMatrix(rows.astype(np.float32)), 3)
+    projection, share = principal_projection(VectorMatrix(rows.astype(np.float32)), 3)
     _, values, expected = np.linalg.svd(rows)
     plane = expected[:3].T @ expected[:3]
-    np.testing.assert_allclose(basis.axes @ basis.axes.T, plane, atol=1e-5)
-    np.testing.assert_allclose(basis.axes.T @ basis.axes, np.eye(3), atol=1e-6)
+    np.testing.assert_allclose(projection.axes @ projection.axes.T, plane, atol=1e-5)
+    np.testing.assert_allclose(projection.axes.T @ projection.axes, np.eye(3), atol=1e-6)
     assert share == pytest.approx((values[:3] ** 2).sum() / (values**2).sum())
-    again, _ = principal_basis(VectorMatrix(rows.astype(np.float32)), 3)
-    np.testing.assert_array_equal(again.axes, basis.axes)
+    again, _ = principal_projection(VectorMatrix(rows.astype(np.float32)), 3)
+    np.testing.assert_array_equal(again.axes, projection.axes)
 
 
 @pytest.mark.parametrize("dtype", ROUNDING)
 def test_search_is_that_of_the_lifted_rows(tmp_path: Path, dtype: str) -> None:
     folder = living_kb(tmp_path / "kb", ENTITIES, dtype=dtype)
-    kb, share = reduce(folder, WIDTH)
+    kb, share = reduce_vectors(folder, WIDTH)
     assert (kb.dim, kb.stored_dim, kb.manifest["vectors"]["dtype"]) == (DIM, WIDTH, dtype)
     assert 0.6 < share < 1
     names = names_of(kb)
@@ -76,7 +76,7 @@ def test_search_is_that_of_the_lifted_rows(tmp_path: Path, dtype: str) -> None:
 
 
 def test_a_query_is_answered_by_itself(folder: Path) -> None:
-    kb, _ = reduce(folder, WIDTH)
+    kb, _ = reduce_vectors(folder, WIDTH)
     queries = np.random.default_rng(0).standard_normal((40, DIM)).astype(np.float32)
     together = kb.search(queries, 4)
     for i, query in enumerate(queries):
@@ -89,7 +89,7 @@ def test_what_joins_later_is_in_the_same_axes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apply_change, "first_to_fold", len)  # segments stay as they are
-    kb, _ = reduce(folder, WIDTH)
+    kb, _ = reduce_vectors(folder, WIDTH)
     axes = axes_of(kb)
     add_entities(folder, [Entity("X1", "Gout", ("Podagra",)), Entity("X2", "Rest")], NameRows())
     remove_entities(folder, ["C10"])
@@ -107,7 +107,7 @@ def test_what_joins_later_is_in_the_same_axes(
 
 def test_an_index_is_built_again(tmp_path: Path) -> None:
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
-    kb, _ = reduce(folder, 4)
+    kb, _ = reduce_vectors(folder, 4)
     (segment,) = kb.manifest["segments"]
     assert segment["vectors"]["index"]["kind"] == "PQ4"
     assert verify(folder) == []
@@ -118,7 +118,7 @@ def test_names_that_are_alike_share_a_code_ever_after(
 ) -> None:
     monkeypatch.setattr(apply_change, "first_to_fold", len)
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
-    kb, _ = reduce(folder, 4, alike=0.05)
+    kb, _ = reduce_vectors(folder, 4, alike=0.05)
     index = kb.segments[0].index._approximate
     assert index.finds_entities and index._codes.ntotal < kb.manifest["vectors"]["rows"]
     assert kb.manifest["segments"][0]["vectors"]["index"]["alike"] == 0.05
@@ -134,9 +134,9 @@ def test_names_share_codes_at_any_time(tmp_path: Path, dim: int | None) -> None:
     """Of whole vectors, and of those that were made shorter before; these stay as they are."""
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
     if dim is not None:
-        reduce(folder, dim)
+        reduce_vectors(folder, dim)
     before = KnowledgeBase.open(folder)
-    kb, share = reduce(folder, alike=0.05)
+    kb, share = reduce_vectors(folder, alike=0.05)
     assert kb.stored_dim == before.stored_dim and share == 1.0
     for old, new in zip(before.rows(before.numbers()), kb.rows(kb.numbers())):
         np.testing.assert_array_equal(new, old)
@@ -147,40 +147,40 @@ def test_names_share_codes_at_any_time(tmp_path: Path, dim: int | None) -> None:
 
 def test_nothing_to_reduce(folder: Path) -> None:
     with pytest.raises(PelError, match="choose the numbers of a vector, or --alike, or both"):
-        reduce(folder)
+        reduce_vectors(folder)
 
 
 @pytest.mark.parametrize("alike", [0, 1, 1.5, float("nan")])
 def test_no_cosine(tmp_path: Path, alike: float) -> None:
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
     with pytest.raises(PelError, match="choose one such as 0.95"):
-        reduce(folder, 4, alike=alike)
+        reduce_vectors(folder, 4, alike=alike)
 
 
 def test_without_codes_none_are_shared(folder: Path) -> None:
     with pytest.raises(PelError, match="no index of the kind PQ4; reduce it without --alike"):
-        reduce(folder, 4, alike=0.9)
+        reduce_vectors(folder, 4, alike=0.9)
 
 
 def test_errors_name_the_remedy_and_leave_the_kb(tmp_path: Path, folder: Path) -> None:
     before = sorted((p.name, p.read_bytes()) for p in folder.iterdir())
     for dim in (0, DIM, DIM + 1, -1):
         with pytest.raises(PelError, match=f"choose from 1 to {DIM - 1}"):
-            reduce(folder, dim)
+            reduce_vectors(folder, dim)
     assert sorted((p.name, p.read_bytes()) for p in folder.iterdir()) == before
-    reduce(folder, WIDTH)
+    reduce_vectors(folder, WIDTH)
     with pytest.raises(PelError, match="reduced before.*kb embed"):
-        reduce(folder, 2)
+        reduce_vectors(folder, 2)
     bare = tmp_path / "bare"
     build_kb(ENTITIES, bare).close()
     with pytest.raises(PelError, match="no vectors.*kb embed"):
-        reduce(bare, 2)
+        reduce_vectors(bare, 2)
     with pytest.raises(PelError, match="kb build"):
-        reduce(tmp_path / "none", 2)
+        reduce_vectors(tmp_path / "none", 2)
     assert not (tmp_path / "none").exists()
     remove_entities(folder, ["C10"])
     with pytest.raises(PelError, match="kb compact"):
-        reduce(folder, 2)
+        reduce_vectors(folder, 2)
 
 
 def test_a_broken_write_leaves_the_kb_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,12 +190,12 @@ def test_a_broken_write_leaves_the_kb_whole(folder: Path, monkeypatch: pytest.Mo
     before = sorted((p.name, p.read_bytes()) for p in folder.iterdir())
     monkeypatch.setattr("spacy_pel.kb.writing.reduction.commit_vectors", fails)
     with pytest.raises(KeyboardInterrupt):
-        reduce(folder, WIDTH)
+        reduce_vectors(folder, WIDTH)
     assert sorted((p.name, p.read_bytes()) for p in folder.iterdir()) == before
 
 
 def test_whole_vectors_may_take_their_place(folder: Path) -> None:
-    kb, _ = reduce(folder, WIDTH)
+    kb, _ = reduce_vectors(folder, WIDTH)
     rows = NameRows().rows(list(kb))
     kb.close()
     whole = write_vectors(folder, [rows], dim=DIM, fingerprint="names", row_kind="name")

@@ -11,7 +11,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, VectorIndex, build_kb, write_vectors
-from spacy_pel.kb.folder.transaction import transaction
+from spacy_pel.kb.folder.transaction import folder_transaction
 from spacy_pel.kb.vectors import recall
 from spacy_pel.kb.vectors.index import opened_index
 from spacy_pel.kb.writing import vector_writing
@@ -123,7 +123,7 @@ def test_the_same_again_is_the_same(
 
 
 def test_of_a_segment(tmp_path: Path, rows: np.ndarray) -> None:
-    with transaction(tmp_path / "kb") as changes:
+    with folder_transaction(tmp_path / "kb") as changes:
         entry = write_segment_vectors(changes, batches(rows), N // 3, DIM, dtype="float16")
         assert set(changes.files) == {entry["file"], entry["rows_file"]}
         found = opened_index(changes.folder, entry, DIM).search(rows[:9], 5)
@@ -188,7 +188,7 @@ def test_vectors_need_a_kb(tmp_path: Path, rows: np.ndarray) -> None:
 
 
 def test_a_changed_kb_is_to_be_compacted(folder: Path, rows: np.ndarray) -> None:
-    with transaction(folder) as changes:
+    with folder_transaction(folder) as changes:
         removed = changes.temporary(".npy")
         np.save(removed, np.array([1]))
         manifest = KnowledgeBase.open(folder).manifest

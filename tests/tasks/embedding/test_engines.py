@@ -9,7 +9,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
-from spacy_pel.kb.folder.vector_chunks import PartialVectors
+from spacy_pel.kb.folder.vector_chunks import VectorChunks
 from spacy_pel.tasks.embedding.chunks import ChunkEncoder, Job
 from spacy_pel.tasks.embedding.engines import made_by_processes
 
@@ -38,7 +38,7 @@ def job(tmp_path: Path, linker) -> Job:
 
 def test_a_chunk_is_its_entities_rows(job: Job, linker) -> None:
     assert ChunkEncoder(job, linker.retriever)(1) == 1
-    chunk = PartialVectors(Path(job.partial)).read(1)
+    chunk = VectorChunks(Path(job.partial)).read(1)
     assert chunk.entities.tolist() == [2, 2, 3, 3, 3]
     assert chunk.reused == 0
     assert chunk.vectors.shape == (5, 32)
@@ -61,7 +61,7 @@ def test_processes_make_the_same_chunks(job: Job, linker, tmp_path: Path) -> Non
     here = new_job(tmp_path / "here", linker)
     for number in range(3):
         ChunkEncoder(here, linker.retriever)(number)
-        ours, theirs = (PartialVectors(Path(j.partial)).read(number) for j in (here, job))
+        ours, theirs = (VectorChunks(Path(j.partial)).read(number) for j in (here, job))
         np.testing.assert_array_equal(ours.vectors, theirs.vectors)
         np.testing.assert_array_equal(ours.entities, theirs.entities)
 
