@@ -13,9 +13,10 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
-from ..evaluation.calibration import expected_calibration_error, platt_fit
+from ..evaluation.calibration_error import expected_calibration_error
 from ..evaluation.feature_weight import feature_weight
-from ..evaluation.nil import best_nil_threshold, nil_summary
+from ..evaluation.nil_metrics import best_nil_threshold, nil_summary
+from ..evaluation.platt_scaling import platt_fit
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
@@ -110,7 +111,7 @@ def calibrate(
     takes all. names: whether exact names are to count, too; the linker's name weight is set, or
     taken away. Its rerank weight is set where the retriever's score counts beside the reranker's; 0
     where that adds nothing. progress: called after each document.
-    Gives ``mentions``; ``nil``, see ``evaluation.nil``; and ``expected_calibration_error``,
+    Gives ``mentions``; ``nil``, see ``evaluation.nil_metrics``; and ``expected_calibration_error``,
     {"before": x, "after": x}, before being that of the score itself: a cosine, cut to 0 to 1, or
     the reranker's probability.
     Raises PelError if there is no linker or mention, all mentions are NIL, none of the gold ids is
