@@ -23,7 +23,8 @@ from spacy.training import Example
 from spacy_pel.corpora.open_corpus import open_corpus
 from spacy_pel.evaluation.feature_weight import feature_weight
 from spacy_pel.kb import KnowledgeBase, build_kb
-from spacy_pel.linking.link import Weight, names_match
+from spacy_pel.linking.calibration import FittedWeight
+from spacy_pel.linking.exact_names import exact_name_matches
 from spacy_pel.pipeline.gold import gold_numbers
 from spacy_pel.pipeline.mentions import mentions_of
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
@@ -82,7 +83,7 @@ def look_up_rate(linker: ProxyLinker, examples: list[Example]) -> float:
     started, n = time.perf_counter(), 0
     for doc in docs:
         mentions = mentions_of([doc], linker.spans_key, False)
-        names_match(linker.kb, mentions, np.tile(numbers, (len(mentions), 1)))
+        exact_name_matches(linker.kb, mentions, np.tile(numbers, (len(mentions), 1)))
         n += len(mentions)
     return n / (time.perf_counter() - started)
 
@@ -130,7 +131,7 @@ def main(
 ) -> None:
     nlp = spacy.load(pipeline)
     linker = nlp.get_pipe("proxy_linker")
-    linker.candidates, linker.name_weight = max(KS), Weight(0.0, linker.reranked)
+    linker.candidates, linker.name_weight = max(KS), FittedWeight(0.0, linker.reranked)
     read = {
         name: list(open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp))
         for name in corpus

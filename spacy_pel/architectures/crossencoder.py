@@ -6,8 +6,8 @@ import numpy as np
 from thinc.api import Model
 
 from ..errors import PelError
+from ..models.packed_weights import Packed, unpack
 from ..models.pair_scorer import PairScorer
-from ..models.weights import Packed, unpack
 from ..reading.inputs import PairBuilder
 from .biencoder import check_length
 from .sources import EncoderSource, no_source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thinc.api import Model
 
-from ..models.weights import Packed, unpack
+from ..models.packed_weights import Packed, unpack
 from ..reading.document_windows import WindowBuilder
 from ..reading.inputs import InputBuilder
 from ..reading.shared_states import StatesBuilder

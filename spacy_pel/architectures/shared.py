@@ -10,7 +10,7 @@ from thinc.api import ArgsKwargs, Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
-from ..models.states_encoder import StatesEncoder
+from ..models.span_encoder import SpanEncoder
 from ..models.text_encoder import TextEncoder
 from ..reading.shared_states import ReadMentions
 from .biencoder import check_choice, check_length, refuse_forward
@@ -45,7 +45,7 @@ def SharedEncoder(
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("entity_length", entity_length, 4)
     cosine = similarity == "cosine"
-    mention = make_states_tower(StatesEncoder(pooling=pooling, normalize=cosine), tok2vec)
+    mention = make_states_tower(SpanEncoder(pooling=pooling, normalize=cosine), tok2vec)
     entity = make_tower(
         TextEncoder(pooling=entity_pooling, normalize=cosine, mixed_precision=mixed_precision)
     )
@@ -74,7 +74,7 @@ def SharedEncoder(
     )
 
 
-def make_states_tower(encoder: StatesEncoder, tok2vec: Tok2Vec | None) -> Tower:
+def make_states_tower(encoder: SpanEncoder, tok2vec: Tok2Vec | None) -> Tower:
     """A tower that pools states, float32 [n, n_outputs], in the order of the mentions.
 
     Its callback adds the gradient with respect to the states to that of their texts.

@@ -18,8 +18,8 @@ from thinc.util import get_torch_default_device
 from torch import Tensor
 
 from ..models.bert import BertEncoder, with_layers
-from ..models.layers import LEAST_ROWS
-from ..models.weights import Contents, Encoder, pack, unpack
+from ..models.bert_layers import LEAST_ROWS
+from ..models.packed_weights import Contents, Encoder, pack, unpack
 from ..reading.document_windows import Window, WindowBatch, pad_windows
 from ..reading.inputs import TokenBatch, TokenIds, batches_by_length, pad
 from ..system.threads import in_threads
@@ -82,7 +82,7 @@ def load_encoder(source: EncoderSource) -> Callable[..., Model]:
 
 
 def pack_model(model: Model) -> bytes:
-    """The weights and the attributes of a model whose layers are towers (``models.weights``)."""
+    """The weights and the attributes of a model whose layers are towers (``models.packed_weights``)."""
     return pack([encoder_of(tower) for tower in model.layers], dict(model.attrs))
 
 

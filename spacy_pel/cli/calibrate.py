@@ -13,9 +13,10 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
-from ..evaluation.calibration import expected_calibration_error, platt_fit
+from ..evaluation.calibration_error import expected_calibration_error
 from ..evaluation.feature_weight import feature_weight
-from ..evaluation.nil import best_nil_threshold, nil_summary
+from ..evaluation.nil_metrics import best_nil_threshold, nil_summary
+from ..evaluation.platt_scaling import platt_fit
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
@@ -85,9 +86,9 @@ def calibrate_cli(
         typer.echo(f"NIL below a score of {linker.nil_threshold:.4f}")
     typer.echo(nil_summary(figures["nil"]))
     if linker.rerank_weight is not None:
-        typer.echo(f"The reranker's score counts {linker.rerank_weight.weight:.3f} times")
+        typer.echo(f"The reranker's score counts {linker.rerank_weight.value:.3f} times")
     if linker.name_weight is not None:
-        typer.echo(f"An exact name is worth {linker.name_weight.weight:.4f} of the score")
+        typer.echo(f"An exact name is worth {linker.name_weight.value:.4f} of the score")
     elif names:
         msg.warn("The mentions do not say what an exact name is worth: none counts")
     before, after = figures["expected_calibration_error"].values()
@@ -110,14 +111,15 @@ def calibrate(
     takes all. names: whether exact names are to count, too; the linker's name weight is set, or
     taken away. Its rerank weight is set where the retriever's score counts beside the reranker's; 0
     where that adds nothing. progress: called after each document.
-    Gives ``mentions``; ``nil``, see ``evaluation.nil``; and ``expected_calibration_error``,
+    Gives ``mentions``; ``nil``, see ``evaluation.nil_metrics``; and ``expected_calibration_error``,
     {"before": x, "after": x}, before being that of the score itself: a cosine, cut to 0 to 1, or
     the reranker's probability.
     Raises PelError if there is no linker or mention, all mentions are NIL, none of the gold ids is
     in the KB, best candidates are all right or all wrong, or the KB has no vectors of its encoder.
     """
     # Imported here: torch takes seconds, and spaCy imports this module for all of its commands.
-    from ..linking.link import Calibration
+    from ..linking.calibration import Calibration
+    from ..linking.nil import is_nil
     from ..pipeline.scorer import nil_scores, scored_mentions
 
     linker = linker_of(nlp, component)
@@ -127,11 +129,11 @@ def calibrate(
         raise PelError(f"{files}: all mentions are NIL", "give a corpus with entities as well")
     _fit_weights(nlp, linker, examples, names, progress)
     link_examples(nlp, linker, examples, progress)
-    weight = linker.name_weight.weight if linker.name_weight else 0.0
+    weight = linker.name_weight.value if linker.name_weight else 0.0
     mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, weight))
     threshold = best_nil_threshold([m.score for m in mentions], [not m.golds for m in mentions])
-    decided = threshold is not None
-    mentions = [m._replace(said_nil=decided and m.score < threshold) for m in mentions]
+    said_nil = is_nil([m.score for m in mentions], threshold)
+    mentions = [m._replace(said_nil=bool(said)) for m, said in zip(mentions, said_nil)]
     with_candidates = [mention for mention in mentions if mention.candidates]
     scores = np.array([mention.decisive for mention in with_candidates])
     right = np.array([mention.right for mention in with_candidates], dtype=bool)
@@ -147,7 +149,7 @@ def calibrate(
     before = np.exp(np.minimum(scores, 0)) if linker.reranked else np.clip(scores, 0, 1)
     return {
         "mentions": len(mentions),
-        "nil": nil_scores(mentions, decided=decided),
+        "nil": nil_scores(mentions, decided=threshold is not None),
         "expected_calibration_error": {
             "before": expected_calibration_error(before, right),
             "after": expected_calibration_error(linker.calibration.probabilities(scores), right),
@@ -163,11 +165,15 @@ def _fit_weights(
     progress: Callable[[], object] | None,
 ) -> None:
     """Set what the reranker's score and exact names count, by these examples."""
-    from ..linking.link import Weight, log_softmax
+    from ..linking.calibration import FittedWeight
+    from ..linking.reranking import log_softmax
 
     beside = linker.reranker.retriever_weight if linker.reranked else 0.0
     # A weight of 0 for names: they are looked up, and change no order.
-    linker.rerank_weight, linker.name_weight = None, Weight(0.0, linker.reranked) if names else None
+    linker.rerank_weight, linker.name_weight = (
+        None,
+        FittedWeight(0.0, linker.reranked) if names else None,
+    )
     if not beside and not names:
         return
     scores, found, named, right = _candidates(nlp, linker, examples, progress)
@@ -178,11 +184,11 @@ def _fit_weights(
         found = np.where(read, beside * found, -np.inf)
         pairs = np.where(read, scores, 0) - np.where(read, found, 0)
         weight = feature_weight(found, pairs, right) or 0.0
-        linker.rerank_weight = Weight(weight, linker.reranked)
+        linker.rerank_weight = FittedWeight(weight, linker.reranked)
         scores = log_softmax(found + weight * pairs)
     if names:
         worth = feature_weight(scores, named, right)
-        linker.name_weight = None if worth is None else Weight(worth, linker.reranked)
+        linker.name_weight = None if worth is None else FittedWeight(worth, linker.reranked)
 
 
 def _candidates(

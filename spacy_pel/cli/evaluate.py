@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from spacy.language import Language
 
-from ..evaluation.metrics import metrics_table
-from ..evaluation.nil import nil_summary
+from ..evaluation.linking_metrics import metrics_table
+from ..evaluation.nil_metrics import nil_summary
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..system.whole_files import whole_file
 from ..tasks.card_figures import linker_state

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import PelError
-from ..evaluation.macro import averaged_metrics
-from ..evaluation.metrics import metrics_table
+from ..evaluation.linking_metrics import metrics_table
+from ..evaluation.macro_average import averaged_metrics
 from ..system.whole_files import whole_file
 from .apps import command, msg, pel
 

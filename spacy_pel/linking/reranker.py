@@ -14,12 +14,21 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..reading.inputs import EntityText, MentionInContext, TokenIds
 from ..reading.proxies import proxy_texts
 
-# Mentions whose pairs are made and held at a time: enough to sort pairs by length.
+# The number of mentions whose pairs are made and held at a time: enough to sort pairs by length.
 CHUNK = 256
 
 
 class Reranker:
-    """An initialised cross-encoder with its tokenizer."""
+    """An initialised cross-encoder with its tokenizer.
+
+    Attributes:
+        model: The thinc model (``architectures.crossencoder``).
+        builder: Makes the token ids of a mention and an entity that are read together.
+        retriever_weight: What the retriever's score is multiplied by before it is added to the
+            cross-encoder's; 0 for the cross-encoder's alone.
+        sure: The probability of the retriever's best candidate from which on the cross-encoder does
+            not read the mention; 1 for reading every mention.
+    """
 
     def __init__(self, model: Model):
         self.model = model
@@ -31,22 +40,33 @@ class Reranker:
         self,
         mentions: Sequence[MentionInContext],
         numbers: np.ndarray,
-        found: np.ndarray,
+        retriever_scores: np.ndarray,
         kb: KnowledgeBase,
         weight: float = 1.0,
     ) -> np.ndarray:
-        """The score of each mention with each of its candidates: float32 [n, k].
+        """Score each mention with each of its candidates.
 
-        numbers: int64 [n, k], entity numbers of the KB; -1 for no candidate, which scores -inf.
-        found: float32 [n, k], the retriever's scores of them, which count as they are weighed; of
-            mentions that it is sure of, nothing else does.
-        weight: what the cross-encoder's score counts beside them; 1 as in training. With 0, where
-            ``pel calibrate`` found that it adds nothing, nothing is read.
-        Pairs of the same texts have the same score, to the last bit.
-        Raises PelError for scores that are not finite.
+        The score is  weight * cross-encoder + retriever_weight * retriever.  For a mention that the
+        retriever is sure of (see ``unsure``) it is the second term alone. Pairs of the same texts
+        have the same score, to the last bit.
+
+        Args:
+            mentions: The n mentions.
+            numbers: int64 [n, k], the entity numbers of their candidates; -1 for no candidate.
+            retriever_scores: float32 [n, k], the retriever's scores, best first; -inf for no
+                candidate.
+            kb: Where the candidates' texts are.
+            weight: What the cross-encoder's score is multiplied by; 1 as in training. With 0, which
+                ``pel calibrate`` sets if the cross-encoder adds nothing, no text is read.
+
+        Returns:
+            float32 [n, k]; -inf for no candidate.
+
+        Raises:
+            PelError: The cross-encoder gives NaN or infinity.
         """
         scores = np.where(numbers < 0, np.float32(-np.inf), np.float32(0))
-        unsure = np.flatnonzero(self.unsure(found)) if weight else ()
+        unsure = np.flatnonzero(self.unsure(retriever_scores)) if weight else ()
         for first in range(0, len(unsure), CHUNK):
             chunk = unsure[first : first + CHUNK]
             pairs, cells = self.pairs([mentions[i] for i in chunk], numbers[chunk], kb)
@@ -55,33 +75,49 @@ class Reranker:
                 raise PelError("the reranker gives NaN or infinity", "check its weights")
             scores[chunk] = np.where(cells < 0, np.float32(-np.inf), weight * outputs[cells])
         if self.retriever_weight:
-            scores += np.float32(self.retriever_weight) * found
+            scores += np.float32(self.retriever_weight) * retriever_scores
         return scores
 
-    def unsure(self, found: np.ndarray) -> np.ndarray:
-        """bool [n]: whether a mention is read again, by the retriever's scores of its candidates.
+    def unsure(self, retriever_scores: np.ndarray) -> np.ndarray:
+        """Tell which mentions the cross-encoder reads.
 
-        found: float32 [n, k], the best first; -inf for no candidate.
+        A mention is read unless the retriever is sure of its best candidate: that is, unless the
+        softmax of its weighted scores gives that candidate a probability of ``sure`` or more.
+
+        Args:
+            retriever_scores: float32 [n, k], best first; -inf for no candidate.
+
+        Returns:
+            Bool [n]; false for a mention without a candidate.
         """
-        there = np.isfinite(found)
+        there = np.isfinite(retriever_scores)
         if self.sure == 1:
             return there.any(axis=1)
-        behind = np.where(there, found, 0) - np.where(there[:, :1], found[:, :1], 0)
+        best = np.where(there[:, :1], retriever_scores[:, :1], 0)
+        behind = np.where(there, retriever_scores, 0) - best
         odds = np.where(there, np.exp(self.retriever_weight * behind), 0)
         return odds.sum(axis=1) * self.sure > 1  # the best one's probability is 1 / their sum
 
     def pairs(
         self, mentions: Sequence[MentionInContext], numbers: np.ndarray, kb: KnowledgeBase
     ) -> tuple[list[TokenIds], np.ndarray]:
-        """The distinct inputs of the mentions with their candidates, and the place of each.
+        """Make the inputs of the mentions with their candidates.
 
-        numbers: as of ``scores``. The places are int64 [n, k], -1 where there is no candidate.
-        Each mention and each entity is tokenised once.
+        Each mention and each entity is tokenised once. Equal pairs are one input.
+
+        Args:
+            mentions: The n mentions.
+            numbers: int64 [n, k], the entity numbers of their candidates; -1 for no candidate.
+            kb: Where the candidates' texts are.
+
+        Returns:
+            The distinct inputs, and for each candidate the place of its input among them: int64
+            [n, k], -1 for no candidate.
         """
         entities, columns = np.unique(numbers, return_inverse=True)
         columns = columns.reshape(numbers.shape) - (entities < 0).sum()  # -1 becomes negative
         known = entities[entities >= 0]
-        # An entity as the paper has it: all names, and the definition.
+        # The text of an entity as in the paper: all names, and the definition.
         texts = [proxy_texts(entity, "entity")[0] for entity in kb.entities(known)]
         left, right = self.builder.mentions(mentions), self.builder.entities(texts)
         place_of_text: dict[EntityText, int] = {}

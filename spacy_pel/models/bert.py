@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import PelError
-from .layers import layer_states
+from .bert_layers import last_hidden_states
 
 # What torch calls the instructions of x86 and ARM processors that compute in bfloat16.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
@@ -57,13 +57,13 @@ class BertEncoder(nn.Module):
         self.transformer: nn.Module | None = None
         self.tokenizer: Tokenizer | None = None
         # In place of torch in inference: ids, mask, segments, wanted -> states
-        # (``onnx.OnnxStates``). Set for the time of a call, and so never saved or copied.
+        # (``onnx_states.OnnxStates``). Set for the time of a call, and so never saved or copied.
         self.computed_by: Callable[..., Tensor] | None = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Take a Hugging Face BERT and its tokenizer.
 
-        Raises PelError unless its positions are embedded (``layer_states`` knows no others).
+        Raises PelError unless its positions are embedded (``last_hidden_states`` knows no others).
         """
         kind = getattr(transformer.config, "position_embedding_type", "absolute")
         if kind != "absolute":
@@ -91,7 +91,7 @@ class BertEncoder(nn.Module):
         return self.transformer.config.max_position_embeddings
 
     def set_dropout(self, rate: float) -> None:
-        """Set the rate of every dropout layer; attention has none (``layer_states``)."""
+        """Set the rate of every dropout layer; attention has none (``last_hidden_states``)."""
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
@@ -138,7 +138,7 @@ class BertEncoder(nn.Module):
                 inputs_embeds=words + perturbation, token_type_ids=segments
             )
             layers = self.transformer.encoder.layer
-            return layer_states(layers, embedded, mask, wanted).float()
+            return last_hidden_states(layers, embedded, mask, wanted).float()
 
     def _attention_kernel(self, device: torch.device, length: int):
         """torch's own choice, but for training with short inputs on a CPU: there the backward pass

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..linking.link import Calibration, Naming, Ranker, Reranking, Weight
+from ..linking.calibration import Calibration, FittedWeight
+from ..linking.exact_names import ExactNameBonus
+from ..linking.reranking import CandidateScorer, Reranking
 from .kb_reference import KBPipe
 
-Fitted = TypeVar("Fitted", Calibration, Weight)
+Fitted = TypeVar("Fitted", Calibration, FittedWeight)
 
 # Before anything was fitted, and of a linker that was saved before there was any of this.
 NOT_CALIBRATED = {
@@ -33,7 +35,7 @@ class CalibratedPipe(KBPipe):
         raise NotImplementedError
 
     @property
-    def reranker(self) -> Ranker:
+    def reranker(self) -> CandidateScorer:
         """The trained cross-encoder."""
         raise NotImplementedError
 
@@ -59,39 +61,39 @@ class CalibratedPipe(KBPipe):
         self.cfg["calibration"] = calibration and list(calibration)
 
     @property
-    def rerank_weight(self) -> Weight | None:
+    def rerank_weight(self) -> FittedWeight | None:
         """What the cross-encoder's score counts beside the retriever's; None: as in training."""
-        return self.cfg["rerank_weight"] and Weight(*self.cfg["rerank_weight"])
+        return self.cfg["rerank_weight"] and FittedWeight(*self.cfg["rerank_weight"])
 
     @rerank_weight.setter
-    def rerank_weight(self, weight: Weight | None) -> None:
+    def rerank_weight(self, weight: FittedWeight | None) -> None:
         self.cfg["rerank_weight"] = weight and list(weight)
 
     @property
-    def name_weight(self) -> Weight | None:
+    def name_weight(self) -> FittedWeight | None:
         """What an exact name is worth; None before ``pel calibrate --names``.
 
         As ``calibration``, it says nothing while another number of candidates is reranked.
         """
-        return self.cfg["name_weight"] and Weight(*self.cfg["name_weight"])
+        return self.cfg["name_weight"] and FittedWeight(*self.cfg["name_weight"])
 
     @name_weight.setter
-    def name_weight(self, weight: Weight | None) -> None:
+    def name_weight(self, weight: FittedWeight | None) -> None:
         self.cfg["name_weight"] = weight and list(weight)
 
     @property
-    def naming(self) -> Naming | None:
-        """What exact names count, if they do."""
+    def exact_names(self) -> ExactNameBonus | None:
+        """The bonus for exact names; None if they get none."""
         weight = self.fitting(self.name_weight)
-        return Naming(self.kb, weight.weight) if weight else None
+        return ExactNameBonus(self.kb, weight.value) if weight else None
 
     @property
     def reranking(self) -> Reranking | None:
-        """What is ranked again, and what it counts, if anything is."""
+        """How candidates are reranked; None if they are not."""
         if not self.reranked:
             return None
-        weight = self.fitting(self.rerank_weight) or Weight(1.0)
-        return Reranking(self.reranker, self.kb, self.reranked, weight.weight)
+        weight = self.fitting(self.rerank_weight) or FittedWeight(1.0)
+        return Reranking(self.reranker, self.kb, self.reranked, weight.value)
 
     def fitting(self, fitted: Fitted | None) -> Fitted | None:
         """What was fitted, if it was to scores like those of now."""

@@ -16,7 +16,8 @@ from thinc.api import Model, Optimizer
 from .. import architectures
 from ..architectures.sources import linker_folder
 from ..errors import PelError
-from ..linking.link import Links, Searchable, link
+from ..linking.candidate_search import Searchable
+from ..linking.link import Links, link
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
@@ -204,8 +205,8 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
                 nil_threshold=self.nil_threshold,
                 calibration=self.fitting(self.calibration),
                 reranking=self.reranking,
-                naming=self.naming,
-                only=only,
+                exact_names=self.exact_names,
+                filters=only,
                 groups=agreeing(docs, self.spans_key, mentions, only) if self.agree else None,
             )
 

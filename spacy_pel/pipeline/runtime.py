@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..architectures import encoder_of
 from ..architectures.biencoder import check_choice
 from ..models.bert import BertEncoder
-from ..models.onnx import OnnxStates
+from ..models.onnx_states import OnnxStates
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker

@@ -11,10 +11,10 @@ from spacy.scorer import Scorer
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ..evaluation.calibration import expected_calibration_error
+from ..evaluation.calibration_error import expected_calibration_error
 from ..evaluation.concepts import concept_scores
-from ..evaluation.metrics import first_hit_ranks, linking_metrics
-from ..evaluation.nil import nil_metrics
+from ..evaluation.linking_metrics import first_hit_ranks, linking_metrics
+from ..evaluation.nil_metrics import nil_metrics
 from ..kb.knowledge_base import KnowledgeBase
 from ..spans import NIL, gold_ids, mention_spans
 
@@ -38,11 +38,11 @@ def linking_scores(
     trained_entities: concept ids seen in training, for the split into seen and unseen.
     nil_threshold: the linker's; without one it tells no NIL.
 
-    Gives ``mentions``, ``in_kb``, ``recall@k`` and ``mrr`` (see ``evaluation.metrics``), which look
+    Gives ``mentions``, ``in_kb``, ``recall@k`` and ``mrr`` (see ``evaluation.linking_metrics``), which look
     at the candidates alone, whether or not they were rejected; of them ``nel_recall_at_1``,
     ``nel_recall_at_64`` and ``nel_mrr`` over the mentions in the KB as plain numbers, which
     ``[training.score_weights]`` needs; ``nil``, what became of the mentions whose entity the KB
-    lacks, and recall with NIL as a class (see ``evaluation.nil``); ``concepts``, precision, recall
+    lacks, and recall with NIL as a class (see ``evaluation.nil_metrics``); ``concepts``, precision, recall
     and F1 of the distinct entities of documents (see ``evaluation.concepts``); of a calibrated
     linker ``expected_calibration_error``; and ``nel_micro_p/r/f`` of spaCy's Scorer for mentions in
     ``doc.ents``, where a gold id that the KB lacks has to be found, and NIL is a miss.
@@ -138,7 +138,7 @@ def _concepts(
 
 
 def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> dict[str, Any]:
-    """What ``evaluation.nil`` says of the mentions. decided: whether there is a threshold."""
+    """What ``evaluation.nil_metrics`` says of the mentions. decided: whether there is a threshold."""
     ranks, in_kb = _ranks(mentions)
     said_nil = [mention.said_nil for mention in mentions]
     return nil_metrics([m.score for m in mentions], said_nil, ranks, in_kb, decided=decided)

@@ -80,10 +80,10 @@ def link_examples(
 @contextmanager
 def enough_candidates(linker: ProxyLinker) -> Iterator[None]:
     """Have the linker give 64 candidates or more, for the time being."""
-    from ..linking.link import CANDIDATES  # here: torch takes seconds
+    from ..linking.candidate_search import SEARCH_DEPTH  # here: torch takes seconds
 
     kept = linker.candidates
-    linker.candidates = max(kept, CANDIDATES)
+    linker.candidates = max(kept, SEARCH_DEPTH)
     try:
         yield
     finally:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from spacy.language import Language
 from thinc.api import Config
 
-from ..evaluation.metrics import metrics_table
-from ..evaluation.nil import nil_summary
+from ..evaluation.linking_metrics import metrics_table
+from ..evaluation.nil_metrics import nil_summary
 from ..pipeline.pipelines import linker_of
 from .card_figures import evaluate_command
 

@@ -16,7 +16,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.cli import pel
 from spacy_pel.cli.doctor import diagnosis
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.linking.link import Calibration
+from spacy_pel.linking.calibration import Calibration
 from spacy_pel.tasks import checks
 from spacy_pel.tasks.checks import BROKEN, NOTE, OK, Finding
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from spacy_pel.evaluation.metrics import linking_metrics
+from spacy_pel.evaluation.linking_metrics import linking_metrics
 
 
 def test_averages_of_files(run, tmp_path: Path) -> None:

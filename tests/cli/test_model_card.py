@@ -11,7 +11,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel.kb import build_kb
-from spacy_pel.linking.link import Calibration
+from spacy_pel.linking.calibration import Calibration
 from spacy_pel.tasks.card_figures import linker_state
 from spacy_pel.tasks.embedding import embed_kb
 

@@ -15,7 +15,8 @@ from spacy.language import Language
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.cli.evaluate import evaluate
-from spacy_pel.linking.link import Weight, link
+from spacy_pel.linking.calibration import FittedWeight
+from spacy_pel.linking.link import link
 from spacy_pel.reading.inputs import MentionInContext
 
 from ..towers import spread_weights
@@ -105,7 +106,7 @@ def with_retriever(pipeline: Path, weight: float = 32.0) -> Path:
     return pipeline
 
 
-def order(nlp: Language, weight: Weight | None) -> list[list[str]]:
+def order(nlp: Language, weight: FittedWeight | None) -> list[list[str]]:
     """The candidates of the mentions, best first, with such a weight of the cross-encoder."""
     linker = nlp.get_pipe("proxy_linker")
     linker.rerank_weight = weight
@@ -115,7 +116,7 @@ def order(nlp: Language, weight: Weight | None) -> list[list[str]]:
     return [[c["id"] for c in ent._.kb_candidates] for ent in linker(doc).ents]
 
 
-def right_for_two(corpus: Path, nlp: Language, weight: Weight) -> None:
+def right_for_two(corpus: Path, nlp: Language, weight: FittedWeight) -> None:
     """Write the corpus so that two mentions' best candidates are right, by such a weight."""
     best = [candidates[0] for candidates in order(nlp, weight)]
     golds = [best[0], best[1], "C98", "C98", "-1"]
@@ -133,10 +134,10 @@ def test_a_weight_of_0_is_the_retrievers_order(pipeline: Path, tiny_nlp: Languag
         [c["id"] for c in ent._.kb_candidates]
         for ent in tiny_nlp.get_pipe("proxy_linker")(doc).ents
     ]
-    assert order(nlp, Weight(0.0, 16)) == retrieved
-    assert order(nlp, None) == order(nlp, Weight(1.0, 16)) != retrieved
+    assert order(nlp, FittedWeight(0.0, 16)) == retrieved
+    assert order(nlp, None) == order(nlp, FittedWeight(1.0, 16)) != retrieved
     # One fitted to another number of candidates says nothing of these.
-    assert order(nlp, Weight(0.0, 4)) == order(nlp, None)
+    assert order(nlp, FittedWeight(0.0, 4)) == order(nlp, None)
 
 
 def test_what_the_cross_encoder_counts_is_fitted_and_stored(
@@ -148,7 +149,7 @@ def test_what_the_cross_encoder_counts_is_fitted_and_stored(
     monkeypatch.setattr(
         "spacy_pel.cli.calibrate.feature_weight", lambda *table: (seen.append(table), 0.25)[1]
     )
-    right_for_two(corpus, nlp, Weight(0.25, 16))
+    right_for_two(corpus, nlp, FittedWeight(0.25, 16))
     printed = run("calibrate", pipeline, corpus)
     assert "The reranker's score counts 0.250 times" in printed
     linker = spacy.load(pipeline).get_pipe("proxy_linker")
@@ -176,6 +177,6 @@ def test_a_cross_encoder_that_adds_nothing_does_not_count(
     run, pipeline: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spacy_pel.cli.calibrate.feature_weight", lambda *table: None)
-    right_for_two(corpus, spacy.load(with_retriever(pipeline)), Weight(0.0, 16))
+    right_for_two(corpus, spacy.load(with_retriever(pipeline)), FittedWeight(0.0, 16))
     run("calibrate", pipeline, corpus)
     assert spacy.load(pipeline).get_pipe("proxy_linker").rerank_weight == (0.0, 16)

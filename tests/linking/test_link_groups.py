@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.kb.vectors.index import VectorIndex
-from spacy_pel.linking.link import Calibration, Reranking, link
+from spacy_pel.linking.calibration import Calibration
+from spacy_pel.linking.link import link
+from spacy_pel.linking.reranking import Reranking
 
 ENTITIES, DIM = 6, 3
 # Binary fractions, whose means of up to four are exact: ties are ties in any arithmetic.
@@ -111,7 +113,12 @@ def test_each_group_is_searched_within_its_own_limits() -> None:
 
     vectors = np.array([[1, 0], [0, 1], [0, 1]], dtype=np.float32)
     links = link(
-        Encoder(vectors), Index(), np.arange(3), 1, only=["a", "b", "a"], groups=np.array([4, 2, 4])
+        Encoder(vectors),
+        Index(),
+        np.arange(3),
+        1,
+        filters=["a", "b", "a"],
+        groups=np.array([4, 2, 4]),
     )
     assert sorted(seen, key=str) == [([[0.0, 1.0]], "b"), ([[0.5, 0.5]], "a")]
     assert links.numbers.tolist() == [[0], [1], [0]]

@@ -1,4 +1,4 @@
-"""What exact names are worth to the order of candidates, and searches that are confined."""
+"""The bonus for exact names in the order of candidates, and filtered searches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
-from spacy_pel.linking.link import Calibration, Naming, Reranking, link, names_match
+from spacy_pel.linking.calibration import Calibration
+from spacy_pel.linking.exact_names import ExactNameBonus
+from spacy_pel.linking.link import link
+from spacy_pel.linking.reranking import Reranking
 from spacy_pel.reading.inputs import MentionInContext
 
 from ..conftest import ENTITIES
@@ -44,13 +47,6 @@ def is_named(entity: int, surface: str) -> bool:
     return normalised(surface) in map(normalised, ENTITIES[entity].names)
 
 
-def test_a_match_is_a_name_but_for_case_and_punctuation(kb: KnowledgeBase) -> None:
-    numbers = np.array([[3, 0, 5, 1, -1]] * len(MENTIONS))
-    expected = [[n >= 0 and is_named(n, s) for n in numbers[0]] for s in SURFACES]
-    assert names_match(kb, MENTIONS, numbers).tolist() == expected
-    assert names_match(kb, [], np.empty((0, 3), dtype=np.int64)).shape == (0, 3)
-
-
 tables = st.lists(
     st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 0.75]), min_size=7, max_size=7),
     min_size=5,
@@ -61,7 +57,7 @@ tables = st.lists(
 @settings(deadline=None)
 @given(tables, st.sampled_from([0.0, 0.25, 0.6, -0.3]), st.integers(1, 7))
 def test_candidates_are_ordered_by_score_and_name(kb, scores, weight, k) -> None:
-    links = link(Encoder(), index(scores), MENTIONS, k, naming=Naming(kb, weight))
+    links = link(Encoder(), index(scores), MENTIONS, k, exact_names=ExactNameBonus(kb, weight))
     for surface, row, *said in zip(SURFACES, scores, links.numbers, links.scores, links.named):
         found = sorted(range(7), key=lambda n: -row[n])  # by the retriever alone
         found.sort(key=lambda n: -(np.float32(row[n]) + weight * is_named(n, surface)))
@@ -75,7 +71,7 @@ def test_nil_is_decided_by_the_score_alone_and_the_probability_by_the_sum(kb) ->
     scores = [[0.5, 0.1, 0, 0.2, 0, 0, 0]] * 5  # the right atrium, "RA", is third
     links = link(
         Encoder(), index(scores), MENTIONS, 7,
-        nil_threshold=0.4, calibration=Calibration(1, 0), naming=Naming(kb, 1.0),
+        nil_threshold=0.4, calibration=Calibration(1, 0), exact_names=ExactNameBonus(kb, 1.0),
     )  # fmt: skip
     assert links.numbers[1, :2].tolist() == [3, 2] and not links.nil.any()
     assert links.probabilities[1] == pytest.approx(1 / (1 + np.exp(-1.2)))
@@ -92,7 +88,14 @@ def test_with_a_reranker_names_are_weighed_against_its_scores(kb: KnowledgeBase)
     scores = [[0.9, 0.8, 0.7, 0.6, 0, 0, 0]] * 5
     reranking = Reranking(Backwards(), kb, 3)
     plain = link(Encoder(), index(scores), MENTIONS, 5, reranking=reranking)
-    links = link(Encoder(), index(scores), MENTIONS, 5, reranking=reranking, naming=Naming(kb, 2.5))
+    links = link(
+        Encoder(),
+        index(scores),
+        MENTIONS,
+        5,
+        reranking=reranking,
+        exact_names=ExactNameBonus(kb, 2.5),
+    )
     assert plain.numbers[0].tolist() == [2, 1, 0, 3, 4]
     assert links.numbers[0].tolist() == [1, 0, 2, 3, 4]  # "MS" is a name of the first two
     # The atrium, "RA", was not reranked: it stays behind.
@@ -118,7 +121,7 @@ class Asked:
 def test_mentions_of_the_same_limits_are_searched_together() -> None:
     a, b = SearchFilter(types=("A",)), SearchFilter(types=("B",))
     asked = Asked()
-    links = link(Encoder(), asked, MENTIONS, 2, only=[a, None, b, a, None])
+    links = link(Encoder(), asked, MENTIONS, 2, filters=[a, None, b, a, None])
     assert asked.asked == [([0, 3], a), ([1, 4], None), ([2], b)]
     assert links.numbers[:, 0].tolist() == [1, 2, 3, 1, 2]
 

@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Span
 from thinc.api import Adam
 
 from spacy_pel.kb.vectors.index import Candidates
-from spacy_pel.linking.link import Calibration
+from spacy_pel.linking.calibration import Calibration
 
 from .conftest import TRAIN, Trained, examples, with_mentions
 

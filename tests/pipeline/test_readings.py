@@ -12,7 +12,7 @@ from spacy.training import Example
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.linking.link import Weight
+from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.reading.inputs import MentionInContext
 from spacy_pel.tasks.embedding import embed_kb
 
@@ -203,7 +203,7 @@ def test_an_exact_name_is_worth_its_weight(nlp: Language) -> None:
     doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
     plain = candidates(nlp, doc.copy())
     assert all("name_match" not in candidate for candidate in plain)
-    linker.name_weight = Weight(10.0)
+    linker.name_weight = FittedWeight(10.0)
     named = candidates(nlp, doc.copy())
     assert [c["name_match"] for c in named] == [True, True, *[False] * (len(named) - 2)]
     assert {c["id"] for c in named[:2]} == {"C01", "C02"}
@@ -212,7 +212,7 @@ def test_an_exact_name_is_worth_its_weight(nlp: Language) -> None:
 
 def test_a_name_weight_is_saved_and_dropped_by_training(trained: Trained, tmp_path: Path) -> None:
     nlp = untrained(trained.kb)
-    nlp.get_pipe("proxy_linker").name_weight = Weight(0.5)
+    nlp.get_pipe("proxy_linker").name_weight = FittedWeight(0.5)
     nlp.to_disk(tmp_path / "pipeline")
     assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").name_weight == (0.5, 0)
     train(nlp, 1)
@@ -222,5 +222,5 @@ def test_a_name_weight_is_saved_and_dropped_by_training(trained: Trained, tmp_pa
 def test_a_weight_fitted_with_a_reranker_says_nothing_without_one(nlp: Language) -> None:
     doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
     plain = results([nlp(doc.copy())])
-    nlp.get_pipe("proxy_linker").name_weight = Weight(10.0, 16)
+    nlp.get_pipe("proxy_linker").name_weight = FittedWeight(10.0, 16)
     assert results([nlp(doc.copy())]) == plain

@@ -15,7 +15,7 @@ from spacy.language import Language
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.models import bert
-from spacy_pel.models.onnx import OnnxStates
+from spacy_pel.models.onnx_states import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.reading.inputs import EntityText
 

@@ -19,7 +19,7 @@ from spacy.tokens import DocBin
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.linking.link import Calibration
+from spacy_pel.linking.calibration import Calibration
 from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES

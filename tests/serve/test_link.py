@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
 
-from spacy_pel.linking.link import Weight
+from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.serve.service import LinkingService
 
 TEXT = "Aspirin relieves headache. The patient has MS."
@@ -51,7 +51,7 @@ def test_an_answer_is_what_the_pipeline_says(client: TestClient, tiny_nlp: Langu
 
 
 def test_an_answer_says_which_names_match(make_app: Callable, tiny_nlp: Language) -> None:
-    tiny_nlp.get_pipe("proxy_linker").name_weight = Weight(0.1)
+    tiny_nlp.get_pipe("proxy_linker").name_weight = FittedWeight(0.1)
     (record,) = link(TestClient(make_app(nlp=tiny_nlp)), {"text": TEXT})
     for ent, mention in zip(tiny_nlp(TEXT).ents, record["mentions"], strict=True):
         matches = [candidate["name_match"] for candidate in mention["candidates"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from spacy_pel.evaluation.tables import Spread, spread, spread_text
+from spacy_pel.evaluation.spread import Spread, spread, spread_text
 
 from .registry import BEST
 from .results import Results, figure

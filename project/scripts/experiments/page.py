@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from spacy_pel.evaluation.tables import markdown_table
+from spacy_pel.evaluation.markdown_table import markdown_table
 from spacy_pel.system.whole_files import whole_file
 
 from .corpora import PROFILES, Corpus

@@ -19,7 +19,7 @@ from spacy.language import Language
 from spacy_pel.cli.calibrate import calibrate
 from spacy_pel.cli.evaluate import evaluate
 from spacy_pel.errors import PelError
-from spacy_pel.evaluation.macro import averaged_metrics
+from spacy_pel.evaluation.macro_average import averaged_metrics
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 from spacy_pel.system.whole_files import whole_file, whole_folder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spacy_pel.evaluation.tables import Spread, markdown_table, spread, spread_text
+from spacy_pel.evaluation.markdown_table import markdown_table
+from spacy_pel.evaluation.spread import Spread, spread, spread_text
 
 from .registry import Column, Experiment
 from .results import Results, figure

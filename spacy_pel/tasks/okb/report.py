@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import mean, median
 from typing import Any
 
-from ...evaluation.tables import markdown_table
+from ...evaluation.markdown_table import markdown_table
 from ...kb import KnowledgeBase
 from .census import Census, figures
 

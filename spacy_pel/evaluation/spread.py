@@ -1,9 +1,9 @@
-"""Tables of figures from several runs: means with their spread, as Markdown."""
+"""The mean of several runs and how far they spread."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -35,20 +35,3 @@ def spread_text(value: Spread | None, decimals: int = 1, scale: float = 1.0) -> 
     if value.deviation is None:
         return text
     return f"{text} ± {scale * value.deviation:,.{decimals}f}"
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table with aligned columns: the first to the left, the others to the right.
-
-    Raises ValueError where a row is not as long as the header.
-    """
-    if any(len(row) != len(header) for row in rows):
-        raise ValueError(f"a row of a table with {len(header)} columns has another number of cells")
-    columns = zip(header, *rows)
-    widths = [max(2, *(len(cell) for cell in column)) for column in columns]
-    rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = [
-        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]
-        for row in (header, *rows)
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rules, *lines[1:]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .metrics import GROUPS
+from .linking_metrics import GROUPS
 
 COUNTS = {group: "mentions" if group == "all" else group for group in GROUPS}
 

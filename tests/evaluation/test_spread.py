@@ -1,4 +1,4 @@
-"""Means, spreads and Markdown against numpy and by hand."""
+"""Means and spreads against numpy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.evaluation.tables import markdown_table, spread, spread_text
+from spacy_pel.evaluation.spread import spread, spread_text
 
 VALUES = st.lists(st.none() | st.floats(-1e6, 1e6), max_size=8)
 
@@ -32,11 +32,3 @@ def test_a_spread_as_text():
     assert spread_text(spread([0.721]), scale=100) == "72.1"
     assert spread_text(spread([None])) == "-"
     assert spread_text(spread([12000, 14000]), decimals=0) == "13,000 ± 1,414"
-
-
-def test_a_table():
-    assert markdown_table(["", "recall@1"], [["Pb", "72.6"], ["CE", "-"]]) == (
-        "|    | recall@1 |\n| -- | -------: |\n| Pb |     72.6 |\n| CE |        - |"
-    )
-    with pytest.raises(ValueError, match="2 columns"):
-        markdown_table(["", "recall@1"], [["Pb"]])

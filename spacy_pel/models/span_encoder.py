@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .window_encoder import pool_spans
 
 
-class StatesEncoder(nn.Module):
+class SpanEncoder(nn.Module):
     """Pools the states of a mention's tokens, and maps what it has to the vectors of entities.
 
     pooling: "mean" of the tokens' states, the first one ("start") or the last one ("end").

@@ -17,7 +17,7 @@ LEAST_ROWS = 16
 _QUERIES = 4
 
 
-def layer_states(
+def last_hidden_states(
     layers: Sequence[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
 ) -> Tensor:
     """States behind the last of the layers, [n, t, d], of the embeddings [n, t, d].

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.evaluation.metrics import first_hit_ranks, linking_metrics, metrics_table
+from spacy_pel.evaluation.linking_metrics import first_hit_ranks, linking_metrics, metrics_table
 
 IDS = st.sampled_from("abcdef")
 

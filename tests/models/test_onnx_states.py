@@ -7,7 +7,7 @@ import torch
 
 from spacy_pel.errors import PelError
 from spacy_pel.models.bert import build_transformer
-from spacy_pel.models.onnx import OnnxStates
+from spacy_pel.models.onnx_states import OnnxStates
 from spacy_pel.system.threads import in_threads
 
 from ..towers import spread_weights

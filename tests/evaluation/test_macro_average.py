@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacy_pel.evaluation.macro import averaged_metrics
-from spacy_pel.evaluation.metrics import linking_metrics
+from spacy_pel.evaluation.linking_metrics import linking_metrics
+from spacy_pel.evaluation.macro_average import averaged_metrics
 
 WORLDS = [  # ranks, in_kb, seen
     ([1, 2, 0, 7], [True, True, False, True], [True, False, False, False]),

@@ -1,4 +1,4 @@
-"""Calibration against a fit by brute force, and an error counted bin by bin."""
+"""Platt scaling against a fit by gradient descent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.evaluation.calibration import expected_calibration_error, platt_fit
+from spacy_pel.evaluation.platt_scaling import platt_fit
 
 OUTCOMES = st.lists(
     st.tuples(st.floats(-1, 1, width=32), st.booleans()), min_size=2, max_size=30
@@ -83,27 +83,3 @@ def test_scores_all_the_same_say_how_many_are_right():
 def test_a_fit_needs_both(right):
     with pytest.raises(ValueError, match="a fit needs both"):
         platt_fit([0.1, 0.2], right)
-
-
-def naive_error(rows) -> float:
-    """Counted one bin after the other, the last with its upper end."""
-    total = 0.0
-    for n in range(15):
-        upper = np.inf if n == 14 else n + 1
-        members = [(p, right) for p, right in rows if n <= p * 15 < upper]
-        if members:
-            mean = sum(p for p, _ in members) / len(members)
-            share = sum(right for _, right in members) / len(members)
-            total += len(members) / len(rows) * abs(mean - share)
-    return total
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
-def test_the_error_equals_a_naive_count(rows):
-    assert expected_calibration_error(*zip(*rows)) == pytest.approx(naive_error(rows), abs=1e-9)
-
-
-def test_the_error_by_hand():
-    assert expected_calibration_error([0.7] * 10, [True] * 7 + [False] * 3) == pytest.approx(0)
-    assert expected_calibration_error([1.0, 1.0, 0.0], [True, False, False]) == pytest.approx(1 / 3)
-    assert expected_calibration_error([], []) is None

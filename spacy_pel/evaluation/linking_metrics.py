@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .tables import markdown_table
+from .markdown_table import markdown_table
 
 GROUPS = ("all", "in_kb", "seen", "unseen")
 

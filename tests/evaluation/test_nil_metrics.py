@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.evaluation.nil import (
+from spacy_pel.evaluation.nil_metrics import (
     average_precision,
     best_nil_threshold,
     nil_metrics,

@@ -15,9 +15,6 @@ import numpy as np
 
 from .newton import concave_maximum
 
-# Equal parts of 0 to 1 in which probabilities are compared with frequencies (Guo et al. 2017).
-BINS = 15
-
 
 def platt_fit(
     scores: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray
@@ -52,20 +49,3 @@ def _likelihood(
     curvature = (inputs.T * (p * (1 - p))) @ inputs
     # The ridge is for scores that are all the same, whose slope is then 0.
     return value, inputs.T @ (targets - p), curvature + 1e-9 * np.eye(len(weights))
-
-
-def expected_calibration_error(
-    probabilities: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray
-) -> float | None:
-    """Return how far probabilities are from frequencies: 0 to 1; None without any.
-
-    probabilities: [n], from 0 to 1, sorted into 15 equal bins. right: [n]. The difference between
-    the mean probability and the share that is right is taken in each bin, and averaged over the
-    mentions.
-    """
-    probabilities = np.asarray(probabilities, dtype=np.float64)
-    if not len(probabilities):
-        return None
-    bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
-    differences = np.bincount(bins, weights=probabilities - np.asarray(right, dtype=np.float64))
-    return float(np.abs(differences).sum() / len(probabilities))

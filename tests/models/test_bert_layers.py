@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.models.bert import build_transformer
-from spacy_pel.models.layers import layer_states
+from spacy_pel.models.bert_layers import last_hidden_states
 
 from ..towers import spread_weights
 
@@ -32,7 +32,7 @@ BERTS = {layers: bert(layers) for layers in (1, 3)}
 
 
 def states(transformer, ids, mask, wanted=None) -> torch.Tensor:
-    return layer_states(transformer.encoder.layer, transformer.embeddings(ids), mask, wanted)
+    return last_hidden_states(transformer.encoder.layer, transformer.embeddings(ids), mask, wanted)
 
 
 def hugging_face(transformer, ids, mask) -> torch.Tensor:

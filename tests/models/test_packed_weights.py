@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
+from spacy_pel.models.packed_weights import pack, unpack
 from spacy_pel.models.text_encoder import TextEncoder
-from spacy_pel.models.weights import pack, unpack
 
 from ..towers import TEXTS, biencoder
 

@@ -1,0 +1,115 @@
+"""The second look: the best candidates of each mention, ordered again by a reranker's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.vectors.index import Candidates
+from ..reading.inputs import MentionInContext
+from .mention_groups import group_means
+
+
+class CandidateScorer(Protocol):
+    """What scores candidates again; see ``reranker.Reranker.scores``."""
+
+    def scores(
+        self,
+        mentions: Sequence[MentionInContext],
+        numbers: np.ndarray,
+        retriever_scores: np.ndarray,
+        kb: KnowledgeBase,
+        weight: float,
+    ) -> np.ndarray: ...
+
+
+class Reranking(NamedTuple):
+    """How candidates are reranked.
+
+    Attributes:
+        reranker: The cross-encoder.
+        kb: Where the candidates' texts are.
+        top: The number of candidates of each mention that are reranked, from the best.
+        weight: What the cross-encoder's score is multiplied by; see ``reranker.Reranker.scores``.
+    """
+
+    reranker: CandidateScorer
+    kb: KnowledgeBase
+    top: int
+    weight: float = 1.0
+
+
+def reranked_candidates(
+    found: Candidates,
+    mentions: Sequence[MentionInContext],
+    reranking: Reranking,
+    groups: np.ndarray | None = None,
+) -> tuple[Candidates, np.ndarray]:
+    """Order the best candidates of each mention by their rerank scores.
+
+    The others follow in the order they had. Candidates of equal scores are ordered by their ids.
+
+    Args:
+        found: The candidates of n mentions, [n, k], best first.
+        mentions: The n mentions.
+        reranking: How they are reranked.
+        groups: int [n], the group of each mention. Mentions of a group have the same candidates;
+            each candidate gets the mean of the scores that the mentions give it.
+
+    Returns:
+        The candidates in their new order, and their rerank scores, float32 [n, k]: the logarithm of
+        a candidate's probability among those reranked; NaN for the others.
+    """
+    numbers = found.numbers[:, : reranking.top]
+    rerank_scores = np.full(found.scores.shape, np.nan, dtype=np.float32)
+    rerank_scores[:, : reranking.top] = _log_probabilities(found, mentions, reranking, groups)
+    order = _order_by_score_and_id(rerank_scores, numbers, reranking.kb)
+    numbers, scores, rerank_scores = in_order(order, *found, rerank_scores)
+    rerank_scores = np.where(numbers < 0, np.float32(np.nan), rerank_scores)
+    return Candidates(numbers, scores), rerank_scores
+
+
+def _log_probabilities(
+    found: Candidates,
+    mentions: Sequence[MentionInContext],
+    reranking: Reranking,
+    groups: np.ndarray | None,
+) -> np.ndarray:
+    """The rerank scores of the best ``top`` candidates, float32 [n, top], in the order given."""
+    reranker, kb, top, weight = reranking
+    scores = reranker.scores(mentions, found.numbers[:, :top], found.scores[:, :top], kb, weight)
+    return log_softmax(scores if groups is None else group_means(scores, groups))
+
+
+def _order_by_score_and_id(
+    rerank_scores: np.ndarray, numbers: np.ndarray, kb: KnowledgeBase
+) -> np.ndarray:
+    """int64 [n, k]: the columns of the scores [n, k] in their new order.
+
+    Only the first columns, those of the numbers [n, top], are moved.
+    """
+    distinct = np.unique(numbers[numbers >= 0]).tolist()
+    ids = {number: id for number, (id, _) in zip(distinct, kb.labels(distinct))}
+    order = np.tile(np.arange(rerank_scores.shape[1]), (len(rerank_scores), 1))
+    for columns, row, candidates in zip(order, rerank_scores, numbers):
+        keys = [(-row[i], ids[n]) for i, n in enumerate(candidates.tolist()) if n >= 0]
+        columns[: len(keys)] = sorted(range(len(keys)), key=keys.__getitem__)
+    return order
+
+
+def in_order(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Each of the arrays [n, k] with its columns in the given order, int64 [n, k]."""
+    return [np.take_along_axis(array, order, axis=1) for array in arrays]
+
+
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Turn each row of scores [n, k] into logarithms of probabilities.
+
+    A score of -inf, which stands for no candidate, stays -inf.
+    """
+    best = scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min)
+    total = np.exp(scores - best).sum(axis=1, keepdims=True)
+    return scores - best - np.log(np.maximum(total, np.finfo(np.float32).tiny))

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.records.names import normalised
+from spacy_pel.linking.exact_names import exact_name_matches
+from spacy_pel.reading.inputs import MentionInContext
+
+from ..conftest import ENTITIES
+
+SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
+MENTIONS = [MentionInContext(f"a {s} b", 2, 2 + len(s)) for s in SURFACES]
+
+
+@pytest.fixture(scope="module")
+def kb(tiny_kb: Path) -> KnowledgeBase:
+    return KnowledgeBase.open(tiny_kb)
+
+
+def test_a_match_is_a_name_ignoring_case_and_punctuation(kb: KnowledgeBase) -> None:
+    numbers = np.array([[3, 0, 5, 1, -1]] * len(MENTIONS))
+    expected = [
+        [n >= 0 and normalised(s) in map(normalised, ENTITIES[n].names) for n in numbers[0]]
+        for s in SURFACES
+    ]
+    assert exact_name_matches(kb, MENTIONS, numbers).tolist() == expected
+    assert exact_name_matches(kb, [], np.empty((0, 3), dtype=np.int64)).shape == (0, 3)
