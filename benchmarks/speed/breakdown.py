@@ -25,7 +25,6 @@ from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.text_encoder import TextEncoder
 from spacy_pel.models.window_encoder import pooled_tokens
 from spacy_pel.pipeline.mentions import mentions_of
-from spacy_pel.pipeline.runtime import encoders_of
 from spacy_pel.reading.document_windows import Window
 from spacy_pel.reading.inputs import TokenIds
 
@@ -52,7 +51,7 @@ def main(
     links = linker.predict(docs)
 
     def encode() -> None:
-        with linker.runtime.computes(encoders_of(linker)):
+        with linker.runtime.computes(linker.linking_encoders()):
             retriever.mention_tower.predict(TowerInputs(tokens))
 
     parts = {

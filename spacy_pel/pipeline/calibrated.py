@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 from ..linking.calibration import Calibration, FittedWeight
 from ..linking.exact_names import ExactNameBonus
-from ..linking.reranking import CandidateScorer, Reranking
-from .kb_reference import KBPipe
+from ..linking.reranking import Reranking
+from .encoders import EncodersPipe
+from .saving import Saved, SavedFile, content
 
 Fitted = TypeVar("Fitted", Calibration, FittedWeight)
 
@@ -21,23 +23,13 @@ NOT_CALIBRATED = {
 }
 
 
-class CalibratedPipe(KBPipe):
+class CalibratedPipe(EncodersPipe):
     """A linker whose scores may have been given a meaning on dev.
 
     What was fitted is plain data in ``cfg``, to be saved with the weights.
     """
 
     cfg: dict[str, Any]
-
-    @property
-    def reranked(self) -> int:
-        """How many candidates of a mention are ranked again; 0 without a reranker."""
-        raise NotImplementedError
-
-    @property
-    def reranker(self) -> CandidateScorer:
-        """The trained cross-encoder."""
-        raise NotImplementedError
 
     @property
     def nil_threshold(self) -> float | None:
@@ -98,3 +90,14 @@ class CalibratedPipe(KBPipe):
     def fitting(self, fitted: Fitted | None) -> Fitted | None:
         """What was fitted, if it was to scores like those of now."""
         return fitted if fitted and fitted.reranked == self.reranked else None
+
+    def cfg_file(self) -> SavedFile:
+        """``cfg``, to be saved."""
+        return SavedFile(lambda _: json.dumps(self.cfg).encode(), self._set_cfg)
+
+    def _set_cfg(self, saved: Saved) -> None:
+        """Take what was saved, but not its threshold if the config now names another one."""
+        configured = self.cfg["configured_nil_threshold"]
+        self.cfg = {**NOT_CALIBRATED, **json.loads(content(saved))}
+        if configured not in (None, self.cfg["configured_nil_threshold"]):
+            self.cfg.update(nil_threshold=configured, configured_nil_threshold=configured)

@@ -7,10 +7,15 @@ from spacy.language import Language
 from thinc.api import Config, Model
 
 from ..errors import PelError
-from ..models.adversarial import FGSM
-from ..models.losses import ScoreLoss
 from .kb_ents import refuse_settings_of_scispacy
 from .proxy_linker import ProxyLinker
+from .settings import (
+    AnswerSettings,
+    MentionSettings,
+    SearchSettings,
+    TrainingSettings,
+    takes_settings_flat,
+)
 
 DEFAULT_CONFIG = """
 [proxy_linker]
@@ -145,73 +150,46 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "nel_micro_p": None,
     },
 )
+@takes_settings_flat
 def make_proxy_linker(
     nlp: Language,
     name: str,
     model: Model,
     kb: str | None,
     path: str | None,
-    spans_key: str | None,
-    resolve_abbreviations: bool,
-    types: list[str] | None,
-    sources: list[str] | None,
-    label_types: dict[str, list[str]] | None,
-    agree: bool,
-    candidates: int,
     nil_threshold: float | None,
-    threshold: float | None,
-    no_definition_threshold: float,
-    filter_for_definitions: bool,
-    max_entities_per_mention: int,
     row_kind: str,
-    name_dropout: float,
-    freeze_entities: bool,
-    gradient_caching: bool,
-    overwrite: bool,
     reranker: Model | None,
-    rerank: int,
     runtime: str,
-    loss: ScoreLoss,
-    regularizer: FGSM | None,
-    negatives: Callable,
     scorer: Callable | None,
     linker_name: str | None,
     k: int | None,
+    mention_settings: MentionSettings,
+    search_settings: SearchSettings,
+    answer_settings: AnswerSettings,
+    training_settings: TrainingSettings,
 ) -> ProxyLinker:
-    """Construct the component; the arguments are explained in ``DEFAULT_CONFIG``."""
+    """Construct the component; the settings are explained in ``DEFAULT_CONFIG``."""
     refuse_settings_of_scispacy(linker_name=linker_name, k=k)
-    if rerank < 0:
-        raise PelError(f'"rerank" of "{name}" is {rerank}', "set it to 0 for no reranking")
+    if search_settings.rerank < 0:
+        raise PelError(
+            f'"rerank" of "{name}" is {search_settings.rerank}', "set it to 0 for no reranking"
+        )
     linker = ProxyLinker(
         nlp.vocab,
         model,
         name,
         kb=kb,
         path=path,
-        spans_key=spans_key,
-        resolve_abbreviations=resolve_abbreviations,
-        types=types,
-        sources=sources,
-        label_types=label_types,
-        agree=agree,
-        candidates=candidates,
         nil_threshold=nil_threshold,
-        threshold=threshold,
-        no_definition_threshold=no_definition_threshold,
-        filter_for_definitions=filter_for_definitions,
-        max_entities_per_mention=max_entities_per_mention,
         row_kind=row_kind,
-        name_dropout=name_dropout,
-        freeze_entities=freeze_entities,
-        gradient_caching=gradient_caching,
-        overwrite=overwrite,
         reranker=reranker,
-        rerank=rerank,
         runtime=runtime,
-        loss=loss,
-        regularizer=regularizer,
-        negatives=negatives,
         scorer=scorer,
+        mention_settings=mention_settings,
+        search_settings=search_settings,
+        answer_settings=answer_settings,
+        training_settings=training_settings,
     )
     # A pipeline that was opened this way and saved has weights of its own: when it is loaded, the
     # folder may be gone.

@@ -7,6 +7,7 @@ import numpy as np
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.link import Links
+from .settings import AnswerSettings
 
 # Settings of scispaCy's linker that mean nothing here, and what does instead.
 _REMEDIES = {
@@ -28,11 +29,7 @@ def refuse_settings_of_scispacy(**settings: object) -> None:
 def offered(
     links: Links,
     kb: KnowledgeBase,
-    *,
-    threshold: float | None,
-    no_definition_threshold: float,
-    filter_for_definitions: bool,
-    max_entities_per_mention: int,
+    settings: AnswerSettings,
 ) -> np.ndarray:
     """bool [n, k]: which candidates are offered; of a mention that is NIL none.
 
@@ -42,11 +39,11 @@ def offered(
     """
     scores = links.scores
     chosen = (links.numbers >= 0) & ~links.nil[:, None]
-    if threshold is not None:
-        chosen &= scores > threshold
-    if filter_for_definitions:
-        doubtful = chosen & (scores < no_definition_threshold)
+    if settings.threshold is not None:
+        chosen &= scores > settings.threshold
+    if settings.filter_for_definitions:
+        doubtful = chosen & (scores < settings.no_definition_threshold)
         numbers = np.unique(links.numbers[doubtful])
         undefined = [n for n, e in zip(numbers, kb.entities(numbers)) if e.definition is None]
         chosen &= ~(doubtful & np.isin(links.numbers, undefined))
-    return chosen & (chosen.cumsum(axis=1) <= max_entities_per_mention)
+    return chosen & (chosen.cumsum(axis=1) <= settings.max_entities_per_mention)

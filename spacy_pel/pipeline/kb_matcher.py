@@ -14,7 +14,7 @@ from spacy.vocab import Vocab
 from ..kb.records.entity import Entity
 from .kb_names import KBNames
 from .kb_reference import KB_REFERENCE, KBPipe
-from .saving import Part
+from .saving import SavedFile
 
 logger = logging.getLogger(__name__)
 
@@ -98,9 +98,9 @@ class KBMatcher(KBPipe, Pipe):
         for start in range(0, len(numbers), _ENTITIES_AT_ONCE):
             yield from self.kb.entities(numbers[start : start + _ENTITIES_AT_ONCE])
 
-    def parts(self) -> dict[str, Part]:
-        """Where the KB is. All else is in the pipeline's config."""
-        return {KB_REFERENCE: self.kb_part()}
+    def saved_files(self) -> dict[str, SavedFile]:
+        """Where the KB is. Everything else is in the pipeline's config."""
+        return {KB_REFERENCE: self.kb_reference_file()}
 
     def forget_kb(self) -> None:
         self._names: KBNames | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from .saving import Part, Saved, SavedPipe, content
+from .saving import Saved, SavedFile, SavedPipe, content
 
 # The folder of a KB inside the pipeline, and the file that points to one outside of it.
 KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
@@ -92,9 +92,9 @@ class KBPipe(SavedPipe):
         """Drop what was made of the KB before, since it is another one now."""
         raise NotImplementedError
 
-    def kb_part(self) -> Part:
-        """Where the KB is, to be saved; the KB itself stays where it is."""
-        return Part(
+    def kb_reference_file(self) -> SavedFile:
+        """Where the KB is, to be saved. The KB itself is not copied."""
+        return SavedFile(
             lambda file: json.dumps(
                 kb_reference(self._kb_path, self._configured_kb, file)
             ).encode(),

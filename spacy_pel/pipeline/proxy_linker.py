@@ -1,10 +1,10 @@
 """The pipeline component ``proxy_linker``: links the mentions of a Doc to a knowledge base."""
 
-import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
@@ -15,34 +15,46 @@ from thinc.api import Model, Optimizer
 
 from .. import architectures
 from ..architectures.sources import linker_folder
-from ..errors import PelError
 from ..linking.candidate_search import Searchable
 from ..linking.link import Links, link
-from ..linking.retriever import Retriever
-from ..models.adversarial import FGSM
-from ..models.losses import ScoreLoss
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
-from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
 from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
-from . import learning
 from .annotations import answers, write_answers
 from .calibrated import NOT_CALIBRATED, CalibratedPipe
 from .extensions import install_extensions
-from .gold import trainable_mentions
+from .gold import gold_numbers, trainable_mentions
 from .kb_ents import offered
 from .kb_reference import KB_REFERENCE
 from .mentions import agreeing, mentions_of, search_limits
-from .reading import begin_reading, packed_retriever, read_texts
-from .runtime import Runtime, encoders_of
-from .saving import Part, Saved, content
+from .reading import begin_reading, check_listens, read_texts
+from .saving import SavedFile
+from .settings import (
+    AnswerSettings,
+    MentionSettings,
+    SearchSettings,
+    TrainingSettings,
+    has_settings_as_attributes,
+)
+from .training_session import (
+    TrainingSession,
+    both_towers_trainer,
+    check_candidates,
+    mention_tower_trainer,
+    reranker_trainer,
+    training_entities,
+    vocabulary_texts,
+)
 from .workers import use_one_thread_in_a_worker
 
-if TYPE_CHECKING:
-    from ..linking.reranker import Reranker
+logger = logging.getLogger(__name__)
+
+# The number of entities that evaluations search if training goes on without ``initialize``.
+RESUMED_SEARCH = 20_000
 
 
+@has_settings_as_attributes
 class ProxyLinker(CalibratedPipe, TrainablePipe):
     """Links mentions to entities: encodes each in its context, finds the nearest proxies, and, if
     it has a reranker, reads the best of them again together with the mention.
@@ -60,57 +72,24 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         *,
         kb: str | None,
         path: str | None,
-        spans_key: str | None,
-        resolve_abbreviations: bool,
-        types: list[str] | None,
-        sources: list[str] | None,
-        label_types: dict[str, list[str]] | None,
-        agree: bool,
-        candidates: int,
         nil_threshold: float | None,
-        threshold: float | None,
-        no_definition_threshold: float,
-        filter_for_definitions: bool,
-        max_entities_per_mention: int,
         row_kind: str,
-        name_dropout: float,
-        freeze_entities: bool,
-        gradient_caching: bool,
-        overwrite: bool,
-        loss: ScoreLoss,
-        regularizer: FGSM | None,
-        negatives: Sampler,
         reranker: Model | None,
-        rerank: int,
         runtime: str,
         scorer: Callable | None,
+        mention_settings: MentionSettings,
+        search_settings: SearchSettings,
+        answer_settings: AnswerSettings,
+        training_settings: TrainingSettings,
     ):
         """Construct the component; opens nothing. The arguments are those of the factory."""
         self.vocab = vocab
-        self.model = model
-        self.reranker_model = self._configured_reranker = reranker
-        self.rerank = rerank
-        self.runtime = Runtime(runtime)
         self.name = name
-        self.spans_key = spans_key
-        self.resolve_abbreviations = resolve_abbreviations
-        self.types = types
-        self.sources = sources
-        self.label_types = label_types
-        self.agree = agree
-        self.candidates = candidates
-        self.threshold = threshold
-        self.no_definition_threshold = no_definition_threshold
-        self.filter_for_definitions = filter_for_definitions
-        self.max_entities_per_mention = max_entities_per_mention
-        self.overwrite = overwrite
-        self.loss = loss
-        self.regularizer = regularizer
-        self.negatives = negatives
         self.scorer = scorer
-        self.name_dropout = name_dropout
-        self.freeze_entities = freeze_entities
-        self.gradient_caching = gradient_caching
+        self.mention_settings = mention_settings
+        self.search_settings = search_settings
+        self.answer_settings = answer_settings
+        self.training_settings = training_settings
         # What belongs to the weights and is saved with them.
         self.cfg: dict[str, Any] = {
             **NOT_CALIBRATED,
@@ -119,67 +98,23 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
             "row_kind": check_row_kind(row_kind),
             "trained_entities": [],
         }
-        self._path = path
         self.refer_to(kb)
-        self._retriever: Retriever | None = None
-        self._reranker: Reranker | None = None
-        self._checked_fingerprint: str | None = None  # of a KB whose vectors fit
-        self._trainer: Trainer | None = None
-        self.trained_numbers: set[int] = set()  # those of cfg["trained_entities"], in a session
+        self.take_encoders(model, reranker, runtime, path)
+        self._session: TrainingSession | None = None
         install_extensions()
 
-    # Knowledge base and weights
-
-    @property
-    def retriever(self) -> Retriever:
-        """The trained bi-encoder. Raises PelError, with the remedy, if it has no weights."""
-        if self._retriever is None:
-            if not architectures.is_initialized(self.model):
-                gone = f"there is no trained linker at {self._path}; " if self._path else ""
-                raise PelError(
-                    f'{gone}"{self.name}" has no weights',
-                    'train it with "python -m spacy train", '
-                    'or open a trained one: nlp.add_pipe("proxy_linker", config={"path": FOLDER})',
-                )
-            self._retriever = Retriever(self.model)
-        return self._retriever
-
-    @property
-    def reranker(self) -> "Reranker":
-        """The trained cross-encoder. Raises PelError, with the remedy, if there is none."""
-        if self._reranker is None:
-            model = self.reranker_model
-            if model is None or not architectures.is_initialized(model):
-                raise PelError(
-                    f'"{self.name}" has no trained reranker',
-                    "train one (project/configs/"
-                    "demo_rerank.cfg shows how), or link without: rerank = 0",
-                )
-            # Imported here: without a reranker nothing of it is loaded.
-            from ..linking.reranker import Reranker
-
-            self._reranker = Reranker(model)
-        return self._reranker
-
-    @property
-    def reranked(self) -> int:
-        """How many candidates of a mention are ranked again; 0 without a reranker."""
-        return 0 if self.reranker_model is None else self.rerank
+    # Linking
 
     @property
     def index(self) -> Searchable:
         """What is searched: the KB, or, in a training session, the proxies as they are now.
 
-        Raises PelError if the KB has no vectors, or those of another encoder.
+        Raises:
+            PelError: the KB has no vectors, or those of another encoder.
         """
-        if isinstance(self._trainer, RetrieverTrainer):
-            return self._trainer.pool
-        if self._checked_fingerprint != self.kb.fingerprint:
-            self.kb.check_fingerprint(self.retriever.entity_fingerprint())
-            self._checked_fingerprint = self.kb.fingerprint
-        return self.kb
-
-    # Linking
+        if self._session and isinstance(self._session.trainer, RetrieverTrainer):
+            return self._session.trainer.pool
+        return self.embedded_kb
 
     def predict(self, docs: Iterable[Doc]) -> Links | None:
         """What linking says of the docs' mentions, in their order; None if there is no mention."""
@@ -189,47 +124,44 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         texts = read_texts(self.model, docs)
         mentions = mentions_of(docs, self.spans_key, self.resolve_abbreviations, texts)
         use_one_thread_in_a_worker()
+        search = self.search_settings
         only = search_limits(
             docs,
             self.spans_key,
-            types=self.types,
-            sources=self.sources,
-            label_types=self.label_types,
+            types=search.types,
+            sources=search.sources,
+            label_types=search.label_types,
         )
-        with self.runtime.computes(encoders_of(self)):
+        # In a training session weights change, and only torch follows them.
+        encoders = [] if self._session else self.linking_encoders()
+        with self.runtime.computes(encoders):
             return link(
                 self.retriever,
                 self.index,
                 mentions,
-                self.candidates,
+                search.candidates,
                 nil_threshold=self.nil_threshold,
                 calibration=self.fitting(self.calibration),
                 reranking=self.reranking,
                 exact_names=self.exact_names,
                 filters=only,
-                groups=agreeing(docs, self.spans_key, mentions, only) if self.agree else None,
+                groups=agreeing(docs, self.spans_key, mentions, only) if search.agree else None,
             )
 
     def set_annotations(self, docs: Iterable[Doc], links: Links | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions."""
         if links is None:
             return
-        chosen = offered(
-            links,
-            self.kb,
-            threshold=self.threshold,
-            no_definition_threshold=self.no_definition_threshold,
-            filter_for_definitions=self.filter_for_definitions,
-            max_entities_per_mention=self.max_entities_per_mention,
-        )
-        write_answers(docs, answers(links, self.kb, chosen), self.spans_key, self.overwrite)
+        chosen = offered(links, self.kb, self.answer_settings)
+        said = answers(links, self.kb, chosen)
+        write_answers(docs, said, self.spans_key, self.answer_settings.overwrite)
 
     # Training
 
     @property
     def trainer(self) -> Trainer | None:
         """What trains the retriever, or the reranker; None outside a training session."""
-        return self._trainer
+        return self._session.trainer if self._session else None
 
     def initialize(
         self,
@@ -254,22 +186,25 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         Raises PelError if no example has a mention in the KB, and, for a reranker, if there is no
         trained retriever, or the KB has no vectors of it.
         """
-        trained = learning.gold_entities(self, get_examples())
-        texts = learning.vocabulary_texts(self.kb, get_examples())
+        wanted = training_entities(get_examples(), self.kb, self.spans_key)
+        texts = vocabulary_texts(self.kb, get_examples())
         if self.reranker_model is None:
             self.model.initialize(X=texts)
             self._retriever = None
-            others = searched_corpus(nlp) if searched_corpus else ()
-            self._trainer = learning.new_trainer(self, trained, others, searched_entities)
+            check_listens(self.model)
+            if searched_corpus and not self.training_settings.freeze_entities:
+                others = gold_numbers(searched_corpus(nlp), self.kb, self.spans_key)
+            else:
+                others = set()
+            self._begin_session(wanted | others, searched_entities)
             self.cfg["trained_entities"] = []
         else:
-            learning.check_candidates(self)
+            self._check_candidates()
             self.reranker_model.initialize(X=texts)
             self._reranker = None
-            self._trainer = learning.reranker_trainer(self)
-            self._trainer.retrieve(self._trainable(get_examples()))
-        self.trained_numbers = set()
-        learning.note_trained(self, trained)
+            self._begin_session(wanted, None)
+            self._session.trainer.retrieve(self._trainable(get_examples()))
+        self._note_trained(wanted)
 
     def update(
         self,
@@ -289,12 +224,13 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         texts, backprop = begin_reading(self.model, [example.predicted for example in examples])
         mentions = self._trainable(examples, texts)
         if mentions:
-            if self._trainer is None:
+            if self._session is None:
                 self.prepare_training(examples)
-            learning.note_trained(self, {n for mention in mentions for n in mention.golds})
-            architectures.set_dropout(self._trained_model, drop)
-            architectures.set_gradient_caching(self._trained_model, self.gradient_caching)
-            losses[self.name] += sum(self._trainer.step(mentions))
+            self._note_trained({n for mention in mentions for n in mention.golds})
+            caching = self.training_settings.gradient_caching
+            architectures.set_dropout(self._model_in_training, drop)
+            architectures.set_gradient_caching(self._model_in_training, caching)
+            losses[self.name] += sum(self._session.trainer.step(mentions))
         backprop()
         if mentions and sgd not in (None, False):
             self.finish_update(sgd)
@@ -302,18 +238,30 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
 
     def prepare_training(self, examples: Iterable[Example]) -> None:
         """Get ready to go on from a saved pipeline, as the first ``update`` does by itself."""
-        self._trainer = learning.resumed_trainer(self, self._trainable(examples))
+        if self.reranker_model is not None:
+            self._check_candidates()
+        elif not self.training_settings.freeze_entities and len(self.kb) > RESUMED_SEARCH:
+            logger.warning(
+                '"%s" goes on from a saved pipeline: until "finish_training" it searches %d '
+                "entities of the KB, drawn at random, which may lack those of dev; for figures "
+                "that say more, start from @misc = spacy-pel.TrainedEncoder.v1 in place of a "
+                "source",
+                self.name,
+                RESUMED_SEARCH,
+            )
+        wanted = {number for mention in self._trainable(examples) for number in mention.golds}
+        self._begin_session(wanted, RESUMED_SEARCH)
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Apply the accumulated gradients; what was calibrated on the weights before is dropped."""
-        apply_gradients(self._trained_model, sgd)
+        apply_gradients(self._model_in_training, sgd)
         self.runtime.forget()
         self.calibration = self.name_weight = self.rerank_weight = None
         if self.reranker_model is None:
             self.nil_threshold = self.cfg["configured_nil_threshold"]
             self._checked_fingerprint = None
-        if self._trainer is not None:
-            self._trainer.note_update()
+        if self._session is not None:
+            self._session.trainer.note_update()
 
     def _trainable(
         self, examples: Iterable[Example], texts: Sequence[str] | None = None
@@ -321,14 +269,38 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         resolved = self.resolve_abbreviations
         return trainable_mentions(examples, self.kb, self.spans_key, resolved, texts)
 
+    def _begin_session(self, wanted: set[int], searched_entities: int | None) -> None:
+        """Make the trainer; the arguments are those of ``both_towers_trainer``."""
+        kb, settings, row_kind = self.kb, self.training_settings, self.cfg["row_kind"]
+        trainer: Trainer
+        if self.reranker_model is not None:
+            candidates, fgsm = self.search_settings.rerank, settings.regularizer
+            trainer = reranker_trainer(kb, self.retriever, self.reranker, candidates, fgsm)
+        elif settings.freeze_entities:
+            trainer = mention_tower_trainer(self.name, kb, self.retriever, row_kind, settings)
+        else:
+            trainer = both_towers_trainer(
+                kb, self.retriever, row_kind, settings, wanted, searched_entities
+            )
+        self._session = TrainingSession(trainer, kb)
+
+    def _check_candidates(self) -> None:
+        check_candidates(self.name, self.kb, self.model, self.search_settings.rerank)
+
+    def _note_trained(self, numbers: set[int]) -> None:
+        """Remember that these entities were trained on: they are no longer unseen."""
+        new = self._session.ids_met_first(numbers)
+        if new:
+            self.cfg["trained_entities"] = sorted(new.union(self.cfg["trained_entities"]))
+
     @property
-    def _trained_model(self) -> Model:
-        """What training changes: the reranker, if there is one, and then nothing else."""
+    def _model_in_training(self) -> Model:
+        """What training changes: the reranker, if there is one, and otherwise the retriever."""
         return self.model if self.reranker_model is None else self.reranker_model
 
     def finish_training(self) -> None:
         """Leave the training session: search the KB from now on, not its part under training."""
-        self._trainer = None
+        self._session = None
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Scores of the pipeline's scorer; see ``scorer.linking_scores``."""
@@ -360,42 +332,19 @@ class ProxyLinker(CalibratedPipe, TrainablePipe):
         self._configured_kb = configured
         return self
 
-    def parts(self) -> dict[str, Part]:
-        """Weights and settings, and where the KB is; the KB itself stays where it is."""
-        reranker = self.reranker_model
+    def saved_files(self) -> dict[str, SavedFile]:
+        """Settings and weights, and where the KB is. The KB itself is not copied."""
         return {
-            "cfg": Part(lambda _: json.dumps(self.cfg).encode(), self._set_cfg),
-            "model": Part(lambda _: packed_retriever(self.model), self._set_model),
-            "reranker": Part(
-                (lambda _: architectures.pack_model(reranker)) if reranker is not None else None,
-                self._set_reranker,
-                missing=self._unset_reranker,
-            ),
-            KB_REFERENCE: self.kb_part(),
+            "cfg": self.cfg_file(),
+            **self.encoder_files(),
+            KB_REFERENCE: self.kb_reference_file(),
         }
 
-    def _set_cfg(self, saved: Saved) -> None:
-        """Take what was saved, but for a threshold that the config names and did not then."""
-        configured = self.cfg["configured_nil_threshold"]
-        self.cfg = {**NOT_CALIBRATED, **json.loads(content(saved))}
-        if configured not in (None, self.cfg["configured_nil_threshold"]):
-            self.cfg.update(nil_threshold=configured, configured_nil_threshold=configured)
-
-    def _set_model(self, saved: Saved) -> None:
-        tok2vec = architectures.tok2vec_of(self.model)  # it is of the pipeline's config
-        self.model = architectures.from_packed(saved, tok2vec)
-        self._retriever = self._checked_fingerprint = self._trainer = None
-        self.runtime.forget()
-
-    def _set_reranker(self, saved: Saved) -> None:
-        from ..architectures.crossencoder import from_packed
-
-        self.reranker_model = from_packed(saved)
-        self._reranker = self._trainer = None
-        self.runtime.forget()
-
-    def _unset_reranker(self) -> None:
-        self.reranker_model, self._reranker = self._configured_reranker, None
+    def forget_weights(self) -> None:
+        """Drop what was made of the weights before, the training session included."""
+        super().forget_weights()
+        self._session = None
 
     def forget_kb(self) -> None:
-        self._trainer, self.trained_numbers = None, set()
+        """Drop what was made of the KB before: the training session."""
+        self._session = None

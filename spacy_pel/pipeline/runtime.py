@@ -4,16 +4,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
 
-from ..architectures import encoder_of
 from ..architectures.biencoder import check_choice
 from ..models.bert import BertEncoder
 from ..models.onnx_states import OnnxStates
-
-if TYPE_CHECKING:
-    from .proxy_linker import ProxyLinker
-
 
 # Whether torch is to compute in bfloat16, where the processor can.
 _TORCH = {"torch-float32": False, "torch-bfloat16": True}
@@ -68,14 +62,3 @@ class Runtime:
             made = OnnxStates(encoder.transformer, int8=self.name == "onnx-int8")
             self._made[place] = made
         return made
-
-
-def encoders_of(linker: "ProxyLinker") -> list[BertEncoder]:
-    """What encodes when the linker links; none in a training session, where weights change."""
-    if linker.trainer is not None:
-        return []
-    towers = [linker.retriever.mention_tower]
-    if linker.reranked:
-        towers += linker.reranker.model.layers
-    encoders = [encoder_of(tower) for tower in towers]
-    return [encoder for encoder in encoders if isinstance(encoder, BertEncoder)]

@@ -18,11 +18,14 @@ from ..system.whole_files import whole_file
 Saved = Path | bytes
 
 
-class Part(NamedTuple):
-    """A file of a saved component.
+class SavedFile(NamedTuple):
+    """One file of a saved component: how it is written and read.
 
-    dump: gives its bytes, is told the path, None where there is no file; None if the component has
-    nothing of the kind. load: takes what was saved. missing: called if nothing was; None: an error.
+    Attributes:
+        dump: gives the file's bytes. It is given the path of the file, or None if the component is
+            saved as bytes. None: the component has nothing to write.
+        load: takes what was saved.
+        missing: is called if nothing was saved; None: that is an error.
     """
 
     dump: Callable[[Path | None], bytes] | None
@@ -31,42 +34,60 @@ class Part(NamedTuple):
 
 
 class SavedPipe:
-    """Of a component that says what its parts are; they are loaded in this order.
+    """A component that lists the files that it is saved as. They are loaded in the order listed.
 
-    To be named before spaCy's own class, whose saving it takes the place of.
+    As a base class it stands before spaCy's own, whose saving it replaces.
     """
 
-    def parts(self) -> dict[str, Part]:
+    def saved_files(self) -> dict[str, SavedFile]:
+        """The files of the component, by their names in its folder."""
         raise NotImplementedError
 
     def to_disk(self, path: os.PathLike, *, exclude: Iterable[str] = ()) -> None:
-        """Save the component in a folder."""
-        writers = {name: partial(_write, part) for name, part in self.parts().items()}
+        """Save the component in a folder.
+
+        Args:
+            path: the folder.
+            exclude: names of files that are not written.
+        """
+        writers = {name: partial(_write, file) for name, file in self.saved_files().items()}
         spacy.util.to_disk(Path(path), writers, exclude)
 
     def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = ()):
-        """Load what ``to_disk`` saved."""
-        readers = {name: partial(_load_file, part) for name, part in self.parts().items()}
+        """Load what ``to_disk`` saved. The arguments are the same."""
+        readers = {name: partial(_read, file) for name, file in self.saved_files().items()}
         spacy.util.from_disk(Path(path), readers, exclude)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The component as bytes."""
-        parts = self.parts().items()
-        dumps = {name: partial(part.dump, None) for name, part in parts if part.dump}
+        """The component as bytes.
+
+        Args:
+            exclude: names of files that are left out.
+        """
+        files = self.saved_files().items()
+        dumps = {name: partial(file.dump, None) for name, file in files if file.dump}
         return spacy.util.to_bytes(dumps, exclude)
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()):
-        """Load what ``to_bytes`` gave."""
-        saved, parts = srsly.msgpack_loads(data), self.parts()
-        loads = {name: part.load for name, part in parts.items()}
+        """Load what ``to_bytes`` gave.
+
+        Args:
+            data: the bytes.
+            exclude: names of files that are not loaded.
+
+        Raises:
+            PelError: a file is missing that every component of the kind has.
+        """
+        saved, files = srsly.msgpack_loads(data), self.saved_files()
+        loads = {name: file.load for name, file in files.items()}
         spacy.util.from_dict(saved, loads, exclude)
-        for name, part in parts.items():
+        for name, file in files.items():
             if name in saved or name.split(".")[0] in exclude:  # as spaCy names them
                 continue
-            if part.missing is None:
+            if file.missing is None:
                 raise PelError(f'no "{name}" in these bytes', "give what to_bytes gave")
-            part.missing()
+            file.missing()
         return self
 
 
@@ -75,17 +96,17 @@ def content(saved: Saved) -> bytes:
     return saved if isinstance(saved, bytes) else saved.read_bytes()
 
 
-def _write(part: Part, file: Path) -> None:
-    if part.dump:
-        # A new file in the place of an old one, from which a pipeline may have its weights.
-        with whole_file(file, "xb") as opened:
-            opened.write(part.dump(file))
+def _write(file: SavedFile, path: Path) -> None:
+    if file.dump:
+        # A new file replaces an old one whole: the pipeline may have its weights mapped from it.
+        with whole_file(path, "xb") as opened:
+            opened.write(file.dump(path))
     else:
-        file.unlink(missing_ok=True)  # of a component that was saved there before
+        path.unlink(missing_ok=True)  # of a component that was saved there before
 
 
-def _load_file(part: Part, file: Path) -> None:
-    if part.missing and not file.is_file():
-        part.missing()
+def _read(file: SavedFile, path: Path) -> None:
+    if file.missing and not path.is_file():
+        file.missing()
     else:
-        part.load(file)
+        file.load(path)

@@ -15,6 +15,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.link import Links
 from spacy_pel.pipeline.kb_ents import offered
+from spacy_pel.pipeline.settings import AnswerSettings
 
 from .conftest import Trained, mentions_of
 
@@ -43,14 +44,8 @@ def some_links(draw) -> Links:
 def test_they_are_those_of_scispacys_loop(
     kb, links, threshold, no_definition_threshold, filter_for_definitions, most
 ) -> None:
-    chosen = offered(
-        links,
-        kb,
-        threshold=threshold,
-        no_definition_threshold=no_definition_threshold,
-        filter_for_definitions=filter_for_definitions,
-        max_entities_per_mention=most,
-    )
+    asked = AnswerSettings(threshold, no_definition_threshold, filter_for_definitions, most, True)
+    chosen = offered(links, kb, asked)
     for numbers, scores, nil, row in zip(links.numbers, links.scores, links.nil, chosen):
         predicted = []
         for place, (number, score) in enumerate(zip(numbers, scores)):
@@ -106,8 +101,8 @@ def test_they_are_settings_of_the_pipeline(nlp: Language, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"linker_name": "umls"}, "no linker_name='umls': .* pel kb build SOURCE KB"),
-        ({"k": 30}, 'no k=30: .* "candidates" says how many'),
+        ({"linker_name": "umls"}, "no linker_name='umls'; .* pel kb build SOURCE KB"),
+        ({"k": 30}, 'no k=30; .* "candidates" says how many'),
     ],
 )
 def test_scispacys_settings_without_meaning_name_the_remedy(config, message) -> None:

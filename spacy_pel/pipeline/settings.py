@@ -1,0 +1,153 @@
+"""The settings of ``proxy_linker``, in records by what they decide.
+
+To add a setting: a field here, and its default with a comment in ``factory.DEFAULT_CONFIG``.
+"""
+
+# No "from __future__ import annotations": spaCy reads the types of the fields.
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from typing import Any, TypeVar
+
+from ..models.adversarial import FGSM
+from ..models.losses import ScoreLoss
+from ..training.negatives import Sampler
+
+
+@dataclass(frozen=True)
+class MentionSettings:
+    """Where the mentions of a doc are, and how they are read.
+
+    Attributes:
+        spans_key: the mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+        resolve_abbreviations: whether an acronym that its document defines is read as its long
+            form.
+    """
+
+    spans_key: str | None
+    resolve_abbreviations: bool
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Which entities are searched for a mention, and how its candidates are ordered.
+
+    Attributes:
+        types: the semantic types, by name or code, of the entities that are searched; None: all.
+        sources: the sources of the entities that are searched; None: all.
+        label_types: for mentions of a label, the types that replace ``types``.
+        agree: whether mentions of a document that have the same text get the same answer.
+        candidates: the number of candidates of a mention.
+        rerank: the number of candidates that the reranker, if there is one, orders again.
+    """
+
+    types: list[str] | None
+    sources: list[str] | None
+    label_types: dict[str, list[str]] | None
+    agree: bool
+    candidates: int
+    rerank: int
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """What is written on a mention. All but ``overwrite`` decide ``span._.kb_ents``, as in scispaCy.
+
+    Attributes:
+        threshold: a candidate needs a score above it; None: any score will do.
+        no_definition_threshold: the lowest score of a candidate without a definition, if candidates
+            are filtered for definitions.
+        filter_for_definitions: whether candidates are filtered for definitions.
+        max_entities_per_mention: the largest number of candidates in ``kb_ents``.
+        overwrite: whether an id that a mention already has is replaced.
+    """
+
+    threshold: float | None
+    no_definition_threshold: float
+    filter_for_definitions: bool
+    max_entities_per_mention: int
+    overwrite: bool
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How the retriever is trained. Of these a reranker's training uses the regularizer and
+    ``gradient_caching``; its loss and its negatives are its own.
+
+    Attributes:
+        name_dropout: the probability that an alias is hidden in training.
+        freeze_entities: whether the mention encoder alone is trained, against the KB's vectors.
+        gradient_caching: whether the encoders' passes are computed twice to save memory.
+        loss: the loss over the scores of mentions and proxies.
+        regularizer: adversarial regularisation; None: none.
+        negatives: chooses the negatives of a batch.
+    """
+
+    name_dropout: float
+    freeze_entities: bool
+    gradient_caching: bool
+    loss: ScoreLoss
+    regularizer: FGSM | None
+    negatives: Sampler
+
+
+# The attribute of the component that holds each record, which is also the argument that takes it.
+RECORDS = {
+    "mention_settings": MentionSettings,
+    "search_settings": SearchSettings,
+    "answer_settings": AnswerSettings,
+    "training_settings": TrainingSettings,
+}
+
+Component = TypeVar("Component", bound=type)
+
+
+def takes_settings_flat(factory: Callable) -> Callable:
+    """Decorator: a factory that takes the ``RECORDS`` gets their fields as arguments of its own.
+
+    A config has no records. spaCy checks its settings by the names and types of a factory's
+    signature.
+    """
+
+    @wraps(factory)
+    def with_records(**given: Any) -> Any:
+        for argument, record in RECORDS.items():
+            given[argument] = record(
+                **{field.name: given.pop(field.name) for field in fields(record)}
+            )
+        return factory(**given)
+
+    signature = inspect.signature(factory)
+    own = [parameter for name, parameter in signature.parameters.items() if name not in RECORDS]
+    settings = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=field.type)
+        for record in RECORDS.values()
+        for field in fields(record)
+    ]
+    with_records.__signature__ = signature.replace(parameters=[*own, *settings])
+    return with_records
+
+
+def has_settings_as_attributes(component: Component) -> Component:
+    """Decorator of a class: each field of the ``RECORDS`` is an attribute of the component.
+
+    scispaCy's users change settings between texts: ``linker.threshold = 0.1``.
+    """
+    for holder, record in RECORDS.items():
+        for field in fields(record):
+            setattr(component, field.name, _attribute(holder, field.name))
+    return component
+
+
+def _attribute(holder: str, name: str) -> property:
+    """Gets and sets a field of the record that an attribute holds."""
+
+    def get(component: Any) -> Any:
+        return getattr(getattr(component, holder), name)
+
+    def set_(component: Any, value: Any) -> None:
+        setattr(component, holder, replace(getattr(component, holder), **{name: value}))
+
+    return property(get, set_)

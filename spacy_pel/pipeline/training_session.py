@@ -1,0 +1,215 @@
+"""What a linker has while it is trained: a trainer, made from the KB, the encoders and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from spacy.training import Example
+from thinc.api import Model
+
+from ..architectures import is_initialized, shares_reading
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..linking.retriever import Retriever
+from ..models.adversarial import FGSM
+from ..training.mention_trainer import MentionTrainer
+from ..training.proxy_pool import ProxyPool
+from ..training.stored_pool import StoredPool
+from ..training.trainer import RetrieverTrainer, Trainer
+from .gold import gold_numbers
+from .settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from ..linking.reranker import Reranker
+    from ..training.reranker_trainer import RerankerTrainer
+
+
+class TrainingSession:
+    """A trainer, and the entities that it has been given.
+
+    Args:
+        trainer: trains the retriever, or the reranker.
+        kb: the KB of the entities.
+    """
+
+    def __init__(self, trainer: Trainer, kb: KnowledgeBase):
+        self.trainer = trainer
+        self._kb = kb
+        self._met: set[int] = set()
+
+    def ids_met_first(self, numbers: set[int]) -> set[str]:
+        """The concept ids of those of the entities that this session meets for the first time."""
+        new = numbers - self._met
+        self._met |= new
+        return {id for id, _ in self._kb.labels(sorted(new))}
+
+
+def training_entities(
+    examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None
+) -> set[int]:
+    """The numbers of the gold entities of the examples.
+
+    Raises:
+        PelError: none of them is in the KB.
+    """
+    numbers = gold_numbers(examples, kb, spans_key)
+    if not numbers:
+        raise PelError(
+            f"no mention of the training examples has an entity in {kb.path}",
+            "check that the corpus and the KB use the same identifiers; to leave a linker as it "
+            "is, give it a source in the config, or name it among the frozen_components",
+        )
+    return numbers
+
+
+def vocabulary_texts(kb: KnowledgeBase, examples: Iterable[Example]) -> Iterator[str]:
+    """The texts that a vocabulary is learned from."""
+    for entity in kb:
+        yield from entity.names
+        yield from entity.types
+        yield entity.definition or ""
+    for example in examples:
+        yield example.reference.text
+
+
+def both_towers_trainer(
+    kb: KnowledgeBase,
+    retriever: Retriever,
+    row_kind: str,
+    settings: TrainingSettings,
+    wanted: set[int],
+    total: int | None,
+) -> RetrieverTrainer:
+    """The trainer of a retriever whose entities are encoded anew while it learns.
+
+    Args:
+        kb: the KB that gives the texts of the proxies.
+        retriever: what is trained.
+        row_kind: what a row of the index stands for; see ``reading.proxies``.
+        settings: how it is trained.
+        wanted: the numbers of the entities that evaluations search in any case.
+        total: the number of entities that evaluations search; the others are drawn at random.
+            None: the whole KB.
+    """
+    rng = _rng()
+    numbers = _searched_numbers(kb, wanted, total, rng)
+    pool = ProxyPool(kb, retriever, row_kind, numbers, settings.name_dropout)
+    return RetrieverTrainer(
+        retriever, pool, settings.loss, settings.regularizer, settings.negatives, rng
+    )
+
+
+def mention_tower_trainer(
+    name: str,
+    kb: KnowledgeBase,
+    retriever: Retriever,
+    row_kind: str,
+    settings: TrainingSettings,
+) -> MentionTrainer:
+    """The trainer of the mention tower alone, against the vectors of the KB.
+
+    Args:
+        name: the component's name, for errors. The others are those of ``both_towers_trainer``.
+
+    Raises:
+        PelError: the towers are one; there is a regularizer, which needs the entities' inputs; the
+            KB has no vectors of the entity tower, or has rows of another kind.
+    """
+    if len(retriever.model.layers) == 1:
+        raise PelError(
+            f'"{name}" freezes its entities, but its towers are one',
+            'set "shared" of its model to false',
+        )
+    if settings.regularizer is not None:
+        raise PelError(
+            f'"{name}" freezes its entities, and FGSM would encode them',
+            'set its "regularizer" to null',
+        )
+    if kb.fingerprint != retriever.entity_fingerprint():
+        raise PelError(
+            f"{kb.path}: its vectors were made by another encoder than the entity tower that is to "
+            "be frozen",
+            "start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"
+            ", with its similarity, entity_length and pooling of entities",
+        )
+    if kb.row_kind != row_kind:
+        raise PelError(
+            f'{kb.path}: its vectors are of the row kind "{kb.row_kind}", and "{name}" is set to '
+            f'"{row_kind}"',
+            f'set its "row_kind" to "{kb.row_kind}"',
+        )
+    pool = StoredPool(kb, row_kind, settings.name_dropout)
+    return MentionTrainer(retriever, pool, settings.loss, settings.negatives, _rng())
+
+
+def reranker_trainer(
+    kb: KnowledgeBase,
+    retriever: Retriever,
+    reranker: Reranker,
+    candidates: int,
+    fgsm: FGSM | None,
+) -> RerankerTrainer:
+    """The trainer of a reranker on the retriever's candidates in the KB.
+
+    Args:
+        kb: the KB that is searched.
+        retriever: finds the candidates, and stays as it is.
+        reranker: what is trained.
+        candidates: the number of candidates of a mention.
+        fgsm: adversarial regularisation; None: none.
+    """
+    # Imported here: without a reranker nothing of it is loaded.
+    from ..training.reranker_trainer import RerankerTrainer
+
+    return RerankerTrainer(reranker, retriever, kb, candidates, fgsm, _rng())
+
+
+def check_candidates(name: str, kb: KnowledgeBase, retriever: Model, candidates: int) -> None:
+    """Check that there are candidates that a reranker can be trained on.
+
+    Args:
+        name: the component's name, for errors.
+        kb: the KB that is searched.
+        retriever: the model that finds the candidates.
+        candidates: the number of candidates of a mention.
+
+    Raises:
+        PelError: the retriever is not trained, or cannot read by itself; there is no choice among
+            the candidates; the KB has no vectors of this retriever.
+    """
+    if not is_initialized(retriever):
+        raise PelError(
+            f'the reranker of "{name}" is trained on the candidates of a trained retriever',
+            'give the folder of one as its "path" in the config, such as training/model-best',
+        )
+    if candidates < 2:
+        raise PelError(
+            f'"rerank" of "{name}" is {candidates}',
+            "to train a reranker it must be 2 or more (the paper: 16)",
+        )
+    if shares_reading(retriever):
+        raise PelError(
+            f'the retriever of "{name}" shares what another component reads, and a reranker '
+            "is trained before that runs",
+            "train it with a retriever that reads by itself",
+        )
+    kb.check_fingerprint(Retriever(retriever).entity_fingerprint())
+
+
+def _searched_numbers(
+    kb: KnowledgeBase, wanted: set[int], total: int | None, rng: np.random.Generator
+) -> np.ndarray:
+    """The wanted entities and others drawn at random, ``total`` in all; None: the whole KB."""
+    numbers = kb.numbers()
+    if total is None or total >= len(numbers):
+        return numbers
+    others = rng.permutation(np.setdiff1d(numbers, list(wanted)))
+    n_others = max(0, total - len(wanted))
+    return np.sort(np.concatenate([list(wanted), others[:n_others]])).astype(int)
+
+
+def _rng() -> np.random.Generator:
+    # thinc seeds numpy's global generator from [training.seed].
+    return np.random.default_rng(np.random.randint(2**31))
