@@ -12,10 +12,11 @@ from spacy.training import Example
 from ..architectures import is_initialized, shares_reading
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..reading.gold_mention import GoldMention
 from ..training.mention_trainer import MentionTrainer
 from ..training.proxy_pool import ProxyPool
 from ..training.stored_pool import StoredPool
-from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
+from ..training.trainer import RetrieverTrainer, Trainer
 from .gold import gold_numbers
 from .reading import check_listens
 

@@ -20,11 +20,12 @@ from ..linking.link import Links, Searchable, link
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
+from ..reading.gold_mention import GoldMention
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
 from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
-from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
+from ..training.trainer import RetrieverTrainer, Trainer
 from . import learning
 from .annotations import answers, write_answers
 from .calibrated import NOT_CALIBRATED, CalibratedPipe
