@@ -8,8 +8,8 @@ from itertools import repeat
 from spacy.training import Example
 
 from ..kb.knowledge_base import KnowledgeBase
+from ..reading.gold_mention import GoldMention
 from ..spans import gold_ids, mention_spans
-from ..training.trainer import GoldMention
 from .mentions import mentions_in_context
 
 

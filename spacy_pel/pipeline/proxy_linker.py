@@ -17,10 +17,11 @@ from .. import architectures
 from ..architectures.sources import linker_folder
 from ..linking.candidate_search import Searchable
 from ..linking.link import Links, link
+from ..reading.gold_mention import GoldMention
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
 from ..training.optimizer import apply_gradients
-from ..training.trainer import GoldMention, RetrieverTrainer, Trainer
+from ..training.trainer import RetrieverTrainer, Trainer
 from .annotations import answers, write_answers
 from .calibrated import NOT_CALIBRATED, CalibratedPipe
 from .extensions import install_extensions

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import normalised
-from ..training.trainer import GoldMention
+from ..reading.gold_mention import GoldMention
 
 
 def renamed_entities(mentions: Iterable[GoldMention], kb: KnowledgeBase) -> list[Entity]:

@@ -10,10 +10,11 @@ import numpy as np
 from ..architectures import TowerInputs, encoder_of
 from ..linking.retriever import Retriever
 from ..models.losses import ScoreLoss
+from ..reading.gold_mention import GoldMention
 from .negatives import Sampler
 from .objective import StepLoss
 from .stored_pool import StoredPool
-from .trainer import GoldMention, ProxyTrainer
+from .trainer import ProxyTrainer
 
 
 class MentionTrainer(ProxyTrainer):

@@ -16,9 +16,10 @@ from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
+from ..reading.gold_mention import GoldMention
 from ..reading.inputs import TokenIds
 from .objective import StepLoss
-from .trainer import GoldMention, Trainer
+from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
 

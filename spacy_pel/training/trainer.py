@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from thinc.api import Model
@@ -13,7 +13,8 @@ from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss, Targets
-from ..reading.inputs import EntityText, MentionInContext
+from ..reading.gold_mention import GoldMention
+from ..reading.inputs import EntityText
 from .counts import Counts
 from .memory import release_memory
 from .negatives import Batch, Row, Sampler
@@ -23,18 +24,6 @@ from .row_pool import RowPool
 
 # Freed memory is given back every so many updates: a few hundred MB, in a tenth of a second.
 UPDATES_PER_RELEASE = 16
-
-
-class GoldMention(NamedTuple):
-    """A mention and the numbers of its gold entities, any of which is right; at least one."""
-
-    context: MentionInContext
-    golds: tuple[int, ...]
-
-    @property
-    def surface(self) -> str:
-        text, start, end = self.context
-        return text[start:end]
 
 
 class Trainer:

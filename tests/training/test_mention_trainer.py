@@ -14,13 +14,13 @@ from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.linking.link import link
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss
+from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.reading.inputs import MentionInContext
 from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training.mention_trainer import MentionTrainer
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives, Row
 from spacy_pel.training.optimizer import AdamW, apply_gradients, torch_parameters
 from spacy_pel.training.stored_pool import StoredPool
-from spacy_pel.training.trainer import GoldMention
 
 from ..towers import MENTIONS, TEXTS, bert_vector, retriever
 from .problem import same, weights

@@ -17,11 +17,11 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
+from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.reading.inputs import EntityText
 from spacy_pel.training import reranker_trainer as module
 from spacy_pel.training.objective import StepLoss
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_added, with_gold
-from spacy_pel.training.trainer import GoldMention
 
 from ..towers import MENTIONS, pair_score, reranker
 

@@ -13,10 +13,11 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.link import link
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss
+from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.reading.inputs import MentionInContext
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives
 from spacy_pel.training.proxy_pool import ProxyPool
-from spacy_pel.training.trainer import GoldMention, RetrieverTrainer
+from spacy_pel.training.trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
 
@@ -111,10 +112,6 @@ def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> 
     assert encoded_mentions(trainer, [*repeats, elsewhere, other_gold]) == 4
     drawn = {trainer._one_of_each(repeats)[0].context.start for _ in range(50)}
     assert drawn == {0, 12, 24}
-
-
-def test_the_surface_of_a_mention() -> None:
-    assert [gold.surface for gold in GOLD] == ["MS", "MS", "Mitral stenosis", "Aspirin"]
 
 
 @pytest.mark.parametrize(

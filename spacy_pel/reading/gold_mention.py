@@ -1,0 +1,26 @@
+"""A mention whose entities are known, as annotators gave them: what a linker learns from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .inputs import MentionInContext
+
+
+class GoldMention(NamedTuple):
+    """A mention and the entities that it may mean.
+
+    Attributes:
+        context: the mention in the text of its document.
+        golds: the numbers of its gold entities in the knowledge base, at least one. Any of them
+            is right.
+    """
+
+    context: MentionInContext
+    golds: tuple[int, ...]
+
+    @property
+    def surface(self) -> str:
+        """The words of the mention."""
+        text, start, end = self.context
+        return text[start:end]
