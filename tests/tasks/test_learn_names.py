@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.tasks.annotated_names import renamed_entities
+from spacy_pel.tasks.learn_names import renamed_entities
 from spacy_pel.training.trainer import GoldMention
 
 ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
