@@ -23,7 +23,7 @@ import typer
 from wasabi import msg
 
 from spacy_pel.corpora.pubtator import read_pubtator
-from spacy_pel.tasks.link_files import PART
+from spacy_pel.tasks.link_files import DOCUMENTS_PER_PART
 
 CORPUS = Path(__file__).parents[1] / "project" / "assets" / "demo" / "corpus"
 
@@ -86,7 +86,7 @@ def killed_at(command: list, parts: Path, moment: float, documents: int, unbroke
 
     moment: the share. What lies within a part is reckoned from the seconds of an unbroken run.
     """
-    n_parts, rest = divmod(moment * documents, PART)
+    n_parts, rest = divmod(moment * documents, DOCUMENTS_PER_PART)
     started = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while finished(parts) < n_parts and process.poll() is None:
@@ -95,7 +95,7 @@ def killed_at(command: list, parts: Path, moment: float, documents: int, unbroke
     process.kill()
     if process.wait() != -9:
         sys.exit(f"ended with {process.returncode} before it was killed")
-    return Kill(time.perf_counter() - started, min(finished(parts) * PART, documents))
+    return Kill(time.perf_counter() - started, min(finished(parts) * DOCUMENTS_PER_PART, documents))
 
 
 def finished(parts: Path) -> int:

@@ -21,7 +21,7 @@ import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.corpora.pubtator import read_pubtator
 from spacy_pel.evaluation.markdown_table import markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline

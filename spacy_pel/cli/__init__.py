@@ -3,21 +3,21 @@
 from spacy.cli._util import app
 
 from . import (  # noqa: F401  (add commands)
-    assemble,
-    calibrate,
-    doctor,
-    evaluate,
     kb_build,
     kb_change,
     kb_embed,
     kb_learn,
     kb_reduce,
     kb_show,
-    link,
-    macro,
-    okb,
-    serve,
-    train,
+    pel_assemble,
+    pel_calibrate,
+    pel_doctor,
+    pel_evaluate,
+    pel_link,
+    pel_macro,
+    pel_okb,
+    pel_serve,
+    pel_train,
 )
 from .apps import pel
 

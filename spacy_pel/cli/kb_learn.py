@@ -45,7 +45,7 @@ def learn_cli(
 
     from ..corpora.open_corpus import open_corpus
     from ..pipeline.gold import trainable_mentions
-    from ..tasks.annotated_names import renamed_entities
+    from ..tasks.learn_names import renamed_entities
 
     start = time.perf_counter()
     encoder = None

@@ -26,8 +26,8 @@ from .messages import (
     Problem,
     SearchResponse,
 )
-from .metrics import Metrics
 from .middleware import LimitedBody, Observed, ThisComputer
+from .server_metrics import Metrics
 from .service import LinkingService, Refused
 
 PAGE = Path(__file__).parent / "page"

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .limits import Limits
-from .metrics import Metrics
+from .server_metrics import Metrics
 
 # The page takes nothing from elsewhere, and no script but its own files.
 _PAGE_POLICY = (

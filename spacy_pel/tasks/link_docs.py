@@ -1,8 +1,8 @@
-"""Docs through a pipeline, as ``pel link`` and ``pel serve`` run it."""
+"""Docs run through a pipeline, as ``pel link`` and ``pel serve`` do it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
@@ -14,14 +14,14 @@ from spacy.tokens import Doc
 from ..documents.document import gives_mentions
 from ..documents.linked import linked_document
 from ..pipeline.pipelines import linker_of, other_linkers, upstream_of
-from .pipe import pipe
+from .interruptible_pipe import interruptible_pipe
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
 
 class OnError(str, Enum):
-    """What a bad document does: it ends the run, or is reported and left out."""
+    """What a bad document does: ``stop`` ends the run, ``skip`` reports it and leaves it out."""
 
     stop = "stop"
     skip = "skip"
@@ -29,7 +29,18 @@ class OnError(str, Enum):
 
 @dataclass(frozen=True)
 class Linking:
-    """How docs are linked. Raises PelError if there is no linker, or its KB does not fit it."""
+    """A pipeline, and how docs are run through it.
+
+    Args:
+        nlp: The pipeline.
+        component: The name of the linker in it.
+        batch_size: The number of docs that are linked together.
+        n_process: The number of processes.
+        on_error: What a bad document does, where files are linked.
+
+    Raises:
+        PelError: The pipeline has no such linker, or the KB does not fit it.
+    """
 
     nlp: Language
     component: str = "proxy_linker"
@@ -38,28 +49,49 @@ class Linking:
     on_error: OnError = OnError.stop
 
     def __post_init__(self) -> None:
-        self.linker.index  # refuses a KB here and now, not in a worker
+        self.linker.index  # raises the error here, not in a worker
 
     @property
     def linker(self) -> ProxyLinker:
+        """The linker of the pipeline."""
         return linker_of(self.nlp, self.component)
 
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
-        """The docs, linked, in order. Where mentions are given, the linker alone runs, and what
-        it needs; else all but other linkers."""
+        """The docs, linked, in their order.
+
+        Where a doc has mentions already, the linker runs, and the components that it listens to.
+        Where it has none, the whole pipeline runs, apart from other linkers.
+        """
         needed = {self.component, *upstream_of(self.nlp, self.component)}
         others = [name for name in self.nlp.pipe_names if name not in needed]
         linkers = list(other_linkers(self.nlp, self.component))
         key = self.linker.spans_key
-        # Of a stream that mixes both kinds, consecutive docs of a kind are linked together.
+        # Where a stream mixes both kinds, consecutive docs of one kind are linked together.
         for given, group in groupby(docs, key=lambda doc: gives_mentions(doc, key)):
-            yield from pipe(
+            yield from interruptible_pipe(
                 self.nlp,
                 group,
                 n_process=self.n_process,
                 disable=others if given else linkers,
                 batch_size=self.batch_size,
             )
+
+
+def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:
+    """Have each ``kb_matcher`` of a pipeline read the names of its KB, if it has not yet.
+
+    A KB may have millions of names. They are to be read before worker processes are forked, which
+    share them then.
+
+    Args:
+        nlp: The pipeline.
+        progress: Wraps the entities whose names are read, as ``tqdm`` does.
+    """
+    from ..pipeline.kb_matcher import KBMatcher
+
+    for _, component in nlp.pipeline:
+        if isinstance(component, KBMatcher):
+            component.read_names(progress)
 
 
 def link_documents(
@@ -70,10 +102,22 @@ def link_documents(
     batch_size: int = 128,
     n_process: int = 1,
 ) -> Iterator[dict[str, Any]]:
-    """Run the pipeline over a stream of docs; yields each as ``linked_document`` has it, in order.
+    """Run a pipeline over a stream of docs, and give each as a record of plain data.
 
-    Where mentions are given, the linker alone runs.
-    Raises PelError if there is no linker, its KB has no vectors of its encoder, or a worker fails.
+    Where a doc has mentions already, they are linked, and no others are looked for.
+
+    Args:
+        nlp: The pipeline.
+        docs: Docs, for example of ``nlp.make_doc``.
+        component: The name of the linker in the pipeline.
+        batch_size: The number of docs that are linked together.
+        n_process: The number of processes.
+
+    Returns:
+        A record for each doc, in their order; see ``documents.linked.linked_document``.
+
+    Raises:
+        PelError: There is no linker, its KB has no vectors of its encoder, or a worker fails.
     """
     linking = Linking(nlp, component, batch_size, n_process)
     for doc in linking.docs(docs):

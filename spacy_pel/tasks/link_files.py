@@ -1,4 +1,4 @@
-"""Files of documents, linked part by part."""
+"""Files of documents, linked one piece after another; a run that was interrupted goes on."""
 
 from __future__ import annotations
 
@@ -8,78 +8,149 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from spacy.tokens import Doc
 
-from ..documents import Record, Source
+from ..documents import Record, Source, format_named, format_of, open_source
 from ..documents.format import Format, Output, TextOutput, encoded
+from ..documents.formats import suffixes
 from ..errors import PelError
 from ..spans import mention_spans
-from .link_docs import Linking, OnError
-from .output_parts import Counts, digest, parts_of
-from .pipeline_fingerprint import pipeline_fingerprint, versions
-from .progress import Progress
+from .link_docs import Linking, OnError, read_matcher_names
+from .output_parts import LinkedCounts, documents_digest, output_parts
+from .pipeline_fingerprint import package_versions, pipeline_fingerprint
 
-# The most documents of a part, and the bytes of input after which it ends: what is in memory at a
-# time, and what a crash costs. After it spaCy's memory of words seen is emptied.
-PART, PART_BYTES = 1_000, 32 * 2**20
+# A part of the output ends after this many documents, or bytes of input. It is what is held in
+# memory, and what a crash costs. After each part spaCy's memory of words is emptied.
+DOCUMENTS_PER_PART, BYTES_PER_PART = 1_000, 32 * 2**20
 
 
-def link_to_file(
-    linking: Linking, source: Source, output: Path, format: Format, progress: Progress
-) -> Counts:
-    """Link all documents of a source to a file, of a format that can be written.
+class LinkProgress:
+    """Is told how far linking has come. This one does nothing: override what you need."""
 
-    The file is whole or, after an error or an interruption, as it was; what is linked by then is
-    kept beside it, and the same call goes on from there. It has the same bytes as that of a call
-    that was never interrupted. Memory does not grow with the number of documents.
-    Raises PelError for a bad document, if it is to end the run, and what ``parts_of`` raises.
+    def started(self, n_bytes: int | None) -> None:
+        """Linking begins; the input has so many bytes (None: unknown, as of stdin)."""
+
+    def passed_over(self, documents: int, n_bytes: int) -> None:
+        """These documents were linked by an earlier run; they took so many bytes of input."""
+
+    def linked(self, n_bytes: float) -> None:
+        """One more document is linked; it took so many bytes of input."""
+
+    def taken_back(self, documents: int, n_bytes: float) -> None:
+        """These documents will be linked a second time, as one beside them failed."""
+
+    def say(self, message: str) -> None:
+        """Something the user should know, in one line."""
+
+
+def link_files(
+    linking: Linking,
+    input: str | Path,
+    output: str | Path | BinaryIO,
+    *,
+    input_format: str | None = None,
+    output_format: str | None = None,
+    progress: LinkProgress = LinkProgress(),
+) -> LinkedCounts:
+    """Link all documents of a file, a folder or stdin, and write them with their entities.
+
+    A file that is written is whole or, after an error or an interruption, as it was before. What was
+    linked until then is kept in a folder beside it, and the same call goes on from there. The
+    result has the same bytes as that of a call that was never interrupted. Memory does not grow
+    with the number of documents.
+
+    Args:
+        linking: The pipeline, and how documents are run through it.
+        input: A file, a folder of files, or "-" for stdin.
+        output: The file to write, or an open binary stream.
+        input_format: The name of a format, see ``documents.formats``. None: the file's name tells.
+        output_format: The same for the output. None: the file's name tells; a stream gets JSONL.
+        progress: Is told how far linking has come.
+
+    Returns:
+        The number of documents and mentions, and a message for each document that was skipped.
+
+    Raises:
+        PelError: Nothing can be read, the format cannot be written, the output is part of the
+            input, another process writes it, or a document is bad and ``linking.on_error`` is
+            "stop".
+        OSError: A file cannot be read or written.
     """
-    total, number, is_going_on = Counts(), -1, False
-    output = output.resolve()  # what a link points to is written, and the link stays
-    settings = _settings(linking, format)
-    with parts_of(output, settings, progress.say) as parts:
-        for number, records in enumerate(_in_parts(source)):
-            made_of = digest(records)
-            counts = parts.finished(number, made_of)
+    read_matcher_names(linking.nlp)
+    written_as = _output_format(output, output_format)
+    source = open_source(str(input), input_format)
+    if isinstance(output, (str, Path)):
+        target = Path(output).resolve()  # what a symbolic link points to is written; it stays
+        if Path(input).resolve() in (target, *target.parents):
+            raise PelError(
+                f"{output}: is what is read, or in its folder", "write it somewhere else"
+            )
+        progress.started(source.total)
+        return _link_to_file(linking, source, target, written_as, progress)
+    if not isinstance(written_as.output, TextOutput):
+        raise PelError(
+            f"{written_as.name} cannot be written to stdout", "name a file with --output"
+        )
+    progress.started(source.total)
+    return _link_to_stream(linking, source, output, written_as.output, progress)
+
+
+def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
+    """The format of the output; PelError if it is unknown, or cannot be written."""
+    is_file = isinstance(output, (str, Path))
+    if name is not None:
+        format: Format | None = format_named(name)
+    else:
+        format = format_of(str(output)) if is_file else format_named("jsonl")
+    if format is None or format.output is None:
+        raise PelError(
+            f"{output if is_file else 'stdout'}: the format to write is not known",
+            f"end the name in one of {suffixes('output')}, or name the format with --to",
+        )
+    return format
+
+
+def _link_to_file(
+    linking: Linking, source: Source, output: Path, format: Format, progress: LinkProgress
+) -> LinkedCounts:
+    total, number, is_going_on = LinkedCounts(), -1, False
+    with output_parts(output, _settings(linking, format), progress.say) as parts:
+        for number, batch in enumerate(_batches(source)):
+            digest = documents_digest(batch.records)
+            counts = parts.finished(number, digest)
             if counts is not None and not (counts.skipped and linking.on_error is OnError.stop):
-                progress.passed_over(counts.documents)
+                progress.passed_over(counts.documents, batch.n_bytes)
             else:
                 if not is_going_on:
                     _say_where_it_goes_on(total, parts.is_changed, progress)
                 is_going_on = True
-                work = _Part(linking, records, total, format.output, progress)
-                counts = parts.write(number, made_of, work)
+                writer = _PartWriter(linking, batch, total, format.output, progress)
+                counts = parts.write(number, digest, writer)
             total += counts
         parts.join(number + 1, format.output.join, output)
     return total
 
 
-def link_to_stream(
-    linking: Linking, source: Source, stream: BinaryIO, format: Format, progress: Progress
-) -> Counts:
-    """Link all documents of a source to a stream, part by part.
-
-    Raises PelError if the format is not text, and for a bad document as ``link_to_file`` does.
-    """
-    if not isinstance(format.output, TextOutput):
-        raise PelError(f"{format.name} cannot be written to stdout", "name a file with --output")
-    total = Counts()
-    stream.write(encoded(format.output.head))
+def _link_to_stream(
+    linking: Linking, source: Source, stream: BinaryIO, output: TextOutput, progress: LinkProgress
+) -> LinkedCounts:
+    total = LinkedCounts()
+    stream.write(encoded(output.head))
     with TemporaryDirectory() as folder:
         path = Path(folder, "part")
-        for records in _in_parts(source):
-            total += _Part(linking, records, total, format.output, progress)(path)
+        for batch in _batches(source):
+            total += _PartWriter(linking, batch, total, output, progress)(path)
             with open(path, "rb") as part:
                 copyfileobj(part, stream)
             stream.flush()
-    stream.write(encoded(format.output.tail))
+    stream.write(encoded(output.tail))
     return total
 
 
 def _settings(linking: Linking, format: Format) -> dict[str, Any]:
-    """All that decides the output, but for the documents, as plain data."""
+    """All that decides the output apart from the documents, as plain data."""
     return {
         "pipeline": pipeline_fingerprint(linking.nlp),
         "component": linking.component,
@@ -87,26 +158,33 @@ def _settings(linking: Linking, format: Format) -> dict[str, Any]:
         "number of candidates": linking.linker.candidates,
         "batch size": linking.batch_size,
         "format": format.name,
-        "set of versions": versions(),
-        "size of parts": [PART, PART_BYTES],
+        "set of versions": package_versions(),
+        "size of parts": [DOCUMENTS_PER_PART, BYTES_PER_PART],
     }
 
 
-def _in_parts(source: Source) -> Iterator[list[Record]]:
-    part: list[Record] = []
-    size = 0
+class _Batch(NamedTuple):
+    """The documents of one part of the output, and the bytes of input that they took."""
+
+    records: list[Record]
+    n_bytes: int
+
+
+def _batches(source: Source) -> Iterator[_Batch]:
+    records: list[Record] = []
+    size = position = 0
     for record in source:
-        part.append(record)
+        records.append(record)
         size += len(record.packed)
-        if len(part) == PART or size >= PART_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+        if len(records) == DOCUMENTS_PER_PART or size >= BYTES_PER_PART:
+            yield _Batch(records, source.position - position)
+            records, size, position = [], 0, source.position
+    if records:
+        yield _Batch(records, source.position - position)
 
 
-class _Part:
-    """Documents of an input, to be linked and written. Raises PelError for one that ends the run.
+class _PartWriter:
+    """Links the documents of one part and writes them. PelError for one that ends the run.
 
     Where a component fails, they are linked one by one, to know which of them it was.
     """
@@ -114,22 +192,22 @@ class _Part:
     def __init__(
         self,
         linking: Linking,
-        records: list[Record],
-        before: Counts,
+        batch: _Batch,
+        before: LinkedCounts,
         output: Output,
-        progress: Progress,
+        progress: LinkProgress,
     ) -> None:
         """before: what is in the parts before this one."""
         self.linking = linking
-        self.records = records
+        self.records = batch.records
         self.first = before.documents + len(before.skipped) + 1
         self.output = output
         self.progress = progress
-        self.share = progress.bytes_read() / len(records)
+        self.bytes_per_document = batch.n_bytes / len(batch.records)
         self.spans_key = linking.linker.spans_key
-        self.counts = Counts()
+        self.counts = LinkedCounts()
 
-    def __call__(self, path: Path) -> Counts:
+    def __call__(self, path: Path) -> LinkedCounts:
         """Write the part to a file, and say what is in it."""
         try:
             self._write(path, self._linked)
@@ -138,7 +216,8 @@ class _Part:
         except Exception as error:
             if isinstance(error, PelError) and self.linking.on_error is OnError.stop:
                 raise
-            self.progress.taken_back(self.counts.documents, self.share)
+            documents = self.counts.documents
+            self.progress.taken_back(documents, documents * self.bytes_per_document)
             self._write(path, self._linked_one_by_one)
             if self.first == 1 and not self.counts.documents:  # then it is not the documents
                 raise
@@ -147,15 +226,15 @@ class _Part:
         return self.counts
 
     def _write(self, path: Path, linked: Callable[[], Iterator[tuple[int, Doc]]]) -> None:
-        self.counts = Counts()
+        self.counts = LinkedCounts()
         with self.linking.nlp.memory_zone():
             self.output.write_part(self._counted(linked()), self.spans_key, path)
 
     def _counted(self, linked: Iterator[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in linked:
             yield number, doc
-            self.counts += Counts(1, len(mention_spans(doc, self.spans_key)))
-            self.progress.linked(self.share)
+            self.counts += LinkedCounts(1, len(mention_spans(doc, self.spans_key)))
+            self.progress.linked(self.bytes_per_document)
 
     def _linked(self) -> Iterator[tuple[int, Doc]]:
         numbers: deque[int] = deque()
@@ -198,12 +277,12 @@ class _Part:
         if self.linking.on_error is OnError.stop:
             remedy = f"{placed.remedy}, or leave it out with --on-error skip"
             raise PelError(placed.problem, remedy) from error
-        self.counts += Counts(skipped=(str(placed),))
+        self.counts += LinkedCounts(skipped=(str(placed),))
 
 
-def _say_where_it_goes_on(total: Counts, is_changed: bool, progress: Progress) -> None:
+def _say_where_it_goes_on(total: LinkedCounts, is_changed: bool, progress: LinkProgress) -> None:
     done = total.documents + len(total.skipped)
     if is_changed:
-        progress.say(f"The input is not what it was from about document {done + 1:,} on")
+        progress.say(f"The input has changed from about document {done + 1:,} on")
     if done:
         progress.say(f"Going on after {done:,} documents that were linked before")

@@ -1,4 +1,4 @@
-"""The parts of an output, each written whole beside it, so that a crash loses no more than one."""
+"""The parts of an output file, each written whole beside it: a crash loses one part at most."""
 
 from __future__ import annotations
 
@@ -18,35 +18,46 @@ from ..kb.folder.lock import writer_lock
 
 SUFFIX = ".parts"
 _MANIFEST = "manifest.json"
-# What a run may leave: its lock, parts and their entries, the manifest, what joins them (DuckDB has
-# a name of its own for what is not whole yet).
+# The files that a run may leave: its lock, parts and their entries, the manifest, and the parts that
+# are being joined (DuckDB has a name of its own for a file that is not whole yet).
 _OURS = re.compile(r"\..*|\d{6}\.(part|json|tmp)|manifest\.(json|tmp)|(tmp_)?joined(\.tmp)?")
 
 
-class Counts(NamedTuple):
-    """What is in a part. skipped: the messages of the documents that are not."""
+class LinkedCounts(NamedTuple):
+    """What was linked.
+
+    Attributes:
+        documents: The number of documents that were linked.
+        mentions: The number of their mentions.
+        skipped: A message for each document that could not be linked.
+    """
 
     documents: int = 0
     mentions: int = 0
     skipped: tuple[str, ...] = ()
 
-    def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
-        return Counts(*(mine + others for mine, others in zip(self, other)))
+    def __add__(self, other: LinkedCounts) -> LinkedCounts:  # type: ignore[override]
+        return LinkedCounts(*(mine + others for mine, others in zip(self, other)))
 
 
-class Parts:
-    """The parts in a folder, by number: for each its data, and an entry that says it is whole.
+class OutputParts:
+    """The numbered parts of an output file, in a folder of their own.
 
-    An entry is written last, and taken away first. It names the digest of the documents that the
-    part was made of: only for these is the part finished.
+    A part is a file, and a second one, its entry, which says that the part is whole. The entry is
+    written last and removed first. It holds the digest of the documents that the part was made of:
+    the part is finished for these documents alone.
+
+    Attributes:
+        folder: The folder of the parts.
+        is_changed: Whether a part was found that was made of other documents.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.is_changed = False  # whether a part was found that was made of other documents
+        self.is_changed = False
 
-    def finished(self, number: int, digest: str) -> Counts | None:
-        """What is in a part that was made of these documents; None if there is none."""
+    def finished(self, number: int, digest: str) -> LinkedCounts | None:
+        """The counts of a part, or None if no part was made of these documents."""
         try:
             entry = json.loads(self._entry(number).read_text("utf8"))
         except FileNotFoundError:
@@ -55,10 +66,12 @@ class Parts:
             self.is_changed = True
             return None
         documents, mentions, skipped = entry["counts"]
-        return Counts(documents, mentions, tuple(skipped))
+        return LinkedCounts(documents, mentions, tuple(skipped))
 
-    def write(self, number: int, digest: str, write: Callable[[Path], Counts]) -> Counts:
-        """Keeps what ``write`` writes to the path it is given, and gives what it returns."""
+    def write(
+        self, number: int, digest: str, write: Callable[[Path], LinkedCounts]
+    ) -> LinkedCounts:
+        """Keep what ``write`` writes to the path that it is given, and return what it returns."""
         self._entry(number).unlink(missing_ok=True)
         counts = write(self.path(number))
         _to_disk(self.path(number))
@@ -66,13 +79,14 @@ class Parts:
         return counts
 
     def join(self, n: int, join: Callable[[Sequence[Path], Path], None], output: Path) -> None:
-        """Makes the output of the first n parts; it takes its place whole."""
+        """Make the output of the first n parts, and put it in its place whole."""
         joined = self.folder / "joined"
         join([self.path(number) for number in range(n)], joined)
         _to_disk(joined)
         os.replace(joined, output)
 
     def path(self, number: int) -> Path:
+        """The file of a part."""
         return self.folder / f"{number:06d}.part"
 
     def _entry(self, number: int) -> Path:
@@ -80,15 +94,24 @@ class Parts:
 
 
 @contextmanager
-def parts_of(
+def output_parts(
     output: Path, settings: dict[str, Any], report: Callable[[str], object]
-) -> Iterator[Parts]:
-    """The parts of an output that were made with these settings, plain data.
+) -> Iterator[OutputParts]:
+    """The parts of an output file, for the time of a ``with`` block.
 
-    Parts that were made with others are removed, and it is reported. When the block ends well all
-    are, as the output is there; when it does not, they stay for the next time.
-    Raises PelError if the output is a folder or a device, another process is writing to it, or the
-    folder for its parts holds other files; OSError if its folder cannot be written to.
+    Parts that an earlier run left are kept if it had the same settings, and removed if not. When
+    the block ends well, all parts are removed, as the output is there. After an error they stay for
+    the next run.
+
+    Args:
+        output: The file that is made of the parts.
+        settings: All that decides what is in the parts, as plain data.
+        report: Called with a line where parts of other settings are removed.
+
+    Raises:
+        PelError: The output is a folder or a device, another process is writing to it, or the
+            folder for its parts holds other files.
+        OSError: The folder of the output cannot be written to.
     """
     if output.exists() and not output.is_file():
         raise PelError(f"{output}: is a folder or a device", "give the path of a file")
@@ -96,18 +119,18 @@ def parts_of(
     folder.mkdir(parents=True, exist_ok=True)
     if any(not _is_ours(path.name) for path in folder.iterdir()):
         raise PelError(f"{folder}: holds other files", "move them, or give the output another name")
-    with writer_lock(folder):  # who is refused it must leave the folder to who has it
+    with writer_lock(folder):  # a process that does not get it must leave the folder alone
         try:
             _begin(folder, settings, report)
-            yield Parts(folder)
+            yield OutputParts(folder)
             shutil.rmtree(folder)
         finally:
             if folder.exists() and not any(folder.glob("[0-9]*.json")):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def digest(records: Sequence[Record]) -> str:
-    """What tells documents from others: of their data and formats, wherever they stand."""
+def documents_digest(records: Sequence[Record]) -> str:
+    """A digest of documents: of their data and formats, wherever they stand."""
     hash = hashlib.blake2b(digest_size=16)
     for record in records:
         hash.update(record.packed)
@@ -115,7 +138,7 @@ def digest(records: Sequence[Record]) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file of this name may be of a run that was broken off."""
+    """Whether a file of this name may be one that an interrupted run left."""
     return _OURS.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What tells a pipeline from every other, whatever its components."""
+"""A digest of a whole pipeline, whatever its components are."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..kb.knowledge_base import KnowledgeBase
 
 
 def pipeline_fingerprint(nlp: Language) -> str:
-    """A digest of the files of a pipeline that was loaded, and of the KBs that it refers to.
+    """A digest of the files of a loaded pipeline, and of the KBs that it refers to.
 
-    Of a KB, wherever it is, its manifest stands for all, as it has the checksums of the others.
+    The manifest of a KB stands for all its files, as it has their checksums.
     """
     hash = hashlib.blake2b(digest_size=16)
     folder = nlp.path
@@ -31,8 +31,8 @@ def pipeline_fingerprint(nlp: Language) -> str:
     return hash.hexdigest()
 
 
-def versions() -> dict[str, str]:
-    """The versions of what computes."""
+def package_versions() -> dict[str, str]:
+    """The versions of the packages that decide the numbers of a link."""
     import faiss
 
     versions = {name: version(name) for name in ("spacy-pel", "spacy", "torch", "numpy")}

@@ -11,8 +11,8 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_pel.cli.calibrate import calibrate
-from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.pel_calibrate import calibrate
+from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.errors import PelError
 
 TEXT = "Aspirin relieves headache and MS is not measured in the kidney of mice."

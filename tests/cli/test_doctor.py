@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.cli import pel
-from spacy_pel.cli.doctor import diagnosis
+from spacy_pel.cli.pel_doctor import diagnosis
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.calibration import Calibration
 from spacy_pel.tasks import checks

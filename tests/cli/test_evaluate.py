@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from spacy.language import Language
 
-from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.inputs import MentionInContext
 

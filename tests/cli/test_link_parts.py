@@ -25,7 +25,7 @@ def test_parts_change_nothing(
     arguments = ("link", tiny_folder, tmp_path / "docs.spacy", "--n-process", n_process)
     arguments += ("--batch-size", 2, "-o")  # divides the part: batches decide the last bits
     run(*arguments, tmp_path / "one.jsonl")
-    monkeypatch.setattr("spacy_pel.tasks.link_files.PART", 4)
+    monkeypatch.setattr("spacy_pel.tasks.link_files.DOCUMENTS_PER_PART", 4)
     run(*arguments, tmp_path / "many.jsonl")
     assert len(records(tmp_path / "one.jsonl")) == 7
     assert records(tmp_path / "many.jsonl") == records(tmp_path / "one.jsonl")
@@ -66,7 +66,7 @@ def test_another_input_or_pipeline_is_linked_anew(
     with monkeypatch.context() as patch:
         linked = breaking_after(3, KeyboardInterrupt(), patch)
         output = run(*arguments, code=130)
-        assert "The input is not what it was from about document 3 on" in output
+        assert "The input has changed from about document 3 on" in output
         assert linked[0].startswith("Case 2:") and linked[1].startswith("Case X:")
     output = run(*arguments, "--candidates", 3)
     assert "was begun with another number of candidates; starting anew" in output

@@ -13,8 +13,8 @@ from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import TrainedEncoder, encoder_of
-from spacy_pel.cli.calibrate import calibrate
-from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.pel_calibrate import calibrate
+from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 from spacy_pel.tasks.embedding import embed_kb

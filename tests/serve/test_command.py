@@ -17,8 +17,8 @@ import pytest
 from spacy.language import Language
 from typer.testing import CliRunner
 
-from spacy_pel.cli import pel, serve
-from spacy_pel.cli.serve import _listening
+from spacy_pel.cli import pel, pel_serve
+from spacy_pel.cli.pel_serve import _listening
 
 
 def failure(*arguments: object) -> str:
@@ -64,14 +64,14 @@ def test_a_warning_beyond_this_computer(capsys: pytest.CaptureFixture) -> None:
 def test_told_to_end_while_a_library_drops_all_errors(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = serve.load_pipeline
+    load = pel_serve.load_pipeline
 
     def loaded_in_spite_of_it(name: Path) -> Language:
         with suppress(BaseException):  # as imports that are tried do
             signal.raise_signal(signal.SIGTERM)
         return load(name)
 
-    monkeypatch.setattr(serve, "load_pipeline", loaded_in_spite_of_it)
+    monkeypatch.setattr(pel_serve, "load_pipeline", loaded_in_spite_of_it)
     result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
     assert result.exit_code == 143 and "Serving" not in result.output
 

@@ -8,15 +8,15 @@ import pytest
 
 from spacy_pel.documents import open_source
 from spacy_pel.errors import PelError
-from spacy_pel.tasks.output_parts import Counts, digest, parts_of
+from spacy_pel.tasks.output_parts import LinkedCounts, documents_digest, output_parts
 
 SETTINGS = {"batch size": 1}
 
 
 def write(text: str):
-    def write_part(path: Path) -> Counts:
+    def write_part(path: Path) -> LinkedCounts:
         path.write_text(text)
-        return Counts(1, len(text), ("document 2: bad",))
+        return LinkedCounts(1, len(text), ("document 2: bad",))
 
     return write_part
 
@@ -32,7 +32,7 @@ def out(tmp_path: Path) -> Path:
 
 def broken_off(out: Path, settings=SETTINGS) -> Path:
     """The folder of parts of a run that wrote one, and was broken off."""
-    with pytest.raises(KeyboardInterrupt), parts_of(out, settings, pytest.fail) as parts:
+    with pytest.raises(KeyboardInterrupt), output_parts(out, settings, pytest.fail) as parts:
         parts.write(0, "a", write("one"))
         raise KeyboardInterrupt
     return parts.folder
@@ -41,8 +41,8 @@ def broken_off(out: Path, settings=SETTINGS) -> Path:
 def test_a_finished_part_is_there_the_next_time(out: Path) -> None:
     broken_off(out)
     assert not out.exists()
-    with parts_of(out, SETTINGS, pytest.fail) as parts:
-        assert parts.finished(0, "a") == Counts(1, 3, ("document 2: bad",))
+    with output_parts(out, SETTINGS, pytest.fail) as parts:
+        assert parts.finished(0, "a") == LinkedCounts(1, 3, ("document 2: bad",))
         assert parts.finished(1, "b") is None
         parts.write(1, "b", write("two"))
         parts.join(2, together, out)
@@ -52,7 +52,7 @@ def test_a_finished_part_is_there_the_next_time(out: Path) -> None:
 
 def test_a_part_of_other_documents_is_not_finished(out: Path) -> None:
     broken_off(out)
-    with parts_of(out, SETTINGS, pytest.fail) as parts:
+    with output_parts(out, SETTINGS, pytest.fail) as parts:
         assert parts.finished(0, "b") is None
         assert parts.is_changed
 
@@ -60,27 +60,27 @@ def test_a_part_of_other_documents_is_not_finished(out: Path) -> None:
 def test_a_part_that_breaks_off_is_not_finished(out: Path) -> None:
     broken_off(out)
 
-    def broken(path: Path) -> Counts:
+    def broken(path: Path) -> LinkedCounts:
         path.write_text("half")
         raise OSError
 
-    with pytest.raises(OSError), parts_of(out, SETTINGS, pytest.fail) as parts:
+    with pytest.raises(OSError), output_parts(out, SETTINGS, pytest.fail) as parts:
         parts.write(0, "a", broken)
-    with parts_of(out, SETTINGS, pytest.fail) as parts:
+    with output_parts(out, SETTINGS, pytest.fail) as parts:
         assert parts.finished(0, "a") is None
 
 
 def test_other_settings_start_anew(out: Path) -> None:
     said: list[str] = []
     broken_off(out)
-    with parts_of(out, {"batch size": 2, "pipeline": "x"}, said.append) as parts:
+    with output_parts(out, {"batch size": 2, "pipeline": "x"}, said.append) as parts:
         assert parts.finished(0, "a") is None
         assert not list(parts.folder.glob("*.part"))
     assert said == [f"{parts.folder}: was begun with another batch size, pipeline; starting anew"]
 
 
 def test_nothing_is_left_where_nothing_was_done(out: Path) -> None:
-    with pytest.raises(PelError), parts_of(out, SETTINGS, pytest.fail):
+    with pytest.raises(PelError), output_parts(out, SETTINGS, pytest.fail):
         raise PelError("it is over", "try again")
     assert list(out.parent.iterdir()) == []
 
@@ -89,7 +89,10 @@ def test_a_folder_of_other_files_is_left_as_it_is(out: Path) -> None:
     mine = out.with_name("out.txt.parts") / "mine.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("precious")
-    with pytest.raises(PelError, match="holds other files"), parts_of(out, SETTINGS, pytest.fail):
+    with (
+        pytest.raises(PelError, match="holds other files"),
+        output_parts(out, SETTINGS, pytest.fail),
+    ):
         pass
     assert mine.read_text() == "precious"
 
@@ -100,27 +103,30 @@ def test_what_a_killed_run_leaves_is_no_other_file(out: Path, name: str, ours: b
     left = out.with_name("out.txt.parts") / name
     left.write_text("half")
     if ours:
-        with parts_of(out, SETTINGS, pytest.fail) as parts:
-            assert parts.finished(0, "a") == Counts(1, 3, ("document 2: bad",))
+        with output_parts(out, SETTINGS, pytest.fail) as parts:
+            assert parts.finished(0, "a") == LinkedCounts(1, 3, ("document 2: bad",))
         return
-    with pytest.raises(PelError, match="holds other files"), parts_of(out, SETTINGS, pytest.fail):
+    with (
+        pytest.raises(PelError, match="holds other files"),
+        output_parts(out, SETTINGS, pytest.fail),
+    ):
         pass
     assert left.read_text() == "half"
 
 
 def test_one_process_at_a_time(out: Path) -> None:
-    with parts_of(out, SETTINGS, pytest.fail) as parts:
+    with output_parts(out, SETTINGS, pytest.fail) as parts:
         parts.write(0, "a", write("one"))
         with pytest.raises(PelError, match="out.txt.parts: process .* is writing to it"):
-            with parts_of(out, SETTINGS, pytest.fail):
+            with output_parts(out, SETTINGS, pytest.fail):
                 pass
         assert parts.finished(0, "a")
 
 
 def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
-    with parts_of(out, SETTINGS, pytest.fail) as parts:
+    with output_parts(out, SETTINGS, pytest.fail) as parts:
         with pytest.raises(PelError, match="is writing to it"):
-            with parts_of(out, SETTINGS, pytest.fail):
+            with output_parts(out, SETTINGS, pytest.fail):
                 pass
         parts.write(0, "a", write("one"))
 
@@ -128,7 +134,7 @@ def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
 def test_a_digest_is_of_what_is_in_the_documents(tmp_path: Path) -> None:
     def digest_of(name: str, text: str, format: str | None = None) -> str:
         (tmp_path / name).write_text(text)
-        return digest(list(open_source(str(tmp_path / name), format)))
+        return documents_digest(list(open_source(str(tmp_path / name), format)))
 
     one = digest_of("a.txt", "ab\nc\n")
     assert digest_of("b.txt", "\nab\r\nc") == one

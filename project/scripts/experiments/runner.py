@@ -16,8 +16,8 @@ import spacy
 from filelock import FileLock, Timeout
 from spacy.language import Language
 
-from spacy_pel.cli.calibrate import calibrate
-from spacy_pel.cli.evaluate import evaluate
+from spacy_pel.cli.pel_calibrate import calibrate
+from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.errors import PelError
 from spacy_pel.evaluation.macro_average import averaged_metrics
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline

@@ -1,5 +1,5 @@
 """Data sets for telling mentions out of the knowledge base (PEL, appendix D)."""
 
-from .build import build_okb
+from .dataset import build_okb
 
 __all__ = ["build_okb"]

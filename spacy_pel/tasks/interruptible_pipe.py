@@ -1,8 +1,8 @@
-"""``nlp.pipe`` with worker processes that come to an orderly end, whatever happens.
+"""``nlp.pipe`` with worker processes that end in order after an error or an interruption.
 
-After an error spaCy waits for its workers, while these wait for ever to hand over what they have
-done. So the stream of docs is made to end instead, what is under way is taken from the workers, and
-only then is the error raised. After a process that is killed they end by themselves.
+After an error spaCy waits for its workers, and they wait for ever for someone to take their results.
+So the stream of docs is ended instead, the results under way are taken from the workers, and only
+then is the error raised. Workers whose parent process was killed end by themselves.
 """
 
 from __future__ import annotations
@@ -25,15 +25,24 @@ from spacy.tokens import Doc
 from ..errors import PelError
 
 
-def pipe(nlp: Language, docs: Iterable[Doc], *, n_process: int, **options: Any) -> Iterator[Doc]:
-    """``nlp.pipe`` that can be broken off: by the docs, by who takes the results, or by a signal.
+def interruptible_pipe(
+    nlp: Language, docs: Iterable[Doc], *, n_process: int, **options: Any
+) -> Iterator[Doc]:
+    """``nlp.pipe`` that can be interrupted: by an error of the docs, by the caller, or by a signal.
 
-    Raises PelError, in one line, if a worker fails.
+    Args:
+        nlp: The pipeline.
+        docs: The docs to run through it.
+        n_process: The number of processes.
+        **options: Further options of ``nlp.pipe``.
+
+    Raises:
+        PelError: A worker failed.
     """
     if n_process == 1:
         yield from nlp.pipe(docs, **options)
         return
-    source = _Source(docs)
+    source = _DocStream(docs)
     register_after_fork(source, _end_with_parent)  # for as long as there is the source
     with _interrupting(source), _hearing_of_failures(nlp, source):
         results = nlp.pipe(source, n_process=n_process, **options)
@@ -50,8 +59,8 @@ def pipe(nlp: Language, docs: Iterable[Doc], *, n_process: int, **options: Any) 
         raise source.error
 
 
-class _Source:
-    """Docs that end where an error stands, be it one of their own."""
+class _DocStream:
+    """Docs that end as soon as ``error`` is set, by themselves or by others."""
 
     def __init__(self, docs: Iterable[Doc]):
         self.docs = iter(docs)
@@ -76,9 +85,11 @@ class _Source:
             self.is_reading = False
 
 
-def _end_with_parent(_: _Source) -> None:
-    """In a worker: end it soon after its parent, whose ends of the pipes it holds as well, so that
-    it would wait at them for ever."""
+def _end_with_parent(_: _DocStream) -> None:
+    """In a worker: end it soon after its parent.
+
+    It holds the parent's ends of the pipes as well, and would wait at them for ever.
+    """
     parent = multiprocessing.parent_process().pid
 
     def watch() -> None:
@@ -90,11 +101,11 @@ def _end_with_parent(_: _Source) -> None:
 
 
 @contextmanager
-def _interrupting(source: _Source) -> Iterator[None]:
+def _interrupting(source: _DocStream) -> Iterator[None]:
     """Within the block, Ctrl-C and SIGTERM end the source, and nothing else.
 
-    The error is that of the signal's own handler; a signal without one keeps its effect. Workers
-    take no notice of either.
+    The error is that of the signal's own handler. A signal without a handler keeps its effect.
+    Workers ignore both signals.
     """
     if threading.current_thread() is not threading.main_thread():  # has no signals
         yield
@@ -120,7 +131,7 @@ def _interrupting(source: _Source) -> Iterator[None]:
 
 
 @contextmanager
-def _hearing_of_failures(nlp: Language, source: _Source) -> Iterator[None]:
+def _hearing_of_failures(nlp: Language, source: _DocStream) -> Iterator[None]:
     """Within the block, an error in a worker ends the source."""
     before = nlp.default_error_handler
 
@@ -138,7 +149,7 @@ def _hearing_of_failures(nlp: Language, source: _Source) -> Iterator[None]:
 
 
 def _told(error: Exception) -> PelError:
-    """What the worker's traceback, which is text, ends with: a PelError's two parts again."""
+    """The error that a worker's traceback, which is text, ends with."""
     last = " ".join(re.split(r"(?m)^  .*\n", str(error))[-1].split())
     name, _, message = last.partition(": ")
     if name == f"{PelError.__module__}.{PelError.__qualname__}":

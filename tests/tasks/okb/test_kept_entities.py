@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.tasks.okb.census import Census, Kind, figures
-from spacy_pel.tasks.okb.selection import kept_in_line
+from spacy_pel.tasks.okb.kept_entities import kept_in_line
 
 TOLERANCE = 0.02
 

@@ -10,7 +10,7 @@ import typer
 
 from ..kb import KnowledgeBase
 from ..tasks.okb import build_okb
-from ..tasks.okb.report import markdown
+from ..tasks.okb.okb_report import markdown
 from .apps import command, msg, pel
 
 _CORPUS = "PubTator file, or FOLDER:SPLIT of MedMentions; may be repeated"

@@ -13,9 +13,9 @@ from ...errors import PelError
 from ...kb import KnowledgeBase, build_kb
 from ...system.whole_files import whole_folder
 from .census import Census, census_of, resolved_ids
-from .report import markdown, report_of
-from .selection import kept_in_line
-from .types import ids_of_types
+from .entities_of_types import ids_of_types
+from .kept_entities import kept_in_line
+from .okb_report import markdown, report_of
 
 T = TypeVar("T")
 Progress = Callable[[Iterable[T], str], Iterable[T]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.tasks.annotated_names import renamed_entities
+from spacy_pel.tasks.learn_names import renamed_entities
 
 ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
 

@@ -1,0 +1,120 @@
+"""``pel link``: documents in, mentions with their entities out."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..documents.formats import suffixes
+from ..errors import PelError
+from ..pipeline.pipelines import linker_of, load_pipeline
+from ..tasks.link_docs import Linking, OnError, read_matcher_names
+from ..tasks.link_files import link_files
+from ..tasks.output_parts import LinkedCounts
+from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
+from .link_progress import LinkBar
+
+STDOUT = "-"
+
+
+@command(
+    pel,
+    "link",
+    after_all="what is linked is kept beside the output, and the same command goes on from there",
+)
+def link_cli(
+    pipeline: Pipeline,
+    input: Annotated[
+        str,
+        typer.Argument(
+            help=f"A file ({suffixes('input')}; also .gz), a folder of such files, or - for stdin"
+        ),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help=f"File ({suffixes('output')}), or - for stdout")
+    ] = STDOUT,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", help="Format of the input [default: told by the file's name]"),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Format of the output [default: told by the file's name]"),
+    ] = None,
+    kb: OtherKB = None,
+    spans_key: SpansKey = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Documents linked at a time")] = 128,
+    n_process: Annotated[int, typer.Option(min=1, help="Processes to use")] = 1,
+    candidates: Annotated[int, typer.Option(min=1, help="Candidates written for each mention")] = 5,
+    on_error: Annotated[
+        OnError,
+        typer.Option(help="What a bad document does: end the run, or be reported and left out"),
+    ] = OnError.stop,
+    component: Component = "proxy_linker",
+) -> None:
+    """Link the mentions of documents to entities.
+
+    Where a document gives its mentions, those are linked. Otherwise the pipeline finds them.
+
+    \b
+    format    what is read                         what is written
+    text      one document a line; in a folder,
+              one document a file
+    jsonl     "text"; optional: "id" and           the same, mentions with entity,
+              "mentions": [{"start", "end",        score and candidates
+              "label"}]
+    csv, tsv  column "text"; optional: "id"        one row a mention
+    pubtator  title, abstract, mentions            the same, with the entity's id
+    bioc      passages, annotations                the same, with the entity's id
+    parquet                                        one row a mention, with candidates
+    docbin    docs with their annotations          the same, and the linker's
+
+    Offsets count characters. The text of a PubTator document is title + " " + abstract. The text of
+    a BioC document has each passage at its offset.
+
+    A large input is linked in parts, which are kept in OUTPUT.parts until all are done. After a
+    crash or an interruption, run the same command again: it goes on where it was. All formats are
+    read as streams, except DocBin, which is held in memory.
+
+    \b
+    Examples:
+      python -m spacy pel link training/model-best notes.txt --output linked.jsonl
+      python -m spacy pel link training/model-best pubmed.xml.gz -o pubmed.parquet --n-process 4
+      python -m spacy pel link training/model-best notes/ -o linked.csv --on-error skip
+      zcat notes.gz | python -m spacy pel link training/model-best - | head
+    """
+    from tqdm import tqdm
+
+    nlp = load_pipeline(pipeline)
+    linker_of(nlp, component, kb=kb, spans_key=spans_key).candidates = candidates
+    linking = Linking(nlp, component, batch_size, n_process, on_error)
+    read_matcher_names(nlp, partial(tqdm, desc="Reading names", unit=" entities"))
+    if output == STDOUT and sys.stdout is None:
+        raise PelError("stdout is closed", "name a file with --output")
+    target = sys.stdout.buffer if output == STDOUT else Path(output)
+    with LinkBar() as bar:
+        counts = link_files(
+            linking, input, target, input_format=from_, output_format=to, progress=bar
+        )
+    _report(counts, nlp.pipe_names, output)
+
+
+def _report(counts: LinkedCounts, pipe_names: list[str], output: str) -> None:
+    """On stderr, as stdout may be the output."""
+    if counts.documents and not counts.mentions:
+        typer.echo(
+            f"No mention found by the pipeline ({', '.join(pipe_names)}); add a component that "
+            'finds some before the linker, such as a trained "ner" or "kb_matcher", or give JSONL '
+            'with "mentions"',
+            err=True,
+        )
+    skipped = f", {len(counts.skipped):,} skipped" if counts.skipped else ""
+    typer.echo(
+        f"Linked {counts.mentions:,} mentions of {counts.documents:,} documents{skipped}: "
+        f"{'stdout' if output == STDOUT else output}",
+        err=True,
+    )
