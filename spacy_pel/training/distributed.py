@@ -1,8 +1,8 @@
-"""Several processes, each with a GPU (or a part of the cores), that train as one.
+"""Several processes that train as one, each with a GPU or with some of the cores.
 
-torch's launcher starts them: ``torchrun --nproc-per-node 2 -m spacy pel train ...``. All draw the
-same batches, each learns from its share of a batch's documents, and the gradients are averaged
-before each update, so that the weights stay the same in all of them. The first one saves.
+torch's launcher starts them: ``torchrun --nproc-per-node 2 -m spacy pel train ...``. All of them
+draw the same batches. Each learns from its share of a batch's documents. The gradients are averaged
+before each update, so that all processes have the same weights. The first one saves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def join() -> None:
-    """Join the others, if torch's launcher has started several processes."""
+    """Join the other processes, if torch's launcher has started several."""
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
 
@@ -29,6 +29,7 @@ def local_rank() -> int:
 
 
 def world_size() -> int:
+    """The number of processes."""
     return distributed.get_world_size() if _has_joined() else 1
 
 
@@ -38,12 +39,12 @@ def is_first() -> bool:
 
 
 def share(items: Sequence[T]) -> list[T]:
-    """This process' part of the items; all parts together are all items."""
+    """The part of the items that is this process' own. Together the parts are all items."""
     return list(items[distributed.get_rank() :: world_size()] if _has_joined() else items)
 
 
 def average_gradients(weights: Iterable[nn.Parameter]) -> None:
-    """Give every process the mean of all processes' gradients; a missing one counts as zeros."""
+    """Replace each gradient by its mean over all processes. A missing one counts as zeros."""
     if not _has_joined():
         return
     for weight in weights:
@@ -54,6 +55,7 @@ def average_gradients(weights: Iterable[nn.Parameter]) -> None:
 
 
 def leave() -> None:
+    """Leave the other processes at the end."""
     if _has_joined():
         distributed.destroy_process_group()
 

@@ -1,9 +1,9 @@
 """Which proxies a batch of mentions is trained against (PEL, section 5.3.1).
 
-A proxy is named by ``Row(entity, name)``: the number of its entity and the position of the name
-that makes it (0 where an entity has one row). Every sampler gives the rows of a batch and says
-which of them are negatives of which mention. A gold entity of a mention is never its negative,
-whatever name or alternative id it is reached by, since all of them have one number.
+A proxy is named by ``Row(entity, name)``: the number of its entity, and the position of the name
+that makes it (0 where an entity has one row). A sampler gives the rows of a batch and says which
+of them are negatives of which mention. A gold entity of a mention is never its negative: all its
+names and alternative ids have the same number.
 """
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
@@ -18,7 +18,12 @@ from ..models.losses import Targets
 
 
 class Row(NamedTuple):
-    """One proxy: the ``name``-th row of an entity."""
+    """One proxy.
+
+    Attributes:
+        entity: the number of the entity.
+        name: the position of the row among the entity's rows.
+    """
 
     entity: int
     name: int
@@ -27,8 +32,10 @@ class Row(NamedTuple):
 class Batch(NamedTuple):
     """The mentions of one step.
 
-    positives: the row of each mention's gold entity. golds: all its gold entities.
-    vectors: float32 [n, d], of the mentions, under the present weights.
+    Attributes:
+        positives: the row of each mention's gold entity.
+        golds: all gold entities of each mention.
+        vectors: the mentions under the present weights, float32 [n, d].
     """
 
     positives: Sequence[Row]
@@ -40,24 +47,28 @@ class Pool(Protocol):
     """Where negatives come from."""
 
     def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:
-        """n rows of entities drawn uniformly from the KB."""
+        """Draw n rows of entities that are drawn uniformly from the KB."""
 
     def hard_rows(
         self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
-        """For each mention, the best row of the n best entities that are not its gold."""
+        """For each mention, the best row of each of the n best entities that are not its gold."""
 
     def refresh_every(self, steps: int) -> None:
-        """Encode the index again if ``steps`` updates have passed since it last was."""
+        """Encode the index again if that was last done ``steps`` updates ago or earlier."""
 
 
+# From a batch to the rows it is trained against, and which of them are negatives of which mention.
 Sampler = Callable[[Batch, Pool, np.random.Generator], tuple[list[Row], Targets]]
 
 
 class RandomNegatives:
     """n entities drawn uniformly from the KB, anew for each batch and shared by its mentions.
 
-    in_batch: also the positives of the batch's other mentions, which are encoded anyway.
+    Args:
+        n: the number of entities that are drawn.
+        in_batch: whether the positives of the batch's other mentions, which are encoded anyway, are
+            negatives as well.
     """
 
     def __init__(self, n: int = 32, in_batch: bool = False):
@@ -83,10 +94,15 @@ class InBatchNegatives:
 class MixedNegatives:
     """Mixed-p: a share p of n negatives is hard, the rest random.
 
-    The hard ones of a mention are the entities that the index, encoded again every ``refresh``
-    updates, ranks highest for it under its present vector; the random ones are shared.
+    The hard negatives of a mention are the entities that an index ranks highest for its present
+    vector. The random ones are shared by the mentions of a batch.
 
-    in_batch: what the batch encodes for one mention is a negative of the others, too.
+    Args:
+        n: the number of negatives of a mention.
+        p: the share of hard ones, between 0 and 1.
+        refresh: the number of updates after which the index is encoded again.
+        in_batch: whether all that the batch encodes for one mention is a negative of the others as
+            well.
     """
 
     def __init__(self, n: int = 32, p: float = 0.5, refresh: int = 500, in_batch: bool = False):
@@ -109,10 +125,17 @@ class MixedNegatives:
 def arrange(
     batch: Batch, common: Sequence[Row], own: Sequence[Sequence[Row]], in_batch: bool
 ) -> tuple[list[Row], Targets]:
-    """The distinct rows of a batch, and what each mention should think of each.
+    """Lay out the rows of a batch as columns.
 
-    common: negatives of every mention. own: negatives of each mention. in_batch: every row is a
-    negative of every mention. A mention's golds are taken out in the end.
+    Args:
+        batch: the mentions and their positives.
+        common: negatives of every mention.
+        own: negatives of each mention.
+        in_batch: whether every row is a negative of every mention.
+
+    Returns:
+        The distinct rows, and which of them is the positive and which are negatives of each
+        mention. A mention's gold entities are none of its negatives.
     """
     distinct = dict.fromkeys([*batch.positives, *common, *(row for rows in own for row in rows)])
     column = {row: i for i, row in enumerate(distinct)}

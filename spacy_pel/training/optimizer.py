@@ -1,4 +1,4 @@
-"""AdamW for the torch modules inside thinc models, in place."""
+"""AdamW for the torch modules inside thinc models. Weights are updated in place."""
 
 import math
 from collections.abc import Iterator
@@ -16,12 +16,20 @@ from .distributed import average_gradients
 class AdamW(Optimizer):
     """torch's AdamW with global clipping, as an optimizer of thinc (PEL, table 6).
 
-    learn_rate: a number or a schedule. weight_decay: decoupled, of weights alone: biases and
-    the gains of LayerNorm keep theirs. grad_clip: the largest norm of all gradients of a model
-    taken together; 0 for no clipping.
+    ``apply_gradients`` updates torch modules with it. On the weights of thinc's own layers it is
+    thinc's Adam with the same settings.
 
-    ``apply_gradients`` updates torch modules by it. Used as thinc's optimizers are, on weights of
-    thinc's own layers, it is thinc's Adam with the same settings.
+    Args:
+        learn_rate: a number or a schedule.
+        weight_decay: the rate at which weights decay, apart from their gradients. Biases and
+            LayerNorm do not decay.
+        beta1: the decay of the mean of the gradients.
+        beta2: the decay of the mean of their squares.
+        eps: added to the denominator.
+        grad_clip: the largest norm of all gradients of a model together; 0 for no clipping.
+
+    Attributes:
+        last_norm: the norm of the gradients of the last update, before clipping.
     """
 
     def __init__(
@@ -44,15 +52,16 @@ class AdamW(Optimizer):
             grad_clip=grad_clip,
             use_averages=False,
         )
-        # The norm of the gradients of the last update, before clipping.
         self.last_norm = 0.0
         self._of_model: dict[int, torch.optim.AdamW] = {}
 
     def update(self, model: Model) -> None:
-        """Update the torch modules of the model by their gradients, and forget these.
+        """Update the torch modules of the model by their gradients, and drop the gradients.
 
-        Without gradients (a batch that teaches nothing) nothing changes.
-        Raises PelError, before anything changes, if a gradient is not finite.
+        Nothing changes if there are no gradients (of a batch that teaches nothing).
+
+        Raises:
+            PelError: a gradient is not finite. Nothing has changed.
         """
         average_gradients(weight for _, weight in torch_parameters(model))
         parameters = [weight for _, weight in torch_parameters(model) if weight.grad is not None]
@@ -66,7 +75,11 @@ class AdamW(Optimizer):
         inner.zero_grad()
 
     def state_dict(self, model: Model) -> dict[str, torch.Tensor]:
-        """The state of the model's torch weights: tensors by name; none before the first update."""
+        """The optimizer's state of the model's torch weights.
+
+        Returns:
+            Tensors by name. There are none before the first update.
+        """
         if model.id not in self._of_model:
             return {}
         state = self._of_model[model.id].state
@@ -77,7 +90,7 @@ class AdamW(Optimizer):
         }
 
     def load_state_dict(self, model: Model, state: dict[str, torch.Tensor]) -> None:
-        """Take what ``state_dict`` gave, for the weights that the model has now."""
+        """Go on from what ``state_dict`` gave, with the weights that the model has now."""
         inner = self._inner(model)
         for name, weight in torch_parameters(model):
             keys = ("step", "exp_avg", "exp_avg_sq")
@@ -88,14 +101,14 @@ class AdamW(Optimizer):
                 }
 
     def _clip(self, parameters: list[nn.Parameter]) -> float:
-        """Scale the gradients to the largest norm allowed; gives the norm they had."""
+        """The norm of the gradients, which are scaled to the largest norm allowed."""
         norm = float(nn.utils.clip_grad_norm_(parameters, self.grad_clip or math.inf))
         if not math.isfinite(norm):
             raise PelError(f"the norm of the gradients is {norm}", "lower the learning rate")
         return norm
 
     def _inner(self, model: Model) -> torch.optim.AdamW:
-        """The model's own; a new one for a model whose weights have been replaced."""
+        """torch's optimizer of the model; a new one if the model's weights have been replaced."""
         inner, groups = self._of_model.get(model.id), _groups(model, self.L2)
         if inner is None or _members(inner.param_groups) != _members(groups):
             inner = torch.optim.AdamW(
@@ -106,7 +119,7 @@ class AdamW(Optimizer):
 
 
 def apply_gradients(model: Model, optimizer: Optimizer) -> None:
-    """Update the weights of a model by the gradients accumulated in it, and forget these."""
+    """Update the weights of a model by its accumulated gradients, and drop the gradients."""
     if isinstance(optimizer, AdamW):
         optimizer.update(model)
     else:
@@ -114,7 +127,7 @@ def apply_gradients(model: Model, optimizer: Optimizer) -> None:
 
 
 def torch_modules(model: Model) -> Iterator[nn.Module]:
-    """The torch modules inside a thinc model, each once."""
+    """Each torch module inside a thinc model."""
     for node in model.walk():
         for shim in node.shims:
             if isinstance(shim._model, nn.Module):
@@ -122,7 +135,7 @@ def torch_modules(model: Model) -> Iterator[nn.Module]:
 
 
 def torch_parameters(model: Model) -> Iterator[tuple[str, nn.Parameter]]:
-    """The trainable weights of the torch modules, each with a name of its own."""
+    """The trainable weights of the torch modules, with distinct names."""
     for number, module in enumerate(torch_modules(model)):
         for name, weight in module.named_parameters():
             if weight.requires_grad:
@@ -130,7 +143,7 @@ def torch_parameters(model: Model) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def _groups(model: Model, weight_decay: float) -> list[dict[str, Any]]:
-    """Weights that decay, and those that do not: biases, and all of LayerNorm."""
+    """The parameter groups: weights that decay, and biases and LayerNorm, which do not."""
     undecayed = {
         id(weight)
         for module in torch_modules(model)
