@@ -78,7 +78,7 @@ def train_cli(
     run = TrainingRun(nlp, output, source)
     if checkpoint:
         run.resume(checkpoint)
-        msg.info(f"Going on after step {run.step}")
+        msg.info(f"Going on after step {run.progress.step}")
     if distributed.is_first():
         clean(output, keep=checkpoint is not None)
         train(run)
@@ -93,8 +93,10 @@ def train(run: TrainingRun) -> None:
     from tqdm import tqdm
 
     with (
-        _log(run.output / LOG, run.step) as log,
-        tqdm(initial=run.step + 1, total=run.expected_steps, unit="step", mininterval=1) as bar,
+        _log(run.output / LOG, run.progress.step) as log,
+        tqdm(
+            initial=run.progress.step + 1, total=run.expected_steps, unit="step", mininterval=1
+        ) as bar,
     ):
         for line in run.run():
             log.write(json.dumps(line) + "\n")

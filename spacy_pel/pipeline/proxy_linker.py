@@ -21,7 +21,8 @@ from ..reading.gold_mention import GoldMention
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
 from ..training.optimizer import apply_gradients
-from ..training.trainer import RetrieverTrainer, Trainer
+from ..training.retriever_trainer import RetrieverTrainer
+from ..training.trainer import Trainer
 from .annotations import answers, write_answers
 from .calibrated import NOT_CALIBRATED, CalibratedPipe
 from .extensions import install_extensions

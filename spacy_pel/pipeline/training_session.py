@@ -16,8 +16,9 @@ from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..training.mention_trainer import MentionTrainer
 from ..training.proxy_pool import ProxyPool
+from ..training.retriever_trainer import RetrieverTrainer
 from ..training.stored_pool import StoredPool
-from ..training.trainer import RetrieverTrainer, Trainer
+from ..training.trainer import Trainer
 from .gold import gold_numbers
 from .settings import TrainingSettings
 

@@ -1,4 +1,4 @@
-"""All that a training needs to be taken up again, in one file that is replaced whole."""
+"""All that a training needs to go on after a break, in one file that is replaced as a whole."""
 
 from __future__ import annotations
 
@@ -20,20 +20,27 @@ from ..errors import PelError
 
 
 class Checkpoint(NamedTuple):
-    """tensors: weights, optimizer and torch's random state. facts: the rest, as plain data."""
+    """The contents of a checkpoint.
+
+    Attributes:
+        tensors: weights, the optimizer's state and torch's random state, by name.
+        facts: everything else, as plain data.
+    """
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
 
     def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin so, without it."""
+        """The tensors whose names begin with the prefix, by their names without it."""
         return {k[len(prefix) :]: v for k, v in self.tensors.items() if k.startswith(prefix)}
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write the file (safetensors), and only then replace the one at the path.
 
-    Raises PelError or OSError if it cannot be written.
+    Raises:
+        PelError: safetensors cannot write the file.
+        OSError: the system cannot write or replace it.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     tensors = {name: t.detach().cpu().contiguous() for name, t in checkpoint.tensors.items()}
@@ -51,31 +58,43 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """What ``save_checkpoint`` wrote. Raises PelError if the file is something else."""
+    """Read what ``save_checkpoint`` wrote.
+
+    Raises:
+        PelError: the file is not a checkpoint, or it is damaged.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads(file.metadata()["facts"])
             return Checkpoint({name: file.get_tensor(name) for name in file.keys()}, facts)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise PelError(
-            f"{path}: is no checkpoint, or a damaged one ({error})",
+            f"{path}: is not a checkpoint, or it is damaged ({error})",
             "remove it to train from the beginning",
         ) from error
 
 
 def check_same_config(checkpoint: Checkpoint, config: str) -> None:
-    """Raises PelError if the checkpoint is that of another config."""
+    """Refuse the checkpoint of a training with another config.
+
+    Args:
+        checkpoint: one whose facts hold the config of its training.
+        config: the config of the present training.
+
+    Raises:
+        PelError: their settings differ.
+    """
     before, now = (_settings(text) for text in (checkpoint.facts["config"], config))
     changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
     if changed:
         raise PelError(
-            f"the config is not that of the checkpoint: it differs in {', '.join(changed[:5])}",
+            f"the config differs from that of the checkpoint in {', '.join(changed[:5])}",
             "give the same config and overrides, or train into another folder",
         )
 
 
 def _settings(config: str) -> dict[str, Any]:
-    """The values of a config by their full names."""
+    """The values of a config by the full names of their settings."""
 
     def flatten(section: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
         for key, value in section.items():
@@ -88,7 +107,7 @@ def _settings(config: str) -> dict[str, Any]:
 
 
 def random_states() -> Checkpoint:
-    """The states of the generators that everything draws from."""
+    """The states of all random generators: torch's as tensors, the others as facts."""
     name, keys, *rest = np.random.get_state()
     tensors = {"torch": torch.get_rng_state()}
     if torch.cuda.is_available():
@@ -97,7 +116,7 @@ def random_states() -> Checkpoint:
 
 
 def set_random_states(states: Checkpoint) -> None:
-    """Draw from these states on."""
+    """Set all random generators to these states."""
     set_python_random(states.facts["python"])
     np.random.set_state(tuple(states.facts["numpy"]))
     torch.set_rng_state(states.tensors["torch"])
@@ -106,6 +125,6 @@ def set_random_states(states: Checkpoint) -> None:
 
 
 def set_python_random(state: list) -> None:
-    """Set ``random`` to a state that has been through JSON."""
+    """Set ``random`` to a state that was written as JSON and read again."""
     version, keys, gauss = state
     random.setstate((version, tuple(keys), gauss))

@@ -1,4 +1,4 @@
-"""Training of the mentions' tower alone, against the vectors that the KB has."""
+"""Training of the mention tower alone, against the vectors that the KB has."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from ..architectures import TowerInputs, encoder_of
+from ..architectures import encoder_of
 from ..linking.retriever import Retriever
 from ..models.losses import ScoreLoss
 from ..reading.gold_mention import GoldMention
 from .negatives import Sampler
-from .objective import StepLoss
+from .proxy_trainer import ProxyTrainer
 from .stored_pool import StoredPool
-from .trainer import ProxyTrainer
+from .trainer import StepLoss
 
 
 class MentionTrainer(ProxyTrainer):
-    """Trains the mention tower; the entity tower, and the KB that it embedded, stay as they are.
+    """Trains the mention tower. The entity tower, and the KB that it embedded, do not change.
 
-    A step encodes mentions and nothing else, its proxies are looked up, and hard negatives are
-    searched in the whole KB under the present weights.
+    A step encodes mentions only. The vectors of its proxies are read from the KB, and hard
+    negatives are searched in the whole KB under the present weights.
+
+    Args:
+        retriever, loss, negatives, rng: see ``ProxyTrainer``.
+        pool: chooses rows, and has their vectors.
     """
 
     def __init__(
@@ -35,14 +39,12 @@ class MentionTrainer(ProxyTrainer):
         super().__init__(retriever, pool, loss, negatives, rng)
         self._freeze_entities()
 
-    def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        mentions = self.encoded(mentions)
-        tokens = self.retriever.mention_tokens([mention.context for mention in mentions])
-        vectors, backprop = self.retriever.mention_tower.begin_update(TowerInputs(tokens))
+    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
+        mentions = self.mentions_to_encode(mentions)
+        vectors, backprop_mentions = self.encode_mentions(mentions)
         rows, targets = self.choose_rows(mentions, vectors)
         (d_vectors, _), loss = self.loss((vectors, self.pool.vectors(rows)), targets)
-        backprop(d_vectors)
-        self.counts.mention_inputs += len(mentions)
+        backprop_mentions(d_vectors)
         return StepLoss(loss, 0.0)
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -50,5 +52,5 @@ class MentionTrainer(ProxyTrainer):
         self._freeze_entities()  # weights that were read from a checkpoint are new ones
 
     def _freeze_entities(self) -> None:
-        """Lest it decay: among several processes a missing gradient counts as zeros."""
+        """Keep the entity tower from decaying: between processes, no gradient counts as zeros."""
         encoder_of(self.retriever.entity_tower).requires_grad_(False)

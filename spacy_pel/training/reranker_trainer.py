@@ -1,4 +1,4 @@
-"""Training of the reranker on what a trained retriever finds (PEL, appendix B)."""
+"""Training of the reranker on the candidates of a trained retriever (PEL, appendix B)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from ..architectures.towers import TowerInputs, encoder_of
+from ..architectures import TowerInputs, encoder_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.reranker import Reranker
@@ -18,27 +18,33 @@ from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
 from ..reading.gold_mention import GoldMention
 from ..reading.inputs import TokenIds
-from .objective import StepLoss
-from .trainer import Trainer
+from .adversarial_inputs import clean_inputs, perturbed_inputs
+from .trainer import StepLoss, Trainer
 
 logger = logging.getLogger(__name__)
 
-# Mentions whose candidates are searched at a time.
+# The number of mentions whose candidates are searched at a time.
 CHUNK = 1024
-# Tokens whose passes through the encoder are held until their gradients are known.
+# The number of tokens that go through the encoder together. Memory grows with it.
 HELD_TOKENS = 8192
 
 
 class RerankerTrainer(Trainer):
-    """Adds the gradients of batches of mentions to the reranker's weights alone.
+    """Adds the gradients of batches of mentions to the weights of the reranker alone.
 
-    A mention's candidates are what the retriever, which stands still, finds in the KB. They are
-    searched once and kept. Where none of them is gold, the mention's first gold entity takes the
-    place of the last. The loss is the cross-entropy over them (PEL, Eq. 1): the best of the gold
-    ones is the positive, and any other gold one is left out. Mentions that the reranker leaves to
-    the retriever (``Reranker.unsure``) are left out of training as well.
+    The candidates of a mention are what the retriever, which does not change, finds in the KB.
+    They are searched once and kept. If none of them is gold, the mention's first gold entity
+    replaces the last one. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the
+    first gold one is the positive, and other gold ones are left out. Mentions that the reranker
+    leaves to the retriever (``Reranker.unsure``) are not trained on.
 
-    candidates: how many a mention has. fgsm: perturbs the input embeddings of the pairs.
+    Args:
+        reranker: the cross-encoder that is trained.
+        retriever: finds the candidates.
+        kb: the knowledge base, with vectors of the retriever.
+        candidates: the number of candidates of a mention.
+        fgsm: perturbs the input embeddings of the pairs; None for no adversarial loss.
+        rng: draws one of the mentions where a document repeats a name of an entity.
     """
 
     def __init__(
@@ -60,10 +66,11 @@ class RerankerTrainer(Trainer):
         self._kept: dict[tuple[bytes, int, int], tuple[np.ndarray, np.ndarray]] = {}
 
     def retrieve(self, mentions: Iterable[GoldMention]) -> None:
-        """Search the candidates of all training mentions.
+        """Search the candidates of all training mentions, and keep them.
 
-        Raises PelError if the gold entity is among them for no mention at all, or the retriever is
-        sure of all mentions.
+        Raises:
+            PelError: no mention has its gold entity among its candidates, or the retriever is sure
+                of all mentions.
         """
         mentions, n_found, n_unsure, n_mentions = iter(mentions), 0, 0, 0
         while chunk := list(islice(mentions, CHUNK)):
@@ -71,11 +78,11 @@ class RerankerTrainer(Trainer):
             n_found += sum(np.isin(row, m.golds).any() for m, row in zip(chunk, numbers))
             n_unsure += int(self.reranker.unsure(scores).sum())
             n_mentions += len(chunk)
-            logger.info("candidates of %s mentions retrieved", f"{n_mentions:,}")
+            logger.info("searched the candidates of %s mentions", f"{n_mentions:,}")
         if not n_found:
             raise PelError(
-                f"for none of {n_mentions:,} training mentions the right entity is among the "
-                f"retriever's {self.candidates} best",
+                f"the retriever's {self.candidates} candidates hold the right entity for none of "
+                f"{n_mentions:,} training mentions",
                 "train the retriever first, or give the pipeline whose vectors the KB has",
             )
         if not n_unsure:
@@ -85,77 +92,96 @@ class RerankerTrainer(Trainer):
                 f'raise "sure" of the reranker, which is {self.reranker.sure:g}',
             )
         logger.info(
-            "gold among the %d candidates of %.1f %% of the mentions; added to those of the rest; "
-            "%.1f %% are read again",
-            self.candidates,
+            "%.1f %% of the mentions have their right entity among their %d candidates; the others "
+            "get it added. The reranker is trained on the %.1f %% that the retriever is unsure of",
             100 * n_found / n_mentions,
+            self.candidates,
             100 * n_unsure / n_mentions,
         )
 
-    def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
+    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
         mentions = self._one_of_each(mentions)
         retrieved, scores = self._retrieved(mentions)
         unsure = self.reranker.unsure(scores)
         if not unsure.any():
             return StepLoss(0.0, 0.0)
-        mentions = [mention for mention, read in zip(mentions, unsure) if read]
+        mentions = [mention for mention, is_unsure in zip(mentions, unsure) if is_unsure]
         retrieved, scores = retrieved[unsure], scores[unsure]
-        golds = [mention.golds for mention in mentions]
-        numbers, targets = with_gold(retrieved, golds)
-        beside = self.reranker.retriever_weight * with_added(scores, numbers != retrieved)
+        numbers, targets = with_gold(retrieved, [mention.golds for mention in mentions])
+        retriever_scores = with_added(scores, numbers != retrieved)
+        added = self.reranker.retriever_weight * retriever_scores
         pairs, cells = self.reranker.pairs([m.context for m in mentions], numbers, self.kb)
-        # Where there is no candidate there is no negative either: any pair may stand there.
+        # Where there is no candidate there is no negative, so any pair may stand there.
         cells = np.where(cells < 0, cells[:, :1], cells)
-        self.counts.mention_inputs += len(mentions)
-        self.counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
+        self._counts.mention_inputs += len(mentions)
+        self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         total = np.zeros(2)
-        for rows in _parts(pairs, cells):
+        for rows in _rows_in_parts(pairs, cells):
             share = len(rows) / len(mentions)
             part = Targets(targets.positive[rows], targets.negatives[rows])
-            step = self._accumulate(pairs, cells[rows], beside[rows], part, share)
-            total += share * np.array(step)
+            loss = self._backpropagated_part(pairs, cells[rows], added[rows], part, share)
+            total += share * np.array(loss)
         return StepLoss(*total.tolist())
 
-    def _accumulate(
+    def _backpropagated_part(
         self,
         pairs: Sequence[TokenIds],
         cells: np.ndarray,
-        beside: np.ndarray,
+        added: np.ndarray,
         targets: Targets,
         share: float,
     ) -> StepLoss:
-        """Add the gradients of  share (L + lambda L_adv)  of these mentions; gives L, lambda L_adv.
+        """L and lambda L_adv of some mentions of a batch, whose gradients have been added.
 
-        cells: the place of each candidate's pair, [n, k]. beside: what is added to its score.
+        Args:
+            pairs: the inputs of the batch.
+            cells: the pair of each candidate, int64 [n, k].
+            added: what is added to the score of each candidate, float32 [n, k].
+            targets: which candidates are positives and negatives.
+            share: the factor of the gradients, the share of these mentions in the batch.
         """
         used, places = np.unique(cells, return_inverse=True)
         places = places.reshape(cells.shape)
-
-        def add_gradients(inputs: TowerInputs, weight: float) -> tuple[list[np.ndarray], float]:
-            """Of the loss times a weight; gives those of the inputs, and the loss."""
-            outputs, backprop = self.model.begin_update(inputs)
-            d_scores, loss = self.loss.on_scores(outputs[places, 0] + beside, targets)
-            d_outputs = np.zeros_like(outputs)
-            np.add.at(d_outputs[:, 0], places, weight * d_scores)
-            return backprop(d_outputs), loss
-
         tokens = [pairs[cell] for cell in used.tolist()]
-        unperturbed = None
-        if self.fgsm:
-            width = encoder_of(self.model.layers[0]).width
-            unperturbed = [np.zeros((len(t.ids), width), dtype=np.float32) for t in tokens]
-        d_inputs, clean = add_gradients(TowerInputs(tokens, unperturbed), share)
-        if not self.fgsm:
+        width = encoder_of(self.model.layers[0]).width
+        inputs = clean_inputs(tokens, width, self.fgsm)
+        clean, d_inputs = self._pair_pass(inputs, places, added, targets, share)
+        if self.fgsm is None:
             return StepLoss(clean, 0.0)
-        perturbed = TowerInputs(tokens, self.fgsm.perturbations(d_inputs))
-        _, adversarial = add_gradients(perturbed, share * self.fgsm.weight)
-        return StepLoss(clean, self.fgsm.weight * adversarial)
+        inputs = perturbed_inputs(tokens, d_inputs, self.fgsm)
+        weight = self.fgsm.weight
+        adversarial, _ = self._pair_pass(inputs, places, added, targets, share * weight)
+        return StepLoss(clean, weight * adversarial)
+
+    def _pair_pass(
+        self,
+        inputs: TowerInputs,
+        places: np.ndarray,
+        added: np.ndarray,
+        targets: Targets,
+        weight: float,
+    ) -> tuple[float, list[np.ndarray]]:
+        """One pass of the pairs: the loss, and the gradients of weight times the loss.
+
+        Args:
+            inputs: the pairs that are read.
+            places: the place of each candidate's pair in them, int64 [n, k].
+            added, targets: see ``_backpropagated_part``.
+            weight: the factor of the gradients.
+        """
+        outputs, backprop = self.model.begin_update(inputs)
+        d_scores, loss = self.loss.on_scores(outputs[places, 0] + added, targets)
+        d_outputs = np.zeros_like(outputs)
+        np.add.at(d_outputs[:, 0], places, weight * d_scores)
+        return loss, backprop(d_outputs)
 
     def _retrieved(self, mentions: Sequence[GoldMention]) -> tuple[np.ndarray, np.ndarray]:
-        """The candidates of the mentions, int64 [n, candidates], -1 where there are fewer, and the
-        retriever's scores of them.
+        """The candidates of the mentions, and the retriever's scores of them.
 
         Those of mentions that were not seen before are searched now.
+
+        Returns:
+            int64 [n, candidates], -1 where there are fewer, and float32 [n, candidates].
         """
         keys = [_key(mention) for mention in mentions]
         unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._kept}
@@ -168,9 +194,16 @@ class RerankerTrainer(Trainer):
 
 
 def with_gold(numbers: np.ndarray, golds: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, Targets]:
-    """Candidates [n, k] of which one is gold in each row, and what is asked of them.
+    """Make sure that each mention has a gold candidate.
 
-    Where none is, the first of the golds takes the first free place, or else the last.
+    Args:
+        numbers: the candidates that were found, int64 [n, k], -1 where there are fewer.
+        golds: the gold entities of each mention.
+
+    Returns:
+        The candidates, and which of them are positives and negatives. In a row without a gold
+        candidate the first gold entity takes the first free place, or the last place if none is
+        free.
     """
     numbers = numbers.copy()
     is_gold = np.zeros(numbers.shape, dtype=bool)
@@ -183,9 +216,14 @@ def with_gold(numbers: np.ndarray, golds: Sequence[tuple[int, ...]]) -> tuple[np
 
 
 def with_added(scores: np.ndarray, added: np.ndarray) -> np.ndarray:
-    """Scores [n, k] of candidates of which some were added: those as the last one found.
+    """Give candidates that were not found, but added, the score of the last one found.
 
-    scores: float32, -inf where nothing was found, which becomes 0. added: bool [n, k].
+    Args:
+        scores: the retriever's scores, float32 [n, k], -inf where nothing was found.
+        added: whether the candidate was added, bool [n, k].
+
+    Returns:
+        The scores, float32 [n, k], with 0 where there is still none.
     """
     found = np.isfinite(scores)
     last = np.where(found, scores, np.inf).min(axis=1, keepdims=True)
@@ -193,10 +231,10 @@ def with_added(scores: np.ndarray, added: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(scores), scores, np.float32(0))
 
 
-def _parts(pairs: Sequence[TokenIds], cells: np.ndarray) -> Iterator[np.ndarray]:
-    """Rows of cells in parts of few tokens, but of one row at least.
+def _rows_in_parts(pairs: Sequence[TokenIds], cells: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of cells in parts of at most HELD_TOKENS tokens, or of one row.
 
-    A mention's loss needs no other mention, so the memory of a step need not grow with its batch.
+    The loss of a mention needs no other mention, so a step's memory need not grow with its batch.
     """
     lengths = np.array([len(pair.ids) for pair in pairs])
     tokens = lengths[cells].sum(axis=1)
@@ -210,6 +248,6 @@ def _parts(pairs: Sequence[TokenIds], cells: np.ndarray) -> Iterator[np.ndarray]
 
 
 def _key(mention: GoldMention) -> tuple[bytes, int, int]:
-    """Names a mention in little memory, however long its text."""
+    """A small key for a mention, however long its text."""
     text, start, end = mention.context
     return hashlib.blake2b(text.encode(), digest_size=16).digest(), start, end

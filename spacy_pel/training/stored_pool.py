@@ -1,4 +1,4 @@
-"""The proxies of a KB as they are stored: for training that leaves them as they are."""
+"""The proxies of a KB as they are stored, for training that does not change them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,29 @@ from .row_pool import RowPool
 
 
 class StoredPool(RowPool):
-    """Chooses proxies among the vectors of an embedded KB. Its index is always up to date."""
+    """Chooses proxies among the vectors of an embedded KB, whose index is always up to date.
+
+    Args:
+        kb, row_kind, name_dropout: see ``RowPool``.
+    """
 
     def refresh_every(self, steps: int) -> None:
-        """Nothing to do: the vectors stay."""
+        """Do nothing: the vectors do not change."""
 
     def hard_rows(
         self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
-        """For each mention, the best row of the n best entities of the KB that are not its gold."""
+        """Search the whole KB for hard negatives.
+
+        Args:
+            vectors: the mentions, float32 [m, d].
+            golds: the gold entities of each mention, which are left out.
+            n: the number of entities for each mention.
+
+        Returns:
+            For each mention the n entities that score highest, best first. Each is given by the
+            row that scores highest.
+        """
         if n == 0:
             return [[] for _ in golds]
         found = self.kb.search(vectors, n + max(map(len, golds), default=0)).numbers
@@ -35,7 +49,14 @@ class StoredPool(RowPool):
         ]
 
     def vectors(self, rows: Sequence[Row]) -> np.ndarray:
-        """Those of the rows: float32 [n, dim]. Raises PelError for an entity without vectors."""
+        """The vectors of the rows.
+
+        Returns:
+            float32 [n, dim].
+
+        Raises:
+            PelError: an entity has no vectors.
+        """
         of_entity = self._rows_of({row.entity for row in rows})
         return np.stack([of_entity[row.entity][row.name] for row in rows])
 

@@ -1,67 +1,91 @@
-"""Training on batches of gold mentions: what trainers have in common, and the retriever's."""
+"""What all trainers have in common: a step on a batch of gold mentions, and its bookkeeping."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from thinc.api import Model
 
 from ..errors import PelError
-from ..linking.retriever import Retriever
-from ..models.adversarial import FGSM
-from ..models.losses import ScoreLoss, Targets
 from ..reading.gold_mention import GoldMention
-from ..reading.inputs import EntityText
-from .counts import Counts
-from .memory import release_memory
-from .negatives import Batch, Row, Sampler
-from .objective import StepLoss, accumulate_gradients
-from .proxy_pool import ProxyPool
-from .row_pool import RowPool
+from .process_memory import release_memory
+from .work_counts import WorkCounts
 
-# Freed memory is given back every so many updates: a few hundred MB, in a tenth of a second.
+# Freed memory is returned after this many updates: some hundred MB, in a tenth of a second.
 UPDATES_PER_RELEASE = 16
 
 
-class Trainer:
-    """Adds the gradients of batches of mentions to the weights of a model.
+class StepLoss(NamedTuple):
+    """The mean loss over the mentions of a step.
 
-    model: what is trained. rng: draws whatever is drawn. A subclass defines ``gradients``, and
-    counts in ``counts`` what it encodes.
+    Attributes:
+        clean: the loss of the inputs as they are.
+        adversarial: the loss of the perturbed inputs, times lambda; 0 without FGSM.
+    """
+
+    clean: float
+    adversarial: float
+
+
+class Trainer:
+    """Adds the gradients of batches of mentions to those of a model's weights.
+
+    A subclass defines ``backpropagated_loss``, and counts the inputs that it encodes.
+
+    Args:
+        model: the model that is trained.
+        rng: the generator for everything that is drawn.
+
+    Attributes:
+        total_loss: the sum over all steps so far.
     """
 
     def __init__(self, model: Model, rng: np.random.Generator):
         self.model = model
         self.rng = rng
-        self.counts = Counts()
-        # The sum over all batches so far.
         self.total_loss = StepLoss(0.0, 0.0)
+        self._counts = WorkCounts()
         self._updates = 0
 
+    @property
+    def counts(self) -> WorkCounts:
+        """The work done so far."""
+        return self._counts
+
     def step(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        """Accumulate the gradients of one batch. Raises PelError if the loss is not a number."""
-        self.counts.mentions += len(mentions)
-        step = self.gradients(mentions)
-        if not np.isfinite(sum(step)):
+        """Learn from one batch: add its gradients to those of the weights.
+
+        Args:
+            mentions: the batch, at least one.
+
+        Returns:
+            The loss of the batch.
+
+        Raises:
+            PelError: the loss is not finite.
+        """
+        self._counts.mentions += len(mentions)
+        loss = self.backpropagated_loss(mentions)
+        if not np.isfinite(sum(loss)):
             raise PelError(
-                f'the loss is {sum(step)} for a batch that begins with "{mentions[0].surface}"',
+                f'the loss is {sum(loss)} for a batch that begins with "{mentions[0].surface}"',
                 "lower the learning rate",
             )
         clean, adversarial = self.total_loss
-        self.total_loss = StepLoss(clean + step.clean, adversarial + step.adversarial)
-        return step
+        self.total_loss = StepLoss(clean + loss.clean, adversarial + loss.adversarial)
+        return loss
 
-    def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        """Accumulate the gradients of one batch; gives its loss."""
+    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
+        """The loss of one batch, whose gradients have been added to those of the weights."""
         raise NotImplementedError
 
     def _one_of_each(self, mentions: Sequence[GoldMention]) -> list[GoldMention]:
         """The mentions, but one drawn at random where a document repeats a name of an entity.
 
-        Repeats are near-copies: to encode each of them would cost time and teach little.
+        Repeats are near-copies: encoding each of them would cost time and teach little.
         """
         groups: dict[tuple, list[GoldMention]] = {}
         for mention in mentions:
@@ -76,7 +100,7 @@ class Trainer:
             release_memory()
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps besides the weights, as plain data."""
+        """What a checkpoint keeps in addition to the weights, as plain data."""
         return {
             "rng": self.rng.bit_generator.state,
             "counts": asdict(self.counts),
@@ -84,87 +108,7 @@ class Trainer:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state, under the weights of that time."""
+        """Go on from a state. The model must have the weights of that time."""
         self.rng.bit_generator.state = state["rng"]
-        vars(self.counts).update(state["counts"])
+        self._counts = WorkCounts(**state["counts"])
         self.total_loss = StepLoss(*state["total_loss"])
-
-
-class ProxyTrainer(Trainer):
-    """Base of those that train a retriever against proxies.
-
-    pool: chooses rows (``RowPool``), and hard ones. A subclass says where their vectors are from.
-    """
-
-    def __init__(
-        self,
-        retriever: Retriever,
-        pool: RowPool,
-        loss: ScoreLoss,
-        negatives: Sampler,
-        rng: np.random.Generator,
-    ):
-        super().__init__(retriever.model, rng)
-        self.retriever = retriever
-        self.pool = pool
-        self.loss = loss
-        self.negatives = negatives
-
-    def encoded(self, mentions: Sequence[GoldMention]) -> Sequence[GoldMention]:
-        """Those that are encoded: all, where a document is read once for all of them."""
-        return mentions if self.retriever.reads_documents else self._one_of_each(mentions)
-
-    def choose_rows(
-        self, mentions: Sequence[GoldMention], vectors: np.ndarray
-    ) -> tuple[list[Row], Targets]:
-        """The rows that a batch is trained against. vectors: float32 [n, d], of the mentions."""
-        positives = [self.pool.positive_row(m.surface, m.golds[0], self.rng) for m in mentions]
-        batch = Batch(positives, [frozenset(mention.golds) for mention in mentions], vectors)
-        return self.negatives(batch, self.pool, self.rng)
-
-
-class RetrieverTrainer(ProxyTrainer):
-    """Trains both towers of the retriever."""
-
-    def __init__(
-        self,
-        retriever: Retriever,
-        pool: ProxyPool,
-        loss: ScoreLoss,
-        fgsm: FGSM | None,
-        negatives: Sampler,
-        rng: np.random.Generator,
-    ):
-        super().__init__(retriever, pool, loss, negatives, rng)
-        self.fgsm = fgsm
-        pool.counts = self.counts
-
-    def gradients(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        mentions = self.encoded(mentions)
-
-        def choose_proxies(vectors: np.ndarray) -> tuple[list[EntityText], Targets]:
-            rows, targets = self.choose_rows(mentions, vectors)
-            self.counts.entity_inputs += len(rows) * (2 if self.fgsm else 1)
-            return self.pool.texts(rows, self.rng), targets
-
-        self.counts.mention_inputs += len(mentions)
-        return accumulate_gradients(
-            self.retriever,
-            [mention.context for mention in mentions],
-            choose_proxies,
-            self.loss,
-            self.fgsm,
-        )
-
-    def note_update(self) -> None:
-        super().note_update()
-        self.pool.note_update()
-
-    def state(self) -> dict[str, Any]:
-        """As for all trainers; the index is brought up to date, so that it can be made again."""
-        return {**super().state(), "has_index": self.pool.bring_up_to_date()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        if state["has_index"]:
-            self.pool.refresh_every(1)
-        super().restore(state)

@@ -129,4 +129,4 @@ def test_a_damaged_checkpoint(kb: Path, tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     (tmp_path / "output" / "checkpoint.safetensors").write_bytes(b"half of one")
     said = train(config, "--output", tmp_path / "output", "--resume", code=1)
-    assert "is no checkpoint, or a damaged one" in said and "remove it to train from the" in said
+    assert "is not a checkpoint, or it is damaged" in said and "remove it to train from the" in said

@@ -20,7 +20,7 @@ from spacy_pel.kb import build_kb
 from spacy_pel.tasks.embedding import embed_kb
 from spacy_pel.tasks.gold_examples import gold_examples, link_examples
 from spacy_pel.tasks.link_docs import link_documents
-from spacy_pel.training.trainer import RetrieverTrainer
+from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..architectures.test_architectures import save_bert
 from .conftest import CONFIG, PROBLEM, TRAIN, examples, mentions_of, results

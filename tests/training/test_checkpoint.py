@@ -9,7 +9,6 @@ import torch
 from safetensors import SafetensorError
 
 from spacy_pel.errors import PelError
-from spacy_pel.training.batches import Batches
 from spacy_pel.training.checkpoint import (
     Checkpoint,
     check_same_config,
@@ -18,6 +17,7 @@ from spacy_pel.training.checkpoint import (
     save_checkpoint,
     set_random_states,
 )
+from spacy_pel.training.resumable_batches import ResumableBatches
 
 
 def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_one_that_cannot_be_written_leaves_the_one_before(
 @pytest.mark.parametrize("data", [b"", b"half of one", b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
 def test_what_is_no_checkpoint_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "checkpoint").write_bytes(data)
-    with pytest.raises(PelError, match="is no checkpoint, or a damaged one"):
+    with pytest.raises(PelError, match="is not a checkpoint, or it is damaged"):
         load_checkpoint(tmp_path / "checkpoint")
 
 
@@ -99,11 +99,11 @@ def shuffled_batches():
 
 @pytest.mark.parametrize("done", [1, 3, 4, 5, 11])
 def test_batches_are_found_again_though_others_draw_as_well(done: int) -> None:
-    def begin() -> Batches:
+    def begin() -> ResumableBatches:
         random.seed(5)
-        return Batches(shuffled_batches())
+        return ResumableBatches(shuffled_batches())
 
-    def rest(batches: Batches) -> list:
+    def rest(batches: ResumableBatches) -> list:
         return [(random.random(), *batch) for batch in batches]
 
     batches = begin()

@@ -105,6 +105,29 @@ def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
     assert pool.hard_rows(vectors, golds, 0) == [[], [], [], []]
 
 
+def test_hard_rows_need_no_refresh_before(kb: KnowledgeBase) -> None:
+    pool, refreshed = make_pool(kb), make_pool(kb)
+    vectors = pool.retriever.mention_vectors(MENTIONS)
+    golds = [frozenset({number}) for number in range(4)]
+    refreshed.refresh_every(1)
+    assert pool.hard_rows(vectors, golds, 3) == refreshed.hard_rows(vectors, golds, 3)
+    n_rows = sum(len(entity.names) for entity in ENTITIES)
+    pool.refresh_every(1)  # it is new, so nothing is encoded again
+    assert pool.encoded_rows == refreshed.encoded_rows == n_rows
+
+
+def test_the_encoded_rows_go_on_from_a_checkpoint(kb: KnowledgeBase) -> None:
+    pool = make_pool(kb)
+    assert not pool.bring_up_to_date() and pool.encoded_rows == 0
+    pool.restore(has_index=False, encoded_rows=0)
+    assert not pool.bring_up_to_date()
+    pool.restore(has_index=True, encoded_rows=40)
+    assert pool.bring_up_to_date() and pool.encoded_rows == 40
+    pool.note_update()
+    assert pool.bring_up_to_date()
+    assert pool.encoded_rows == 40 + sum(len(entity.names) for entity in ENTITIES)
+
+
 def test_mixed_negatives_of_a_kb(kb: KnowledgeBase) -> None:
     pool = make_pool(kb)
     vectors = pool.retriever.mention_vectors(MENTIONS[:2])

@@ -20,8 +20,8 @@ from spacy_pel.models.adversarial import FGSM
 from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.reading.inputs import EntityText
 from spacy_pel.training import reranker_trainer as module
-from spacy_pel.training.objective import StepLoss
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_added, with_gold
+from spacy_pel.training.trainer import StepLoss
 
 from ..towers import MENTIONS, pair_score, reranker
 
@@ -202,7 +202,7 @@ def test_candidates_are_searched_once(kb, caplog) -> None:
     ours = trainer(kb)
     with caplog.at_level(logging.INFO):
         ours.retrieve(iter(GOLD))
-    assert "gold among the 3 candidates of 75.0 % of the mentions" in caplog.text
+    assert "75.0 % of the mentions have their right entity among their 3 candidates" in caplog.text
     assert ours.kb.searched == [4]
     for _ in range(3):
         ours.step(GOLD)
@@ -231,7 +231,9 @@ def test_a_small_problem_is_learned_and_the_seed_decides(kb) -> None:
 
 def test_a_retriever_that_finds_no_gold_is_refused(kb) -> None:
     ours = trainer(kb)
-    with pytest.raises(PelError, match="for none of 1 training mentions .* train the retriever"):
+    with pytest.raises(
+        PelError, match="right entity for none of 1 training mentions; train the retriever"
+    ):
         ours.retrieve(GOLD[3:])
 
 

@@ -1,4 +1,4 @@
-"""How much memory a training takes, and giving back what it no longer needs."""
+"""The memory of this process: the most it has used, and returning what it no longer needs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ try:
 except ImportError:  # Windows
     resource = None
 
-# Of glibc alone.
+# Only glibc has it.
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 def peak_memory_mb() -> float | None:
-    """The most memory used so far, in MB: of the GPU if torch has used one, else of the process.
+    """The most memory used so far.
 
-    None where the system does not tell.
+    Returns:
+        MB of the GPU if torch has used one, otherwise MB of the process. None if the system does
+        not report it.
     """
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return torch.cuda.max_memory_allocated() / 2**20
@@ -30,10 +32,10 @@ def peak_memory_mb() -> float | None:
 
 
 def release_memory() -> None:
-    """Give the system back what has been freed.
+    """Return freed memory to the system.
 
-    Tensors of a step are as long as its inputs, so that those of one step seldom fit in the gaps
-    that another's have left. glibc keeps the gaps: gigabytes of them after some hundred steps.
+    The tensors of a step are as long as its inputs, so they seldom fit into the gaps that those
+    of another step have left. glibc keeps the gaps: after some hundred steps, gigabytes of them.
     """
     if _malloc_trim is not None:
         _malloc_trim(0)

@@ -1,4 +1,4 @@
-"""The batches of a training, whose place can be kept and found again."""
+"""The batches of a training, in an order that a resumed training finds again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from spacy.training import Example
 from .checkpoint import set_python_random
 
 
-class Batches:
+class ResumableBatches:
     """The (epoch, batch) pairs of ``spacy.training.loop.create_train_batches``.
 
-    states: the state of ``random`` at the beginning of each epoch, which spaCy shuffles by.
-    first_of_epochs: the number of each epoch's first batch.
+    Args:
+        batches: what spaCy's function returned.
+
+    Attributes:
+        states: the state of ``random`` at the beginning of each epoch. spaCy shuffles by it.
+        first_of_epochs: the number of the first batch of each epoch.
     """
 
     def __init__(self, batches: Iterator[tuple[int, list[Example]]]):
@@ -37,9 +41,14 @@ class Batches:
         return epoch, list(batch)
 
     def skip(self, n: int, states: list[Any]) -> tuple[int, list[Example]]:
-        """Go past the first n batches, at least one, as they were drawn from those states.
+        """Skip the first n batches. This takes as long as reading the corpus.
 
-        Gives the last one's epoch, and the first batch. It takes as long as reading the corpus.
+        Args:
+            n: the number of batches to skip, at least one.
+            states: the ``states`` of the training that drew them.
+
+        Returns:
+            The epoch of the last batch skipped, and the first batch.
         """
         skipped = []
         for _ in range(n):

@@ -17,7 +17,7 @@ from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.reading.inputs import MentionInContext
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives
 from spacy_pel.training.proxy_pool import ProxyPool
-from spacy_pel.training.trainer import RetrieverTrainer
+from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
 
@@ -149,6 +149,10 @@ def test_a_trainer_goes_on_from_a_state(kb: KnowledgeBase) -> None:
     draws(begun)
     state = json.loads(json.dumps(begun.state()))
     resumed.restore(state)
-    assert resumed.counts == begun.counts and resumed.counts is resumed.pool.counts
+    assert resumed.counts == begun.counts and resumed.counts.index_inputs > 0
     assert draws(resumed) == draws(begun)
     assert resumed.state() == begun.state()
+    for trainer in (begun, resumed):  # and the rows of later indexes are added to those before
+        trainer.note_update()
+        best_entities(trainer)
+    assert resumed.counts == begun.counts and resumed.counts.index_inputs == 14

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.training.memory import peak_memory_mb, release_memory
+from spacy_pel.training.process_memory import peak_memory_mb, release_memory
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

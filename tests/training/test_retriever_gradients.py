@@ -1,6 +1,9 @@
+"""A step of the retriever's trainer against autograd alone."""
+
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,8 +14,11 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
+from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.reading.inputs import EntityText
-from spacy_pel.training.objective import StepLoss, accumulate_gradients
+from spacy_pel.training.negatives import Batch, Row
+from spacy_pel.training.retriever_trainer import RetrieverTrainer
+from spacy_pel.training.trainer import StepLoss
 
 from ..towers import ENTITIES, MENTIONS, bert_vector, retriever
 
@@ -30,13 +36,31 @@ TARGETS = Targets(
 )
 
 
-def choose(vectors: np.ndarray) -> tuple[list[EntityText], Targets]:
-    assert vectors.shape == (4, 32)
-    return ENTITIES, TARGETS
+GOLD = [GoldMention(context, (i,)) for context, i in zip(MENTIONS, TARGETS.positive.tolist())]
+ROWS = [Row(entity, 0) for entity in range(len(ENTITIES))]
+
+
+class FixedPool:
+    """A row for each of ENTITIES."""
+
+    def positive_rows(self, surfaces: Sequence[str], entities: Sequence[int], rng) -> list[Row]:
+        assert len(surfaces) == 4
+        return [ROWS[entity] for entity in entities]
+
+    def texts(self, rows: Sequence[Row], rng) -> list[EntityText]:
+        return [ENTITIES[row.entity] for row in rows]
+
+
+def all_rows(batch: Batch, pool: FixedPool, rng) -> tuple[list[Row], Targets]:
+    """A sampler that gives TARGETS."""
+    assert batch.vectors.shape == (4, 32)
+    assert batch.positives == [ROWS[column] for column in TARGETS.positive]
+    return ROWS, TARGETS
 
 
 def step(linker: Retriever, loss: ScoreLoss, fgsm: FGSM | None) -> StepLoss:
-    return accumulate_gradients(linker, MENTIONS, choose, loss, fgsm)
+    random = np.random.default_rng(0)
+    return RetrieverTrainer(linker, FixedPool(), loss, fgsm, all_rows, random).step(GOLD)
 
 
 def gradients(linker: Retriever) -> dict[str, Tensor]:

@@ -1,0 +1,111 @@
+"""Training of both towers of a retriever against proxies that are encoded anew in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..architectures import TowerInputs
+from ..linking.retriever import Retriever
+from ..models.adversarial import FGSM
+from ..models.losses import ScoreLoss, Targets
+from ..reading.gold_mention import GoldMention
+from .adversarial_inputs import clean_inputs, perturbed_inputs
+from .negatives import Sampler
+from .proxy_pool import ProxyPool
+from .proxy_trainer import ProxyTrainer
+from .trainer import StepLoss
+from .work_counts import WorkCounts
+
+
+class ProxyPass(NamedTuple):
+    """What one pass of the proxies through the entity tower gives.
+
+    Attributes:
+        loss: the mean loss over the mentions, times the weight of the pass.
+        d_mentions: its gradient with respect to the mentions' vectors, float32 [n, d].
+        d_inputs: its gradient with respect to the perturbations of each input, float32 [t, d].
+    """
+
+    loss: float
+    d_mentions: np.ndarray
+    d_inputs: list[np.ndarray]
+
+
+class RetrieverTrainer(ProxyTrainer):
+    """Trains both towers of the retriever.
+
+    The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded
+    once, for both terms. The proxies P are encoded once as they are and, with FGSM, once more with
+    perturbed input embeddings.
+
+    Args:
+        retriever, loss, negatives, rng: see ``ProxyTrainer``.
+        pool: chooses rows and makes their texts. Evaluations search it.
+        fgsm: perturbs the input embeddings of the proxies; None leaves out the second term.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        pool: ProxyPool,
+        loss: ScoreLoss,
+        fgsm: FGSM | None,
+        negatives: Sampler,
+        rng: np.random.Generator,
+    ):
+        super().__init__(retriever, pool, loss, negatives, rng)
+        self.fgsm = fgsm
+
+    @property
+    def counts(self) -> WorkCounts:
+        """The work done so far. The pool counts what it encodes for its index."""
+        return replace(super().counts, index_inputs=self.pool.encoded_rows)
+
+    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
+        mentions = self.mentions_to_encode(mentions)
+        vectors, backprop_mentions = self.encode_mentions(mentions)
+        rows, targets = self.choose_rows(mentions, vectors)
+        tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
+
+        inputs = clean_inputs(tokens, self.retriever.width, self.fgsm)
+        clean = self.proxy_pass(inputs, vectors, targets)
+        if self.fgsm is None:
+            backprop_mentions(clean.d_mentions)
+            return StepLoss(clean.loss, 0.0)
+
+        inputs = perturbed_inputs(tokens, clean.d_inputs, self.fgsm)
+        adversarial = self.proxy_pass(inputs, vectors, targets, self.fgsm.weight)
+        backprop_mentions(clean.d_mentions + adversarial.d_mentions)
+        return StepLoss(clean.loss, adversarial.loss)
+
+    def proxy_pass(
+        self, inputs: TowerInputs, mentions: np.ndarray, targets: Targets, weight: float = 1.0
+    ) -> ProxyPass:
+        """Encode the proxies, compare them with the mentions, and go back to the entity tower.
+
+        Args:
+            inputs: the proxies, r of them.
+            mentions: the vectors of the mentions, float32 [n, d].
+            targets: which proxies are a positive or a negative of which mention.
+            weight: the factor of the loss and its gradients.
+        """
+        self._counts.entity_inputs += len(inputs.tokens)
+        vectors, backprop = self.retriever.entity_tower.begin_update(inputs)
+        (d_mentions, d_vectors), loss = self.loss((mentions, vectors), targets)
+        return ProxyPass(weight * loss, weight * d_mentions, backprop(weight * d_vectors))
+
+    def note_update(self) -> None:
+        super().note_update()
+        self.pool.note_update()
+
+    def state(self) -> dict[str, Any]:
+        """As for all trainers. The index is brought up to date, so that it can be made again."""
+        return {**super().state(), "has_index": self.pool.bring_up_to_date()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.pool.restore(state["has_index"], state["counts"]["index_inputs"])
+        super().restore(state)
