@@ -54,7 +54,7 @@ def test_a_run_and_one_that_was_interrupted(
     assert spacy.load(whole / "model-last").meta["performance"]["proxy_linker_loss"] > 0
 
     def interrupt(self: TrainingRun, finished: bool) -> None:
-        if self.step == 4:
+        if self.progress.step == 4:
             raise KeyboardInterrupt
         save(self, finished)
 

@@ -142,7 +142,7 @@ def test_a_run_that_was_broken_off_goes_on_to_the_same_end(
     list(training_run(path, unbroken).run())
     list(islice(training_run(path, broken).run(), 6))
     resumed = training_run(path, broken)
-    assert resumed.step > 0
+    assert resumed.progress.step > 0
     list(resumed.run())
     nlp = spacy.load(broken / "model-last")
     assert same(entity_weights(nlp), mention_weights(trained.nlp))
