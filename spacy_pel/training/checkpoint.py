@@ -30,7 +30,7 @@ class Checkpoint(NamedTuple):
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
 
-    def part(self, prefix: str) -> dict[str, Tensor]:
+    def tensors_under(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names begin with the prefix, by their names without it."""
         return {k[len(prefix) :]: v for k, v in self.tensors.items() if k.startswith(prefix)}
 

@@ -121,12 +121,12 @@ class TrainingRun:
         n_steps = self.progress.step + 1
         self.progress.epoch, first = self.batches.skip(n_steps, facts["epochs"])
         # Now, while the random numbers are those of the beginning.
-        self.pipes.make_missing_trainers(next(iter(self._subdivided(share(first))), []))
+        self.pipes.make_missing_trainers(next(iter(self._subbatches(share(first))), []))
         for _ in range(n_steps):
             self.optimizer.step_schedules()
             next(self.dropouts)
         self.pipes.restore(checkpoint, self.optimizer)
-        set_random_states(Checkpoint(checkpoint.part("random/"), facts["random"]))
+        set_random_states(Checkpoint(checkpoint.tensors_under("random/"), facts["random"]))
 
     def _update(self, batch: list[Example]) -> dict[str, Any]:
         """Do one step.
@@ -141,9 +141,9 @@ class TrainingRun:
         started, loss = perf_counter(), self.pipes.total_loss
         mentions = self.pipes.counts.mentions
         learn_rate = self.optimizer.learn_rate
-        parts = self._subdivided(batch)
+        subbatches = self._subbatches(batch)
         try:
-            self._learn(parts)
+            self._learn(subbatches)
         except PelError as error:
             raise self._placed(batch, error) from error
         self.optimizer.step_schedules()
@@ -154,8 +154,8 @@ class TrainingRun:
         return {
             "step": self.progress.step,
             "epoch": self.progress.epoch,
-            "loss": (now.clean - loss.clean) / max(1, len(parts)),
-            "adversarial": (now.adversarial - loss.adversarial) / max(1, len(parts)),
+            "loss": (now.clean - loss.clean) / max(1, len(subbatches)),
+            "adversarial": (now.adversarial - loss.adversarial) / max(1, len(subbatches)),
             "learn_rate": learn_rate,
             "gradient_norm": getattr(self.optimizer, "last_norm", None),
             "mentions": mentions,
@@ -165,20 +165,20 @@ class TrainingRun:
             "memory_mb": peak_memory_mb(),
         }
 
-    def _subdivided(self, batch: list[Example]) -> list[list[Example]]:
-        """The parts of a batch that are learned from one after the other, before one update."""
+    def _subbatches(self, batch: list[Example]) -> list[list[Example]]:
+        """The parts of a batch, which are learned from one after the other before one update."""
         return list(subdivide_batch(batch, self.settings["accumulate_gradient"]))
 
-    def _learn(self, parts: list[list[Example]]) -> None:
-        """Learn from the parts of a batch, and update the weights once."""
+    def _learn(self, subbatches: list[list[Example]]) -> None:
+        """Learn from each part of a batch, and update the weights once."""
         settings = self.settings
         if settings["before_update"]:
             position = {"step": self.progress.step, "epoch": self.progress.epoch}
             settings["before_update"](self.nlp, position)
         drop = next(self.dropouts)
-        for part in parts:
+        for subbatch in subbatches:
             self.nlp.update(
-                part,
+                subbatch,
                 drop=drop,
                 losses=self.progress.losses,
                 sgd=False,
@@ -251,7 +251,7 @@ class TrainingRun:
             **self.progress.facts(),
             "performance": self.nlp.meta.get("performance", {}),
             "strings": sorted(self.nlp.vocab.strings),
-            "epochs": self.batches.states,
+            "epochs": self.batches.random_states,
             "random": random.facts,
             "trainers": trainers,
         }

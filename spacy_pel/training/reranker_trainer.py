@@ -116,14 +116,14 @@ class RerankerTrainer(Trainer):
         self._counts.mention_inputs += len(mentions)
         self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         total = np.zeros(2)
-        for rows in _rows_in_parts(pairs, cells):
+        for rows in _row_groups(pairs, cells):
             share = len(rows) / len(mentions)
-            part = Targets(targets.positive[rows], targets.negatives[rows])
-            loss = self._backpropagated_part(pairs, cells[rows], added[rows], part, share)
+            their_targets = Targets(targets.positive[rows], targets.negatives[rows])
+            loss = self._backpropagated_rows(pairs, cells[rows], added[rows], their_targets, share)
             total += share * np.array(loss)
         return StepLoss(*total.tolist())
 
-    def _backpropagated_part(
+    def _backpropagated_rows(
         self,
         pairs: Sequence[TokenIds],
         cells: np.ndarray,
@@ -166,7 +166,7 @@ class RerankerTrainer(Trainer):
         Args:
             inputs: the pairs that are read.
             places: the place of each candidate's pair in them, int64 [n, k].
-            added, targets: see ``_backpropagated_part``.
+            added, targets: see ``_backpropagated_rows``.
             weight: the factor of the gradients.
         """
         outputs, backprop = self.model.begin_update(inputs)
@@ -231,20 +231,20 @@ def with_added(scores: np.ndarray, added: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(scores), scores, np.float32(0))
 
 
-def _rows_in_parts(pairs: Sequence[TokenIds], cells: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of cells in parts of at most HELD_TOKENS tokens, or of one row.
+def _row_groups(pairs: Sequence[TokenIds], cells: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of cells in groups of at most HELD_TOKENS tokens, or of one row.
 
     The loss of a mention needs no other mention, so a step's memory need not grow with its batch.
     """
     lengths = np.array([len(pair.ids) for pair in pairs])
     tokens = lengths[cells].sum(axis=1)
-    part: list[int] = []
+    group: list[int] = []
     for row, size in enumerate(tokens.tolist()):
-        if part and tokens[part].sum() + size > HELD_TOKENS:
-            yield np.array(part)
-            part = []
-        part.append(row)
-    yield np.array(part)
+        if group and tokens[group].sum() + size > HELD_TOKENS:
+            yield np.array(group)
+            group = []
+        group.append(row)
+    yield np.array(group)
 
 
 def _key(mention: GoldMention) -> tuple[bytes, int, int]:

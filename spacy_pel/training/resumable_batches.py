@@ -18,13 +18,13 @@ class ResumableBatches:
         batches: what spaCy's function returned.
 
     Attributes:
-        states: the state of ``random`` at the beginning of each epoch. spaCy shuffles by it.
+        random_states: the state of ``random`` at the beginning of each epoch. spaCy shuffles by it.
         first_of_epochs: the number of the first batch of each epoch.
     """
 
     def __init__(self, batches: Iterator[tuple[int, list[Example]]]):
         self._batches = batches
-        self.states: list[Any] = []
+        self.random_states: list[Any] = []
         self.first_of_epochs: list[int] = []
         self._drawn = 0
 
@@ -34,25 +34,25 @@ class ResumableBatches:
     def __next__(self) -> tuple[int, list[Example]]:
         state = random.getstate()
         epoch, batch = next(self._batches)
-        if epoch == len(self.states):
-            self.states.append(state)
+        if epoch == len(self.random_states):
+            self.random_states.append(state)
             self.first_of_epochs.append(self._drawn)
         self._drawn += 1
         return epoch, list(batch)
 
-    def skip(self, n: int, states: list[Any]) -> tuple[int, list[Example]]:
+    def skip(self, n: int, random_states: list[Any]) -> tuple[int, list[Example]]:
         """Skip the first n batches. This takes as long as reading the corpus.
 
         Args:
             n: the number of batches to skip, at least one.
-            states: the ``states`` of the training that drew them.
+            random_states: those of the training that drew the batches.
 
         Returns:
             The epoch of the last batch skipped, and the first batch.
         """
         skipped = []
         for _ in range(n):
-            if len(self.states) < len(states):
-                set_python_random(states[len(self.states)])
+            if len(self.random_states) < len(random_states):
+                set_python_random(random_states[len(self.random_states)])
             skipped = [*skipped[:1], next(self)]
         return skipped[-1][0], skipped[0][1]

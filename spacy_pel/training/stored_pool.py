@@ -42,9 +42,9 @@ class StoredPool(RowPool):
             [entity for entity in row if entity >= 0 and entity not in gold][:n]
             for row, gold in zip(found.tolist(), golds)
         ]
-        rows = self._rows_of({entity for entities in wrong for entity in entities})
+        stored = self._vectors_of({entity for entities in wrong for entity in entities})
         return [
-            [Row(entity, int(np.argmax(rows[entity] @ vector))) for entity in entities]
+            [Row(entity, int(np.argmax(stored[entity] @ vector))) for entity in entities]
             for vector, entities in zip(vectors, wrong)
         ]
 
@@ -57,10 +57,10 @@ class StoredPool(RowPool):
         Raises:
             PelError: an entity has no vectors.
         """
-        of_entity = self._rows_of({row.entity for row in rows})
+        of_entity = self._vectors_of({row.entity for row in rows})
         return np.stack([of_entity[row.entity][row.name] for row in rows])
 
-    def _rows_of(self, entities: set[int]) -> dict[int, np.ndarray]:
+    def _vectors_of(self, entities: set[int]) -> dict[int, np.ndarray]:
         """The vectors of each entity, float32 [rows, dim]."""
         numbers = np.array(sorted(entities), dtype=np.int64)
         vectors, owners = self.kb.rows(numbers)

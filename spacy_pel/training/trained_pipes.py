@@ -100,4 +100,4 @@ class TrainedPipes:
             # Before the optimizer, as a trainer may freeze weights.
             trainer.restore(checkpoint.facts["trainers"][name])
         for name, model in models.items():
-            optimizer.load_state_dict(model, checkpoint.part(f"optimizer/{name}/"))
+            optimizer.load_state_dict(model, checkpoint.tensors_under(f"optimizer/{name}/"))

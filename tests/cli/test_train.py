@@ -71,7 +71,10 @@ def test_a_run_and_one_that_was_interrupted(
 
     other = (*arguments[:-3], "--training.max_steps", 5, "--training.dropout", 0.2, "--resume")
     said = train(*other, code=1)
-    assert "it differs in training.dropout, training.max_steps; give the same config" in said
+    assert (
+        "the config differs from that of the checkpoint in training.dropout, training.max_steps; give the same config"
+        in said
+    )
     assert "Going on after step 2" in train(*arguments)
     assert timeless(log_of(broken)) == timeless(log)
     models = [

@@ -128,7 +128,7 @@ def initialized(config: Path) -> Language:
 
 
 def training_run(config: Path, output: Path) -> TrainingRun:
-    """A run at its beginning, or, with a checkpoint in the folder, at that."""
+    """A run at its beginning, or at the checkpoint in the folder if there is one."""
     output.mkdir(exist_ok=True)
     run = TrainingRun(initialized(config), output, load_config(config).to_str())
     if (output / CHECKPOINT).exists():
@@ -159,7 +159,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines of the log without what the machine decides, as they stand in it."""
+    """The lines of the log as JSON gives them, without times and memory."""
     lines = json.loads(json.dumps(lines))
     for line in lines:
         for name in ("mentions_per_second", "seconds", "memory_mb"):

@@ -27,7 +27,7 @@ def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
     loaded = load_checkpoint(tmp_path / "checkpoint")
     assert loaded.facts == facts and loaded.tensors.keys() == tensors.keys()
     assert all(torch.equal(loaded.tensors[name], tensors[name]) for name in tensors)
-    assert loaded.part("a/").keys() == {"x", "y"}
+    assert loaded.tensors_under("a/").keys() == {"x", "y"}
 
 
 def test_one_that_cannot_be_written_leaves_the_one_before(
@@ -108,7 +108,7 @@ def test_batches_are_found_again_though_others_draw_as_well(done: int) -> None:
 
     batches = begin()
     drawn = [(random.random(), *next(batches)) for _ in range(done)]
-    state, states = random.getstate(), list(batches.states)
+    state, states = random.getstate(), list(batches.random_states)
     expected = rest(batches)
     assert len(expected) == 16 - done and batches.first_of_epochs == [0, 4, 8, 12]
 
