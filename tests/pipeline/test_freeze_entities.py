@@ -149,7 +149,9 @@ def test_a_run_that_was_broken_off_goes_on_to_the_same_end(
     expected, checkpoint = (load_checkpoint(run / CHECKPOINT) for run in (unbroken, broken))
     assert checkpoint.tensors.keys() == expected.tensors.keys()
     assert all(torch.equal(t, expected.tensors[name]) for name, t in checkpoint.tensors.items())
-    optimized = {name.rsplit(".", 1)[0] for name in checkpoint.tensors_under("optimizer/proxy_linker/")}
+    optimized = {
+        name.rsplit(".", 1)[0] for name in checkpoint.tensors_under("optimizer/proxy_linker/")
+    }
     assert len(optimized) == len(mention_weights(nlp))  # and nothing of the entity tower
 
 
