@@ -26,17 +26,17 @@ from typing import Any
 
 import numpy as np
 
-from spacy_pel.kb.vectors.exact import imported_faiss
-from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_index, opened_rows
+from spacy_pel.kb.vectors.faiss_library import imported_faiss, write_index
+from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.kb.vectors.inverted_file import (
     INDEX_MEMORY,
     built_inverted_file,
     fitting_kind,
     mapped_inverted_file,
-    write_index,
 )
 from spacy_pel.kb.vectors.matrix import ArrayWriter, MatrixWriter, VectorMatrix
 from spacy_pel.kb.vectors.recall import DEPTH, chosen_probes, recall
+from spacy_pel.kb.vectors.stored_index import opened_index, opened_rows
 
 _BLOCK = 50_000
 COLUMNS = {

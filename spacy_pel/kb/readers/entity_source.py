@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
+from ..records.semantic_types import SemanticType
 from .umls_recipe import UmlsRecipe
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..records.entity import SemanticType
+from ..records.semantic_types import SemanticType
 
 BRANCHES = {
     "A": "Anatomy",

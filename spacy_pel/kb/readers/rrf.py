@@ -15,7 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 
 from ...errors import PelError
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
+from ..records.semantic_types import SemanticType
 from .entity_source import ReadOptions, Source
 from .rrf_files import UmlsRelease, among, meta_folder, opened_release
 from .umls_recipe import UmlsRecipe

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import PelError
-from ..records.entity import SemanticType, is_below
+from ..records.semantic_types import SemanticType, is_below
 
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
 ST21PV_TYPES = {

@@ -14,8 +14,8 @@ from operator import itemgetter
 
 import numpy as np
 
-from .entity import SemanticType
 from .names import name_hash, normalised, searched_text
+from .semantic_types import SemanticType
 from .store import POSTING, as_json
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ...errors import PelError
 from .cleaning import cleaned
-from .entity import Entity, SemanticType
+from .entity import Entity
 from .lookup_tables import write_lookups
+from .semantic_types import SemanticType
 from .store import FIELDS, SCHEMA, as_json
 
 # No journal: a file that is not finished is thrown away.

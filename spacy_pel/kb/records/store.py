@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import PelError
-from .entity import Entity, SemanticType
+from .entity import Entity
 from .names import likeness, name_hash, normalised, words
+from .semantic_types import SemanticType
 
 SCHEMA = """
 CREATE TABLE entity (

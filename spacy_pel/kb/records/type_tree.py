@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .entity import SemanticType, is_below, tree_steps
+from .semantic_types import SemanticType, is_below, tree_steps
 
 
 class SemanticTypeNode(NamedTuple):

@@ -16,16 +16,16 @@ from ...errors import PelError
 from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
 from ..records.record_writing import write_records
+from ..records.semantic_types import SemanticType
 from ..records.store import EntityStore
-from ..segment import segments_of
+from ..segment import SegmentEntry, segments_of
 from ..vectors.projection import Projection
 from .compaction import first_to_fold, folded
 from .row_encoder import RowEncoder
 from .segment_entries import (
     Manifest,
-    SegmentEntry,
     commit_segments,
     count_entity,
     index_settings,
@@ -126,7 +126,7 @@ def _encoded(
     first = 0
     while block := list(islice(entities, _ENCODED)):
         vectors, places = encoder.rows(block)
-        yield vectors if projection is None else projection.rows(vectors), places + first
+        yield vectors if projection is None else projection.projected_rows(vectors), places + first
         first += len(block)
 
 

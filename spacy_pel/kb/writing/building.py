@@ -9,8 +9,9 @@ from ...about import __version__
 from ...errors import PelError
 from ..folder.transaction import folder_transaction
 from ..knowledge_base import KnowledgeBase
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
 from ..records.record_writing import write_records
+from ..records.semantic_types import SemanticType
 
 
 def build_kb(

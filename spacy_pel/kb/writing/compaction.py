@@ -14,12 +14,12 @@ import numpy as np
 from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
 from ..records.record_writing import write_records
-from ..search_filter import known_types
-from ..segment import Segment, segments_of
-from ..vectors.index import opened_rows
-from .segment_entries import Manifest, SegmentEntry, commit_segments, count_entity, index_settings
+from ..records.semantic_types import SemanticType, known_types
+from ..segment import Segment, SegmentEntry, segments_of
+from ..vectors.stored_index import opened_rows
+from .segment_entries import Manifest, commit_segments, count_entity, index_settings
 from .vector_writing import write_segment_vectors
 
 _BLOCK = 4096  # rows copied at a time

@@ -15,8 +15,9 @@ from pathlib import Path
 from ...errors import PelError
 from ..knowledge_base import KnowledgeBase
 from ..records.cleaning import cleaned
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
 from ..records.merging import joined, merged
+from ..records.semantic_types import SemanticType
 from .apply_change import ChangeCounts, RemovedRecords, apply_change
 from .row_encoder import RowEncoder, check_encoder
 

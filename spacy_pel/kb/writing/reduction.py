@@ -12,9 +12,9 @@ from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
 from ..vectors.fast_scan import FAST_SCAN_KIND
-from ..vectors.index import opened_projection, opened_rows
 from ..vectors.matrix import VectorMatrix
 from ..vectors.projection import Projection, principal_projection
+from ..vectors.stored_index import opened_projection, opened_rows
 from .segment_entries import index_settings
 from .vector_writing import commit_vectors, only_segment, write_segment_vectors
 
@@ -58,7 +58,7 @@ def reduce_vectors(
         if dim is not None:
             _check_dim(folder, entry, matrix, dim)
             projection, share = principal_projection(matrix, dim)
-            batches = ((projection.rows(rows), numbers) for rows, numbers in batches)
+            batches = ((projection.projected_rows(rows), numbers) for rows, numbers in batches)
         reduced = write_segment_vectors(
             transaction,
             batches,

@@ -10,11 +10,9 @@ import numpy as np
 
 from ..folder.transaction import Transaction
 from ..records.entity import Entity
-from ..segment import Segment, segments_of
+from ..segment import Segment, SegmentEntry, file_names, segments_of
 from ..vectors.inverted_file import INDEX_MEMORY
-from ..vectors.matrix import mapped
 
-SegmentEntry = dict[str, Any]  # what the manifest says of a segment
 Manifest = dict[str, Any]
 
 _LISTS = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
@@ -59,17 +57,9 @@ def commit_segments(
         "segments": list(entries),
     }
     if manifest["vectors"]:
-        rows = sum(live_rows(segment) for segment in segments_of(transaction.folder, new))
+        rows = sum(segment.live_rows for segment in segments_of(transaction.folder, new))
         new["vectors"] = {**manifest["vectors"], "rows": rows}
     transaction.commit(new)
-
-
-def live_rows(segment: Segment) -> int:
-    """How many rows of a segment belong to entities that are in the KB."""
-    vectors = segment.entry["vectors"]
-    if vectors is None or segment.entry["removed"] is None:
-        return vectors["rows"] if vectors else 0
-    return int(segment.live[mapped(segment.folder / vectors["rows_file"])].sum())
 
 
 def index_settings(entries: Iterable[SegmentEntry]) -> dict[str, Any]:
@@ -81,13 +71,3 @@ def index_settings(entries: Iterable[SegmentEntry]) -> dict[str, Any]:
         return {"memory": INDEX_MEMORY, "alike": None}
     memory = max(index["memory"] for index in indexes)
     return {"memory": memory, "alike": indexes[0].get("alike")}
-
-
-def file_names(entry: SegmentEntry) -> list[str]:
-    """The files of a segment; another one has the same file where the content is the same."""
-    vectors = entry["vectors"] or {}
-    index = vectors.get("index") or {}
-    named = [entry["records"], entry["removed"], index.get("file")]
-    kinds = ("file", "scales_file", "rows_file", "basis_file")
-    named += [vectors.get(kind) for kind in kinds]
-    return [name for name in named if name]

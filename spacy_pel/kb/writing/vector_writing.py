@@ -14,17 +14,17 @@ from ...errors import PelError
 from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
+from ..vectors.faiss_library import write_index
 from ..vectors.fast_scan import FAST_SCAN_KIND, built_fast_scan, representative_rows
-from ..vectors.index import opened_rows
 from ..vectors.inverted_file import (
     INDEX_MEMORY,
     built_inverted_file,
     fitting_kind,
     mapped_inverted_file,
-    write_index,
 )
 from ..vectors.matrix import DTYPES, ArrayWriter, MatrixWriter, VectorMatrix, mapped
 from ..vectors.recall import chosen_oversampling, chosen_probes
+from ..vectors.stored_index import opened_rows
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.records.entity import SemanticType
 from spacy_pel.kb.records.merging import joined
+from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.kb.writing.entity_changes import (

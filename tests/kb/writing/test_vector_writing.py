@@ -13,7 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, VectorIndex, build_kb, write_vectors
 from spacy_pel.kb.folder.transaction import folder_transaction
 from spacy_pel.kb.vectors import recall
-from spacy_pel.kb.vectors.index import opened_index
+from spacy_pel.kb.vectors.stored_index import opened_index
 from spacy_pel.kb.writing import vector_writing
 from spacy_pel.kb.writing.vector_writing import EXACT_ROWS, FLOAT32_ROWS, write_segment_vectors
 
