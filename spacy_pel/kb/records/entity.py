@@ -6,18 +6,21 @@ from typing import NamedTuple
 
 
 class Entity(NamedTuple):
-    """An entity of a knowledge base: scispaCy's JSONL schema, and what other sources know.
+    """An entity of a knowledge base: the fields of scispaCy's JSONL schema, and some more.
 
-    concept_id: the identifier, for example a UMLS CUI or a MeSH descriptor.
-    canonical_name: the preferred name.
-    aliases: other names; the canonical name may be repeated among them.
-    types: names of semantic types, most specific first.
-    definition: free text, or None.
-    alt_ids: other identifiers of the same entity; each resolves to this record.
-    parents: concept ids of broader entities; they need not be in the KB.
-    retired_ids: identifiers it had in earlier releases; each resolves to this record.
-    xrefs: identifiers in other vocabularies ("MSH:D009103"): may be shared, and do not resolve.
-    sources: where the record comes from, for example the vocabularies or files that were joined.
+    Attributes:
+        concept_id: The identifier, for example a UMLS CUI or a MeSH descriptor.
+        canonical_name: The preferred name.
+        aliases: Other names. They may include the canonical name.
+        types: Names of semantic types, most specific first.
+        definition: Free text, or None.
+        alt_ids: Other identifiers of the same entity. A look-up by one of them finds this record.
+        parents: Concept ids of broader entities, which need not be in the KB.
+        retired_ids: Identifiers from earlier releases. A look-up by one of them finds this record.
+        xrefs: Identifiers in other vocabularies ("MSH:D009103"). Several entities may share one,
+            and look-ups do not use them.
+        sources: Where the record comes from, for example the vocabularies or files it was joined
+            from.
     """
 
     concept_id: str

@@ -9,11 +9,13 @@ from ...errors import PelError
 
 
 class SemanticType(NamedTuple):
-    """A type of entities, as ``Entity.types`` names it.
+    """A type of entities.
 
-    code: its identifier, for example a TUI, or None.
-    tree_number: its place in a hierarchy, for example "B2.2.1.2.1"; its descendants' numbers begin
-    with it. None where there is no hierarchy.
+    Attributes:
+        name: The name, as in ``Entity.types``.
+        code: The identifier, for example a TUI, or None.
+        tree_number: The place in a hierarchy, for example "B2.2.1.2.1", or None. The numbers of its
+            descendants begin with it.
     """
 
     name: str
@@ -22,9 +24,9 @@ class SemanticType(NamedTuple):
 
 
 def tree_steps(tree_number: str | None) -> tuple[str, ...]:
-    """A tree number as the way from the top: "B2.2.1" as "B", "2", "2", "1"; () for None.
+    """The steps of a tree number from the top: "B", "2", "2", "1" for "B2.2.1"; () for None.
 
-    The root of a UMLS tree is a letter alone: "A" is above "A1" and "A1.1".
+    The root of a UMLS tree is a single letter: "A" is above "A1" and "A1.1".
     """
     first, *rest = (tree_number or "").split(".")
     number = first.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -33,29 +35,35 @@ def tree_steps(tree_number: str | None) -> tuple[str, ...]:
 
 
 def is_below(tree_number: str | None, ancestor: str | None) -> bool:
-    """Whether a tree number stands below another, by whole steps; None is nowhere."""
+    """Whether a tree number stands below another, step by step. None stands nowhere."""
     steps, above = tree_steps(tree_number), tree_steps(ancestor)
     return 0 < len(above) < len(steps) and steps[: len(above)] == above
 
 
 def known_types(types: Iterable[SemanticType]) -> list[SemanticType]:
-    """The types without repeats; a name alone goes where there is more to say of the type."""
+    """The types without repeats. A type with only a name goes if another has a code or number too."""
     distinct = list(dict.fromkeys(types))
     described = {type.name for type in distinct if type != SemanticType(type.name)}
     return [t for t in distinct if t.name not in described or t != SemanticType(t.name)]
 
 
 def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> set[str]:
-    """The names of the wanted types, given by name or code, and of all below them.
+    """The names of the wanted types and of all types below them.
 
-    Raises PelError for one that is not among the types.
+    Args:
+        wanted: Names or codes.
+        types: All types of the KB.
+
+    Raises:
+        PelError: A wanted type is not among the types.
     """
     names: set[str] = set()
     for text in wanted:
         chosen = [type for type in types if text in (type.name, type.code)]
         if not chosen:
             raise PelError(
-                f"no semantic type {text!r} in this KB", "see python -m spacy pel kb info"
+                f"no semantic type {text!r} in this KB",
+                "choose one that python -m spacy pel kb info lists",
             )
         numbers = [type.tree_number for type in chosen]
         names.update(type.name for type in chosen)

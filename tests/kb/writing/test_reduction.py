@@ -146,14 +146,14 @@ def test_names_share_codes_at_any_time(tmp_path: Path, dim: int | None) -> None:
 
 
 def test_nothing_to_reduce(folder: Path) -> None:
-    with pytest.raises(PelError, match="choose the numbers of a vector, or --alike, or both"):
+    with pytest.raises(PelError, match="give the length of a vector, or --alike, or both"):
         reduce_vectors(folder)
 
 
 @pytest.mark.parametrize("alike", [0, 1, 1.5, float("nan")])
 def test_no_cosine(tmp_path: Path, alike: float) -> None:
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
-    with pytest.raises(PelError, match="choose one such as 0.95"):
+    with pytest.raises(PelError, match="choose a cosine such as 0.95"):
         reduce_vectors(folder, 4, alike=alike)
 
 

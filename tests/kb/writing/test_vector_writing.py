@@ -138,8 +138,8 @@ def test_of_a_segment(tmp_path: Path, rows: np.ndarray) -> None:
 @pytest.mark.parametrize(
     "settings, fault",
     [
-        ({"dtype": "float64"}, "'float64' is no dtype of vectors; choose auto or one of"),
-        ({"index": "hnsw"}, "'hnsw' is no kind of index; choose one of"),
+        ({"dtype": "float64"}, "unknown dtype 'float64'; choose auto, float32"),
+        ({"index": "hnsw"}, "unknown index 'hnsw'; choose auto"),
         ({"dim": 13}, r"shape \(128, 12\), expected \(128, 13\)"),
     ],
 )
