@@ -178,6 +178,12 @@ def test_no_room_leads_back_to_itself() -> None:
     assert_no_circle(arrows)
 
 
+def test_only_the_door_of_kb_knows_what_writes_and_reads_it() -> None:
+    for path in (PACKAGE / "kb").glob("*.py"):
+        if path.name != "__init__.py":
+            assert not rooms_imported(path) & {"kb.writing", "kb.readers"}, path
+
+
 def test_no_file_leads_back_to_itself() -> None:
     with_hints = {
         name: own_modules_imported(path, with_hints=name not in CIRCLES_OF_HINTS)

@@ -90,7 +90,10 @@ def test_more_constraints_than_are_kept(kb: KnowledgeBase) -> None:
 @pytest.mark.parametrize(
     "only, fault",
     [
-        (SearchFilter(types=["Organsim"]), "no semantic type 'Organsim' in this KB; choose one that"),
+        (
+            SearchFilter(types=["Organsim"]),
+            "no semantic type 'Organsim' in this KB; choose one that",
+        ),
         (
             SearchFilter(sources=["MSH"]),
             "no entity comes from 'MSH'; choose one of its sources: S, S3",

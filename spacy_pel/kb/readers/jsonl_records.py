@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
+from ...system.json_lines import json_object
 from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
@@ -50,19 +50,6 @@ def _refuse_repeated(path: Path, number: int, id: str) -> None:
                 f"{path}, line {number}: repeats the concept_id {id!r} of line {earlier}",
                 "merge the two records into one",
             )
-
-
-def json_object(line: str) -> dict[str, Any]:
-    """The JSON object of a line; a ValueError says what is wrong with it."""
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"bad JSON ({error.msg} at column {error.colno})") from error
-    except RecursionError as error:
-        raise ValueError("bad JSON (nested too deeply)") from error
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")
-    return record
 
 
 def _entity(record: dict[str, Any]) -> Entity:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import PelError
+from ...system.json_lines import json_object
 from ...system.lines import numbered_lines, opened_bytes
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from .entity_source import ReadOptions, Source
-from .jsonl_records import json_object
 
 # A document is as long as an article. No encoder reads more of a definition than this.
 DEFINITION_WORDS = 512
