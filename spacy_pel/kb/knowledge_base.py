@@ -135,9 +135,8 @@ class KnowledgeBase:
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept, alternative or retired id, or None.
 
-        If the id is the concept id of one entity and an alternative or retired id of another, it
-        means the first of the two. Of several entities with the same alternative or retired id, it
-        means the one whose concept id sorts first.
+        An entity with this concept id comes before one with this alternative or retired id. Of
+        several with this alternative or retired id, the one whose concept id sorts first is taken.
         """
         for look_up in (EntityStore.number, EntityStore.alternative):
             local = [(segment, look_up(segment.store, id)) for segment in self.segments]

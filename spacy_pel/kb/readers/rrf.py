@@ -43,7 +43,7 @@ def read_rrf(path: Path, options: ReadOptions) -> Source:
       already stay as they are ("GO:0008150").
     - ``sources``: the SABs of the kept rows.
 
-    A CUI none of whose names the recipe keeps is left out.
+    A CUI is left out if the recipe keeps none of its names.
 
     Raises:
         PelError: MRCONSO is missing, or a row is not whole (with file and line). A fault may be met

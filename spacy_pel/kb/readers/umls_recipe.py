@@ -56,7 +56,7 @@ class UmlsRecipe(NamedTuple):
             keeps all.
         types: An entity is kept if one of its types is one of these or a descendant of one. Each is
             a TUI ("T005"), a name ("Virus") or a tree number ("A1.1.4"); None keeps all.
-        suppressed: Whether rows are kept whose SUPPRESS is not N.
+        suppressed: Whether rows with a SUPPRESS other than N are kept.
         preferred_name: With "flags" the name is the first row with ISPREF=Y, TS=P and STT=PF. With
             "rank" it is the row whose SAB and TTY rank highest in MRRANK; without MRRANK it is that
             of "flags".

@@ -34,7 +34,7 @@ _WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are w
 
 
 def write_lookups(database: sqlite3.Connection, types: Iterable[SemanticType]) -> None:
-    """Fills the tables of ``store.SCHEMA`` from the records, some of whose ids it may take away."""
+    """Fills the tables of ``store.SCHEMA`` from the records. It may remove ids from records."""
     database.execute("CREATE UNIQUE INDEX entity_id ON entity (concept_id)")
     _write_alternatives(database)
     _write_names(database)
