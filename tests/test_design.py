@@ -55,6 +55,8 @@ ALLOWED = {
     "serve": {*TASKS, "tasks", "serve"},
     "cli": {*TASKS, "tasks", "tasks.okb", "serve"},
 }
+# Files whose type hints name a file that leads back to them. To be ended, not added to.
+CIRCLES_OF_HINTS = {"spacy_pel.pipeline.learning", "spacy_pel.pipeline.runtime"}
 # What a room must not import of other packages, anywhere in it.
 FORBIDDEN = {
     "models": ("spacy", "thinc", "spacy_transformers"),
@@ -86,8 +88,11 @@ def room_of(module: str) -> str:
     return name
 
 
-def imported_modules(path: Path) -> Iterator[str]:
-    """The full names that a file imports, at its top or within functions; not for hints alone."""
+def imported_modules(path: Path, with_hints: bool = False) -> Iterator[str]:
+    """The full names that a file imports, at its top or within functions.
+
+    with_hints: also those under TYPE_CHECKING, which serve type hints alone.
+    """
     package = ("spacy_pel", *path.relative_to(PACKAGE).parent.parts)
     tree = ast.parse(path.read_text(encoding="utf8"))
     for_hints = {
@@ -97,7 +102,7 @@ def imported_modules(path: Path) -> Iterator[str]:
         for node in block.body
     }
     for node in ast.walk(tree):
-        if node in for_hints:
+        if node in for_hints and not with_hints:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -108,9 +113,9 @@ def imported_modules(path: Path) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def own_modules_imported(path: Path) -> set[str]:
+def own_modules_imported(path: Path, with_hints: bool = False) -> set[str]:
     """The modules of our own package that a file imports, itself left out."""
-    own = {name for name in imported_modules(path) if name in MODULES}
+    own = {name for name in imported_modules(path, with_hints) if name in MODULES}
     # Of "from .room import module" both names are given; the room's own file is not what is meant.
     rooms = {name for name in own if any(other.startswith(f"{name}.") for other in own)}
     return own - rooms - {module_of(path)}
@@ -133,7 +138,10 @@ def assert_no_circle(arrows: dict[str, set[str]]) -> None:
 
 
 def test_imports_are_read_rightly() -> None:
-    assert set(imported_modules(PACKAGE / "kb" / "vectors" / "exact.py")) >= {"numpy", "faiss"}
+    assert set(imported_modules(PACKAGE / "kb" / "vectors" / "faiss_library.py")) >= {
+        "pathlib",
+        "faiss",
+    }
     assert rooms_imported(PACKAGE / "pipeline" / "kb_reference.py") == {"errors", "kb", "pipeline"}
     assert room_of("spacy_pel.kb.readers.obo") == "kb.readers"
     assert room_of("spacy_pel.kb.search_filter") == "kb"
@@ -170,8 +178,18 @@ def test_no_room_leads_back_to_itself() -> None:
     assert_no_circle(arrows)
 
 
+def test_only_the_door_of_kb_knows_what_writes_and_reads_it() -> None:
+    for path in (PACKAGE / "kb").glob("*.py"):
+        if path.name != "__init__.py":
+            assert not rooms_imported(path) & {"kb.writing", "kb.readers"}, path
+
+
 def test_no_file_leads_back_to_itself() -> None:
-    assert_no_circle({name: own_modules_imported(path) for name, path in MODULES.items()})
+    with_hints = {
+        name: own_modules_imported(path, with_hints=name not in CIRCLES_OF_HINTS)
+        for name, path in MODULES.items()
+    }
+    assert_no_circle(with_hints)
 
 
 def test_no_two_files_have_one_name() -> None:

@@ -24,8 +24,8 @@ import numpy as np
 from vectors import around, cluster_centres, noise, unit
 
 from spacy_pel.kb import Candidates, Entity, KnowledgeBase
-from spacy_pel.kb.vectors.index import opened_rows
 from spacy_pel.kb.vectors.recall import recall
+from spacy_pel.kb.vectors.stored_index import opened_rows
 from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities, update_entities
 

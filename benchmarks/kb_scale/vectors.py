@@ -26,17 +26,17 @@ from typing import Any
 
 import numpy as np
 
-from spacy_pel.kb.vectors.exact import imported_faiss
-from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_index, opened_rows
+from spacy_pel.kb.vectors.faiss_library import imported_faiss, write_index
+from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.kb.vectors.inverted_file import (
     INDEX_MEMORY,
     built_inverted_file,
     fitting_kind,
     mapped_inverted_file,
-    write_index,
 )
 from spacy_pel.kb.vectors.matrix import ArrayWriter, MatrixWriter, VectorMatrix
 from spacy_pel.kb.vectors.recall import DEPTH, chosen_probes, recall
+from spacy_pel.kb.vectors.stored_index import opened_index, opened_rows
 
 _BLOCK = 50_000
 COLUMNS = {
@@ -246,7 +246,11 @@ def _entry(kind: str) -> dict[str, Any]:
 
 
 class GraphRows:
-    """Finds rows by a graph, as ``InvertedFile`` does by lists, without selections."""
+    """A ``RowFinder`` that follows a graph (HNSW), without selections."""
+
+    bounds = True
+    finds_entities = False
+    oversampling = 4
 
     def __init__(self, path: Path) -> None:
         self._graph = imported_faiss().read_index(str(path), imported_faiss().IO_FLAG_MMAP_IFC)
@@ -256,8 +260,14 @@ class GraphRows:
         scores, rows = self._graph.search(queries, depth, params=parameters)
         return np.where(rows < 0, -np.inf, scores).astype(np.float32), rows
 
+    def suits(self, depth: int, selection: None) -> bool:
+        return True
+
     def sees_all(self, effort: int, selection: None) -> bool:
         return True
+
+    def list_sizes(self, rows: np.ndarray) -> None:
+        return None
 
 
 def _resident(field: str = "VmRSS") -> float:

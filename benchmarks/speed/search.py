@@ -22,7 +22,8 @@ from protocol import Document
 
 from docs import doc_of
 from spacy_pel import KnowledgeBase
-from spacy_pel.kb.vectors.index import Candidates, VectorIndex, opened_projection, opened_rows
+from spacy_pel.kb.vectors.index import Candidates, VectorIndex
+from spacy_pel.kb.vectors.stored_index import opened_projection, opened_rows
 from spacy_pel.pipeline.mentions import mentions_of
 
 CANDIDATES = (64, 16, 5)

@@ -11,7 +11,7 @@ import typer
 
 from ..errors import PelError
 from ..kb import Entity, build_kb
-from ..kb.readers import READERS, ReadOptions, UmlsRecipe, open_source
+from ..kb.readers import ReadOptions, UmlsRecipe, format_names, open_source
 from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.records.merging import merged
 from .apps import command, kb, msg
@@ -41,7 +41,7 @@ def build_cli(
     ] = False,
     format: Annotated[
         str | None,
-        typer.Option(help=f"{', '.join(READERS)}; where it cannot be told from the files"),
+        typer.Option(help=f"{', '.join(format_names())}; where it cannot be told from the files"),
     ] = None,
     column: Annotated[
         list[str] | None,

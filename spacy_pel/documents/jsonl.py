@@ -8,7 +8,7 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..kb.readers.jsonl_records import json_object
+from ..system.json_lines import json_object
 from .document import Document, Mention, make_doc
 from .format import Input, TextOutput, decoded
 from .linked import linked_document

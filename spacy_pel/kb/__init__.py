@@ -1,8 +1,9 @@
-"""Entities at rest: read from source files, kept in a folder, searched by vector."""
+"""Knowledge bases: entities read from source files, kept in a folder, searched by vector."""
 
 from .knowledge_base import KnowledgeBase
 from .readers import open_source
-from .records.entity import Entity, SemanticType
+from .records.entity import Entity
+from .records.semantic_types import SemanticType
 from .search_filter import SearchFilter
 from .vectors.index import Candidates, VectorIndex
 from .writing.building import build_kb

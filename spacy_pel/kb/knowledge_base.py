@@ -1,4 +1,4 @@
-"""A KB folder behind one door: its segments of records and vectors, and the manifest."""
+"""The one way into a KB folder: its records, its vectors and its manifest behind one class."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 
 from ..errors import PelError
 from .folder.manifest import sound_manifest
-from .folder.snapshot import HeldFiles, held_files
-from .records.entity import Entity, SemanticType
+from .folder.snapshot import Snapshot, opened_snapshot
+from .records.entity import Entity
+from .records.semantic_types import SemanticType, known_types, with_descendants
 from .records.store import EntityStore
 from .records.type_tree import SemanticTypeTree
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .search_filter import FilterMasks, SearchFilter, known_types, with_descendants
+from .search_filter import FilterMasks, SearchFilter
 from .segment import Segment, segments_of
 from .segment_search import search_segments
 from .vectors.index import Candidates
@@ -24,24 +25,38 @@ T = TypeVar("T")
 
 
 class KnowledgeBase:
-    """Entities, each with a number, and the vectors that stand for them.
+    """A knowledge base: entities, each with a number, and the vectors that stand for them.
 
-    Opened, not loaded: records are read from SQLite when asked for, vectors are mapped into memory
-    by the first search. It stays as it was when it was opened, whatever is written to the folder,
-    until ``refresh``. It may be used after a fork, and pickled: a copy opens the same folder.
+    A KB is opened, not loaded. Records are read from SQLite when they are asked for, and the first
+    search maps the vectors into memory. Whatever is written to the folder, the KB stays as it was
+    when it was opened, until ``refresh``. It may be used after a fork. It may be pickled: a copy
+    opens the same folder.
 
-    Numbers ascend with concept ids within each segment; those of removed entities are not given
-    again until the KB is compacted, so ask ``numbers`` for them, and keep ids, not numbers.
+    Numbers ascend with concept ids within each segment. The numbers of removed entities are not
+    used again until the KB is compacted. So take the numbers in use from ``numbers``, and store
+    ids, not numbers.
+
+    Attributes:
+        path: The folder, absolute.
+        manifest: What the folder holds, as its ``manifest.json`` says.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Opens a KB folder; PelError, with the remedy, if there is none or it is not whole."""
+        """Opens a KB folder.
+
+        Raises:
+            PelError: There is no KB in the folder, or it is not whole.
+        """
         self.path = Path(path).absolute()
-        self._see(*held_files(self.path))
+        self._see(opened_snapshot(self.path))
 
     @classmethod
     def open(cls, path: str | Path) -> KnowledgeBase:
-        """The KB of a folder; PelError, with the remedy, if there is none or it is not whole."""
+        """The KB of a folder.
+
+        Raises:
+            PelError: There is no KB in the folder, or it is not whole.
+        """
         return cls(path)
 
     def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[str]]:
@@ -54,37 +69,41 @@ class KnowledgeBase:
         self.close()
 
     def close(self) -> None:
-        """Closes the files; a later look-up opens them again, PelError if they are gone."""
-        if self._files is not None:
+        """Closes the files. A later look-up opens them again: PelError if they are gone."""
+        if self._snapshot is not None:
             for segment in self._segments:
                 segment.close()
-            self._files.close()
-            self._files = None
+            self._snapshot.close()
+            self._snapshot = None
 
     def refresh(self) -> bool:
-        """Sees the folder as it is now; whether it had changed, and with it the numbers.
+        """Opens the folder as it is now.
 
-        Raises PelError as opening does, and then sees what it saw before.
+        Returns:
+            Whether the KB had changed. If so, its numbers have changed as well.
+
+        Raises:
+            PelError: There is no KB in the folder, or it is not whole. The KB then stays as it was.
         """
         if sound_manifest(self.path) == self.manifest:
             return False
-        manifest, files = held_files(self.path)
+        snapshot = opened_snapshot(self.path)
         self.close()
-        self._see(manifest, files)
+        self._see(snapshot)
         return True
 
-    def _see(self, manifest: dict[str, Any], files: HeldFiles) -> None:
-        self.manifest = manifest
-        self._files: HeldFiles | None = files
-        self._segments = segments_of(self.path, manifest)
-        self._selections = FilterMasks()
+    def _see(self, snapshot: Snapshot) -> None:
+        self.manifest = snapshot.manifest
+        self._snapshot: Snapshot | None = snapshot
+        self._segments = segments_of(self.path, snapshot.manifest)
+        self._masks = FilterMasks()
         self._semantic_types: list[SemanticType] | None = None
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments, oldest first, for those who read the KB as a whole."""
-        if self._files is None:
-            self._see(self.manifest, HeldFiles(self.path, self.manifest))
+        """The segments, oldest first, for code that reads the KB as a whole."""
+        if self._snapshot is None:
+            self._see(Snapshot(self.path, self.manifest))
         return self._segments
 
     # Records
@@ -111,12 +130,13 @@ class KnowledgeBase:
 
     def numbers(self) -> np.ndarray:
         """The numbers of the entities: int64 [len], ascending."""
-        return self._gathered(lambda segment: np.arange(segment.count))
+        return self._live_numbers(lambda segment: np.arange(segment.count))
 
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept, alternative or retired id, or None.
 
-        A concept id goes before the others; of several that have the id, the first by concept id.
+        An entity with this concept id comes before one with this alternative or retired id. Of
+        several with this alternative or retired id, the one whose concept id sorts first is taken.
         """
         for look_up in (EntityStore.number, EntityStore.alternative):
             local = [(segment, look_up(segment.store, id)) for segment in self.segments]
@@ -126,33 +146,36 @@ class KnowledgeBase:
         return None
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
-        """The entities of these numbers, in their order; IndexError for an unknown number."""
+        """The entities with these numbers, in the same order; IndexError for an unknown number."""
         return self._looked_up(EntityStore.entities, numbers)
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
-        """Pairs (concept id, canonical name) of these numbers; quicker than whole entities.
+        """The concept id and canonical name of each of these numbers; faster than ``entities``.
 
-        Raises IndexError for an unknown number.
+        Raises:
+            IndexError: No entity has one of the numbers.
         """
         return self._looked_up(EntityStore.labels, numbers)
 
     def named(self, name: str, exact: bool = False) -> list[Entity]:
-        """The entities with this name, by concept id.
+        """The entities with this name, sorted by concept id.
 
-        Unless exact, names are the same that differ only in case, blanks, punctuation or Unicode
-        compatibility form.
+        Args:
+            name: The name.
+            exact: Whether the name must be written the same. Otherwise differences of case, blanks,
+                punctuation and Unicode compatibility form do not count.
         """
         return sorted(self.entities(self.numbers_named(name, exact)))
 
     def numbers_named(self, name: str, exact: bool = False) -> np.ndarray:
-        """The numbers of the entities with this name, as of ``named``: int64, ascending."""
-        return self._gathered(lambda segment: segment.store.named(name, exact))
+        """The numbers of the entities that ``named`` returns: int64, ascending."""
+        return self._live_numbers(lambda segment: segment.store.named(name, exact))
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:
-        """The entities whose names hold all words of the text, those named most like it first."""
+        """The entities whose names contain all words of the text, the most similar name first."""
         ranked: list[tuple[float, Entity]] = []
         for segment in self.segments:
-            # As many more as may turn out to be removed.
+            # Some of those found may have been removed: ask for that many more.
             pairs = segment.store.found(text, limit + len(segment.removed))
             live = [(number, rank) for number, rank in pairs if segment.is_live(number)][:limit]
             entities = segment.store.entities([number for number, _ in live])
@@ -160,36 +183,46 @@ class KnowledgeBase:
         return [entity for _, entity in sorted(ranked)[:limit]]
 
     def of_types(self, *names_or_codes: str) -> np.ndarray:
-        """The numbers of the entities of these semantic types, or of types below them: int64.
+        """The numbers of the entities that have one of these types, or a type below one of them.
 
-        "" stands for the entities without a type. Ascending. Raises PelError for a type that the
-        KB does not have.
+        Args:
+            names_or_codes: Names or codes of semantic types. "" stands for entities without a type.
+
+        Returns:
+            int64, ascending.
+
+        Raises:
+            PelError: The KB does not have one of the types.
         """
         names = with_descendants(filter(None, names_or_codes), self.semantic_types)
-        numbers = self._gathered(lambda segment: segment.store.of_types(names))
+        numbers = self._live_numbers(lambda segment: segment.store.of_types(names))
         if "" not in names_or_codes:
             return numbers
         all_names = {type.name for type in self.semantic_types}
-        typed = self._gathered(lambda segment: segment.store.of_types(all_names))
+        typed = self._live_numbers(lambda segment: segment.store.of_types(all_names))
         return np.union1d(numbers, np.setdiff1d(self.numbers(), typed, assume_unique=True))
 
     def of_sources(self, *names: str) -> np.ndarray:
         """The numbers of the entities that come from any of these sources: int64, ascending.
 
-        Raises PelError for a source that no entity comes from.
+        Raises:
+            PelError: No entity comes from one of the sources.
         """
         known = {name for segment in self.segments for name in segment.store.sources()}
         for name in names:
             if name not in known:
                 some = ", ".join(sorted(known)[:20]) or "none"
-                raise PelError(f"{self.path}: no entity comes from {name!r}", f"it has: {some}")
-        return self._gathered(lambda segment: segment.store.of_sources(names))
+                raise PelError(
+                    f"{self.path}: no entity comes from {name!r}",
+                    f"choose one of its sources: {some}",
+                )
+        return self._live_numbers(lambda segment: segment.store.of_sources(names))
 
     @property
     def semantic_types(self) -> list[SemanticType]:
-        """The types of the entities, with code and tree number where the source had them.
+        """The types of the entities, with code and tree number where the source gave them.
 
-        Those above them in the tree may be among them though no entity has them.
+        Types above them in the tree may be listed even if no entity has them.
         """
         if self._semantic_types is None:
             types = [type for segment in self.segments for type in segment.store.semantic_types()]
@@ -198,40 +231,41 @@ class KnowledgeBase:
 
     @property
     def semantic_type_tree(self) -> SemanticTypeTree:
-        """The types as a tree, as scispaCy's UmlsKnowledgeBase has it."""
+        """The types as a tree, as in scispaCy's UmlsKnowledgeBase."""
         return SemanticTypeTree(self.semantic_types)
 
     @property
     def cui_to_entity(self) -> Mapping[str, CuiEntity]:
-        """From ids to entities, as scispaCy's KnowledgeBase has it; nothing is held."""
+        """From ids to entities, as in scispaCy's KnowledgeBase, read from the KB when asked for."""
         return EntitiesById(self)
 
     @property
     def alias_to_cuis(self) -> Mapping[str, set[str]]:
-        """From exact names to sets of ids, as scispaCy's KnowledgeBase has it; nothing is held."""
+        """From exact names to sets of ids, as in scispaCy's KnowledgeBase, read when asked for."""
         return IdsByName(self)
 
     # Vectors
 
     @property
     def has_vectors(self) -> bool:
+        """Whether the KB was embedded."""
         return self.manifest["vectors"] is not None
 
     @property
     def dim(self) -> int:
-        """Length of the queries."""
+        """The length of the vectors, and so of queries. PelError if there are no vectors."""
         return self._vectors["dim"]
 
     @property
     def stored_dim(self) -> int:
-        """Length of the vectors at rest: that of queries, unless they were reduced."""
-        self._vectors  # raises if there are none
+        """The length of the vectors as stored: ``dim``, or less after ``pel kb reduce``."""
+        self._vectors  # raises if there are no vectors
         projection = self.segments[0].projection
         return projection.width if projection else self.dim
 
     @property
     def row_kind(self) -> str:
-        """What a row stands for, in the words of who made the vectors (see ``proxies``)."""
+        """What one row stands for, for example "entity" or "name" (see ``reading.proxies``)."""
         return self._vectors["row_kind"]
 
     @property
@@ -240,7 +274,11 @@ class KnowledgeBase:
         return self._vectors["fingerprint"]
 
     def check_fingerprint(self, fingerprint: str) -> None:
-        """Raises PelError, with the remedy, if another encoder made the vectors, or none did."""
+        """Checks that this encoder made the vectors.
+
+        Raises:
+            PelError: Another encoder made them, or there are none.
+        """
         if self.fingerprint != fingerprint:
             raise PelError(
                 f"{self.path}: its vectors were made by another encoder ({self.fingerprint}, not "
@@ -249,25 +287,39 @@ class KnowledgeBase:
             )
 
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
-        """The k best entities of each query vector, float32 [n, dim]; see VectorIndex.search.
+        """The k best entities of each query, scored by the best of their rows.
 
-        Equal scores go by concept id. only: the entities that may be found; there are k of them in
-        the answer if the KB has so many with vectors.
-        Raises PelError if the KB has no vectors, for queries that do not fit them, and for types
-        and sources that the KB does not have.
+        Entities with equal scores are sorted by concept id.
+
+        Args:
+            vectors: The queries, float32 [n, dim].
+            k: The number of candidates for each query.
+            only: The entities that may be found. The answer still holds k of them, if the KB has
+                that many with vectors.
+
+        Raises:
+            PelError: The KB has no vectors, the queries do not fit them, or the KB does not have a
+                type or a source of the filter.
         """
-        self._vectors  # raises if there are none
+        self._vectors  # raises if there are no vectors
         if only is not None:
-            return search_segments(self.segments, vectors, k, self._selections.masks(self, only))
+            return search_segments(self.segments, vectors, k, self._masks.masks(self, only))
         allowed = [segment.live if len(segment.removed) else None for segment in self.segments]
         return search_segments(self.segments, vectors, k, allowed)
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The stored rows of entities by their numbers, in the order of both.
+        """The stored rows of entities, in the order of ``numbers``.
 
-        Vectors, float32 [n, dim], and the place of each one's entity in ``numbers``, int64 [n]. An
-        entity that was added and not embedded has none.
-        Raises PelError if the KB has no vectors.
+        An entity that was added without being embedded has no rows.
+
+        Args:
+            numbers: The numbers of the entities.
+
+        Returns:
+            Vectors, float32 [n, dim], and for each the place of its entity in ``numbers``, int64 [n].
+
+        Raises:
+            PelError: The KB has no vectors.
         """
         wanted = np.asarray(numbers, dtype=np.int64)
         vectors, owners = [np.empty((0, self.dim), dtype=np.float32)], [wanted[:0]]
@@ -289,20 +341,20 @@ class KnowledgeBase:
     def _embed_command(self) -> str:
         return f"python -m spacy pel kb embed {self.path} PIPELINE"
 
-    # Segments behind the door
+    # The segments, seen as one
 
-    def _gathered(self, local_numbers: Callable[[Segment], Sequence[int]]) -> np.ndarray:
-        """The numbers in the KB of those local ones that were not removed: int64, ascending."""
-        parts = [
+    def _live_numbers(self, local_numbers: Callable[[Segment], Sequence[int]]) -> np.ndarray:
+        """The KB's numbers for those local numbers that were not removed: int64, ascending."""
+        per_segment = [
             segment.first + segment.without_removed(local_numbers(segment))
             for segment in self.segments
         ]
-        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        return np.concatenate([np.empty(0, dtype=np.int64), *per_segment])
 
     def _looked_up(
         self, look_up: Callable[[EntityStore, np.ndarray], list[T]], numbers: Sequence[int]
     ) -> list[T]:
-        """What the stores say of these numbers, in their order; IndexError for an unknown one."""
+        """What the stores return for these numbers, in order; IndexError for an unknown one."""
         wanted = np.asarray(numbers, dtype=np.int64)
         firsts = [segment.first for segment in self.segments]
         owners = np.searchsorted(firsts, wanted, side="right") - 1

@@ -1,20 +1,25 @@
-"""scispaCy's names for look-ups in a KB, as views that hold nothing."""
+"""scispaCy's two dictionaries of a KB, as mappings that read from the KB and store nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from .knowledge_base import KnowledgeBase
+from .records.entity import Entity
+from .records.semantic_types import SemanticType
 
 _ALIASES_PRINTED = 10
 
 
 class CuiEntity(NamedTuple):
-    """An entity with the fields of scispaCy's Entity, which prints as that does.
+    """An entity with the fields of scispaCy's Entity. It prints as that does.
 
-    types: codes, such as TUIs, of those types that have one, names of the others.
+    Attributes:
+        concept_id: The concept id.
+        canonical_name: The preferred name.
+        aliases: The other names.
+        types: The code of each type, for example a TUI, or its name if it has no code.
+        definition: Free text, or None.
     """
 
     concept_id: str
@@ -34,10 +39,27 @@ class CuiEntity(NamedTuple):
         )
 
 
-class EntitiesById(Mapping[str, CuiEntity]):
-    """From ids to entities. Alternative and retired ids are known, but only concept ids listed."""
+class EntityCollection(Protocol):
+    """What the mappings ask of a KB; see the methods of ``KnowledgeBase``."""
 
-    def __init__(self, kb: KnowledgeBase) -> None:
+    @property
+    def semantic_types(self) -> Iterable[SemanticType]: ...
+
+    def __getitem__(self, id: str) -> Entity: ...
+
+    def __contains__(self, id: str) -> bool: ...
+
+    def __iter__(self) -> Iterator[Entity]: ...
+
+    def __len__(self) -> int: ...
+
+    def named(self, name: str, exact: bool = False) -> list[Entity]: ...
+
+
+class EntitiesById(Mapping[str, CuiEntity]):
+    """From ids to entities. It finds alternative and retired ids too, but lists only concept ids."""
+
+    def __init__(self, kb: EntityCollection) -> None:
         self._kb = kb
         self._codes = {type.name: type.code for type in kb.semantic_types}
 
@@ -57,12 +79,12 @@ class EntitiesById(Mapping[str, CuiEntity]):
 
 
 class IdsByName(Mapping[str, set[str]]):
-    """From names, as they are written, to the concept ids of the entities that have them.
+    """From names, exactly as written, to the concept ids of the entities that have them.
 
-    Names are not stored but in the records: to list or to count them reads these all.
+    Only the records hold the names as written, so listing or counting the names reads all records.
     """
 
-    def __init__(self, kb: KnowledgeBase) -> None:
+    def __init__(self, kb: EntityCollection) -> None:
         self._kb = kb
 
     def __getitem__(self, name: str) -> set[str]:

@@ -1,29 +1,26 @@
-"""Constraints of a search: which entities it may return."""
+"""Filters of a search: which entities it may return."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ..errors import PelError
-from .records.entity import SemanticType, is_below
+from .segment import Segment
 
-if TYPE_CHECKING:
-    from .knowledge_base import KnowledgeBase
-    from .segment import Segment
-
-_KEPT = 8  # each takes a byte an entity
+_KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 
 
 class SearchFilter(NamedTuple):
-    """What a search is confined to: each field that is given must hold.
+    """The entities that a search may return. Every field that is given must hold.
 
-    types: names or codes of semantic types; an entity of a type below one of them counts. "" stands
-        for entities without a type.
-    sources: names of sources, as in ``Entity.sources``.
-    ids: concept ids, alternative or retired ids; those that the KB does not have are passed over.
+    Attributes:
+        types: Names or codes of semantic types. An entity matches if it has one of them or a type
+            below one of them in the tree. "" stands for entities without a type.
+        sources: Names of sources, as in ``Entity.sources``.
+        ids: Concept ids, alternative ids or retired ids. Ids that the KB does not have are ignored.
     """
 
     types: Collection[str] = ()
@@ -31,18 +28,37 @@ class SearchFilter(NamedTuple):
     ids: Collection[str] = ()
 
 
+class FilterableKB(Protocol):
+    """What a filter asks of a KB; see the methods of ``KnowledgeBase``."""
+
+    @property
+    def segments(self) -> Sequence[Segment]: ...
+
+    def numbers(self) -> np.ndarray: ...
+
+    def number(self, id: str) -> int | None: ...
+
+    def of_types(self, *names_or_codes: str) -> np.ndarray: ...
+
+    def of_sources(self, *names: str) -> np.ndarray: ...
+
+
 class FilterMasks:
-    """The entities that constraints leave of a KB: computed once, the last few kept."""
+    """The entities that filters allow, computed once for each of the last few filters."""
 
     def __init__(self) -> None:
         self._kept: dict[SearchFilter, list[np.ndarray]] = {}
 
-    def masks(self, kb: KnowledgeBase, only: SearchFilter) -> list[np.ndarray]:
-        """For each segment of the KB booleans [count], which of its entities may be found.
+    def masks(self, kb: FilterableKB, only: SearchFilter) -> list[np.ndarray]:
+        """One mask for each segment of the KB, which says which of its entities are allowed.
 
-        Raises PelError for a type or source that the KB does not have.
+        Returns:
+            Booleans [number of entities of the segment], read-only.
+
+        Raises:
+            PelError: The KB does not have a type or a source of the filter.
         """
-        key = _distinct(only)
+        key = _normal_form(only)
         if key not in self._kept:
             if len(self._kept) == _KEPT:
                 del self._kept[next(iter(self._kept))]
@@ -51,10 +67,14 @@ class FilterMasks:
         return self._kept[key]
 
 
-def filtered_numbers(kb: KnowledgeBase, only: SearchFilter) -> np.ndarray:
-    """The numbers of the entities that meet all constraints: int64, ascending.
+def filtered_numbers(kb: FilterableKB, only: SearchFilter) -> np.ndarray:
+    """The numbers of the entities that a filter allows.
 
-    Raises PelError for a type or source that the KB does not have.
+    Returns:
+        int64, ascending.
+
+    Raises:
+        PelError: The KB does not have a type or a source of the filter.
     """
     numbers = kb.numbers()
     if only.types:
@@ -68,42 +88,17 @@ def filtered_numbers(kb: KnowledgeBase, only: SearchFilter) -> np.ndarray:
 
 
 def _mask(segment: Segment, numbers: np.ndarray) -> np.ndarray:
-    """Booleans [count], true at those of the KB's numbers that are in the segment."""
+    """Booleans [count]: whether an entity of the segment is among these numbers of the KB."""
     mask = np.zeros(segment.count, dtype=bool)
     local = numbers - segment.first
     mask[local[(local >= 0) & (local < segment.count)]] = True
-    mask.flags.writeable = False  # lets an index remember what follows from it
+    mask.flags.writeable = False  # an index remembers what it derives from a read-only mask
     return mask
 
 
-def _distinct(only: SearchFilter) -> SearchFilter:
-    """The same constraints, hashable and in one order; PelError for a text in place of a list."""
+def _normal_form(only: SearchFilter) -> SearchFilter:
+    """The same filter, hashable and in one order; PelError for a text in place of a list."""
     for field, values in only._asdict().items():
         if isinstance(values, str):
-            raise PelError(f"{field} is the text {values!r}", "give a list of them")
+            raise PelError(f"{field} is the text {values!r}", f"give a list of {field}")
     return SearchFilter(*(tuple(sorted(set(values))) for values in only))
-
-
-def known_types(types: Iterable[SemanticType]) -> list[SemanticType]:
-    """The types without repeats; a name alone goes where there is more to say of the type."""
-    distinct = list(dict.fromkeys(types))
-    described = {type.name for type in distinct if type != SemanticType(type.name)}
-    return [t for t in distinct if t.name not in described or t != SemanticType(t.name)]
-
-
-def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> set[str]:
-    """The names of the wanted types, given by name or code, and of all below them.
-
-    Raises PelError for one that is not among the types.
-    """
-    names: set[str] = set()
-    for text in wanted:
-        chosen = [type for type in types if text in (type.name, type.code)]
-        if not chosen:
-            raise PelError(
-                f"no semantic type {text!r} in this KB", "see python -m spacy pel kb info"
-            )
-        numbers = [type.tree_number for type in chosen]
-        names.update(type.name for type in chosen)
-        names.update(t.name for t in types if any(is_below(t.tree_number, n) for n in numbers))
-    return names

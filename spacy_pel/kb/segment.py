@@ -1,4 +1,8 @@
-"""One segment of a KB: its records, its vectors, and which of its entities were removed since."""
+"""One segment of a KB: its records, its vectors, and which of its entities were removed since.
+
+Segments are what a KB folder is made of. Building a KB writes one segment, and every change adds a
+small one. No segment is ever changed: the manifest names the entities that were removed from it.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,34 @@ from typing import Any
 import numpy as np
 
 from .records.store import EntityStore
-from .vectors.index import VectorIndex, opened_index, opened_projection, opened_rows
-from .vectors.matrix import VectorMatrix
+from .vectors.index import VectorIndex
+from .vectors.matrix import VectorMatrix, mapped
 from .vectors.projection import Projection
+from .vectors.stored_index import opened_index, opened_projection, opened_rows
+
+SegmentEntry = dict[str, Any]  # what the manifest says of a segment
 
 
 class Segment:
     """Entities that were written together, numbered from 0 in order of concept id.
 
-    first: the number in the KB of its entity 0. count: how many it has, removed ones among them.
-    entry: what the manifest says of it. store: the records of all its entities.
+    Attributes:
+        folder: The KB folder.
+        entry: What the manifest says of the segment.
+        first: The number that entity 0 of the segment has in the KB.
+        count: The number of entities, including removed ones.
+        store: The records of all its entities, including removed ones.
     """
 
-    def __init__(self, folder: Path, entry: dict[str, Any], first: int, dim: int | None) -> None:
-        """dim: of the vectors of the KB, or None if it has none."""
+    def __init__(self, folder: Path, entry: SegmentEntry, first: int, dim: int | None) -> None:
+        """Opens nothing yet.
+
+        Args:
+            folder: The KB folder.
+            entry: What the manifest says of the segment.
+            first: The number that entity 0 of the segment has in the KB.
+            dim: The length of the KB's vectors, or None if it has none.
+        """
         self.folder = folder
         self.entry = entry
         self.first = first
@@ -40,23 +58,28 @@ class Segment:
 
     @cached_property
     def live(self) -> np.ndarray:
-        """Booleans [count]: whether the entity is in the KB."""
+        """Booleans [count], read-only: whether the entity is still in the KB."""
         live = np.ones(self.count, dtype=bool)
         live[self.removed] = False
-        live.flags.writeable = False  # lets an index remember what follows from it
+        live.flags.writeable = False  # an index remembers what it derives from a read-only mask
         return live
 
     def is_live(self, number: int) -> bool:
-        """Whether the entity is in the KB."""
+        """Whether the entity is still in the KB."""
         return bool(self.live[number])
 
     def without_removed(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Those of the entities that are in the KB: int64."""
+        """Those of the numbers whose entities are still in the KB: int64."""
         numbers = np.asarray(numbers, dtype=np.int64)
         return numbers[self.live[numbers]]
 
     def check(self, numbers: np.ndarray) -> None:
-        """Raises IndexError, with the number in the KB, for one that no entity of the KB has."""
+        """Checks numbers of entities.
+
+        Raises:
+            IndexError: A number belongs to no entity of the KB. The message gives the number that
+                it has in the KB.
+        """
         known = (numbers >= 0) & (numbers < self.count)
         known[known] = self.live[numbers[known]]
         if not known.all():
@@ -64,29 +87,43 @@ class Segment:
 
     @cached_property
     def index(self) -> VectorIndex | None:
-        """The vectors, opened; None if the segment has none."""
+        """The index of the vectors; None if the segment has no vectors."""
         if self.entry["vectors"] is None:
             return None
         return opened_index(self.folder, self.entry["vectors"], self._dim)
 
     def rows(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The stored rows of entities: see ``KnowledgeBase.rows``."""
+        """The stored rows of entities, by their numbers in the segment.
+
+        Returns:
+            As ``KnowledgeBase.rows``: vectors, float32 [n, dim], and the place of each row's entity
+            in ``numbers``, int64 [n].
+        """
         if self._stored_rows is None:
             return np.empty((0, self._dim or 0), dtype=np.float32), np.empty(0, dtype=np.int64)
         matrix, row_entities = self._stored_rows
-        wanted = numbers.astype(row_entities.dtype)  # numpy would convert all rows instead
+        wanted = numbers.astype(row_entities.dtype)  # else numpy would convert all row entities
         starts = np.searchsorted(row_entities, wanted)  # rows ascend by entity
         counts = np.searchsorted(row_entities, wanted, "right") - starts
         rows = np.repeat(starts - counts.cumsum() + counts, counts) + np.arange(counts.sum())
-        vectors, projection = matrix.take(rows), self.projection
-        whole = vectors if projection is None else projection.lifted(vectors)
-        return whole, np.repeat(np.arange(len(numbers)), counts)
+        vectors = matrix.take(rows)
+        if self.projection is not None:
+            vectors = self.projection.lifted(vectors)
+        return vectors, np.repeat(np.arange(len(numbers)), counts)
 
     @cached_property
     def projection(self) -> Projection | None:
-        """What the vectors are in; None if there are none, or they are whole."""
+        """The projection that made the vectors shorter; None if there are none or they are whole."""
         entry = self.entry["vectors"]
         return None if entry is None else opened_projection(self.folder, entry)
+
+    @property
+    def live_rows(self) -> int:
+        """The number of rows whose entities are still in the KB."""
+        vectors = self.entry["vectors"]
+        if vectors is None or self.entry["removed"] is None:
+            return vectors["rows"] if vectors else 0
+        return int(self.live[mapped(self.folder / vectors["rows_file"])].sum())
 
     @cached_property
     def _stored_rows(self) -> tuple[VectorMatrix, np.ndarray] | None:
@@ -94,6 +131,7 @@ class Segment:
         return None if vectors is None else opened_rows(self.folder, vectors)
 
     def close(self) -> None:
+        """Closes the records."""
         self.store.close()
 
 
@@ -105,3 +143,13 @@ def segments_of(folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
     return tuple(
         Segment(folder, entry, first, dim) for entry, first in zip(manifest["segments"], firsts)
     )
+
+
+def file_names(entry: SegmentEntry) -> list[str]:
+    """The files of a segment. Two segments share a file if their content is the same."""
+    vectors = entry["vectors"] or {}
+    index = vectors.get("index") or {}
+    named = [entry["records"], entry["removed"], index.get("file")]
+    kinds = ("file", "scales_file", "rows_file", "basis_file")
+    named += [vectors.get(kind) for kind in kinds]
+    return [name for name in named if name]

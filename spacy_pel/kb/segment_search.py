@@ -1,4 +1,4 @@
-"""Search over the segments of a KB: the answer that one index over all of them would give."""
+"""Search over all segments of a KB. The answer is that of one index over all of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,20 @@ def search_segments(
     k: int,
     allowed: Sequence[np.ndarray | None],
 ) -> Candidates:
-    """The k best entities of each query, float32 [n, dim], by score, then by concept id.
+    """The k best entities of each query, sorted by score, then by concept id.
 
-    allowed: for each segment booleans [count], which of its entities may be found; None for all.
-    Numbers are those of the KB. Raises PelError as ``VectorIndex.search`` does.
+    Args:
+        segments: The segments of the KB.
+        vectors: The queries, float32 [n, dim].
+        k: The number of candidates for each query.
+        allowed: For each segment booleans [count]: which of its entities may be found. None allows
+            all of them.
+
+    Returns:
+        Candidates, with the numbers that entities have in the KB.
+
+    Raises:
+        PelError: As ``VectorIndex.search`` does.
     """
     found = [
         _renumbered(segment.index.search(vectors, k, allowed=mask), segment.first)
@@ -41,19 +51,20 @@ def search_segments(
 
 
 def _renumbered(found: Candidates, first: int) -> Candidates:
+    """The candidates of a segment, with the numbers that they have in the KB."""
     return Candidates(np.where(found.numbers < 0, -1, found.numbers + first), found.scores)
 
 
 def _sort_ties(segments: Sequence[Segment], numbers: np.ndarray, scores: np.ndarray) -> None:
-    """Puts equal scores of one query in order of concept id, in place.
+    """Sorts the equal scores of each query by concept id, in place.
 
-    Within a segment they are so already, and ids are read only where segments meet.
+    Within a segment they are sorted already. So ids are read only where segments meet.
     """
     owners = np.searchsorted([segment.first for segment in segments], numbers, side="right") - 1
     same = (scores[:, 1:] == scores[:, :-1]) & (numbers[:, 1:] >= 0)
     meet = same & (owners[:, 1:] != owners[:, :-1])
     for query in np.flatnonzero(meet.any(axis=1)):
-        run = np.concatenate([[0], np.cumsum(~same[query])])  # which run of equals a place is in
+        run = np.concatenate([[0], np.cumsum(~same[query])])  # the run of equal scores of a place
         places = np.flatnonzero(np.isin(run, run[1:][meet[query]]))
         ids = _ids(segments, numbers[query, places], owners[query, places])
         order = sorted(range(len(places)), key=lambda i: (run[places[i]], ids[i]))
@@ -61,6 +72,7 @@ def _sort_ties(segments: Sequence[Segment], numbers: np.ndarray, scores: np.ndar
 
 
 def _ids(segments: Sequence[Segment], numbers: np.ndarray, owners: np.ndarray) -> list[str]:
+    """The concept ids of these numbers of the KB, whose segments are the owners."""
     ids = np.empty(len(numbers), dtype=object)
     for owner in np.unique(owners):
         own = owners == owner

@@ -1,4 +1,4 @@
-"""Whether a KB folder is as its writer left it: every byte, and what the files say together."""
+"""Checks that a KB folder is as it was written: every byte, and what the files say together."""
 
 from __future__ import annotations
 
@@ -12,63 +12,80 @@ from ..errors import PelError
 from .folder.manifest import MANIFEST, sound_manifest
 from .folder.transaction import CONTENT, is_ours, sha256
 from .folder.vector_chunks import CHUNKS_PREFIX
-from .segment import Segment, segments_of
+from .segment import Segment, file_names, segments_of
 from .vectors.matrix import mapped
-from .writing.segment_entries import file_names, live_rows
 
 _BLOCK = 4096  # ids looked up at a time
+_COPY_OR_BUILD = "copy the folder again, or build the KB again"
 
 Report = Callable[[int], object]
 
 
-def verify(path: str | Path, *, progress: Report | None = None) -> list[str]:
-    """What is wrong with a KB folder, one line each that names the remedy; nothing if it is whole.
+def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError]:
+    """The problems of a KB folder, each with its remedy; an empty list if the KB is whole.
 
-    Every file is read whole and compared with its checksum; then the manifest with what the files
-    hold. progress: called with the bytes read since the last call.
-    Raises PelError if there is no KB.
+    Every file is read from beginning to end and compared with its checksum. If all agree, the
+    manifest is compared with the content of the files.
+
+    Args:
+        path: The KB folder.
+        progress: Called with the number of bytes read since the last call.
+
+    Raises:
+        PelError: There is no KB in the folder.
     """
     folder = Path(path).absolute()
     try:
         manifest = sound_manifest(folder)
     except PelError as error:
         if (folder / MANIFEST).exists():
-            return [str(error)]
+            return [error]
         raise
     problems = [*_foreign_files(folder, manifest), *_damaged_files(folder, manifest, progress)]
     if not problems:
         segments = segments_of(folder, manifest)
         faults = _misfits(manifest, segments) or _wrong_counts(manifest, segments)
-        problems = [f"{folder / MANIFEST}: {fault}; build the KB again" for fault in faults]
+        problems = [
+            PelError(f"{folder / MANIFEST}: {fault}", "build the KB again") for fault in faults
+        ]
     return problems
 
 
-def _foreign_files(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
+def _foreign_files(folder: Path, manifest: dict[str, Any]) -> Iterator[PelError]:
+    """Files that no writer of KBs makes."""
     known = {MANIFEST, *manifest["files"]}
     for path in sorted(folder.iterdir()):
         ours = is_ours(path.name) or path.name.startswith(CHUNKS_PREFIX)
         if path.name not in known and not ours:
-            yield f"{path}: does not belong to the KB; move it elsewhere"
+            yield PelError(f"{path}: does not belong to the KB", "move it elsewhere")
 
 
 def _damaged_files(
     folder: Path, manifest: dict[str, Any], progress: Report | None
-) -> Iterator[str]:
+) -> Iterator[PelError]:
+    """Files of the manifest that are missing or were changed."""
     for name, entry in manifest["files"].items():
-        path = folder / name
-        remedy = "copy the folder again, or build the KB again"
-        if not CONTENT.fullmatch(name):
-            yield f"{folder / MANIFEST}: names {name!r}, which is no file of a KB; {remedy}"
-        elif not path.is_file():
-            yield f"{path}: missing; {remedy}"
-        elif path.stat().st_size != entry["bytes"]:
-            yield f"{path}: {path.stat().st_size} bytes, not {entry['bytes']}; {remedy}"
-        elif sha256(path, progress) != entry["sha256"]:
-            yield f"{path}: does not agree with its checksum; {remedy}"
+        if CONTENT.fullmatch(name):
+            fault = _damage(folder / name, entry, progress)
+        else:
+            fault = f"{folder / MANIFEST}: names {name!r}, which is not a file of a KB"
+        if fault:
+            yield PelError(fault, _COPY_OR_BUILD)
+
+
+def _damage(path: Path, entry: dict[str, Any], progress: Report | None) -> str | None:
+    """What is wrong with a file, compared with its entry in the manifest; None if nothing is."""
+    if not path.is_file():
+        return f"{path}: missing"
+    if path.stat().st_size != entry["bytes"]:
+        return f"{path}: {path.stat().st_size} bytes, not {entry['bytes']}"
+    if sha256(path, progress) != entry["sha256"]:
+        return f"{path}: does not agree with its checksum"
+    return None
 
 
 def _misfits(manifest: dict[str, Any], segments: Sequence[Segment]) -> list[str]:
-    """Files that are not those of the segments, or not what the segments' entries say."""
+    """Files that do not belong to a segment, or do not hold what the segment's entry says."""
     named = {name for segment in segments for name in file_names(segment.entry)}
     if named != set(manifest["files"]):
         return ["the files of its segments are not those it lists"]
@@ -77,11 +94,11 @@ def _misfits(manifest: dict[str, Any], segments: Sequence[Segment]) -> list[str]
 
 
 def _wrong_counts(manifest: dict[str, Any], segments: Sequence[Segment]) -> Iterator[str]:
-    """Totals that are not those of the segments, and ids that two segments have."""
+    """Totals that are not the sums over the segments, and ids that two segments have."""
     entities = sum(int(segment.live.sum()) for segment in segments)
     if entities != manifest["counts"]["entities"]:
         yield f"counts {manifest['counts']['entities']} entities where there are {entities}"
-    rows = sum(map(live_rows, segments))
+    rows = sum(segment.live_rows for segment in segments)
     if manifest["vectors"] and rows != manifest["vectors"]["rows"]:
         yield f"counts {manifest['vectors']['rows']} vectors where there are {rows}"
     yield from _repeated_ids(segments)
@@ -114,16 +131,17 @@ def _has_number(segment: Segment, number: int) -> bool:
 
 
 def _ascend_within(numbers: np.ndarray, count: int) -> bool:
+    """Whether the numbers ascend and lie between 0 and count - 1."""
     bounded = np.concatenate([[-1], numbers, [count]])
     return bool((np.diff(bounded) > 0).all())
 
 
 def _repeated_ids(segments: Sequence[Segment]) -> Iterator[str]:
-    """Concept ids that stand in live records of two segments: within one they cannot."""
+    """Concept ids that live records of two segments have. Within a segment none can repeat."""
     for place, segment in enumerate(segments):
         numbers = np.flatnonzero(segment.live) if place else ()
         for start in range(0, len(numbers), _BLOCK):
             for id, _ in segment.store.labels(numbers[start : start + _BLOCK]):
                 found = ((other, other.store.number(id)) for other in segments[:place])
                 if any(number is not None and other.is_live(number) for other, number in found):
-                    yield f"the id {id!r} stands in two records"
+                    yield f"two records have the id {id!r}"

@@ -1,4 +1,4 @@
-"""DuckDB as this package uses it: nothing is downloaded, and Ctrl-C is Ctrl-C."""
+"""DuckDB as this package uses it: it downloads nothing, and Ctrl-C interrupts it as usual."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a database in memory. settings: DuckDB's own.
+    """A connection to a database in memory.
 
-    Raises what DuckDB raises, but KeyboardInterrupt where a query was interrupted.
+    Args:
+        **settings: DuckDB's settings.
+
+    Raises:
+        KeyboardInterrupt: A query was interrupted. All other errors are DuckDB's own.
     """
     import duckdb
 
-    # Extensions would come from the network.
+    # Extensions would be downloaded.
     local = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     try:
         with duckdb.connect(":memory:", config={**local, **settings}) as connection:
@@ -32,15 +36,15 @@ def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]
 
 
 def sql_literal(text: str) -> str:
-    """A text in SQL."""
+    """A text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def sql_path(path: Path) -> str:
-    """A file that is to be read in SQL: not a pattern, which DuckDB would take it for."""
+    """The path of a file to read, as an SQL literal, escaped so that it is not read as a pattern."""
     return sql_literal(glob.escape(str(path)))
 
 
 def sql_identifier(name: str) -> str:
-    """The name of a column in SQL."""
+    """The name of a column as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Files that are read, plain or gzipped: their bytes, or their numbered lines."""
+"""Reads plain and gzipped files: their bytes, or their numbered lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO
 
 from ..errors import PelError
 
-# A longer line is no record of an ontology; without a bound, one could fill the memory.
+# No record of an ontology is longer. Without a limit, one line could fill the memory.
 LONGEST_LINE = 64 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -19,9 +19,11 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 @contextmanager
 def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read bytes from, unpacked where its name ends in ``.gz``.
+    """A file to read bytes from. It is unpacked if its name ends in ``.gz``.
 
-    Raises PelError, also while it is read, if it is not there, may not be read, or is damaged.
+    Raises:
+        PelError: The file is missing, may not be read or is damaged. That is raised here or while
+            the file is read.
     """
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
@@ -31,16 +33,24 @@ def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise PelError(f"{path}: damaged gzip", "fetch it again") from error
     except OSError as error:
         raise PelError(
-            f"{path}: cannot be read ({error.strerror})", "check that it is there and may be read"
+            f"{path}: cannot be read ({error.strerror})",
+            "check that it exists and that you may read it",
         ) from error
 
 
 def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
-    """Pairs of line number (from 1) and line without its end, of a UTF-8 file, ``.gz`` or not.
+    """The lines of a UTF-8 file, plain or ``.gz``, without their ends, numbered from 1.
 
-    Lines end at a line feed alone: ontologies hold stray carriage returns and Unicode separators.
-    Raises PelError as ``opened_bytes`` does, and, with file and line, for a line that is not UTF-8 or of
-    more than ``longest`` bytes.
+    Only a line feed ends a line, because ontologies contain stray carriage returns and Unicode
+    separators.
+
+    Args:
+        path: The file.
+        longest: The most bytes that a line may have.
+
+    Raises:
+        PelError: As ``opened_bytes`` does. Also for a line that is not UTF-8 or is longer than
+            ``longest``, with file and line.
     """
     number = 0
     with opened_bytes(path) as file:

@@ -1,4 +1,4 @@
-"""Work shared out among threads, for kernels that are too small to share theirs out well."""
+"""Spreads work over threads, for kernels that are too small to use several threads well."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ R = TypeVar("R")
 def in_threads(
     work: Callable[[T], R], items: Sequence[T], n_threads: int, begin: Callable[[], None]
 ) -> list[R]:
-    """What ``work`` returns for each item, in their order.
+    """What ``work`` returns for each item, in the order of the items.
 
-    begin: called in each thread at its start, to let the kernels in it compute with one thread. It
-    is not called where one thread does all; that is the one that called.
-    Threads end with the call: a process that is forked later would wait for them for ever.
+    The threads end with the call, because a process that is forked later would wait for them
+    forever.
+
+    Args:
+        work: What to compute for an item.
+        items: The items.
+        n_threads: The most threads to use. With 1 thread, or fewer than 2 items, the calling thread
+            does the work.
+        begin: Called at the start of each new thread, to limit the kernels there to one thread.
     """
     if n_threads == 1 or len(items) < 2:
         return [work(item) for item in items]

@@ -1,4 +1,4 @@
-"""Files and folders that take their place at the end, whole, or not at all."""
+"""Writes files and folders that appear as a whole at the end, or not at all."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from ..errors import PelError
 
 @contextmanager
 def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
-    """A file to write to, which replaces the one at the path when the block ends well.
+    """A file to write to. It replaces the file at the path when the block ends without an error.
 
-    mode: "x" for UTF-8 text, "xb" for bytes.
+    After an error or an interruption, the path holds what it held before.
 
-    After an error or an interruption, what was at the path is there as before.
-    Raises PelError if a folder or a device is there, OSError if the file cannot be written.
+    Args:
+        path: The path.
+        mode: "x" for UTF-8 text, "xb" for bytes.
+
+    Raises:
+        PelError: The path is a folder or a device.
+        OSError: The file cannot be written.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -32,10 +37,10 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
         with open(temporary, mode, **as_text) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # else a power failure may leave an empty one in its place
+            os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
         os.replace(temporary, path)
     except OSError as error:
-        error.filename = error.filename or str(path)  # a failed write does not name its file
+        error.filename = error.filename or str(path)  # the error of a failed write names no file
         raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -43,10 +48,12 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A new folder to fill, which replaces the one at the path when the block ends well.
+    """A new folder to fill. It replaces what is at the path when the block ends without an error.
 
-    After an error or an interruption, what was at the path is there as before.
-    Raises OSError if the folder cannot be written.
+    After an error or an interruption, the path holds what it held before.
+
+    Raises:
+        OSError: The folder cannot be written.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)

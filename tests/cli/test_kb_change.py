@@ -55,7 +55,10 @@ def test_with_vectors(run, bare_kb: KnowledgeBase, tiny_folder: Path, jsonl) -> 
     run("kb", "embed", folder, tiny_folder)
     before = contents(folder)
     output = run("kb", "add", folder, jsonl(*NEW), code=1)
-    assert "has vectors, which new entities need too" in output and "--pipeline PIPELINE" in output
+    assert (
+        "has vectors, so new entities need vectors too" in output
+        and "--pipeline PIPELINE" in output
+    )
     assert contents(folder) == before
     run("kb", "add", folder, jsonl(*NEW), "--pipeline", tiny_folder)
     run("kb", "remove", folder, "C01")

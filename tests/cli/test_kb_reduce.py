@@ -64,5 +64,5 @@ def test_names_that_are_alike(run, tmp_path: Path) -> None:
 def test_errors(run, bare_kb: KnowledgeBase, embedded: Path) -> None:
     assert "has no vectors" in run("kb", "reduce", bare_kb.path, 12, code=1)
     assert "without --alike" in run("kb", "reduce", embedded, 12, "--alike", 0.9, code=1)
-    assert "choose the numbers of a vector, or --alike" in run("kb", "reduce", embedded, code=1)
+    assert "give the length of a vector, or --alike" in run("kb", "reduce", embedded, code=1)
     assert "choose from 1 to 31 of them, not 32" in run("kb", "reduce", embedded, 32, code=1)

@@ -205,7 +205,7 @@ def names_of(folder: Path) -> set[str]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")
-def test_a_reader_keeps_its_view_until_it_refreshes(kb: KnowledgeBase) -> None:
+def test_a_reader_keeps_its_snapshot_until_it_refreshes(kb: KnowledgeBase) -> None:
     reader = embedded(kb)
     kb.close()
     assert not reader.refresh()
@@ -220,7 +220,9 @@ def test_a_reader_keeps_its_view_until_it_refreshes(kb: KnowledgeBase) -> None:
     reader.close()
     build_kb([Entity("X3", "Newest")], kb.path)
     assert names_of(kb.path) == {"manifest.json", *KnowledgeBase.open(kb.path).manifest["files"]}
-    with pytest.raises(PelError, match="gone, as the KB was changed meanwhile; open it again"):
+    with pytest.raises(
+        PelError, match="gone, because the KB was changed meanwhile; open the KB again"
+    ):
         reader["X1"]
 
 

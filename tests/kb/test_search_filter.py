@@ -5,7 +5,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb, write_vectors
-from spacy_pel.kb.search_filter import known_types, with_descendants
+from spacy_pel.kb.records.semantic_types import known_types, with_descendants
 
 TYPES = [
     SemanticType("Entity", "T071", "A"), SemanticType("Object", "T072", "A1"),
@@ -90,8 +90,14 @@ def test_more_constraints_than_are_kept(kb: KnowledgeBase) -> None:
 @pytest.mark.parametrize(
     "only, fault",
     [
-        (SearchFilter(types=["Organsim"]), "no semantic type 'Organsim' in this KB; see"),
-        (SearchFilter(sources=["MSH"]), "no entity comes from 'MSH'; it has: S, S3"),
+        (
+            SearchFilter(types=["Organsim"]),
+            "no semantic type 'Organsim' in this KB; choose one that",
+        ),
+        (
+            SearchFilter(sources=["MSH"]),
+            "no entity comes from 'MSH'; choose one of its sources: S, S3",
+        ),
         (SearchFilter(types="Organism"), "types is the text 'Organism'; give a list"),
     ],
 )

@@ -47,7 +47,8 @@ def test_any_flipped_byte_is_found(folder: Path) -> None:
             flipped = content[place] ^ 1 << chance.randrange(8)
             path.write_bytes(content[:place] + bytes([flipped]) + content[place + 1 :])
             [problem] = verify(folder)
-            assert problem.startswith(str(path)) or path.name == "manifest.json", problem
+            named = problem.problem.startswith(str(path))
+            assert named or path.name == "manifest.json", problem
         path.write_bytes(content)
     assert verify(folder) == []
 
@@ -59,14 +60,12 @@ def test_missing_short_and_foreign_files(folder: Path) -> None:
     vectors.write_bytes(vectors.read_bytes()[:-1])
     (folder / "notes.txt").write_text("mine")
     size = vectors.stat().st_size
-    assert sorted(verify(folder)) == sorted(
-        [
-            f"{folder / 'notes.txt'}: does not belong to the KB; move it elsewhere",
-            f"{rows}: missing; copy the folder again, or build the KB again",
-            f"{vectors}: {size} bytes, not {size + 1}; copy the folder again, or build the KB "
-            "again",
-        ]
-    )
+    copy = "copy the folder again, or build the KB again"
+    assert {(problem.problem, problem.remedy) for problem in verify(folder)} == {
+        (f"{folder / 'notes.txt'}: does not belong to the KB", "move it elsewhere"),
+        (f"{rows}: missing", copy),
+        (f"{vectors}: {size} bytes, not {size + 1}", copy),
+    }
 
 
 def test_what_a_killed_writer_leaves_is_no_damage(folder: Path) -> None:
@@ -83,12 +82,12 @@ def test_no_kb(tmp_path: Path) -> None:
 
 
 def edited(folder: Path, edit) -> list[str]:
-    """What is found when a writer is at fault, so that all checksums are right."""
+    """What is wrong if a writer made a mistake, so that all checksums are right."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     edit(manifest)
     path.write_text(manifest_text(manifest))
-    return verify(folder)
+    return [problem.problem for problem in verify(folder)]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,10 @@ def edited(folder: Path, edit) -> list[str]:
         (lambda m: m["vectors"].update(dtype="float32"), "do not hold 8 vectors as said"),
         (lambda m: m["vectors"].update(dim=9), "do not hold 8 vectors as said"),
         (lambda m: m.update(vectors=None), "not for both"),
-        (lambda m: m["files"].update({"../secret": {}}), "names '../secret', which is no file of"),
+        (
+            lambda m: m["files"].update({"../secret": {}}),
+            "names '../secret', which is not a file of",
+        ),
     ],
 )
 def test_a_manifest_that_contradicts_the_files(folder: Path, edit, fault: str) -> None:
@@ -133,7 +135,7 @@ def test_files_that_contradict_the_manifest(folder: Path, stem: str, array, faul
         owner[key] = changes.publish(path, stem)
         changes.commit({**manifest, "files": {**manifest["files"], **changes.files}})
     problems = verify(folder)
-    assert any(fault in problem for problem in problems), problems
+    assert any(fault in problem.problem for problem in problems), problems
 
 
 def test_an_id_in_two_records(folder: Path) -> None:
@@ -142,4 +144,6 @@ def test_an_id_in_two_records(folder: Path) -> None:
         manifest["counts"]["entities"] += 1
         manifest["vectors"]["rows"] += 2
 
-    assert [problem for problem in edited(folder, twice) if "'C4' stands in two records" in problem]
+    assert [
+        problem for problem in edited(folder, twice) if "two records have the id 'C4'" in problem
+    ]

@@ -1,4 +1,4 @@
-"""One writer at a time in a KB folder, and no file taken from under a reader."""
+"""Locks of a KB folder: one writer at a time, and no file deleted while a reader has it open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...errors import PelError
 
 try:
     import fcntl
-except ImportError:  # Windows, which refuses by itself to delete a file that is open
+except ImportError:  # Windows, which itself refuses to delete a file that is open
     fcntl = None
 
 LOCK = ".lock"
@@ -25,8 +25,11 @@ LOCK = ".lock"
 def writer_lock(folder: Path) -> Iterator[None]:
     """Keeps other writers out of a folder until the block ends.
 
-    The operating system holds the lock, so that it goes with its process, however that ends.
-    Raises PelError at once, naming the holder, if another writer is in the folder.
+    The operating system holds the lock, so the lock ends with the process, however that ends.
+
+    Raises:
+        PelError: Another process is writing to the folder. It is raised at once, and names the
+            process.
     """
     path = folder / LOCK
     lock = FileLock(path, timeout=0)
@@ -38,22 +41,22 @@ def writer_lock(folder: Path) -> Iterator[None]:
             "wait until that has ended, or stop it, and run it again",
         ) from error
     try:
-        with suppress(OSError):  # for the message alone; Windows lets nobody write to a lock
+        with suppress(OSError):  # only for the message; Windows lets nobody write to a locked file
             path.write_text(f"process {os.getpid()} on {socket.gethostname()} ({_now()})")
         yield
     finally:
-        with suppress(OSError):  # while it is held: who has opened it sees that it is gone
+        with suppress(OSError):  # while it is held, so that others who opened it see it is gone
             path.unlink()
         lock.release()
 
 
 def remove_unless_open(path: Path) -> None:
-    """Deletes a file, unless a reader holds a shared ``flock`` on it or it cannot be deleted."""
+    """Deletes a file, unless a reader holds a shared ``flock`` on it or deleting fails."""
     with suppress(OSError):
         if fcntl is None:
             path.unlink()
             return
-        descriptor = os.open(path, os.O_RDWR)  # NFS gives an exclusive lock only to writers
+        descriptor = os.open(path, os.O_RDWR)  # NFS gives exclusive locks only to writers
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()

@@ -1,4 +1,4 @@
-"""The manifest of a KB folder: what it holds, file by file."""
+"""The manifest of a KB folder, ``manifest.json``: what the folder holds, file by file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ SCHEMA_VERSION = 2
 
 
 def manifest_text(manifest: dict[str, Any]) -> str:
-    """The text of the file that holds a manifest, always the same: JSON with its own checksum."""
+    """The content of ``manifest.json``: JSON with its own checksum. Equal manifests give equal text."""
     entries = {name: value for name, value in manifest.items() if name != "checksum"}
     checksum = hashlib.sha256(_json(entries).encode()).hexdigest()
     return _json({**entries, "checksum": checksum})
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a KB folder, checked against the files it names.
+    """The manifest of a KB folder, checked against the names and sizes of its files.
 
-    Raises PelError if there is no KB, if its schema is of another version, or if a file is missing
-    or of the wrong size. Costs the same for a KB of any size.
+    It takes the same time for a KB of any size.
+
+    Raises:
+        PelError: There is no KB, its schema has another version, or a file is missing or has the
+            wrong size.
     """
     manifest = sound_manifest(folder)
     build = _build_command(folder)
@@ -45,8 +48,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def sound_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a KB folder, checked against its own checksum.
 
-    Raises PelError if there is no KB, if its schema is of another version, or for any other byte
-    than the manifest was written with.
+    Raises:
+        PelError: There is no KB, its schema has another version, or a byte of the manifest was
+            changed.
     """
     path, build = folder / MANIFEST, _build_command(folder)
     if not path.is_file():
@@ -68,7 +72,7 @@ def sound_manifest(folder: Path) -> dict[str, Any]:
 
 
 def parsed_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest as it stands, of any schema version; PelError if it is not a KB's."""
+    """The manifest of any schema version, unchecked; PelError if it is not the manifest of a KB."""
     path = folder / MANIFEST
     return _parsed(path, path.read_bytes())
 

@@ -1,4 +1,4 @@
-"""The files of a KB folder as a reader sees them: all of one manifest, there until it closes."""
+"""The files of a KB folder as one reader sees them: all of one manifest, kept until it closes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,30 @@ from .manifest import read_manifest, sound_manifest
 
 try:
     import fcntl
-except ImportError:  # Windows, which refuses by itself to delete a file that is open
+except ImportError:  # Windows, which itself refuses to delete a file that is open
     fcntl = None
 
 
-class HeldFiles:
-    """The files that a manifest names, held open with a shared lock.
+class Snapshot:
+    """The files that one manifest names, held open with a shared lock.
 
-    A writer that sweeps the folder leaves them there (see ``lock.remove_unless_open``), so they can
-    be opened by name at any time, also in a forked child, which shares the lock.
+    A writer that sweeps the folder leaves locked files there (see ``lock.remove_unless_open``), so
+    a reader can open them by name at any time. So can a forked child, which shares the lock.
+
+    Attributes:
+        manifest: The manifest of the folder.
     """
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        """Raises PelError for a file that is gone."""
+        """Opens and locks the files of a manifest.
+
+        Raises:
+            PelError: A file is no longer there.
+        """
+        self.manifest = manifest
         descriptors: list[int] = []
-        # Called with the object's end at the latest. Not LOCK_UN, which would take the lock from
-        # forked children, too.
+        # Called at the latest when the object goes. It does not unlock (LOCK_UN), which would take
+        # the lock from forked children as well.
         self.close = weakref.finalize(self, _close, descriptors)
         try:
             for name in manifest["files"]:
@@ -39,11 +47,29 @@ class HeldFiles:
             raise
 
 
+def opened_snapshot(folder: Path) -> Snapshot:
+    """The present files of a KB folder.
+
+    A writer may sweep files after the manifest was read and before its files were opened. Then
+    there is another manifest, and that one is read instead.
+
+    Raises:
+        PelError: There is no KB in the folder, or a file of it is missing or has the wrong size.
+    """
+    while True:
+        before = sound_manifest(folder)
+        try:
+            return Snapshot(folder, read_manifest(folder))
+        except PelError:
+            if sound_manifest(folder) == before:
+                raise
+
+
 def _opened(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY)
     except FileNotFoundError as error:
-        raise _gone(path) from error
+        raise _swept(path) from error
 
 
 def _lock(descriptor: int, path: Path) -> None:
@@ -52,7 +78,7 @@ def _lock(descriptor: int, path: Path) -> None:
     with suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_SH)
     if not os.fstat(descriptor).st_nlink:  # swept before the lock was there
-        raise _gone(path)
+        raise _swept(path)
 
 
 def _close(descriptors: list[int]) -> None:
@@ -60,21 +86,5 @@ def _close(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-def held_files(folder: Path) -> tuple[dict[str, Any], HeldFiles]:
-    """The present manifest of a KB folder and its files; PelError if the KB is not whole.
-
-    A writer may sweep files between the reading of the manifest and the opening of what it names:
-    then there is another manifest, which is read instead.
-    """
-    while True:
-        before = sound_manifest(folder)
-        try:
-            manifest = read_manifest(folder)
-            return manifest, HeldFiles(folder, manifest)
-        except PelError:
-            if sound_manifest(folder) == before:
-                raise
-
-
-def _gone(path: Path) -> PelError:
-    return PelError(f"{path}: gone, as the KB was changed meanwhile", "open it again")
+def _swept(path: Path) -> PelError:
+    return PelError(f"{path}: gone, because the KB was changed meanwhile", "open the KB again")

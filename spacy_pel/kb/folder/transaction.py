@@ -1,8 +1,8 @@
-"""All or nothing for a KB folder.
+"""Transactions on a KB folder: a change is made as a whole or not at all.
 
-Content files carry a hash of their content in their names and never change. New ones are written
-beside the old ones; replacing ``manifest.json`` commits; files that no manifest names are swept,
-once no reader has them open. One writer at a time.
+The files of a KB have a hash of their content in their names and never change. A transaction writes
+new files beside the old ones, and commits by replacing ``manifest.json``. Files that the manifest
+does not name are then swept, unless a reader has them open. There is one writer at a time.
 """
 
 from __future__ import annotations
@@ -33,48 +33,56 @@ _SQLITE_DISK_ERRORS = ("full", "disk I/O", "unable to open", "readonly")
 
 
 class Transaction:
-    """New files of a KB folder, which become the KB's own at ``commit``."""
+    """New files in a KB folder. They become the KB's own at ``commit``.
+
+    Attributes:
+        folder: The KB folder.
+        files: The new files by name, as the manifest has them.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files: dict[str, dict[str, Any]] = {}
 
     def temporary(self, suffix: str) -> Path:
-        """A new path in the folder, swept when the transaction ends."""
+        """A new path in the folder. A file there is swept when the transaction ends."""
         return self.folder / f"{_TEMPORARY}{uuid.uuid4().hex}{suffix}"
 
     def publish(self, temporary: Path, stem: str) -> str:
-        """Moves a finished file to its content's name, and returns that name."""
+        """Renames a finished file after its content, and returns the new name."""
         _sync(temporary)
         digest = sha256(temporary)
         name = f"{stem}-{digest[:16]}{temporary.suffix}"
         self.files[name] = {"sha256": digest, "bytes": temporary.stat().st_size}
         target = self.folder / name
         if target.is_file() and sha256(target) == digest:
-            temporary.unlink()  # the file that is there may be a reader's
+            temporary.unlink()  # the other file stays, because a reader may have it open
         else:
             os.replace(temporary, target)
         return name
 
     def commit(self, manifest: dict[str, Any]) -> None:
-        """Makes the folder hold what the manifest says, by one atomic replacement."""
+        """Makes this the manifest of the folder, in one atomic step."""
         manifest = {**manifest, "kind": KIND, "schema_version": SCHEMA_VERSION}
         temporary = self.temporary(".json")
         temporary.write_bytes(manifest_text(manifest).encode())
         _sync(temporary)
         os.replace(temporary, self.folder / MANIFEST)
         if os.name == "posix":
-            with suppress(OSError):  # committed already; not every file system syncs folders
+            with suppress(OSError):  # it is committed; not every file system can sync folders
                 _sync(self.folder)
 
 
 @contextmanager
 def folder_transaction(folder: Path) -> Iterator[Transaction]:
-    """A transaction over a KB folder, which is made if need be, and unmade if nothing is committed.
+    """A transaction on a KB folder.
 
-    Nobody else can write meanwhile, so a manifest read inside of it stands until its end.
-    Raises PelError if the folder holds something else than a KB or cannot be written to, and at
-    once if another writer is at it.
+    A folder that does not exist is made, and removed again if nothing is committed. No other process
+    can write meanwhile, so a manifest that is read inside the block is valid until the block ends.
+
+    Raises:
+        PelError: The folder holds something other than a KB, cannot be written to, or another
+            process is writing to it.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     _refuse_foreign(folder)
@@ -109,14 +117,14 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a file's name is one that a writer gives; such a file may be swept."""
+    """Whether a file has a name that writers of KBs give. Such a file may be swept."""
     return name == LOCK or name.startswith(_TEMPORARY) or CONTENT.fullmatch(name) is not None
 
 
 def _sweep(folder: Path) -> None:
     """Removes our files that the manifest does not name.
 
-    What a reader has open, or cannot be removed, stays for the next transaction.
+    A file that a reader has open, or that cannot be removed, stays for the next transaction.
     """
     has_manifest = (folder / MANIFEST).exists()
     kept = {LOCK, *(parsed_manifest(folder)["files"] if has_manifest else ())}
@@ -132,7 +140,12 @@ def _is_disk_error(error: OSError | sqlite3.OperationalError) -> bool:
 
 
 def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
-    """The SHA-256 of a file's content, in hexadecimal; calls progress with the bytes of a block."""
+    """The SHA-256 of a file's content, in hexadecimal.
+
+    Args:
+        path: The file.
+        progress: Called with the number of bytes read since the last call.
+    """
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -143,7 +156,7 @@ def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
 
 
 def _sync(path: Path) -> None:
-    # Windows syncs only what is open for writing, POSIX opens a folder only for reading.
+    # Windows syncs only files open for writing; POSIX opens folders only for reading.
     descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,7 @@
-"""Vectors on their way into a KB folder: chunks in files of their own, each whole or not there.
+"""Chunks of vectors of a KB that is being embedded, each in a file of its own.
 
-To encode a large KB takes hours. What is finished outlives a crash, and the next run goes on there.
+Embedding a large KB takes hours. Finished chunks survive a crash, and the next run continues after
+them. A chunk is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ _CHUNK = re.compile(r"chunk-(\d{6,})\.npz")
 
 
 class VectorChunk(NamedTuple):
-    """Rows of vectors that follow one another.
+    """Consecutive rows of vectors.
 
-    vectors: float32 [n, dim]. entities: int64 [n], the number of the entity of each row.
-    reused: how many entities' rows were copied from another KB.
+    Attributes:
+        vectors: float32 [n, dim].
+        entities: The number of the entity of each row, int64 [n].
+        reused: The number of entities whose rows were copied from another KB.
     """
 
     vectors: np.ndarray
@@ -36,18 +39,18 @@ class VectorChunk(NamedTuple):
 
 
 class VectorChunks:
-    """The finished chunks in a folder, by number. Several processes may write to it at once."""
+    """The finished chunks in a folder, by number. Several processes may write at the same time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def finished(self) -> set[int]:
-        """The numbers of the chunks that are there."""
+        """The numbers of the finished chunks."""
         matches = (_CHUNK.fullmatch(path.name) for path in self.folder.iterdir())
         return {int(match[1]) for match in matches if match}
 
     def write(self, number: int, chunk: VectorChunk) -> None:
-        """Keeps a finished chunk. Raises PelError if the folder cannot be written to."""
+        """Stores a finished chunk; PelError if the folder cannot be written to."""
         temporary = self.folder / f"{uuid.uuid4().hex}.tmp"
         try:
             with open(temporary, "xb") as file:
@@ -58,13 +61,13 @@ class VectorChunks:
         except OSError as error:
             raise PelError(
                 f"{self.folder}: cannot be written ({error.strerror or error})",
-                "free some space and run it again: the chunks that are finished are kept",
+                "free some space and run it again: finished chunks are kept",
             ) from error
         finally:
             temporary.unlink(missing_ok=True)
 
     def read(self, number: int) -> VectorChunk:
-        """A finished chunk. Raises PelError if its file is damaged."""
+        """A finished chunk; PelError if its file is damaged."""
         path = self._file(number)
         try:
             with np.load(path, allow_pickle=False) as arrays:
@@ -77,15 +80,21 @@ class VectorChunks:
 
 
 def chunks_folder(kb_folder: Path, decisive: dict[str, Any]) -> Path:
-    """The folder for the chunks that are decided by this plain data, all of it."""
+    """The folder for chunks of vectors.
+
+    Args:
+        kb_folder: The KB folder.
+        decisive: Everything that the vectors depend on, as plain data. Other data give another
+            folder.
+    """
     text = json.dumps(decisive, sort_keys=True).encode()
     return kb_folder / f"{CHUNKS_PREFIX}{hashlib.blake2b(text, digest_size=8).hexdigest()}"
 
 
 def opened_chunks(folder: Path) -> VectorChunks:
-    """The chunks in the folder, which is made if need be; those of the KB's others are removed.
+    """The chunks in a folder, which is made if needed. Other folders of chunks are removed.
 
-    For who holds the KB's writer lock, so that nobody else makes chunks meanwhile.
+    The caller must hold the KB's writer lock, so that no other process makes chunks meanwhile.
     """
     remove_chunks(folder.parent, keep=folder)
     folder.mkdir(exist_ok=True)
@@ -95,9 +104,9 @@ def opened_chunks(folder: Path) -> VectorChunks:
 
 
 def remove_chunks(kb_folder: Path, keep: Path | None = None) -> None:
-    """Removes all chunks from a KB folder, but for those in the folder to keep.
+    """Removes all chunks from a KB folder, except those in the folder to keep.
 
-    For who holds the KB's writer lock.
+    The caller must hold the KB's writer lock.
     """
     for folder in kb_folder.glob(f"{CHUNKS_PREFIX}*"):
         if folder != keep:

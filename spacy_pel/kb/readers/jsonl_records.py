@@ -1,13 +1,13 @@
-"""scispaCy's knowledge base schema, and the other fields of Entity: one JSON object a line."""
+"""JSON lines in scispaCy's schema for knowledge bases, with the other fields of Entity."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
+from ...system.json_lines import json_object
 from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
@@ -15,17 +15,17 @@ from .entity_source import ReadOptions, Source
 
 
 def read_jsonl(path: Path, options: ReadOptions) -> Source:
-    """The entities of a ``.jsonl`` or ``.jsonl.gz`` file; keys outside the schema are ignored.
+    """The entities of a ``.jsonl`` or ``.jsonl.gz`` file. Keys outside the schema are ignored.
 
-    Reading raises PelError, with file and line, for bad JSON, a missing or empty ``concept_id`` or
-    ``canonical_name``, a field of the wrong type, an id of an earlier line, and what
-    ``cleaned`` refuses.
+    Reading them raises PelError, with file and line, for bad JSON, a missing or empty
+    ``concept_id`` or ``canonical_name``, a field of the wrong type, an id of an earlier line, and
+    what ``cleaned`` refuses.
     """
     return Source(_entities(path))
 
 
 def _entities(path: Path) -> Iterator[Entity]:
-    seen: set[int] = set()  # hashes of ids: some 60 bytes an entity
+    seen: set[int] = set()  # hashes of ids: about 60 bytes an entity
     for number, line in numbered_lines(path):
         if line.strip():
             place = f"{path}, line {number}"
@@ -41,32 +41,19 @@ def _entities(path: Path) -> Iterator[Entity]:
 
 
 def _refuse_repeated(path: Path, number: int, id: str) -> None:
-    """Raises PelError if the id of a line is that of an earlier one, and not its hash alone."""
+    """Raises PelError if an earlier line has the same id, and not only the same hash of it."""
     for earlier, line in numbered_lines(path):
         if earlier == number:
             return
         if line.strip() and json_object(line)["concept_id"].strip() == id:
             raise PelError(
-                f"{path}, line {number}: the concept_id {id!r} of line {earlier} again",
-                "merge its records into one",
+                f"{path}, line {number}: repeats the concept_id {id!r} of line {earlier}",
+                "merge the two records into one",
             )
 
 
-def json_object(line: str) -> dict[str, Any]:
-    """The JSON object of a line; ValueError says what is wrong with it."""
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"bad JSON ({error.msg} at column {error.colno})") from error
-    except RecursionError as error:
-        raise ValueError("bad JSON (nested too deeply)") from error
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")
-    return record
-
-
 def _entity(record: dict[str, Any]) -> Entity:
-    """The entity of a JSON object; ValueError says what is wrong with it."""
+    """The entity of a JSON object; a ValueError says what is wrong with it."""
     definition = record.get("definition")
     if not isinstance(definition, (str, type(None))):
         raise ValueError("'definition' is not a string or null")

@@ -1,4 +1,4 @@
-"""A built knowledge base as a source."""
+"""A knowledge base that was built before, as a source."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ def is_kb_folder(path: Path) -> bool:
 
 
 def read_kb_folder(path: Path, options: ReadOptions) -> Source:
-    """The entities of a KB folder in order of concept id, without their vectors.
+    """The entities of a KB folder, without their vectors.
 
-    The version says what the KB was built from.
-    Raises PelError, with the remedy, if there is no KB or it is not whole.
+    The version is the list of sources that the KB was built from.
+
+    Raises:
+        PelError: There is no KB in the folder, or it is not whole.
     """
     kb = KnowledgeBase.open(path)
     built_from = ", ".join(kb.manifest["sources"])

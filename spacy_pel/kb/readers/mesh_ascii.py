@@ -14,7 +14,7 @@ from .entity_source import ReadOptions, Source
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 
 _FILES = re.compile(r"(?:.*_)?[cd]\d{4}\.bin(?:\.gz)?")
-# Elements whose value begins with a name, and goes on behind a bar with what is known of it.
+# Elements whose values are a name, a bar and facts about the name.
 _TERMS = ("ENTRY", "PRINT ENTRY", "SY")
 
 Record = defaultdict[str, list[str]]  # the values of each element
@@ -23,19 +23,22 @@ Record = defaultdict[str, list[str]]  # the values of each element
 def read_mesh_ascii(path: Path, options: ReadOptions) -> Source:
     """The records of a MeSH ASCII file, or of the d* and c* files of a folder.
 
-    Names are MH or NM, then ENTRY, PRINT ENTRY and SY; MS or NO is the definition. Tree numbers are
-    those of MN and of an mtrees file of the same year beside it; their top branches are the types,
-    and the descriptors one step above are the parents. A supplementary record (NM) takes the
-    descriptors it is mapped to (HM) as parents, and their types, where their file is read along
-    with it. Files are read twice, as descriptors refer to later ones; only the tree and the
-    headings stay in memory.
-    Reading raises PelError, with file and line, for a line that is no element and for a record
-    without id or name.
+    The canonical name is MH or NM; the aliases are ENTRY, PRINT ENTRY and SY. The definition is MS
+    or NO. Tree numbers come from MN and from an mtrees file of the same year beside the file. The
+    types are the top branches of the tree numbers, and the parents are the descriptors one step
+    above. The parents of a supplementary record (NM) are the descriptors that it is mapped to (HM);
+    it has their types if their file is read together with its own.
+
+    Files are read twice, because descriptors refer to later ones. Only the tree and the headings
+    stay in memory.
+
+    Reading the entities raises PelError, with file and line, for a line that is not an element, and
+    for a record without id or name.
     """
     files = mesh_ascii_files(path) if path.is_dir() else [path]
     if not files:
         raise PelError(
-            f"{path}: holds no d20xx.bin or c20xx.bin", "give a folder with MeSH's ASCII"
+            f"{path}: holds no d20xx.bin or c20xx.bin", "give a folder with MeSH's ASCII files"
         )
     return Source(_entities(files), BRANCH_TYPES, mesh_year(files[0]))
 
@@ -85,7 +88,7 @@ def _entity(
 
 
 def _records(path: Path) -> Iterator[Record]:
-    """The records of a file, each whole: with an id and the name of a descriptor or supplement."""
+    """The records of a file, each checked to have an id and a name."""
     record: Record | None = None
     start = 0
     for number, line in numbered_lines(path):

@@ -1,4 +1,4 @@
-"""The tree of MeSH: where a descriptor stands tells its types and its parents."""
+"""The tree of MeSH. The place of a descriptor in it gives its types and its parents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..records.entity import SemanticType
+from ..records.semantic_types import SemanticType
 
 BRANCHES = {
     "A": "Anatomy",
@@ -31,17 +31,20 @@ VOCABULARY = "MSH"  # as UMLS names it
 
 
 class MeshTree:
-    """Types and parents, from the descriptor at each tree number."""
+    """Gives the types and parents of descriptors.
+
+    Args:
+        places: Pairs of a tree number and the id of the descriptor there.
+    """
 
     def __init__(self, places: Iterable[tuple[str, str]]) -> None:
-        """places: pairs (tree number, descriptor id)."""
         self._descriptors = dict(places)
         self._branches: dict[str, set[str]] = {}
         for number, descriptor in self._descriptors.items():
             self._branches.setdefault(descriptor, set()).add(number[:1])
 
     def types(self, descriptors: Iterable[str]) -> tuple[str, ...]:
-        """The names of the branches in which the descriptors stand, in order of their letters."""
+        """The names of the branches that hold the descriptors, sorted by the branches' letters."""
         letters = {branch for id in descriptors for branch in self._branches.get(id, ())}
         return tuple(BRANCHES[letter] for letter in sorted(letters & BRANCHES.keys()))
 
@@ -52,6 +55,6 @@ class MeshTree:
 
 
 def mesh_year(path: Path) -> str | None:
-    """The year that a file or folder of MeSH carries in its name ("desc2024.xml"), or None."""
+    """The year in the name of a file or folder of MeSH ("desc2024.xml"), or None."""
     year = re.search(r"(?:19|20)\d\d", path.name)
     return year[0] if year else None

@@ -22,17 +22,22 @@ _RECORDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "Supplementa
 def read_mesh_xml(path: Path, options: ReadOptions) -> Source:
     """The records of a MeSH XML file, or of the desc* and supp* files of a folder.
 
-    All terms of a record's concepts are names, and the scope note of the preferred concept (of a
-    supplementary record without one, its note) is the definition. Types are the top branches of the
-    tree numbers, parents the descriptors one step above. A supplementary record takes the
-    descriptors it is mapped to as parents, and their types where their file is read along with it.
-    Files are read twice, as descriptors refer to later ones; only the tree stays in memory.
-    Reading raises PelError, with file and line, for XML that is not well-formed or declares
-    entities, and with the number of the record for one without id or name.
+    All terms of a record's concepts are names. The definition is the scope note of the preferred
+    concept; a supplementary record without one has its note. The types are the top branches of the
+    tree numbers, and the parents are the descriptors one step above. The parents of a supplementary
+    record are the descriptors that it is mapped to; it has their types if their file is read
+    together with its own.
+
+    Files are read twice, because descriptors refer to later ones. Only the tree stays in memory.
+
+    Reading the entities raises PelError for XML that is not well-formed or declares entities, with
+    file and line, and for a record without id or name, with its number.
     """
     files = mesh_xml_files(path) if path.is_dir() else [path]
     if not files:
-        raise PelError(f"{path}: holds no desc*.xml or supp*.xml", "give a folder with MeSH's XML")
+        raise PelError(
+            f"{path}: holds no desc*.xml or supp*.xml", "give a folder with MeSH's XML files"
+        )
     return Source(_entities(files), BRANCH_TYPES, mesh_year(files[0]))
 
 
@@ -90,7 +95,7 @@ def _texts(record: ElementTree.Element, path: str) -> list[str]:
 
 
 def _records(path: Path) -> Iterator[ElementTree.Element]:
-    """The records of a file, one in memory at a time."""
+    """The records of a file, of which one is in memory at a time."""
     with _xml_file(path) as file:
         _refuse_entities(file, path)
     with _xml_file(path) as file:
@@ -103,10 +108,10 @@ def _records(path: Path) -> Iterator[ElementTree.Element]:
 
 
 def _refuse_entities(file: IO[bytes], path: Path) -> None:
-    """Raises PelError if the file declares entities: they can grow, or name other files.
+    """Raises PelError if the file declares XML entities, which can grow or read other files.
 
-    They can only stand before the first element. (defusedxml refuses them as well, but at the
-    price of a parser in Python, which takes four times as long.)
+    Declarations can only stand before the first element. (defusedxml refuses them too, but its
+    parser in Python takes four times as long.)
     """
     parser = expat.ParserCreate()
     started = False

@@ -1,8 +1,8 @@
 """OBO, the flat-file format of biomedical ontologies.
 
-fastobo parses term by term, so memory does not grow with the file. Published files break the
-grammar in places that do not matter here, mostly in the references after a definition: such a
-clause is read without them, and a clause that still breaks it is left out and counted.
+fastobo parses one term at a time, so memory does not grow with the file. Published files break the
+grammar in places that do not matter here, mostly in the references after a definition. Such a clause
+is read without its references. If it still breaks the grammar, it is left out and counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The clauses that are read, and where fastobo keeps what each says.
+# The clauses that are read, and the attribute of fastobo's clause that holds the value.
 _VALUES = {
     "name": attrgetter("name"),
     "namespace": attrgetter("namespace"),
@@ -45,15 +45,16 @@ Line = tuple[int, str]  # number and text
 
 
 def read_obo(path: Path, options: ReadOptions) -> Source:
-    """The terms of an ``.obo`` or ``.obo.gz`` file that are not obsolete, in order of id.
+    """The terms of an ``.obo`` or ``.obo.gz`` file that are not obsolete, sorted by id.
 
-    Synonyms of every scope are aliases, ``is_a`` gives parents, the namespace (else the default
-    namespace of the file) is the type, and the prefix of the id is the source. An obsolete term
-    that one term replaces becomes a retired id of that term. Frames that share an id are joined,
-    as the format says; so are files put one behind another. A term without a name is skipped, and
-    a log line counts these. The version is ``data-version``.
-    Reading raises PelError, with file and line, for a term whose id or name cannot be parsed, and
-    for what ``cleaned`` refuses.
+    Synonyms of every scope are aliases. ``is_a`` gives the parents. The type is the namespace of
+    the term, or else the default namespace of the file. The source is the prefix of the id. If
+    exactly one term replaces an obsolete term, the obsolete id becomes a retired id of that term.
+    Frames with the same id are joined, as the format says; so files may be concatenated. Terms
+    without a name are skipped, and the log says how many. The version is ``data-version``.
+
+    Reading the entities raises PelError, with file and line, for a term whose id or name cannot be
+    parsed, and for what ``cleaned`` refuses.
     """
     header = _header(path)
     entities = united(_entities(path, header.get("default-namespace")))
@@ -113,7 +114,7 @@ def _entity(
 
 
 def _retired(path: Path) -> dict[str, list[str]]:
-    """The obsolete ids that each term replaces, also by way of other obsolete ones."""
+    """The obsolete ids that each term replaces, directly or through other obsolete ids."""
     replacement: dict[str, str] = {}
     for lines in _terms(path):
         if any(line.startswith("is_obsolete:") for _, line in lines):
@@ -133,7 +134,7 @@ def _retired(path: Path) -> dict[str, list[str]]:
 
 
 def _terms(path: Path) -> Iterator[list[Line]]:
-    """The clauses of each term that are read here."""
+    """The lines of each term that are read here, with their numbers."""
     lines: list[Line] | None = None
     for number, line in numbered_lines(path):
         if line.startswith("["):
@@ -147,7 +148,7 @@ def _terms(path: Path) -> Iterator[list[Line]]:
 
 
 def _frame(path: Path, lines: Iterable[Line], broken: list[Line]) -> TermFrame:
-    """The parsed clauses of a term; those that break the grammar are added to ``broken``."""
+    """The parsed clauses of a term. Those that break the grammar are appended to ``broken``."""
     import fastobo
 
     lines = list(lines)
@@ -171,7 +172,7 @@ def _frame(path: Path, lines: Iterable[Line], broken: list[Line]) -> TermFrame:
 
 
 def _facts(frame: TermFrame) -> dict[str, list[str]]:
-    """The values of a term's clauses by tag; ``is_obsolete`` only where it is true."""
+    """The values of a term's clauses, by tag. ``is_obsolete`` is there only if it is true."""
     facts: dict[str, list[str]] = {}
     for clause in frame:
         tag = clause.raw_tag()
@@ -182,7 +183,7 @@ def _facts(frame: TermFrame) -> dict[str, list[str]]:
 
 
 def _text(value: Any) -> str:
-    """A text, or an identifier without the backslashes that OBO writes into it."""
+    """A text, or an identifier without OBO's backslashes."""
     if hasattr(value, "local"):
         return f"{value.prefix}:{value.local}"
     return str(getattr(value, "unescaped", value))

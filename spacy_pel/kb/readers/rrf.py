@@ -1,8 +1,8 @@
-"""UMLS Rich Release Format: a META folder, or a folder that holds one.
+"""The UMLS in Rich Release Format: a META folder, or a folder that holds one.
 
-MRCONSO gives names, sources and cross-references, MRSTY types, MRDEF definitions, MRRANK the
-preferred name, MRREL or MRHIER parents, MRCUI retired ids, and MRSAB the languages of the
-vocabularies. Only MRCONSO must be there. ``UmlsRecipe`` says which rows count.
+MRCONSO gives names, sources and cross-references; MRSTY types; MRDEF definitions; MRRANK the
+preferred name; MRREL or MRHIER parents; MRCUI retired ids; MRSAB the languages of the vocabularies.
+Only MRCONSO is needed. ``UmlsRecipe`` says which rows count.
 """
 
 from __future__ import annotations
@@ -15,31 +15,39 @@ from operator import itemgetter
 from pathlib import Path
 
 from ...errors import PelError
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
+from ..records.semantic_types import SemanticType
 from .entity_source import ReadOptions, Source
 from .rrf_files import UmlsRelease, among, meta_folder, opened_release
 from .umls_recipe import UmlsRecipe
 
 logger = logging.getLogger(__name__)
 
-MOST_XREFS = 64  # of one entity: some gather the codes of hundreds of drug packages
+MOST_XREFS = 64  # of one entity; some have the codes of hundreds of drug packages
 
-# The kinds of facts about a CUI: a text each, a name also its vocabulary and cross-reference.
+# The kinds of facts about a CUI. Each is a text; a name also has a vocabulary and a cross-reference.
 NAME, TYPE, DEFINITION, PARENT, RETIRED = range(5)
 Fact = tuple[str, int, str, str, str]  # CUI, kind, text, vocabulary, cross-reference
 
 
 def read_rrf(path: Path, options: ReadOptions) -> Source:
-    """The entities of a UMLS release, in order of CUI; files plain, ``.gz`` or in parts.
+    """The entities of a UMLS release, sorted by CUI. Files may be plain, ``.gz`` or in parts.
 
-    ``types`` of an entity are the sorted names of its semantic types. ``parents`` are the CUIs
-    that a vocabulary places right above one of its atoms (MRREL with REL=PAR, or, without MRREL,
-    MRHIER); broader ones (RB), which are looser, are not. ``retired_ids`` are the CUIs that MRCUI
-    says are the same now (REL=SY). ``xrefs`` are codes as "MSH:D009103", or as they are where the
-    vocabulary writes its prefix in them ("GO:0008150"); ``sources`` the SABs of the kept rows.
-    A CUI without a name that the recipe keeps is left out.
-    Raises PelError, here or while the entities are read, for a missing MRCONSO and, with file and
-    line, for a row that is not whole.
+    The fields of an entity:
+
+    - ``types``: the names of its semantic types, sorted.
+    - ``parents``: the CUIs that a vocabulary places directly above one of its atoms (MRREL with
+      REL=PAR; without MRREL, MRHIER). Broader concepts (RB) are looser, and are left out.
+    - ``retired_ids``: the CUIs that MRCUI says are the same concept now (REL=SY).
+    - ``xrefs``: codes with their vocabulary, such as "MSH:D009103". Codes that contain a prefix
+      already stay as they are ("GO:0008150").
+    - ``sources``: the SABs of the kept rows.
+
+    A CUI is left out if the recipe keeps none of its names.
+
+    Raises:
+        PelError: MRCONSO is missing, or a row is not whole (with file and line). A fault may be met
+            here or while the entities are read.
     """
     meta = meta_folder(path)
     if meta is None:
@@ -57,7 +65,7 @@ def _semantic_types(release: UmlsRelease) -> tuple[SemanticType, ...]:
 
 
 def _version(release: UmlsRelease) -> str | None:
-    """The release: as release.dat says, or the last one that changed a vocabulary."""
+    """The release that release.dat names; else the last release that changed a vocabulary."""
     notes = release.meta / "release.dat"
     if notes.is_file():
         named = re.search(r"umls\.release\.name=(\S+)", notes.read_text("utf-8", "replace"))
@@ -79,7 +87,7 @@ def _entities(meta: Path, recipe: UmlsRecipe, types: tuple[SemanticType, ...]) -
 
 
 def _entity(cui: str, facts: Iterator[Fact]) -> Entity | None:
-    """The entity of the facts about a CUI, or None if they hold no name."""
+    """The entity of the facts about a CUI; None if no name is among them."""
     texts: tuple[list[str], ...] = ([], [], [], [], [])
     vocabularies, xrefs = [], []
     for _, kind, text, vocabulary, xref in facts:
@@ -104,18 +112,18 @@ def _entity(cui: str, facts: Iterator[Fact]) -> Entity | None:
 
 
 def _sorted_facts(release: UmlsRelease, recipe: UmlsRecipe, types: tuple[SemanticType, ...]) -> str:
-    """SQL for the facts, in order of CUI and kind, and the best first within a kind."""
-    parts = [_names(release, recipe)]
+    """SQL for the facts, sorted by CUI and kind; within a kind the best comes first."""
+    queries = [_names(release, recipe)]
     if "MRSTY" in release:
-        parts.append(release.rows("MRSTY", f"CUI, {TYPE}, STY, NULL, NULL, 0, 0"))
+        queries.append(release.rows("MRSTY", f"CUI, {TYPE}, STY, NULL, NULL, 0, 0"))
     if "MRDEF" in release:
-        parts.append(_definitions(release, recipe))
+        queries.append(_definitions(release, recipe))
     if "MRREL" in release or "MRHIER" in release:
-        parts.append(_parents(release, recipe))
+        queries.append(_parents(release, recipe))
     if "MRCUI" in release:
         columns = f"DISTINCT CUI2, {RETIRED}, CUI1, NULL, NULL, 0, 0"
-        parts.append(release.rows("MRCUI", columns, "REL = 'SY' AND CUI2 IS NOT NULL"))
-    facts = " UNION ALL ".join(f"({part})" for part in parts)
+        queries.append(release.rows("MRCUI", columns, "REL = 'SY' AND CUI2 IS NOT NULL"))
+    facts = " UNION ALL ".join(f"({query})" for query in queries)
     kept = "TRUE"
     if recipe.types is not None:
         if not types:
@@ -140,13 +148,13 @@ def _names(release: UmlsRelease, recipe: UmlsRecipe) -> str:
         f"CUI, STR, SAB, TTY, if(contains({code}, ':'), {code}, SAB || ':' || {code}) AS xref, "
         "coalesce(ISPREF = 'Y' AND TS = 'P' AND STT = 'PF', FALSE) AS flagged"
     )
-    # A table, since its row ids are the order of the file.
+    # A table, because its row ids keep the order of the file.
     names = release.rows("MRCONSO", columns, where)
     release.connection.execute(f"CREATE TABLE name AS {names}")
     selected = f"SELECT CUI, {NAME}, STR, SAB, xref, %s, name.rowid FROM name"
     if recipe.preferred_name == "flags" or "MRRANK" not in release:
         return selected % "if(flagged, 0, 1)"
-    # In MRRANK the higher number goes first.
+    # In MRRANK the higher number has priority.
     ranks = release.rows("MRRANK", "SAB, TTY, max(try_cast(RANK AS INTEGER)) AS rank")
     return (
         f"{selected % 'if(flagged, 0, 1) - 2 * coalesce(rank, 0)'} "
@@ -167,7 +175,7 @@ def _definitions(release: UmlsRelease, recipe: UmlsRecipe) -> str:
 
 def _parents(release: UmlsRelease, recipe: UmlsRecipe) -> str:
     if "MRREL" in release:
-        # REL is what the second concept is to the first.
+        # REL says what the second concept is to the first.
         where = f"REL = 'PAR' AND CUI1 <> CUI2 AND {_kept(recipe)}"
         return release.rows("MRREL", f"DISTINCT CUI1, {PARENT}, CUI2, NULL, NULL, 0, 0", where)
     where = _kept(recipe._replace(suppressed=True))  # MRHIER has no SUPPRESS

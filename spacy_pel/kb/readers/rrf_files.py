@@ -1,7 +1,7 @@
-"""The files of a UMLS META folder as relations of DuckDB, and the fault of a file it refuses.
+"""The files of a UMLS META folder as tables of DuckDB, and the faults of files that it refuses.
 
-DuckDB reads, filters and sorts them within a bound of memory, several times as fast as a loop in
-Python. It says little about a row that is not whole; the file is then read again, line by line.
+DuckDB reads, filters and sorts them in limited memory, several times as fast as a loop in Python.
+It says little about a row that is not whole, so the file is then read again, line by line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLUMNS = {
     "MRSAB": "VCUI RCUI VSAB RSAB SON SF SVER VSTART VEND IMETA RMETA SLC SCC SRL TFR CFR CXTY "
     "TTYL ATNL LAT CENC CURVER SABIN SSN SCIT",
 }
-# The columns that no row leaves empty.
+# The columns that must not be empty.
 REQUIRED = {
     "MRCONSO": ("CUI", "STR"),
     "MRSTY": ("CUI", "TUI", "STY"),
@@ -50,7 +50,7 @@ SETTINGS = {"memory_limit": "1GB", "preserve_insertion_order": True}
 
 
 def meta_folder(path: Path) -> Path | None:
-    """The folder with MRCONSO: the one given, its META, or the META of its only release."""
+    """The folder with MRCONSO: this one, its META, or the META of its only release; else None."""
     for folder in (path, path / "META"):
         if _parts(folder, "MRCONSO"):
             return folder
@@ -60,9 +60,10 @@ def meta_folder(path: Path) -> Path | None:
 
 @contextmanager
 def opened_release(meta: Path) -> Iterator[UmlsRelease]:
-    """The tables of a META folder; scratch files go to the folder for temporary files.
+    """The tables of a META folder. Scratch files go to the system's folder for temporary files.
 
-    Raises PelError for a fault of the files, where it is met, and if there is no room to sort.
+    Raises:
+        PelError: A file has a fault, or there is no space to sort.
     """
     import duckdb
 
@@ -96,9 +97,14 @@ class UmlsRelease:
         return bool(_parts(self.meta, table))
 
     def rows(self, table: str, select: str, where: str = "TRUE") -> str:
-        """SQL for the rows of a table, in the order of its file, that hold ``where``.
+        """SQL for rows of a table, in the order of its file.
 
-        The query fails for every row of the file that is not whole, kept or not.
+        The query fails for every row of the file that is not whole, even one that is filtered out.
+
+        Args:
+            table: The table, for example "MRSTY".
+            select: The columns, in SQL.
+            where: The condition of the rows, in SQL.
         """
         self._read.add(table)
         columns = ", ".join(
@@ -115,7 +121,7 @@ class UmlsRelease:
         )
 
     def fetched(self, query: str) -> Iterator[tuple]:
-        """The rows of a query, as a stream."""
+        """The rows of a query, one at a time."""
         cursor = self.connection.execute(query)
         while rows := cursor.fetchmany(10_000):
             yield from rows
@@ -127,7 +133,7 @@ class UmlsRelease:
                 _check_lines(table, self._file(table))
 
     def _file(self, table: str) -> Path:
-        """The file of a table; parts are put together first, in the scratch folder."""
+        """The file of a table. If it is in parts, they are put together in the scratch folder."""
         parts = _parts(self.meta, table)
         if len(parts) == 1:
             return parts[0]
@@ -142,10 +148,10 @@ class UmlsRelease:
 
 
 def _parts(folder: Path, table: str) -> list[Path]:
-    """The one file of a table, or the parts .aa.gz, .ab.gz, ...; none if it is absent.
+    """The file of a table, or its parts .aa.gz, .ab.gz and so on; empty if there is no such table.
 
-    The parts, one after another, are one gzip file, whether the stream was cut or each was packed
-    by itself. PelError if one before the last is missing.
+    The parts, one after another, are one gzip file, whether one stream was cut or each part was
+    packed alone. PelError if a part before the last is missing.
     """
     for name in (f"{table}.RRF", f"{table}.RRF.gz"):
         if (folder / name).is_file():
@@ -154,12 +160,12 @@ def _parts(folder: Path, table: str) -> list[Path]:
     for part, letter in zip(parts, "abcdefghijklmnopqrstuvwxyz"):
         expected = f"{table}.RRF.a{letter}.gz"
         if part.name != expected:
-            raise PelError(f"{folder / expected}: this part is missing", "fetch it")
+            raise PelError(f"{folder / expected}: this part is missing", "download it")
     return parts
 
 
 def _check_lines(table: str, path: Path) -> None:
-    """Raises PelError for the first line that is no whole row of the table."""
+    """Raises PelError for the first line that is not a whole row of the table."""
     columns = _columns(table)
     for number, line in numbered_lines(path, LONGEST_ROW):
         if not line:
@@ -178,7 +184,7 @@ def _check_lines(table: str, path: Path) -> None:
                 raise PelError(f"{place}: column {column} is empty", "correct the row")
         for character, name in (("\0", "NUL byte"), ("\r", "carriage return")):
             if character in line:
-                raise PelError(f"{place}: a {name} within the row", "take it out")
+                raise PelError(f"{place}: a {name} within the row", "remove it")
 
 
 def _columns(table: str) -> Sequence[str]:
@@ -186,9 +192,9 @@ def _columns(table: str) -> Sequence[str]:
 
 
 def among(column: str, texts: Iterable[str]) -> str:
-    """The condition that a column, which holds no bar, is one of the texts.
+    """SQL for the condition that a column, which contains no bar, is one of the texts.
 
-    Not IN: of a long list DuckDB makes a join, which gives the rows in another order.
+    It does without IN, because DuckDB makes a join of a long list, and that reorders the rows.
     """
     texts = "".join(f"{text}|" for text in texts)
     return f"contains({sql_literal(f'|{texts}')}, '|' || {column} || '|')"

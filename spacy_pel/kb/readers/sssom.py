@@ -1,4 +1,4 @@
-"""SSSOM mapping tables: which identifiers of two vocabularies mean the same."""
+"""SSSOM mapping tables, which say which identifiers of two vocabularies mean the same."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from ..records.merging import plain_id
 
 EXACT = ("skos:exactMatch",)
 _COLUMNS = ("subject_id", "predicate_id", "object_id")
-# csv's own limit, which others may have changed: it is one for the whole process.
+# The default limit of csv. It holds for the whole process, and other code may have changed it.
 _LONGEST_FIELD = 131_072
 
 
 def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> dict[str, str]:
-    """The mapping of ``.sssom.tsv`` files, plain or ``.gz``, for ``merged``: subject to object.
+    """The mapping of ``.sssom.tsv`` files, plain or ``.gz``, from subject to object; for ``merged``.
 
-    Rows of the given predicates count, unless their ``predicate_modifier`` negates them. Being
-    an exact match is transitive: where a subject has several objects, all that are linked with it
-    lead to its first. Identifiers are CURIEs, which is how OBO files write theirs; those of UMLS
-    and MeSH lose their prefix ("UMLS:C0012634" is "C0012634"), as their own files have none.
-    The comment lines (the metadata and its curie_map) are not needed.
-    Raises PelError, with file and line, for a missing column, a row that is not whole, and an
-    identifier without a prefix.
+    Exact matches are transitive: if a subject has several objects, all that are linked with it lead
+    to its first object. Identifiers are CURIEs, as in OBO files. Those of UMLS and MeSH lose their
+    prefix ("UMLS:C0012634" becomes "C0012634"), because the files of UMLS and MeSH have none. The
+    comment lines (the metadata with its curie_map) are not used.
+
+    Args:
+        paths: The tables.
+        predicates: The predicates of the rows that count. A row whose ``predicate_modifier``
+            negates it does not count.
+
+    Raises:
+        PelError: A column is missing, a row is not whole, or an identifier has no prefix. The error
+            names file and line.
     """
     mapping: dict[str, str] = {}
     for path in paths:
@@ -46,7 +52,7 @@ def mapping_version(path: Path) -> str | None:
 
 
 def _link(mapping: dict[str, str], subject: str, object: str) -> None:
-    """Adds a pair to a mapping, which never gets cycles: only what leads nowhere is added."""
+    """Adds a pair to a mapping without making a cycle: only an id that leads nowhere is mapped."""
     first, second = _end(mapping, subject), _end(mapping, object)
     if first == second:
         return
@@ -99,6 +105,7 @@ def _curie(id: str, path: Path, number: int) -> str:
     prefix, colon, local = id.strip().partition(":")
     if not prefix or not local:
         raise PelError(
-            f"{path}, line {number}: {id!r} is no CURIE, as in UMLS:C0012634", "correct the line"
+            f"{path}, line {number}: {id!r} is not a CURIE such as UMLS:C0012634",
+            "correct the line",
         )
     return plain_id(f"{prefix}:{local}")

@@ -1,4 +1,4 @@
-"""Tables with named columns: CSV, TSV and Parquet, read by DuckDB as a stream."""
+"""Tables with named columns: CSV, TSV and Parquet, which DuckDB reads as a stream."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ _ROWS_AT_ONCE = 10_000
 
 
 def read_table(path: Path, options: ReadOptions) -> Source:
-    """The entities of a ``.csv``, ``.tsv`` (plain or ``.gz``) or ``.parquet`` file, in order of id.
+    """The entities of a ``.csv``, ``.tsv`` (plain or ``.gz``) or ``.parquet`` file, sorted by id.
 
-    A column is the field of Entity that it is named for, or that ``options.columns`` names it for;
-    other columns are ignored. Several columns may be named for a field that is a list. A cell of
-    such a field is a list, or a text whose items stand between bars ("MS|Disseminated sclerosis").
-    An entity may have one row or several, for example one a name: the first row's name is the
-    canonical one, and lists are united.
-    Raises PelError for a column that is not there or a field without one, and, while reading, with
-    the file and the row or line, for a cell without id or name, for what ``cleaned`` refuses, and
-    for a file that cannot be parsed.
+    A column holds the field of ``Entity`` that ``options.columns`` gives for it, or else the field
+    of the same name. Other columns are ignored. A field that is a list may have several columns.
+    Its cells are lists, or texts with bars between the items ("MS|Disseminated sclerosis"). An
+    entity may have several rows, for example one for each name: the name in the first row is the
+    canonical name, and lists are united.
+
+    Raises:
+        PelError: A column of ``options`` is missing, a needed field has no column, or a field that
+            is one text has several. Reading the entities raises it, with file and row or line, for
+            a row without id or name, for what ``cleaned`` refuses, and for a file that cannot be
+            parsed.
     """
     is_parquet = path.name.lower().endswith(".parquet")
     relation, columns = _parquet(path) if is_parquet else _text_table(path)
@@ -40,10 +43,10 @@ def read_table(path: Path, options: ReadOptions) -> Source:
 
 
 def _text_table(path: Path) -> tuple[str, dict[str, str]]:
-    """What DuckDB reads the rows from, and what it calls each column of the first line.
+    """SQL for the rows, and DuckDB's name for each column of the first line.
 
-    It is told how the file is written, lest it guess; and names columns by their places, as it
-    knows none without a name, and none that differ in case alone.
+    DuckDB is told how the file is written, so that it does not guess. Columns are named by their
+    places, because DuckDB accepts neither empty names nor names that differ only in case.
     """
     delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
     lines = (line for _, line in numbered_lines(path))
@@ -107,10 +110,10 @@ def _items(cell: Any) -> list[str]:
 
 
 def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[str, str]:
-    """The field of Entity of each column that has one."""
+    """The field of ``Entity`` that each column holds, of those that hold one."""
     for column, field in named.items():
         if column not in columns:
-            raise PelError(f"{path}: no column {column!r}", f"it has {', '.join(columns)}")
+            raise PelError(f"{path}: no column {column!r}", f"choose from {', '.join(columns)}")
         if field not in Entity._fields:
             raise PelError(f"no field {field!r}", f"choose one of {', '.join(Entity._fields)}")
     others = set(Entity._fields) - set(named.values())

@@ -1,4 +1,4 @@
-"""Which rows of a UMLS release become entities, and how: the recipes, and each choice by itself."""
+"""Recipes: which rows of a UMLS release become entities, and how."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import PelError
-from ..records.entity import SemanticType, is_below
+from ..records.semantic_types import SemanticType, is_below
 
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
 ST21PV_TYPES = {
@@ -37,27 +37,30 @@ ST21PV_VOCABULARIES = (
     "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM "
     "SNOMEDCT_US"
 ).split()
-# scispaCy's choice: their definitions are written for people, others often for machines.
+# scispaCy's choice: their definitions are written for people; others are often for machines.
 DEFINITION_SOURCES = ("NCI_BRIDG", "NCI_NCI-GLOSS", "NCI", "GO", "MSH", "NCI_FDA")
 
 
 class UmlsRecipe(NamedTuple):
-    """How a UMLS release is read. The defaults are scispaCy's export ("full").
+    """How a UMLS release is read. The defaults give what scispaCy exports (the preset "full").
 
-    The preset "st21pv" is the subset of MedMentions ST21pv (21 types with their descendants, 18
-    vocabularies, English). It leaves suppressed rows out, as the "Active" subset of 2017AA that
-    MedMentions was annotated with does, and names by MRRANK, as arboEL's data do: the flags of
-    MRCONSO mark one name of all vocabularies, which may not be among the 18.
+    The preset "st21pv" gives the subset of MedMentions ST21pv: 21 types with their descendants, 18
+    vocabularies, English. It leaves out suppressed rows, as does the "Active" subset of 2017AA that
+    MedMentions was annotated with. It chooses names by MRRANK, as arboEL's data do, because the
+    flags of MRCONSO mark one name among all vocabularies, which may not be one of the 18.
 
-    languages: codes of MRCONSO's column LAT whose names are kept; None keeps all. Definitions
-        follow the language of their vocabulary where MRSAB tells it.
-    vocabularies: the SABs of which names, definitions and parents are kept; None keeps all.
-    types: an entity is kept if one of its types is among these or their descendants. Each is a TUI
-        ("T005"), a name ("Virus") or a tree number ("A1.1.4"); None keeps all.
-    suppressed: whether rows with another SUPPRESS than N are kept.
-    preferred_name: "flags" takes the first row with ISPREF=Y, TS=P and STT=PF as the name; "rank"
-        the row whose SAB and TTY stand highest in MRRANK, or, without an MRRANK, that of "flags".
-    definition_sources: SABs whose definitions go before others; the first row of these wins.
+    Attributes:
+        languages: Names are kept if their language (LAT in MRCONSO) is one of these; None keeps
+            all. If MRSAB gives the language of a vocabulary, it holds for the definitions too.
+        vocabularies: Names, definitions and parents are kept if their SAB is one of these; None
+            keeps all.
+        types: An entity is kept if one of its types is one of these or a descendant of one. Each is
+            a TUI ("T005"), a name ("Virus") or a tree number ("A1.1.4"); None keeps all.
+        suppressed: Whether rows with a SUPPRESS other than N are kept.
+        preferred_name: With "flags" the name is the first row with ISPREF=Y, TS=P and STT=PF. With
+            "rank" it is the row whose SAB and TTY rank highest in MRRANK; without MRRANK it is that
+            of "flags".
+        definition_sources: Definitions of these SABs are preferred. The first such row is taken.
     """
 
     languages: tuple[str, ...] | None = ("ENG",)
@@ -69,7 +72,7 @@ class UmlsRecipe(NamedTuple):
 
     @classmethod
     def preset(cls, name: str) -> UmlsRecipe:
-        """A recipe by name: "full" or "st21pv"; PelError for another.
+        """The recipe with this name, "full" or "st21pv"; PelError for another name.
 
         ``UmlsRecipe.preset("st21pv")._replace(suppressed=True)`` changes one choice of it.
         """
@@ -78,9 +81,14 @@ class UmlsRecipe(NamedTuple):
         return PRESETS[name]
 
     def type_codes(self, types: Sequence[SemanticType]) -> list[str]:
-        """The TUIs, of the types of a release, that ``types`` stands for; PelError if one is none.
+        """The TUIs that ``types`` stands for, with those of descendants.
 
-        A tree number is no error where the release has no such type.
+        Args:
+            types: All semantic types of the release.
+
+        Raises:
+            PelError: A name or TUI is not in the release. (A tree number that is not in it stands
+                for no type.)
         """
         return sorted({found.code for wanted in self.types for found in _within(wanted, types)})
 
@@ -96,7 +104,7 @@ PRESETS = {
 
 
 def _within(wanted: str, types: Sequence[SemanticType]) -> list[SemanticType]:
-    """The type that is meant and its descendants."""
+    """The wanted type and its descendants."""
     named = next((type for type in types if wanted in (type.code, type.name)), None)
     number = named.tree_number if named else wanted
     if not named and not re.fullmatch(r"[AB](\d+(\.\d+)*)?", wanted):

@@ -1,4 +1,4 @@
-"""ZESHEL's dictionaries: each document of a world is an entity."""
+"""ZESHEL's dictionaries: each document of a world, which is one fandom wiki, is an entity."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import PelError
-from ...system.lines import numbered_lines
+from ...system.json_lines import json_object
+from ...system.lines import numbered_lines, opened_bytes
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from .entity_source import ReadOptions, Source
-from .jsonl_records import json_object
 
-# A document is as long as an article; of a definition no encoder reads more than this.
+# A document is as long as an article. No encoder reads more of a definition than this.
 DEFINITION_WORDS = 512
+_LOOKED_AT = 1 << 20  # bytes at the start of a file, more than its first document has
 
 
 class ZeshelDocument(NamedTuple):
-    """A document of a world; its text begins with its title, and has blanks between its tokens.
+    """A document of a world.
 
-    where: the file and line that it stands in.
+    Attributes:
+        where: The file and line of the document.
+        id: The id of the document.
+        title: The title.
+        text: The text. It begins with the title, and has blanks between its tokens.
     """
 
     where: str
@@ -32,12 +37,18 @@ class ZeshelDocument(NamedTuple):
 def read_zeshel(path: Path, options: ReadOptions) -> Source:
     """The entities of ``documents/<world>.json``: id, title, and the text as definition.
 
-    The definition is the text's first 512 words, without the title that it begins with. The world,
-    which is how the file is named, is their source.
-    Reading raises PelError, with file and line, for a line that is no such document, and for what
-    ``cleaned`` refuses.
+    The definition is the first 512 words of the text, without the title that it begins with. The
+    source of each entity is the world, which is the name of the file.
+    Reading them raises PelError, with file and line, for a line that is not such a document, and
+    for what ``cleaned`` refuses.
     """
     return Source(_entities(path))
+
+
+def is_zeshel(path: Path) -> bool:
+    """Whether a JSON file begins like one of ZESHEL, and not like one of another format."""
+    with opened_bytes(path) as file:
+        return b'"document_id"' in file.read(_LOOKED_AT)
 
 
 def _entities(path: Path) -> Iterator[Entity]:
@@ -56,7 +67,7 @@ def zeshel_documents(path: Path) -> Iterator[ZeshelDocument]:
 
 
 def zeshel_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Pairs (place, JSON object) of the lines of a file; PelError for one that is none."""
+    """Each line of a file, as its place and its JSON object; PelError if it is not an object."""
     for number, line in numbered_lines(path):
         where = f"{path}, line {number}"
         if line.strip():
@@ -67,7 +78,7 @@ def zeshel_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def text_of(where: str, record: dict[str, Any], key: str) -> str:
-    """A text of a record; PelError if it has none that is not blank."""
+    """A text of a record; PelError if it is missing or blank."""
     value = record.get(key)
     if not isinstance(value, str) or not value.strip():
         raise PelError(f"{where}: {key!r} is no text, or blank", "give a file of ZESHEL")

@@ -1,4 +1,4 @@
-"""What is fit to be a record: printable text, ids that can be typed, nothing twice."""
+"""Cleans records: texts become printable, ids are checked, and repeats go."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ LONGEST_TEXT = 1_000_000
 
 
 def cleaned(entity: Entity) -> Entity:
-    """The entity with printable text, without blank or repeated names, types, ids and sources.
+    """The entity with printable texts, and without blank or repeated names, types, ids and sources.
 
-    Runs of control characters become one blank. Raises PelError for an id or a canonical name that
-    is blank, for an id with control characters in it, and for one that is out of all proportion.
+    Runs of control characters become one blank.
+
+    Raises:
+        PelError: An id or the canonical name is blank, an id contains control characters, or an id
+            or a text is far too long.
     """
     concept_id = _identifier(entity.concept_id, entity)
     name = _printable(entity.canonical_name, concept_id)
@@ -40,7 +43,7 @@ def cleaned(entity: Entity) -> Entity:
 
 
 def cleaned_at(place: str, entity: Entity) -> Entity:
-    """The same for an entity that a reader found at a place, which the error names."""
+    """``cleaned`` for an entity that was read at this place, which an error then names."""
     try:
         return cleaned(entity)
     except PelError as error:
@@ -48,7 +51,7 @@ def cleaned_at(place: str, entity: Entity) -> Entity:
 
 
 def _identifiers(ids: Iterable[str], entity: Entity, known: set[str]) -> tuple[str, ...]:
-    """The ids without repeats, and without those that are known already."""
+    """The ids without repeats and without the known ones."""
     if not ids:
         return ()
     distinct = dict.fromkeys(_identifier(id, entity) for id in ids)
@@ -59,7 +62,7 @@ def _identifier(id: str, entity: Entity) -> str:
     stripped = id.strip()
     if not stripped or not stripped.isprintable() and _UNPRINTABLE.search(stripped):
         raise PelError(
-            f"the id {id!r} of the entity {entity.canonical_name!r} is blank or holds control "
+            f"the id {id!r} of the entity {entity.canonical_name!r} is blank or contains control "
             "characters",
             "correct it",
         )
@@ -67,7 +70,7 @@ def _identifier(id: str, entity: Entity) -> str:
         raise PelError(
             f"the id {stripped[:40]!r}... of the entity {entity.canonical_name[:40]!r} has "
             f"{len(stripped):,} characters",
-            f"shorten it to {LONGEST_ID:,}",
+            f"shorten it to {LONGEST_ID:,} characters",
         )
     return stripped
 
@@ -76,7 +79,7 @@ def _printable(text: str, concept_id: str) -> str:
     if len(text) > LONGEST_TEXT:
         raise PelError(
             f"a text of the entity {concept_id!r} has {len(text):,} characters ({text[:40]!r}...)",
-            f"shorten it to {LONGEST_TEXT:,}",
+            f"shorten it to {LONGEST_TEXT:,} characters",
         )
     return (text if text.isprintable() else _UNPRINTABLE.sub(" ", text)).strip()
 

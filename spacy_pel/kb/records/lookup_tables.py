@@ -1,4 +1,4 @@
-"""The look-ups beside the records of a segment: by id, name, word, type and source."""
+"""Writes the look-up tables of a segment's records: by id, name, word, type and source."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from operator import itemgetter
 
 import numpy as np
 
-from .entity import SemanticType
 from .names import name_hash, normalised, searched_text
+from .semantic_types import SemanticType
 from .store import POSTING, as_json
 
 logger = logging.getLogger(__name__)
@@ -30,11 +30,11 @@ SELECT claim.number, claim.id FROM claim LEFT JOIN alternative USING (id)
 WHERE alternative.number IS NOT claim.number ORDER BY claim.number
 """
 _CHUNK = 1 << 16
-_WORDS_HELD = 1 << 24  # bytes of the index of words before a part of it is written
+_WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are written
 
 
 def write_lookups(database: sqlite3.Connection, types: Iterable[SemanticType]) -> None:
-    """Fills the tables and indexes of ``store.SCHEMA`` from its records, which it may correct."""
+    """Fills the tables of ``store.SCHEMA`` from the records. It may remove ids from records."""
     database.execute("CREATE UNIQUE INDEX entity_id ON entity (concept_id)")
     _write_alternatives(database)
     _write_names(database)
@@ -44,7 +44,7 @@ def write_lookups(database: sqlite3.Connection, types: Iterable[SemanticType]) -
 
 
 def _write_alternatives(database: sqlite3.Connection) -> None:
-    """Gives each alternative or retired id to one entity, and takes it from the others' records."""
+    """Gives each alternative or retired id to one entity, and removes it from other records."""
     database.execute("CREATE TEMP TABLE claim (id TEXT, number INTEGER)")
     for field in ("alt_ids", "retired_ids"):
         database.execute(
@@ -69,8 +69,8 @@ def _take_ids(database: sqlite3.Connection, number: int, ids: set[str]) -> None:
 
 
 def _write_names(database: sqlite3.Connection) -> None:
-    """The names of each entity as words, and as the hashes of its normalised names."""
-    hashes = array("Q")  # hash << 32 | number, which sorts as the pair does
+    """Writes the words of each entity's names, and the hashes of its normalised names."""
+    hashes = array("Q")  # hash << 32 | number, which sorts like the pair
 
     def texts() -> Iterator[tuple[int, str]]:
         for number, name, aliases in database.execute(_NAMES):
@@ -94,7 +94,7 @@ def _pairs(hashes: array) -> Iterator[tuple[int, int]]:
 
 
 def _write_postings(database: sqlite3.Connection, field: str, table: str) -> None:
-    """For each type, or source, the numbers of the entities that have it."""
+    """Writes for each type, or source, the numbers of the entities that have it."""
     postings: dict[str, array] = defaultdict(lambda: array("i"))
     query = f"SELECT number, {field} FROM entity WHERE {field} IS NOT NULL ORDER BY number"
     for number, texts in database.execute(query):

@@ -1,4 +1,4 @@
-"""Records that stand for one entity made into one: within a source, and across sources."""
+"""Joins the records that stand for one entity, within a source and across sources."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .cleaning import cleaned
 from .entity import Entity
 
 _SETTINGS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
-# Mappings and cross-references write "UMLS:C0012634", "UMLS_CUI:C0012634" or "MeSH:D009103" for
-# what UMLS and MeSH themselves call "C0012634" and "D009103".
+# Mappings and cross-references write "UMLS:C0012634", "UMLS_CUI:C0012634" or "MeSH:D009103" where
+# UMLS and MeSH themselves write "C0012634" and "D009103".
 _PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
 
 
 def plain_id(id: str) -> str:
-    """An identifier as its own vocabulary writes it: without prefix for UMLS and MeSH."""
+    """An identifier as its vocabulary writes it: those of UMLS and MeSH without a prefix."""
     match = _PREFIXED.fullmatch(id)
     return (match[1] or match[2]) if match else id
 
@@ -31,8 +31,8 @@ def plain_id(id: str) -> str:
 def joined(first: Entity, second: Entity) -> Entity:
     """One record of two that stand for the same entity.
 
-    The id, the name and the definition are those of the first (the definition of the second where
-    the first has none). The second's id becomes an alternative id and its name an alias; lists are
+    The id, name and definition are those of the first. If the first has no definition, it is that
+    of the second. The second's id becomes an alternative id, and its name an alias. Lists are
     united in order, without repeats.
     """
     same_name = second.canonical_name == first.canonical_name
@@ -56,10 +56,12 @@ def joined(first: Entity, second: Entity) -> Entity:
 
 
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """The entities in order of concept id, those of the same id joined in the order they came in.
+    """The entities sorted by concept id. Those with the same id are joined in the order given.
 
-    For formats that tell of an entity in several places. Sorted on disk. Raises PelError for an
-    unusable id or name, and if there is no room to sort.
+    It is for formats that describe an entity in several places. Sorting is done on disk.
+
+    Raises:
+        PelError: An id or name is unusable, or there is no space to sort.
     """
     with _scratch("CREATE TABLE record (id TEXT, record TEXT)") as database:
         rows = ((entity.concept_id, json.dumps(entity)) for entity in map(cleaned, entities))
@@ -73,22 +75,26 @@ def merged(
     *,
     by_xref: bool = False,
 ) -> Iterator[Entity]:
-    """The entities of several sources in order of concept id, each entity once.
+    """The entities of several sources sorted by concept id, each entity once.
 
-    Records join if they have the same concept id, after the mapping has put another in its place:
-    it is followed to its end (a -> b -> c makes c of a and b), and a cycle ends at its smallest id.
-    A joined record is ``joined`` of those it is made of, earlier sources first and within a source
-    smaller ids first; the ids that were replaced become alternative ids, and parents are named by
-    their new ids. An alternative id does not join records: as everywhere in a KB, a concept id
-    goes before an alternative id.
+    The mapping replaces concept ids. It is followed to its end: a -> b -> c turns a and b into c. A
+    cycle ends at its smallest id. Then the records with the same concept id are ``joined``, those
+    of earlier sources first, and within a source those with smaller ids first. Replaced ids become
+    alternative ids, and parents get their new ids. Alternative ids do not join records.
 
-    by_xref: a cross-reference to an id the mapping leads to counts as a mapping too, where it can
-    mean only one thing: the record refers to one such id alone, and no other record of its source
-    refers to it or has it. (Ontologies refer to broader and narrower concepts as well, and from
-    several terms to one: such references say nothing.)
+    Sorting is done on disk. Memory grows only with the mapping.
 
-    Sorted on disk: memory grows with the mapping alone. Raises PelError for an id that occurs twice
-    in one source, for an unusable id or name, and if there is no room to sort.
+    Args:
+        sources: The entities of each source.
+        mapping: From ids to ids of the same entities.
+        by_xref: Whether cross-references join records too. A cross-reference counts if the mapping
+            leads to its id, the record refers to no other such id, and no other record of its
+            source refers to that id or has it. (Other references say nothing: ontologies also refer
+            to broader and narrower concepts, and from several terms to one concept.)
+
+    Raises:
+        PelError: An id occurs twice in one source, an id or name is unusable, or there is no space
+            to sort.
     """
     ends = _ends(mapping or {})
     with _scratch(_MERGING) as database:
@@ -106,8 +112,8 @@ CREATE TABLE record (
 );
 CREATE TABLE claim (id TEXT, target TEXT, PRIMARY KEY (id, target)) WITHOUT ROWID;
 """
-# ``bearer``: which ids of a source refer to a target or are it. An id moves to its only target if
-# it is the only bearer in each of its sources.
+# ``bearer``: the ids of a source that refer to a target or are the target. An id moves to its only
+# target if it is the only bearer in each of its sources.
 _MOVING = """
 CREATE INDEX record_id ON record (id, source);
 CREATE TABLE bearer AS
@@ -155,7 +161,7 @@ def _stage(
 
 
 def _joined_rows(rows: Iterable[tuple[str, str]]) -> Iterator[Entity]:
-    """One entity for the rows (id, record) of each id, with that id."""
+    """One entity with each id of the rows (id, record), which are sorted by id."""
     for id, group in groupby(rows, key=itemgetter(0)):
         entity = reduce(joined, (_renamed(_entity(record), id) for _, record in group))
         yield entity
@@ -167,7 +173,7 @@ def _entity(record: str) -> Entity:
 
 
 def _renamed(entity: Entity, id: str) -> Entity:
-    """The entity with another concept id; the one it had becomes an alternative id."""
+    """The entity with another concept id. The old one becomes an alternative id."""
     if entity.concept_id == id:
         return entity
     alt_ids = (alt_id for alt_id in (entity.concept_id, *entity.alt_ids) if alt_id != id)
@@ -175,7 +181,7 @@ def _renamed(entity: Entity, id: str) -> Entity:
 
 
 def _with_moved_parents(database: sqlite3.Connection, entity: Entity) -> Entity:
-    """The entity with its parents' new ids, without itself where it was joined with its parent."""
+    """The entity with the new ids of its parents. If it was joined with a parent, that one goes."""
     if not entity.parents:
         return entity
     query = "SELECT target FROM moved WHERE id = ?"
@@ -185,7 +191,7 @@ def _with_moved_parents(database: sqlite3.Connection, entity: Entity) -> Entity:
 
 
 def _ends(mapping: Mapping[str, str]) -> dict[str, str]:
-    """Each id of a mapping with the id it leads to at last; a cycle leads to its smallest id."""
+    """The id that each id of a mapping leads to in the end; of a cycle, its smallest id."""
     ends: dict[str, str] = {}
     for start in mapping:
         path = [start]
@@ -208,7 +214,7 @@ def _united(*lists: Iterable[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _scratch(schema: str) -> Iterator[sqlite3.Connection]:
-    """An empty database in a temporary file, which SQLite deletes when it is closed."""
+    """An empty database in a temporary file, which SQLite deletes when the database is closed."""
     try:
         with closing(sqlite3.connect("", isolation_level=None)) as database:
             database.executescript(f"{_SETTINGS} {schema}; BEGIN")

@@ -1,4 +1,4 @@
-"""When two names are the same, when a text holds a word, and how alike a text and a name are."""
+"""Compares names: when two are the same, which words they contain, and how similar they are."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import unicodedata
 from zlib import crc32
 
 _DIACRITICS = re.compile("[\u0300-\u036f]+")
-# As FTS5's tokenizer "ascii" has it, but for surrogates, which are not in UTF-8.
+# As FTS5's tokenizer "ascii" splits words, except for surrogates, which UTF-8 does not have.
 _WORD = re.compile("[0-9a-z\u0080-\ud7ff\ue000-\U0010ffff]+")
 
 
 class _Blanks(dict):
-    """A table for str.translate, filled as characters occur: what separates words is a blank.
+    """A table for str.translate that turns what separates words into a blank.
 
-    That is separators, punctuation, control characters and lone surrogates. Symbols stay: "Na+" is
-    not "Na".
+    These are separators, punctuation, control characters and lone surrogates. Symbols stay, because
+    "Na+" is not "Na". The table is filled as characters occur.
     """
 
     def __missing__(self, code: int) -> str:
@@ -30,7 +30,7 @@ _BLANKS = _Blanks()
 
 
 def normalised(name: str) -> str:
-    """The name without differences of case, compatibility form, blanks and punctuation."""
+    """The name without differences of case, Unicode compatibility form, blanks and punctuation."""
     folded = _compatible(_compatible(name).casefold())
     return " ".join(folded.translate(_BLANKS).split()) or " ".join(folded.split())
 
@@ -40,12 +40,12 @@ def _compatible(text: str) -> str:
 
 
 def name_hash(normalised_name: str) -> int:
-    """32 bits that stand for a normalised name; others may have the same."""
+    """A hash of a normalised name, of 32 bits. Different names may have the same hash."""
     return crc32(normalised_name.encode("utf-8", "surrogatepass"))
 
 
 def searched_text(names: str) -> str:
-    """Normalised names as the full-text index holds them: without diacritics."""
+    """Normalised names as the full-text index stores them: without diacritics."""
     if names.isascii():
         return names
     bare = _DIACRITICS.sub("", unicodedata.normalize("NFKD", names))
@@ -53,14 +53,15 @@ def searched_text(names: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that the full-text index knows it by."""
+    """The words of a text, as the full-text index stores them."""
     return _WORD.findall(searched_text(normalised(text)))
 
 
 def likeness(query: str, name: str) -> float:
-    """How alike two texts are, from 0 to 1: Dice's coefficient of their words, order as a bonus.
+    """The similarity of two texts, from 0 to 1.
 
-    1 only if they are the same when normalised.
+    It is Dice's coefficient of their words, with a bonus if the normalised texts are the same. Only
+    then is it 1.
     """
     wanted, found = words(query), words(name)
     shared = len(set(wanted) & set(found))

@@ -1,4 +1,4 @@
-"""From entities in any order to the file of numbered records that ``store`` reads."""
+"""Writes the file of numbered records that ``store`` reads, from entities in any order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 
 from ...errors import PelError
 from .cleaning import cleaned
-from .entity import Entity, SemanticType
+from .entity import Entity
 from .lookup_tables import write_lookups
+from .semantic_types import SemanticType
 from .store import FIELDS, SCHEMA, as_json
 
-# No journal: a file that is not finished is thrown away.
+# There is no journal, because an unfinished file is thrown away.
 _QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
 _INSERT = f"INSERT INTO entity (number, {FIELDS}) VALUES (?{', ?' * len(Entity._fields)})"
 _SORTED = f"""
@@ -34,13 +35,25 @@ _COUNTS = f"SELECT count(*) AS entities, count(definition) AS definitions, {_LEN
 def write_records(
     path: Path, scratch: Path, entities: Iterable[Entity], types: Iterable[SemanticType] = ()
 ) -> dict[str, int]:
-    """Writes cleaned entities, numbered in order of concept id, and returns the counts of them.
+    """Writes entities, cleaned and numbered in order of concept id.
 
-    The same entities in another order make the same file, byte for byte; in order they are written
-    once, else first sorted on disk. Memory grows by some 20 bytes a name. ``scratch`` is a file
-    that may be deleted afterwards. Of several entities that claim an alternative or retired id
-    the first gets it, and none does if it is a concept id: the others' records lose it.
-    Raises PelError for a concept id given twice and for what ``cleaned`` refuses.
+    The same entities in another order give the same file, byte for byte. Sorted entities are written
+    once; others are sorted on disk first. Memory grows by about 20 bytes for each name.
+
+    If several entities claim an alternative or retired id, the first gets it. If it is a concept id,
+    none gets it. The id is removed from the records that do not get it.
+
+    Args:
+        path: The file to write.
+        scratch: A file that may be used, and that the caller may delete afterwards.
+        entities: The entities.
+        types: The semantic types that the source defines.
+
+    Returns:
+        The manifest's counts: of entities, definitions, aliases and so on.
+
+    Raises:
+        PelError: A concept id occurs twice, or ``cleaned`` refuses an entity.
     """
     if not _written_in_order(path, entities):
         os.replace(path, scratch)
@@ -55,7 +68,7 @@ def write_records(
 
 
 def _written_in_order(path: Path, entities: Iterable[Entity]) -> bool:
-    """Writes records in the order they come in; whether it is that of their concept ids."""
+    """Writes records in the order given; returns whether that is the order of their concept ids."""
     in_order, last = True, ""
 
     def rows() -> Iterator[tuple]:

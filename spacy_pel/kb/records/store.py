@@ -1,4 +1,4 @@
-"""The records of one segment in SQLite: read here, written by ``staging``."""
+"""Reads the records of one segment from SQLite. ``record_writing`` writes them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import PelError
-from .entity import Entity, SemanticType
+from .entity import Entity
 from .names import likeness, name_hash, normalised, words
+from .semantic_types import SemanticType
 
 SCHEMA = """
 CREATE TABLE entity (
@@ -40,22 +41,26 @@ CREATE VIRTUAL TABLE word USING fts5(
 );
 """
 FIELDS = ", ".join(Entity._fields)
-POSTING = np.dtype("<i4")  # of the numbers in typed and sourced, ascending
+POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
 _CHOSEN = "WHERE number IN (SELECT value FROM json_each(?))"
 _MAPPED_BYTES = 1 << 31
-# Records compared with the text of a full-text look-up; of more that match, the first ones.
+# The most records that a full-text look-up compares with its text.
 _COMPARED = 10_000
 
 
 class EntityStore:
-    """Read-only view of a file of entities, numbered from 0 in order of concept id.
+    """A read-only file of entities, numbered from 0 in order of concept id.
 
-    Lazy: nothing is read before it is asked for. Usable after a fork, since each process connects.
+    Nothing is read before it is asked for. The store may be used after a fork, because each process
+    makes its own connection.
+
+    Attributes:
+        path: The file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # By process id: a connection must be neither used nor closed on the other side of a fork.
+        # By process id, because a connection must not be used or closed on both sides of a fork.
         self._connections: dict[int, sqlite3.Connection] = {}
 
     def number(self, id: str) -> int | None:
@@ -67,13 +72,13 @@ class EntityStore:
         return self._first("SELECT number FROM alternative WHERE id = ?", id)
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
-        """The entities of these numbers, in their order; IndexError for an unknown number."""
+        """The entities with these numbers, in the same order; IndexError for an unknown number."""
         query = f"SELECT number, {FIELDS} FROM entity {_CHOSEN}"
         chosen = {number: _entity(fields) for number, *fields in self._chosen(query, numbers)}
         return _in_order(chosen, numbers)
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
-        """Pairs (concept id, canonical name) of these numbers; IndexError for an unknown one."""
+        """The concept id and canonical name of each number; IndexError for an unknown number."""
         query = f"SELECT number, concept_id, canonical_name FROM entity {_CHOSEN}"
         chosen = {number: (id, name) for number, id, name in self._chosen(query, numbers)}
         return _in_order(chosen, numbers)
@@ -86,7 +91,7 @@ class EntityStore:
                 yield _entity(fields)
 
     def named(self, name: str, exact: bool) -> list[int]:
-        """The entities with this name, ascending; unless exact, see ``names.normalised``."""
+        """The entities with this name, ascending. Unless exact, names are compared as normalised."""
         key = normalised(name)
         query = "SELECT number FROM name WHERE hash = ?"
         numbers = [number for (number,) in self._connection.execute(query, (name_hash(key),))]
@@ -97,10 +102,17 @@ class EntityStore:
         ]
 
     def found(self, query: str, limit: int) -> list[tuple[int, float]]:
-        """Pairs (number, likeness) of the entities whose names hold all words of the query.
+        """The entities whose names contain all words of the query, by their most similar name.
 
-        The ``limit`` that have the name most like it, best first, then by number. Of a query that
-        more than 10,000 entities match, those named so and the first 10,000 are compared.
+        If more than 10,000 entities match, only the first 10,000 are compared, and those that have
+        the query as a name.
+
+        Args:
+            query: A text.
+            limit: The most entities to return.
+
+        Returns:
+            Pairs (number, likeness), sorted by likeness, highest first, then by number.
         """
         matched = " ".join(f'"{word}"' for word in words(query))
         if not matched:
@@ -117,15 +129,15 @@ class EntityStore:
         return [(number, rank) for rank, number in ranked[:limit]]
 
     def of_types(self, names: Collection[str]) -> np.ndarray:
-        """The entities of any of these types, by name, without descendants: int64, ascending."""
+        """The entities with any of these types, without types below them: int64, ascending."""
         return self._posted("SELECT numbers FROM typed WHERE type = ?", names)
 
     def of_sources(self, names: Collection[str]) -> np.ndarray:
-        """The entities of any of these sources: int64, ascending."""
+        """The entities that come from any of these sources: int64, ascending."""
         return self._posted("SELECT numbers FROM sourced WHERE source = ?", names)
 
     def semantic_types(self) -> list[SemanticType]:
-        """The types that were given with the entities, then those that only entities name."""
+        """The types that the source defined, then those that only entities name."""
         given = self._connection.execute("SELECT * FROM semantic_type ORDER BY rowid")
         types = [SemanticType(*row) for row in given]
         known = {type.name for type in types}
@@ -133,10 +145,11 @@ class EntityStore:
         return types + [SemanticType(name) for (name,) in named if name not in known]
 
     def sources(self) -> list[str]:
-        """The sources that entities name, in order."""
+        """The sources that entities name, sorted."""
         return [row[0] for row in self._connection.execute("SELECT source FROM sourced ORDER BY 1")]
 
     def close(self) -> None:
+        """Closes the connection of this process. A later look-up makes a new one."""
         connection = self._connections.pop(os.getpid(), None)
         if connection is not None:
             connection.close()
@@ -144,7 +157,7 @@ class EntityStore:
     def _first(self, query: str, id: str) -> int | None:
         try:
             row = self._connection.execute(query, (id,)).fetchone()
-        except UnicodeEncodeError:  # a lone surrogate: no id has one
+        except UnicodeEncodeError:  # a lone surrogate, which no id has
             return None
         return row[0] if row else None
 
@@ -167,7 +180,7 @@ class EntityStore:
         return connection
 
     def _connected(self) -> sqlite3.Connection:
-        # Immutable: the file never changes under its name, so no locks and no journal look-ups.
+        # Immutable: the file never changes, so SQLite needs no locks and looks for no journal.
         uri = f"{self.path.resolve().as_uri()}?mode=ro&immutable=1"
         try:
             connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
@@ -176,7 +189,7 @@ class EntityStore:
         except sqlite3.DatabaseError as error:
             raise PelError(
                 f"{self.path}: cannot be opened ({error})",
-                "if the KB was built again, open it again; else copy the folder again",
+                "open the KB again if it was built again meanwhile; otherwise copy the folder again",
             ) from error
         return connection
 
@@ -191,7 +204,7 @@ def _texts(text: str | None) -> tuple[str, ...]:
 
 
 def as_json(texts: Sequence[str]) -> str | None:
-    """A list of texts as it is stored: JSON, or None if it is empty."""
+    """A list of texts as it is stored: JSON, or None if the list is empty."""
     return f"[{','.join(map(encode_basestring, texts))}]" if texts else None
 
 

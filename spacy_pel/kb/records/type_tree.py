@@ -1,19 +1,22 @@
-"""scispaCy's names for look-ups among semantic types, as a tree."""
+"""The tree of semantic types, with the names that scispaCy's tree has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .entity import SemanticType, is_below, tree_steps
+from .semantic_types import SemanticType, is_below, tree_steps
 
 
 class SemanticTypeNode(NamedTuple):
     """A semantic type in its tree.
 
-    type_id: its code, for example a TUI, or, where it has none, its name.
-    children: nodes right below it. level: 1 for "A" and "B" of the UMLS, 2 for "A1", and so on;
-        1 also for a type without a place in a hierarchy.
+    Attributes:
+        type_id: The code, for example a TUI; the name if there is no code.
+        full_name: The name.
+        children: The nodes directly below it.
+        level: 1 for "A" and "B" of the UMLS, 2 for "A1", and so on. It is 1 for a type that has no
+            place in a hierarchy.
     """
 
     type_id: str
@@ -23,9 +26,14 @@ class SemanticTypeNode(NamedTuple):
 
 
 class SemanticTypeTree:
-    """The types of a KB as scispaCy's UmlsSemanticTypeTree has them, without a node above all.
+    """The types of a KB, as in scispaCy's UmlsSemanticTypeTree, but without one root above all.
 
-    Of a type that the KB lacks, the types below stand below the next one above it.
+    If the KB lacks a type, the types below it move up to the next type above it.
+
+    Attributes:
+        flat_nodes: All nodes, a parent before its children.
+        type_id_to_node: The nodes by type id.
+        depth: The highest level.
     """
 
     def __init__(self, types: Iterable[SemanticType]) -> None:
@@ -59,15 +67,15 @@ class SemanticTypeTree:
         return [node for node in self.flat_nodes if node.level == level]
 
     def get_children(self, node: SemanticTypeNode) -> list[SemanticTypeNode]:
-        """All nodes below a node, depth first."""
+        """All nodes below a node, in depth-first order."""
         return [below for child in node.children for below in (child, *self.get_children(child))]
 
     def get_parent(self, node: SemanticTypeNode) -> SemanticTypeNode | None:
-        """The node right above a node; None if there is none."""
+        """The node directly above a node; None if there is none."""
         return self._parents[node.type_id]
 
     def get_collapsed_type_id_map_at_level(self, level: int) -> dict[str, str]:
-        """From type ids to those of the nodes of a level above them; else to themselves."""
+        """The type id of each type's ancestor at a level; a type without such an ancestor maps to itself."""
         collapsed = {type_id: type_id for type_id in self.type_id_to_node}
         for node in self.get_nodes_at_depth(level):
             collapsed.update({below.type_id: node.type_id for below in self.get_children(node)})
@@ -75,6 +83,6 @@ class SemanticTypeTree:
 
 
 def _place(type: SemanticType) -> tuple:
-    """Ascending as the numbers do: "A1.10" after "A1.9"; types without a place at the end."""
+    """A key that sorts "A1.10" after "A1.9", and types without a place last."""
     steps = tree_steps(type.tree_number)
     return (not steps, [(len(step), step) for step in steps], type.name)

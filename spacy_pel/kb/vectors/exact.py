@@ -1,29 +1,38 @@
-"""The rows of a matrix that are nearest to queries, by looking at every one of them."""
+"""Exact search: the rows of a matrix with the highest scores, found by looking at every row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from types import ModuleType
 
 import numpy as np
 
-from ...errors import PelError
+from .faiss_library import has_gpu, imported_faiss
 from .matrix import VectorMatrix
 
-_GPU_DEPTH = 2048  # the most rows a query that FAISS finds on a GPU
-_GATHERED = 1 << 14  # rows taken out of a matrix at a time
-_CELLS = 1 << 22  # scores of queries and rows held at a time: 16 MB
+_GPU_DEPTH = 2048  # the most rows that FAISS finds for a query on a GPU
+_GATHERED = 1 << 14  # rows copied from a matrix at a time
+_CELLS = 1 << 22  # scores of queries and rows in memory at a time: 16 MB
 
 
 def nearest_of_all(
     matrix: VectorMatrix, queries: np.ndarray, depth: int, rows: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores float32 and rows int64 [n, depth] of the nearest rows, best first; -inf and -1 fill.
+    """The rows with the highest inner products with each query, best first.
 
-    rows: ascending row numbers, to look at these alone. The last bits of the scores differ with
-    the size of the batch. A GPU is used where FAISS has one; on a CPU it is numpy that multiplies:
-    FAISS's packages bring a BLAS that takes five to seven times as long (benchmarks/speed).
+    The last bits of the scores depend on the size of the batch. A GPU is used if FAISS has one. On
+    a CPU numpy multiplies, because the BLAS in FAISS's packages takes five to seven times as long
+    (benchmarks/speed).
+
+    Args:
+        matrix: The rows.
+        queries: float32 [n, dim].
+        depth: The number of rows to find for a query.
+        rows: The only rows to look at, ascending; None for all.
+
+    Returns:
+        Scores, float32 [n, depth], and numbers of rows, int64 [n, depth]. Places without a row hold
+        -inf and -1.
     """
     best = _Best(len(queries), depth)
     on_gpu = depth <= _GPU_DEPTH and has_gpu()
@@ -39,16 +48,16 @@ def nearest_of_all(
 
 
 class _Best:
-    """The best rows so far of each of n queries, in no order."""
+    """The best rows so far of each of n queries, in any order."""
 
     def __init__(self, n: int, depth: int) -> None:
         self.scores = np.full((n, depth), -np.inf, dtype=np.float32)
         self.rows = np.full((n, depth), -1, dtype=np.int64)
 
     def add(self, lines: slice, scores: np.ndarray, rows: np.ndarray) -> None:
-        """Looks at rows [b] that have scores [m, b] for these queries, m of them."""
+        """Adds rows [b], which have the scores [m, b] for these m queries."""
         depth = self.scores.shape[1]
-        # After the first blocks hardly any row comes among the best: those that may are picked out.
+        # After the first blocks hardly any row is among the best, so only those that may be are kept.
         least = self.scores[lines].min(axis=1)
         if len(rows) > depth and np.isneginf(least).any():
             highest = np.partition(scores, len(rows) - depth, axis=1)[:, -depth]
@@ -65,7 +74,7 @@ class _Best:
         self.merge(lines, picked, numbers)
 
     def merge(self, lines: slice, scores: np.ndarray, rows: np.ndarray) -> None:
-        """Takes rows [m, w] and their scores, those of m queries."""
+        """Adds rows [m, w] with their scores, w for each of these m queries."""
         scores = np.concatenate([self.scores[lines], scores], axis=1)
         rows = np.concatenate([self.rows[lines], rows], axis=1)
         depth = self.scores.shape[1]
@@ -82,7 +91,7 @@ class _Best:
 def _blocks(
     matrix: VectorMatrix, rows: np.ndarray | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of row numbers int64 [n] and their vectors float32 [n, dim]."""
+    """Pairs of row numbers, int64 [n], and their vectors, float32 [n, dim]."""
     if rows is None:
         for start, block in matrix.blocks():
             yield np.arange(start, start + len(block)), block
@@ -90,12 +99,6 @@ def _blocks(
         for start in range(0, len(rows), _GATHERED):
             numbers = rows[start : start + _GATHERED]
             yield numbers, matrix.take(numbers)
-
-
-def has_gpu() -> bool:
-    """Whether FAISS has a GPU to search on."""
-    faiss = imported_faiss()
-    return hasattr(faiss, "knn_gpu") and faiss.get_num_gpus() > 0
 
 
 def _nearest_on_gpu(
@@ -108,17 +111,5 @@ def _nearest_on_gpu(
 
 @cache
 def _gpu_resources() -> object:
-    """FAISS's scratch memory on the GPU, made once."""
+    """FAISS's working memory on the GPU, allocated once."""
     return imported_faiss().StandardGpuResources()
-
-
-def imported_faiss() -> ModuleType:
-    """The module faiss; PelError if it is not installed."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise PelError(
-            "FAISS is not installed",
-            'run: pip install "spacy-pel[cpu]"  (or "spacy-pel[gpu]" with a GPU)',
-        ) from error
-    return faiss

@@ -1,11 +1,12 @@
-"""An approximate index of codes that are all looked at: 4 bits for 2 numbers of a row, or for one.
+"""An approximate index for up to two million rows: FAISS's fast scan of 4-bit codes (PQ).
 
-FAISS's ``IndexPQFastScan`` adds up those of 32 rows at a time, by tables that stay in registers: a
-third of the work of exact search. What it finds is scored again from the matrix.
+A code of 4 bits stands for 2 numbers of a row, or for 1. FAISS's ``IndexPQFastScan`` looks at the
+codes of all rows, 32 rows at a time, with tables that stay in registers. That is a third of the work
+of exact search.
 
-Of rows of one entity that are much alike, one may have a code for all: names such as "lung cancers"
-and "cancers, lung". Then the rows found tell which entities to look at, and all rows of these are
-scored.
+Rows of one entity may be very similar, for example those of the names "lung cancers" and "cancers,
+lung". Then one of them may have a code for all of them: the index finds the entity, and all of its
+rows are scored.
 """
 
 from __future__ import annotations
@@ -16,27 +17,32 @@ from typing import Any
 
 import numpy as np
 
-from .exact import imported_faiss
-from .inverted_file import RowSelection
+from .faiss_library import imported_faiss
 from .matrix import VectorMatrix, unreadable
+from .row_finder import RowSelection
 
 FAST_SCAN_KIND = "PQ4"
 _BITS = 4
 _TRAINED = 20_000  # rows that the codes are learnt from
 _SEED = 0
-_CELLS = 1 << 21  # rows found, over all queries of a chunk: bounds the memory of a search
-_FEW_NUMBERS = 192  # so short rows want finer codes: else too many rows have to be looked at again
-_ADDED = 1 << 16  # coded rows taken out of the matrix at a time
-_SHARE = 1 / 8  # of the rows, which to look for is no longer quicker than to look at all of them
+_CELLS = 1 << 21  # rows found for all queries of a chunk: limits the memory of a search
+_FEW_NUMBERS = 192  # rows this short need a code for each number, or too many would be scored again
+_ADDED = 1 << 16  # coded rows copied from the matrix at a time
+_SHARE = 1 / 8  # of the rows; to find more than that is slower than to look at all rows
 
 
 class FastScan:
-    """Finds rows near to queries by the codes of all rows, which it holds in memory."""
+    """A ``RowFinder`` that looks at the codes of all rows, which it keeps in memory."""
 
     bounds = False
 
     def __init__(self, codes: Any, oversampling: int) -> None:
-        """codes: a FAISS index. oversampling: how many rows are to be found for an entity."""
+        """Takes an index that is open.
+
+        Args:
+            codes: A FAISS index.
+            oversampling: The number of rows to find for each entity that is wanted.
+        """
         self.oversampling = oversampling
         self._codes = codes
         faiss = imported_faiss()
@@ -46,7 +52,7 @@ class FastScan:
 
     @classmethod
     def opened(cls, folder: Path, settings: dict[str, Any]) -> FastScan:
-        """The index of a manifest's settings; PelError if it is unreadable."""
+        """The index that a manifest describes; PelError if it is unreadable."""
         path = folder / settings["file"]
         try:
             codes = imported_faiss().read_index(str(path))
@@ -56,45 +62,47 @@ class FastScan:
 
     @property
     def finds_entities(self) -> bool:
-        """Whether the rows found stand for others, of the same entities."""
+        """Whether a row that is found stands for other rows of its entity as well."""
         return self._coded is not None
 
     def suits(self, depth: int, selection: RowSelection | None) -> bool:
-        """Whether it finds so many rows quicker than they are found without it.
+        """Whether it finds this many rows faster than a search of all rows does.
 
-        It cannot find all: a row at the end of what 16 bits hold is as good as none to FAISS.
+        It cannot find all rows: FAISS adds up scores in 16 bits, and a row with the lowest value
+        that these can hold counts as not found.
         """
         return self._reach(depth, selection) < _SHARE * self._codes.ntotal
 
     def nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """About the best rows: scores, roughly right, float32, and numbers int64 [n, depth].
+        """Approximately the best rows of each query; see ``RowFinder.nearest``.
 
-        Best first; -inf and -1 fill, where too few of a selection are among those found. effort is
-        in the depth. A line is the same, to the last bit, whatever the other queries are: FAISS
-        makes the tables of a query, and adds them up, for itself.
+        It finds fewer than ``depth`` rows if too few of a selection are among the best of all rows.
+        ``effort`` is not used, because ``depth`` grows with it. The answer to a query does not
+        depend, to the last bit, on the other queries: FAISS makes the tables of each query alone.
         """
         reach = self._reach(depth, selection)
         step = max(1, _CELLS // reach)
-        parts = []
+        chunks = []
         for start in range(0, len(queries), step):
             scores, rows = self._codes.search(queries[start : start + step], reach)
             if selection is not None:
                 scores, rows = _selected(scores, rows, depth, selection)
             scores[rows < 0] = -np.inf
-            parts.append((scores, rows))
-        scores, rows = (np.concatenate(part) for part in zip(*parts))
+            chunks.append((scores, rows))
+        scores, rows = (np.concatenate(arrays) for arrays in zip(*chunks))
         return scores, rows
 
     def sees_all(self, effort: int, selection: RowSelection | None) -> bool:
+        """Never; see ``suits``."""
         return False
 
     def list_sizes(self, rows: np.ndarray) -> None:
-        """There are no lists."""
+        """None: there are no lists."""
 
     def _reach(self, depth: int, selection: RowSelection | None) -> int:
-        """How many rows to find so that, on an average, depth of them are of the selection."""
+        """The number of rows to find so that, on average, ``depth`` of them are selected."""
         if selection is None:
             return depth
         n_rows = 8 * len(selection.bits)  # rounded up to whole bytes
@@ -104,7 +112,7 @@ class FastScan:
 def _selected(
     scores: np.ndarray, rows: np.ndarray, depth: int, selection: RowSelection
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first rows of the selection in each line, [n, depth], and their scores; -1 fills."""
+    """The scores and numbers of the first selected rows of each query, [n, depth]; -1 fills."""
     bits = selection.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & 1
     kept = (bits == 1) & (rows >= 0)
     order = np.argsort(~kept, axis=1, kind="stable")[:, :depth]
@@ -113,9 +121,11 @@ def _selected(
 
 
 def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
-    """A FAISS index of all rows: the same for the same rows. Holds the codes in memory.
+    """A FAISS index of the codes of rows. The same rows give the same index.
 
-    coded: int64, the rows that get codes, if not all do.
+    Args:
+        matrix: The rows.
+        coded: The rows that get a code, int64; None for all.
     """
     faiss = imported_faiss()
     random = np.random.default_rng(_SEED)
@@ -138,19 +148,29 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
 
 
 def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
-    """Rows that stand for all: int64, ascending; of each entity enough that every one of its rows
-    has a cosine of ``alike`` or more with one of them.
+    """Rows that can stand for all rows: each row is similar to one of them of its entity.
 
-    row_entities: ascending, [n_rows]: those of an entity stand side by side.
-    Of those that none stands for yet, that which stands for the most is next; of several, the first.
+    They are chosen greedily, entity by entity. Next is the row that is similar to the most rows
+    that none stands for yet; of several such rows, the first.
+
+    Args:
+        matrix: The rows.
+        row_entities: The entity of each row, ascending, [n_rows].
+        alike: The least cosine of similar rows.
+
+    Returns:
+        The numbers of the rows: int64, ascending.
     """
     bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
-    parts = [_unlike(matrix.take(np.arange(*pair)), alike) + pair[0] for pair in pairwise(bounds)]
-    return np.concatenate(parts)
+    per_entity = [
+        _representatives(matrix.take(np.arange(start, stop)), alike) + start
+        for start, stop in pairwise(bounds)
+    ]
+    return np.concatenate(per_entity)
 
 
-def _unlike(rows: np.ndarray, alike: float) -> np.ndarray:
-    """As ``representative_rows``, of the rows of one entity."""
+def _representatives(rows: np.ndarray, alike: float) -> np.ndarray:
+    """``representative_rows`` of the rows of one entity."""
     units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     near = units @ units.T >= alike
     np.fill_diagonal(near, True)
@@ -164,7 +184,10 @@ def _unlike(rows: np.ndarray, alike: float) -> np.ndarray:
 
 
 def _pieces(dim: int, shared: bool) -> int:
-    """How many codes a row has: one for 2 of its numbers, or for each if they are odd, or few, and
-    rows share none. Where they do, more rows are found than entities are wanted."""
+    """The number of codes of a row: one for 2 of its numbers, or one for each number.
+
+    It is one for each number if a row has an odd count of numbers, or few numbers and a code of its
+    own. Where rows share codes, more rows are found than entities are wanted, so coarse codes do.
+    """
     halved = dim % 2 == 0 and (shared or dim > _FEW_NUMBERS)
     return dim // 2 if halved else dim

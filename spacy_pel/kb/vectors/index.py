@@ -1,37 +1,36 @@
-"""Search over proxies: rows are found, exactly scored, and entities are what is returned."""
+"""Search over vectors: finds rows, scores them exactly, and returns their entities."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import PelError
 from ...system.threads import in_threads
-from .exact import has_gpu, imported_faiss, nearest_of_all
-from .fast_scan import FAST_SCAN_KIND, FastScan
+from .exact import nearest_of_all
+from .faiss_library import imported_faiss
 from .inner_products import inner_products
-from .inverted_file import InvertedFile, RowSelection
-from .matrix import VectorMatrix, mapped
+from .matrix import VectorMatrix
 from .projection import Projection
+from .row_finder import RowFinder, RowSelection
 
-_CELLS = 1 << 19  # rows found, over all queries of a chunk: bounds the memory of a search
-_TOLERANCE = 1e-5  # of the best score: more than float32 sums in another order differ by
-_OVERSAMPLING = 4  # rows retrieved for an entity wanted, where every row is looked at
-_SPARE = 16  # entities wanted besides
-_COMPARED = 48  # entities scored besides by all of their rows, where rows found stand for others
-_FEW_ROWS = 50_000  # allowed rows that are quicker looked at one by one than found
-_GPU_ROWS = 300_000  # rows that a GPU looks at quicker than a CPU at their codes
+_CELLS = 1 << 19  # rows found for all queries of a chunk: limits the memory of a search
+_TOLERANCE = 1e-5  # of the best score; float32 sums in another order differ by less
+_OVERSAMPLING = 4  # rows found for each entity wanted, where every row is looked at
+_SPARE = 16  # entities wanted in addition
+_COMPARED = 48  # entities scored by all their rows in addition, where a row found stands for others
+_FEW_ROWS = 50_000  # up to this many selected rows, looking at each is faster than finding them
 
 
 class Candidates(NamedTuple):
-    """The best entities of n queries, by score descending, then number ascending.
+    """The best entities of n queries, sorted by score, highest first, then by number.
 
-    numbers: int64 [n, k], entity numbers; -1 where the index holds fewer than k entities.
-    scores: float32 [n, k], inner products; -inf there.
+    Attributes:
+        numbers: int64 [n, k], the numbers of the entities; -1 where there are fewer than k.
+        scores: float32 [n, k], inner products; -inf where there are fewer than k.
     """
 
     numbers: np.ndarray
@@ -39,49 +38,61 @@ class Candidates(NamedTuple):
 
 
 class VectorIndex:
-    """Rows of vectors, each the proxy of an entity; several rows may stand for one entity."""
+    """An index of rows. A row is a vector that stands for an entity; an entity may have several.
+
+    Attributes:
+        row_entities: The entity of each row, integers [n_rows].
+    """
 
     def __init__(
         self,
         matrix: VectorMatrix,
         row_entities: np.ndarray,
-        approximate: InvertedFile | FastScan | None = None,
+        finder: RowFinder | None = None,
         projection: Projection | None = None,
     ) -> None:
-        """row_entities: integers [n_rows], the entity of each row.
+        """Takes rows that are open.
 
-        approximate: finds the rows near to a query; without it every row is looked at.
-        projection: what the rows are in, if they are not as long as queries are.
+        Args:
+            matrix: The rows.
+            row_entities: The entity of each row, integers [n_rows].
+            finder: Finds rows near a query approximately. Without it every row is looked at.
+            projection: The projection that made the rows shorter than queries, if they are.
         """
         if len(row_entities) != len(matrix):
             raise ValueError(f"{len(row_entities)} row entities, {len(matrix)} vectors")
         imported_faiss()
         self.row_entities = row_entities
         self._matrix = matrix
-        self._approximate = approximate
+        self._finder = finder
         self._projection = projection
         self._remembered: tuple[np.ndarray, RowSelection] | None = None
 
     @classmethod
     def from_vectors(cls, vectors: np.ndarray, row_entities: np.ndarray) -> VectorIndex:
-        """An exact index in memory, of float32 vectors [n_rows, dim]."""
+        """An exact index, in memory, of vectors [n_rows, dim]."""
         return cls(VectorMatrix(np.ascontiguousarray(vectors, dtype=np.float32)), row_entities)
 
     @property
     def dim(self) -> int:
-        """Length of the queries."""
+        """The length of queries."""
         return self._projection.dim if self._projection else self._matrix.dim
 
     def search(self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
 
-        vectors: float32 [n, dim]. allowed: booleans [n_entities], to find these entities alone; of
-        a read-only array what follows from it is remembered, for the next search.
-        A score is the inner product with the row as it is stored, or lifted out of its projection. The
+        A score is the inner product with the row as it is stored (lifted, if it was projected). The
         answer to a query does not depend, to the last bit, on the other queries of the call.
-        Without an approximate index it is exact; with one, k entities are found wherever there are
-        k.
-        Raises PelError for k below 1, a wrong shape, or NaN or infinity.
+        Without a finder the answer is exact. With one it still holds k entities, if there are k.
+
+        Args:
+            vectors: The queries, float32 [n, dim].
+            k: The number of entities for each query.
+            allowed: Booleans [n_entities]: which entities may be found. What is derived from a
+                read-only array is kept for the next search.
+
+        Raises:
+            PelError: k is below 1, or the queries have the wrong shape or hold NaN or infinity.
         """
         queries = self._checked(vectors, k)
         selection = None if allowed is None else self._selection(allowed)
@@ -108,10 +119,10 @@ class VectorIndex:
         depth: int,
         selection: RowSelection | None,
     ) -> list[np.ndarray]:
-        """What ``work`` returns for chunks of the queries, whose memory is bounded.
+        """What ``work`` returns for chunks of the queries that limit the memory of a search.
 
-        Exact search is one product of matrices, which numpy shares out among cores, and all else is
-        done for each query alone: there each core has chunks of its own, as many as the others.
+        Exact search is one product of matrices, which numpy spreads over the cores itself. All else
+        is computed for each query alone: there each core gets the same number of chunks.
         """
         faiss = imported_faiss()
         exact = self._is_exact(depth, selection)
@@ -121,15 +132,21 @@ class VectorIndex:
         return in_threads(work, chunks, n_threads, partial(faiss.omp_set_num_threads, 1))
 
     def nearest_rows(self, vectors: np.ndarray, n: int) -> np.ndarray:
-        """The n best rows of each query, or all if there are fewer: int64 [queries, n], best first.
+        """The n best rows of each query, best first, or all rows if there are fewer.
 
-        Several may be of one entity. With an approximate index -1 stands for a row that was not
-        found, and the order is that of its own scores. Raises PelError as ``search`` does.
+        Several rows may belong to one entity. With a finder the order is that of its scores.
+
+        Returns:
+            int64 [queries, n]; -1 where the finder did not find that many.
+
+        Raises:
+            PelError: As ``search`` does.
         """
         queries = self._checked(vectors, n)
         return self._nearest(queries, min(n, len(self.row_entities)), 1, None)[1]
 
     def _checked(self, vectors: np.ndarray, k: int) -> np.ndarray:
+        """The queries as the rows are: float32 [n, width]. PelError for unusable ones."""
         if k < 1:
             raise PelError(f"k is {k}", "ask for 1 candidate or more")
         queries = np.ascontiguousarray(vectors, dtype=np.float32)
@@ -140,7 +157,7 @@ class VectorIndex:
             )
         if not np.isfinite(queries).all():
             raise PelError("a query holds NaN or infinity", "check the weights of the encoder")
-        return self._projection.queries(queries) if self._projection else queries
+        return self._projection.projected_queries(queries) if self._projection else queries
 
     def _selection(self, allowed: np.ndarray) -> RowSelection:
         """The rows of the allowed entities."""
@@ -149,7 +166,7 @@ class VectorIndex:
             return remembered[1]
         mask = allowed[self.row_entities]
         rows = np.flatnonzero(mask)
-        sizes = self._approximate.list_sizes(rows) if self._approximate else None
+        sizes = self._finder.list_sizes(rows) if self._finder else None
         selection = RowSelection(rows, np.packbits(mask, bitorder="little"), sizes)
         self._remembered = None if allowed.flags.writeable else (allowed, selection)
         return selection
@@ -158,27 +175,27 @@ class VectorIndex:
         return len(self.row_entities if selection is None else selection.rows)
 
     def _enough(self, k: int) -> int:
-        """How many rows are to be found so that the k best entities are likely among theirs."""
-        oversampling = self._approximate.oversampling if self._approximate else _OVERSAMPLING
+        """The number of rows to find so that the k best entities are likely among their entities."""
+        oversampling = self._finder.oversampling if self._finder else _OVERSAMPLING
         return oversampling * (k + _SPARE)
 
     def _is_exact(self, depth: int, selection: RowSelection | None) -> bool:
-        """Whether every row, or every one of the selection, is looked at."""
+        """Whether every row, or every selected row, is looked at."""
         few = selection is not None and len(selection.rows) <= _FEW_ROWS
-        return self._approximate is None or few or not self._approximate.suits(depth, selection)
+        return self._finder is None or few or not self._finder.suits(depth, selection)
 
     def _nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and rows [n, depth] found, best first as far as can be told without the matrix."""
+        """Scores and numbers of rows [n, depth], best first by scores that may be approximate."""
         if self._is_exact(depth, selection):
             rows = None if selection is None else selection.rows
             return nearest_of_all(self._matrix, queries, depth, rows)
-        return self._approximate.nearest(queries, depth, effort, selection)
+        return self._finder.nearest(queries, depth, effort, selection)
 
     def _finds_all(self, depth: int, effort: int, selection: RowSelection | None) -> bool:
-        """Whether ``_nearest`` finds every row."""
-        exact = self._is_exact(depth, selection) or self._approximate.sees_all(effort, selection)
+        """Whether ``_nearest`` returns every row."""
+        exact = self._is_exact(depth, selection) or self._finder.sees_all(effort, selection)
         return depth == self._n_rows(selection) and exact
 
     def _best_entities(
@@ -189,15 +206,16 @@ class VectorIndex:
         effort: int,
         selection: RowSelection | None,
     ) -> tuple[Candidates, np.ndarray]:
-        """The best entities of the rows found, and which queries are answered by them, [n].
+        """The best entities of the rows found, and whether each query is answered: booleans [n].
 
-        A query is answered if k entities score above all that the rows that were not found may
-        score: the lowest score found, and as much as scores were found too low by. Where scores
-        are too rough to tell, it is if it has k entities and as many rows as were measured to do.
+        A query is answered if k entities score more than any row that was not found can score. Such
+        a row can score at most the lowest score found, plus the most that a found score was too
+        low. If the finder's scores are too rough for that, a query is answered if it has k entities
+        and as many rows as a measurement showed to be enough.
         """
         found_scores, found = self._nearest(queries, depth, effort, selection)
         exact = self._is_exact(depth, selection)
-        if not exact and self._approximate.finds_entities:
+        if not exact and self._finder.finds_entities:
             return self._best_found(queries, found, k)
         if exact:
             found = self._decisive(found_scores, found, k)
@@ -205,14 +223,14 @@ class VectorIndex:
         there = found >= 0
         errors = np.subtract(scores, found_scores, where=there, out=np.zeros_like(scores))
         tolerance = _TOLERANCE * np.abs(scores).max(axis=1, where=there, initial=0)
-        # -inf if there were fewer rows than places.
+        # The most that a row not found can score; -inf if there were fewer rows than places.
         reach = found_scores[:, -1] + errors.max(axis=1) + tolerance
         entities = np.where(there, np.asarray(self.row_entities)[found], -1)
         order = np.lexsort((entities, -scores), axis=1)
         entities = np.take_along_axis(entities, order, axis=1)
         scores = np.take_along_axis(scores, order, axis=1)
         first = _first_occurrences(entities) & (entities >= 0)
-        if exact or self._approximate.bounds:
+        if exact or self._finder.bounds:
             complete = (first & (scores > reach[:, None])).sum(axis=1) >= k
         else:
             complete = (first.sum(axis=1) >= k) & (there.sum(axis=1) >= self._enough(k))
@@ -222,8 +240,10 @@ class VectorIndex:
     def _best_found(
         self, queries: np.ndarray, found: np.ndarray, k: int
     ) -> tuple[Candidates, np.ndarray]:
-        """As ``_best_entities``: of the entities whose rows found are the best, somewhat more than
-        k, the best by all of their rows."""
+        """``_best_entities`` for a finder whose rows stand for other rows of their entities.
+
+        Takes the entities of the best rows found, somewhat more than k, and scores all their rows.
+        """
         order = np.argsort(-self._exact_scores(queries, found), axis=1, kind="stable")
         found = np.take_along_axis(found, order, axis=1)
         there = found >= 0
@@ -251,13 +271,15 @@ class VectorIndex:
 
     @cached_property
     def _first_rows(self) -> np.ndarray:
-        """The first row of each entity, int64 [n_entities + 1], which have theirs side by side."""
+        """The first row of each entity, int64 [n_entities + 1]; an entity's rows are neighbours."""
         n_entities = int(self.row_entities[-1]) + 1
         return np.searchsorted(self.row_entities, np.arange(n_entities + 1))
 
     def _decisive(self, scores: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
-        """The rows found, best first, but -1 for those too far behind to be among the k best
-        entities, whatever the last bits of their scores."""
+        """The rows found, with -1 for those that cannot be among the k best entities.
+
+        That is so if they would be too far behind even with other last bits in their scores.
+        """
         entities = np.where(rows >= 0, np.asarray(self.row_entities)[rows], -1)
         rank = _first_occurrences(entities).cumsum(axis=1)
         last = np.where(rank[:, -1] >= k, (rank >= k).argmax(axis=1), rows.shape[1] - 1)
@@ -266,7 +288,7 @@ class VectorIndex:
         return np.where(scores >= floor - slack, rows, -1)
 
     def _exact_scores(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Inner products [n, m] of each query with its rows [n, m]; -inf for row -1."""
+        """The inner products of each query with its rows [n, m]; -inf for row -1."""
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
         places = np.nonzero(rows >= 0)
         scores[places] = inner_products(self._matrix, queries, places[0], rows[places])
@@ -274,7 +296,7 @@ class VectorIndex:
 
 
 def _first_occurrences(entities: np.ndarray) -> np.ndarray:
-    """Booleans [n, m]: whether the entity stands at no earlier place of its line."""
+    """Booleans [n, m]: whether the entity does not stand earlier in its line."""
     order = np.argsort(entities, axis=1, kind="stable")
     grouped = np.take_along_axis(entities, order, axis=1)
     starts = np.ones(entities.shape, dtype=bool)
@@ -285,7 +307,7 @@ def _first_occurrences(entities: np.ndarray) -> np.ndarray:
 
 
 def _compacted(entities: np.ndarray, scores: np.ndarray, kept: np.ndarray, k: int) -> Candidates:
-    """The first k kept entities of each line, moved to the left, and filled up."""
+    """The first k kept entities of each line, moved to the left and filled up with -1."""
     rank = kept.cumsum(axis=1) - 1
     lines, places = np.nonzero(kept & (rank < k))
     ranks = rank[lines, places]
@@ -296,49 +318,3 @@ def _compacted(entities: np.ndarray, scores: np.ndarray, kept: np.ndarray, k: in
     candidates.numbers[lines, ranks] = entities[lines, places]
     candidates.scores[lines, ranks] = scores[lines, places]
     return candidates
-
-
-def opened_rows(folder: Path, entry: dict[str, Any]) -> tuple[VectorMatrix, np.ndarray]:
-    """The rows of a segment's "vectors" entry in a manifest, and the entity of each, mapped.
-
-    Raises PelError if a file cannot be read.
-    """
-    scales = entry["scales_file"]
-    matrix = VectorMatrix.opened(folder / entry["file"], folder / scales if scales else None)
-    return matrix, mapped(folder / entry["rows_file"])
-
-
-def opened_index(folder: Path, entry: dict[str, Any], dim: int) -> VectorIndex:
-    """The index of a segment's "vectors" entry in a manifest, mapped into memory.
-
-    Raises PelError if a file cannot be read or is of another dimension.
-    """
-    matrix, row_entities = opened_rows(folder, entry)
-    index = VectorIndex(
-        matrix, row_entities, _opened_approximate(folder, entry), opened_projection(folder, entry)
-    )
-    if index.dim != dim:
-        raise PelError(
-            f"{folder / entry['file']}: {index.dim} dimensions, expected {dim}",
-            "embed the KB again",
-        )
-    return index
-
-
-def opened_projection(folder: Path, entry: dict[str, Any]) -> Projection | None:
-    """What the rows of a segment's "vectors" entry are in; None if they are whole.
-
-    Raises PelError if its file cannot be read.
-    """
-    name = entry.get("basis_file")  # manifests had none before KBs could be reduced
-    return Projection.opened(folder / name) if name else None
-
-
-def _opened_approximate(folder: Path, entry: dict[str, Any]) -> InvertedFile | FastScan | None:
-    settings = entry["index"]
-    if settings is None:
-        return None
-    if settings["kind"] != FAST_SCAN_KIND:
-        return InvertedFile.opened(folder, settings)
-    on_gpu = entry["rows"] <= _GPU_ROWS and has_gpu()
-    return None if on_gpu else FastScan.opened(folder, settings)

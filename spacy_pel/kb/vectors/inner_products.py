@@ -1,25 +1,34 @@
-"""Inner products of queries with some rows each, the same to the last bit in any batch.
+"""Inner products of queries with rows, the same to the last bit in any batch.
 
-The scores of FAISS's searches depend, in the last bits, on the size of the batch and on where a row
-stands, so that equal vectors would not tie. Here each product is summed alone.
+The last bits of FAISS's scores depend on the size of the batch and on where a row stands. With
+them, equal vectors would not tie. Here each product is summed on its own.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .exact import imported_faiss
+from .faiss_library import imported_faiss
 from .matrix import VectorMatrix
 
-_FLOATS = 1 << 18  # numbers of rows held at a time, where they are not float32 in memory
+_FLOATS = 1 << 18  # numbers of rows in memory at a time, where rows are not float32 in memory
 
 
 def inner_products(
     matrix: VectorMatrix, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """Inner products, float32 [n], of queries, the lines int64 [n], ascending, with rows int64 [n].
+    """Inner products of pairs of a query and a row.
 
-    queries: float32 [m, dim]. Of equal rows they are equal, however the rows are stored.
+    Equal rows have equal products, in whatever type they are stored.
+
+    Args:
+        matrix: The rows.
+        queries: float32 [m, dim].
+        lines: The query of each pair, int64 [n], ascending.
+        rows: The row of each pair, int64 [n].
+
+    Returns:
+        float32 [n].
     """
     if matrix.in_memory is not None:
         return _in_place(matrix.in_memory, queries, lines, rows)
@@ -34,8 +43,10 @@ def inner_products(
 def _in_place(
     values: np.ndarray, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """As ``inner_products``, of float32 rows [n_rows, dim], which FAISS reads where they are: in a
-    quarter of the time that copies of those wanted take."""
+    """``inner_products`` for rows in memory, float32 [n_rows, dim].
+
+    FAISS reads the rows where they are. That takes a quarter of the time that copying them takes.
+    """
     faiss = imported_faiss()
     scores = np.empty(len(rows), dtype=np.float32)
     starts = np.flatnonzero(np.diff(lines, prepend=-1))

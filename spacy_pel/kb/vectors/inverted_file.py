@@ -1,92 +1,79 @@
-"""An approximate index: rows in lists around centres, each a short code, found without the matrix.
+"""An approximate index for millions of rows: FAISS's inverted file (IVF).
 
-The codes, FAISS's ``IndexIVFScalarQuantizer``, stay in their file, mapped into memory. What they
-find is scored again from the matrix, so they decide which rows are looked at and nothing else.
+Rows stand in lists around centres, each as a short code (FAISS's ``IndexIVFScalarQuantizer``). A
+search looks at the lists whose centres are nearest to the query. The codes stay in their file,
+mapped into memory.
 """
 
 from __future__ import annotations
 
-import errno
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .exact import imported_faiss
+from .faiss_library import imported_faiss
 from .matrix import VectorMatrix, unreadable
+from .row_finder import RowSelection
 
-CODE_BITS = {"SQ8": 8, "SQ4": 4}  # bits a number of a vector
-INDEX_MEMORY = 2 << 30  # bytes that an index is to take by default
+CODE_BITS = {"SQ8": 8, "SQ4": 4}  # bits for each number of a vector, by kind of code
+INDEX_MEMORY = 2 << 30  # bytes that the codes of an index may take by default
 _ID = 8  # bytes that FAISS adds to a code
 _SEED = 0
-_TRAINED_PER_CENTRE = 50  # rows that k-means sees for a centre
+_TRAINED_PER_CENTRE = 50  # rows that k-means sees for each centre
 _ITERATIONS = 8
-_SELECTED = 4  # times as many rows as without a selection, for few: they may be far from a query
-_TOGETHER = 16  # queries; from 20 on FAISS compares them with centres by BLAS, whose last bits
-# depend on the size of the batch
-
-
-class RowSelection(NamedTuple):
-    """Some of the rows of a matrix.
-
-    rows: their numbers, int64, ascending. bits: a bit for each row there is, uint8, the lowest bit
-    first. list_sizes: how many of them each list of an index holds, int64; None without an index.
-    """
-
-    rows: np.ndarray
-    bits: np.ndarray
-    list_sizes: np.ndarray | None
+_SELECTED = 4  # factor of rows looked at with a small selection, whose rows may be far from a query
+_TOGETHER = (
+    16  # queries searched together; from 20 on FAISS compares them with the centres by BLAS,
+)
+# whose last bits depend on the size of the batch
 
 
 class InvertedFile:
-    """Finds rows near to queries by the lists of the centres that are nearest to these.
-
-    oversampling: how many rows are to be found for an entity wanted: depth costs little, a second
-    search much. bounds: its scores are so near to the true ones that they tell what a row that was
-    not found may score at most. finds_entities: the rows found stand for others, of the same
-    entities.
-    """
+    """A ``RowFinder`` that looks at the lists whose centres are nearest to a query."""
 
     bounds = True
     finds_entities = False
-    oversampling = 4
+    oversampling = 4  # finding more rows costs little, a second search costs much
 
     def __init__(self, ivf: Any, probes: int) -> None:
-        """ivf: a FAISS inverted file. probes: how many lists are looked at in a search."""
+        """Takes an index that is open.
+
+        Args:
+            ivf: A FAISS inverted file.
+            probes: The number of lists that a search looks at.
+        """
         self._ivf = ivf
         self._probes = probes
 
     @classmethod
     def opened(cls, folder: Path, settings: dict[str, Any]) -> InvertedFile:
-        """The index of a manifest's settings, mapped into memory; PelError if it is unreadable."""
+        """The index that a manifest describes, mapped into memory; PelError if it is unreadable."""
         return cls(mapped_inverted_file(folder / settings["file"]), settings["probes"])
 
     def suits(self, depth: int, selection: RowSelection | None) -> bool:
-        """Whether it finds so many rows quicker than they are found without it."""
+        """Always: it is built only for KBs where it is faster."""
         return True
 
     def nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """About the best rows: scores, about right, float32, and numbers int64 [n, depth].
-
-        Best first; -inf and -1 fill. effort: times as many rows as usual are looked at.
-        """
+        """Approximately the best rows of each query; see ``RowFinder.nearest``."""
         batches = [queries[i : i + _TOGETHER] for i in range(0, len(queries), _TOGETHER)]
         found = [self._nearest(batch, depth, effort, selection) for batch in batches]
-        scores, rows = (np.concatenate(parts) for parts in zip(*found))
+        scores, rows = (np.concatenate(arrays) for arrays in zip(*found))
         scores[rows < 0] = -np.inf
         return scores, rows
 
     def sees_all(self, effort: int, selection: RowSelection | None) -> bool:
-        """Whether every row is looked at with this effort."""
+        """Whether it looks at every row with this effort."""
         if selection is None:
             return effort * self._probes >= self._ivf.nlist
         return self._rows_seen(effort, selection) >= len(selection.rows)
 
     def list_sizes(self, rows: np.ndarray) -> np.ndarray:
-        """How many of the rows each list holds: int64 [n_lists]."""
+        """The number of these rows in each list: int64 [n_lists]."""
         return np.bincount(self._row_lists[rows], minlength=self._ivf.nlist)
 
     @cached_property
@@ -131,18 +118,21 @@ class InvertedFile:
         return scores, rows
 
     def _rows_seen(self, effort: int, selection: RowSelection) -> float:
-        """How many rows of a selection are looked at: as many as without one if it is of all rows,
-        and more, the fewer it has."""
+        """The number of rows of a selection to look at.
+
+        For a selection of all rows it is the usual number. It grows to ``_SELECTED`` times that as
+        the selection gets smaller.
+        """
         missing = 1 - len(selection.rows) / self._ivf.ntotal
         usual = effort * self._probes * self._ivf.ntotal / self._ivf.nlist
         return usual * (1 + (_SELECTED - 1) * missing)
 
 
 def fitting_kind(n_rows: int, dim: int, memory: int) -> str:
-    """The most faithful kind of index that takes no more than memory, in bytes.
+    """The kind of code with the most bits that fits into this memory, in bytes.
 
-    The shortest if there is none: codes are mapped, and after hours of encoding an index that the
-    system reads from its file now and then beats an error.
+    If none fits, it is the kind with the fewest bits. The codes are mapped, so the system reads
+    some from the file now and then, which is better than an error after hours of encoding.
     """
     fitting = (
         kind for kind, bits in CODE_BITS.items() if n_rows * (dim * bits // 8 + _ID) <= memory
@@ -151,9 +141,9 @@ def fitting_kind(n_rows: int, dim: int, memory: int) -> str:
 
 
 def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
-    """A FAISS inverted file of all rows, with codes of this kind: the same for the same rows.
+    """A FAISS inverted file of all rows, with this kind of code. The same rows give the same file.
 
-    Holds the codes in memory, and a sample of the rows while it learns the centres.
+    It takes memory for the codes, and for a sample of the rows while k-means runs.
     """
     faiss = imported_faiss()
     random = np.random.default_rng(_SEED)
@@ -169,7 +159,7 @@ def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
 
 
 def _centres(sample: np.ndarray, n: int) -> np.ndarray:
-    """Float32 [n, dim]: the centres of clusters of unit vectors."""
+    """The centres of n clusters of the sample, by spherical k-means: float32 [n, dim]."""
     kmeans = imported_faiss().Kmeans(
         sample.shape[1],
         n,
@@ -184,20 +174,12 @@ def _centres(sample: np.ndarray, n: int) -> np.ndarray:
 
 
 def mapped_inverted_file(path: Path) -> Any:
-    """The FAISS inverted file of a file, its lists mapped; PelError if it cannot be read."""
+    """A FAISS inverted file whose lists stay in the file, mapped; PelError if it is unreadable."""
     faiss = imported_faiss()
     try:
         ivf = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
     except RuntimeError as error:
         raise unreadable(path) from error
-    # The operating system reads ahead by itself, and threads would not outlive a fork.
+    # The operating system reads ahead anyway, and FAISS's threads would not survive a fork.
     faiss.downcast_InvertedLists(ivf.invlists).prefetch_nthread = 0
     return ivf
-
-
-def write_index(faiss_index: Any, path: Path) -> None:
-    """Writes a FAISS index to a file; OSError if the disk is full."""
-    try:
-        imported_faiss().write_index(faiss_index, str(path))
-    except RuntimeError as error:
-        raise OSError(errno.ENOSPC, "the vectors could not be written whole") from error

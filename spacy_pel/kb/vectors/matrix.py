@@ -1,4 +1,4 @@
-"""Vectors at rest: rows of a matrix in ``.npy`` files, mapped into memory, read as float32."""
+"""Vectors in files: the rows of a matrix in ``.npy`` files, mapped into memory, read as float32."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from ...errors import PelError
 
 DTYPES = ("float32", "float16", "int8")
 _BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
-_SMALL = 1 << 30  # bytes of a file that may stay in memory as a whole
-_RESIDENT = 1 << 27  # bytes of a larger one that may, after they were read
+_SMALL = 1 << 30  # bytes; a file up to this size may stay in memory as a whole
+_RESIDENT = 1 << 27  # bytes of a larger file that may stay in memory after they were read
 
 
 class VectorMatrix:
-    """Rows of vectors, float32, float16, or int8 with a scale for each row.
+    """Rows of vectors: float32, float16, or int8 with a scale for each row.
 
-    Of a matrix in a file only what is read comes into memory, and of a large one little stays
-    there: blocks are mapped, and let go; single rows are read, as Linux may map 2 MB for each.
-    It may be used after a fork, and by several threads.
+    Only what is read from a file comes into memory. Little of a large file stays there: blocks are
+    mapped and then released, and single rows are read without mapping, because Linux may map 2 MB
+    for each. It may be used after a fork, and by several threads.
     """
 
     def __init__(self, values: np.ndarray, scales: np.ndarray | None = None) -> None:
-        """values: [n_rows, dim]. scales: float32 [n_rows], which the rows are multiplied by."""
+        """Takes arrays.
+
+        Args:
+            values: [n_rows, dim].
+            scales: Factors of the rows, float32 [n_rows].
+        """
         if values.ndim != 2:
             raise ValueError(f"vectors of shape {values.shape}; expected [n_rows, dim]")
         self._values = values
@@ -38,7 +43,7 @@ class VectorMatrix:
 
     @classmethod
     def opened(cls, path: Path, scales_path: Path | None = None) -> VectorMatrix:
-        """The matrix of files; PelError if one cannot be read."""
+        """The matrix of these files; PelError if one cannot be read."""
         matrix = cls(mapped(path), mapped(scales_path) if scales_path else None)
         if matrix._values.nbytes > _SMALL and hasattr(os, "pread"):
             matrix._descriptor = _opened(path)
@@ -50,30 +55,33 @@ class VectorMatrix:
 
     @property
     def dim(self) -> int:
+        """The length of a row."""
         return self._values.shape[1]
 
     @property
     def in_memory(self) -> np.ndarray | None:
-        """All rows where they are, float32 [n_rows, dim], not to be written to; None if they are of
-        another type, or in a large file, whose pages are to be let go."""
+        """All rows without a copy, float32 [n_rows, dim], to be read only.
+
+        None if the rows have another type, or are in a large file, whose pages must be released.
+        """
         values = self._values
         small = self._descriptor is None and values.flags.c_contiguous
         return values if small and values.dtype == np.float32 else None
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Rows by their numbers: float32 [n, dim], a copy."""
+        """The rows with these numbers: float32 [n, dim], a copy."""
         values = self._values[rows] if self._descriptor is None else self._read(rows)
         return self._as_float32(values, rows)
 
     def block(self, start: int, stop: int) -> np.ndarray:
-        """The rows from start to before stop: float32, read-only, and mapped if it is at rest."""
+        """The rows from start up to but not including stop: float32, read-only; mapped if in a file."""
         vectors = self._as_float32(self._values[start:stop], slice(start, stop))
         if not np.may_share_memory(vectors, self._values):
             self._release(self._values[start:stop].nbytes)
         return vectors
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """All rows: pairs of the number of the first row of a block, and the block."""
+        """All rows: pairs of the number of a block's first row, and the block."""
         step = max(1, _BLOCK // self.dim)
         for start in range(0, len(self), step):
             block = self.block(start, start + step)
@@ -81,7 +89,7 @@ class VectorMatrix:
             self._release(block.nbytes)
 
     def _read(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of the file as they are stored: [n, dim]."""
+        """Rows of the file, in the type they are stored in: [n, dim]."""
         first, size = self._values.offset, self._values.strides[0]
         places = (first + size * rows.astype(np.int64)).tolist()
         content = bytearray().join([os.pread(self._descriptor, size, place) for place in places])
@@ -94,9 +102,10 @@ class VectorMatrix:
         return vectors
 
     def _release(self, touched: int) -> None:
-        """Lets a file's pages go, which count as this process's memory, when they have become many.
+        """Counts bytes as touched, and releases the file's pages when there are many.
 
-        They stay in the operating system's cache, as long as nobody else needs the room.
+        Mapped pages count as this process's memory. Released pages stay in the operating system's
+        cache until something else needs the memory.
         """
         file = self._values.base
         if self._values.nbytes <= _SMALL or not isinstance(file, mmap.mmap):
@@ -108,7 +117,7 @@ class VectorMatrix:
 
 
 class ArrayWriter:
-    """Writes a ``.npy`` file piece by piece; the number of rows stands in it when it is closed."""
+    """Writes a ``.npy`` file piece by piece. The file is valid once it is closed."""
 
     def __init__(self, path: Path, dtype: str, row_shape: tuple[int, ...] = ()) -> None:
         self.dtype = np.dtype(dtype)
@@ -118,12 +127,14 @@ class ArrayWriter:
         self._write_header()
 
     def append(self, rows: np.ndarray) -> None:
+        """Appends rows."""
         self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
         self.rows += len(rows)
 
     def close(self) -> None:
+        """Writes the number of rows into the header, and closes the file."""
         self._file.seek(0)
-        self._write_header()  # numpy leaves room in it for any number of rows
+        self._write_header()  # numpy leaves room in the header for any number of rows
         self._file.close()
 
     def _write_header(self) -> None:
@@ -139,7 +150,14 @@ class MatrixWriter:
     """Writes the files of a ``VectorMatrix`` piece by piece."""
 
     def __init__(self, path: Path, scales_path: Path | None, dim: int, dtype: str) -> None:
-        """dtype: one of DTYPES. scales_path: for int8, and for that alone."""
+        """Creates the files.
+
+        Args:
+            path: The file of the vectors.
+            scales_path: The file of the scales, for int8; None for other types.
+            dim: The length of a vector.
+            dtype: One of ``DTYPES``.
+        """
         self.path = path
         self.scales_path = scales_path
         self._values = ArrayWriter(path, dtype, (dim,))
@@ -147,27 +165,38 @@ class MatrixWriter:
 
     @property
     def n_rows(self) -> int:
+        """The number of rows so far."""
         return self._values.rows
 
     def append(self, vectors: np.ndarray) -> None:
-        """Appends finite float32 vectors [n, dim]. Raises PelError for one too long for float16."""
+        """Appends finite float32 vectors [n, dim]; PelError for one that float16 cannot hold."""
         if self._scales is not None:
             vectors, scales = quantized(vectors)
             self._scales.append(scales)
         elif self._values.dtype == np.float16 and np.abs(vectors).max(initial=0) > 65504:
-            raise PelError("a vector is too long for float16", "use float32, or unit vectors")
+            raise PelError(
+                "a vector is too long for float16", "use float32, or vectors of length 1"
+            )
         self._values.append(vectors)
 
     def close(self) -> None:
+        """Closes the files."""
         self._values.close()
         if self._scales is not None:
             self._scales.close()
 
 
 def quantized(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """int8 [n, dim] and scales, float32 [n], whose product is close to vectors, float32.
+    """Vectors as int8 with a scale for each.
 
-    A scale has 16 significant bits, so that a product is exact, and quantized to the same again.
+    A scale has 16 significant bits, so that its product with an int8 is exact in float32, and
+    quantizing the product gives the same again.
+
+    Args:
+        vectors: float32 [n, dim].
+
+    Returns:
+        int8 [n, dim] and scales, float32 [n]. Their product is close to the vectors.
     """
     scales = np.abs(vectors).max(axis=1, initial=0) / np.float32(127)
     scales = ((scales.view(np.uint32) + 255) & ~np.uint32(255)).view(np.float32)
@@ -177,7 +206,7 @@ def quantized(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mapped(path: Path) -> np.ndarray:
-    """The array of a ``.npy`` file, mapped into memory, read-only; PelError if it cannot be."""
+    """The array of a ``.npy`` file, mapped into memory, read-only; PelError if it is unreadable."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -192,8 +221,9 @@ def _opened(path: Path) -> int:
 
 
 def unreadable(path: Path) -> PelError:
+    """The error for a file of vectors that cannot be read."""
     return PelError(
         f"{path}: cannot be read",
-        f"if the KB was embedded again, open it again; else run: "
+        f"open the KB again if it was embedded meanwhile; otherwise run: "
         f"python -m spacy pel kb embed {path.parent} PIPELINE",
     )

@@ -1,4 +1,4 @@
-"""Axes that vectors are stored in, fewer than these have numbers."""
+"""A projection of vectors onto fewer axes, so that they can be stored in fewer numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ _SEED = 0
 
 
 class Projection:
-    """Orthonormal axes, float32 [dim, width]: of vectors of ``dim`` numbers ``width`` are stored.
+    """A projection of vectors of ``dim`` numbers onto ``width`` orthonormal axes.
 
-    The inner product of a query, in these axes, with a stored row is that of the whole query with
+    The inner product of a projected query with a stored row equals that of the whole query with
     the lifted row.
+
+    Attributes:
+        axes: float32 [dim, width], orthonormal columns.
+        dim: The length of whole vectors.
+        width: The length of stored rows.
     """
 
     def __init__(self, axes: np.ndarray) -> None:
@@ -24,34 +29,39 @@ class Projection:
 
     @classmethod
     def opened(cls, path: Path) -> Projection:
-        """The projection of a file; PelError if it cannot be read."""
+        """The projection of a file; PelError if the file cannot be read."""
         return cls(np.array(mapped(path)))
 
-    def rows(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors [n, dim] as they are stored: float32 [n, width], each as long as it was."""
+    def projected_rows(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors [n, dim] as they are stored: float32 [n, width], scaled to the same lengths."""
         rows = vectors @ self.axes
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         lengths[lengths == 0] = 1
         return rows * (np.linalg.norm(vectors, axis=1, keepdims=True) / lengths)
 
     def lifted(self, rows: np.ndarray) -> np.ndarray:
-        """Stored rows [n, width] among whole vectors: float32 [n, dim]."""
+        """Stored rows [n, width] as vectors of the original length: float32 [n, dim]."""
         return rows @ self.axes.T
 
-    def queries(self, vectors: np.ndarray) -> np.ndarray:
-        """Queries [n, dim] in these axes, float32 [n, width]. Each is computed by itself, so that
-        the others do not count in its last bits."""
+    def projected_queries(self, vectors: np.ndarray) -> np.ndarray:
+        """Queries [n, dim] projected onto the axes: float32 [n, width].
+
+        Each is computed alone, so that its last bits do not depend on the others.
+        """
         shape = len(vectors), self.width
         return np.array([vector @ self.axes for vector in vectors], np.float32).reshape(shape)
 
 
 def principal_projection(matrix: VectorMatrix, width: int) -> tuple[Projection, float]:
-    """Axes that rows keep most of their squared length in, and the share that they keep.
+    """The projection onto ``width`` axes that keeps the most of the rows' squared length.
 
-    They span what the first eigenvectors of the rows' second moments span. These moments are not
-    centred: it is inner products that are to stay as they are, and no other axes change those of
-    the rows less. They are turned at random, always alike, so that each number of a stored row has
-    as much of it: codes are as fine for one as for the other.
+    The axes span the first eigenvectors of the rows' second moments. The rows are not centred,
+    because their inner products are to change as little as possible. Then the axes are rotated at
+    random, always with the same seed, so that each number of a stored row carries equally much:
+    codes quantize all numbers equally finely.
+
+    Returns:
+        The projection, and the share of the squared length that it keeps.
     """
     moments = np.zeros((matrix.dim, matrix.dim))
     for _, block in matrix.blocks():

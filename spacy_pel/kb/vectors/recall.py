@@ -1,4 +1,4 @@
-"""How much of what exact search finds an approximate index finds too, measured on a sample."""
+"""Recall: how much of what exact search finds an approximate index finds, measured on a sample."""
 
 from __future__ import annotations
 
@@ -13,21 +13,28 @@ from .matrix import VectorMatrix
 
 DEPTH = 64
 _QUERIES = 512
-_NOISE = 0.5  # of the length of a row: the cosine of a query and its row is about 0.9
+_NOISE = 0.5  # relative to the length of a row; the cosine of a query and its row is about 0.9
 _WANTED = 0.995
-_MARGIN = 4  # times the lists that the sample needs: mentions are less near to rows than these
+_MARGIN = 4  # factor on the lists that the sample needs: mentions are farther from rows than these
 _WANTED_OF_CODES = {"1": 0.999, "64": 0.99}
-_OVERSAMPLING = 4  # the least, and what suffices where rows stand for others of an entity
+_OVERSAMPLING = 4  # the least; it suffices where a row stands for other rows of its entity
 _SEED = 0
 
 
 def chosen_probes(
     matrix: VectorMatrix, row_entities: np.ndarray, ivf: Any
 ) -> tuple[int, dict[str, float | int]]:
-    """How many lists a search should look at, and the recall that it has then.
+    """The number of lists that a search should look at, and its recall.
 
-    The fewest lists, a power of 2, that have recall enough for a sample of queries, and a margin.
-    Recall of entities, as ``recall`` returns it.
+    It is the smallest power of 2 with enough recall for a sample of queries, times a margin.
+
+    Args:
+        matrix: The rows.
+        row_entities: The entity of each row, integers [n_rows].
+        ivf: The FAISS inverted file of the rows.
+
+    Returns:
+        The number of lists, and ``recall`` with the number of queries it was measured on.
     """
     queries = sample_queries(matrix)
     truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
@@ -46,11 +53,19 @@ def chosen_probes(
 def chosen_oversampling(
     matrix: VectorMatrix, row_entities: np.ndarray, codes: Any
 ) -> tuple[int, dict[str, float | int]]:
-    """How many rows ``FastScan`` should find for an entity, and the recall that it has then.
+    """The number of rows that ``FastScan`` should find for each entity wanted, and its recall.
 
-    The fewest, a power of 2, that have recall enough for a sample of queries: of the first entity
-    when it alone is wanted, and of as many as ``recall`` counts. More would not help where one row
-    has a code for several.
+    It is the smallest power of 2 with enough recall for a sample of queries: recall of the first
+    entity when only one is wanted, and recall of 64 entities. Where rows share codes it is the
+    least, because more would not help.
+
+    Args:
+        matrix: The rows.
+        row_entities: The entity of each row, integers [n_rows].
+        codes: The FAISS index of the codes.
+
+    Returns:
+        The number of rows, and ``recall`` with the number of queries it was measured on.
     """
     queries = sample_queries(matrix)
     truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
@@ -64,16 +79,16 @@ def chosen_oversampling(
     oversampling, measured = _OVERSAMPLING, recall_of(_OVERSAMPLING)
     wanted = {} if FastScan(codes, oversampling).finds_entities else _WANTED_OF_CODES
     while any(measured[at] < share for at, share in wanted.items()):
-        oversampling *= 2  # ends where search becomes exact
+        oversampling *= 2  # this ends where search becomes exact
         measured = recall_of(oversampling)
     return oversampling, {**measured, "queries": len(queries)}
 
 
 def sample_queries(matrix: VectorMatrix) -> np.ndarray:
-    """Queries for a measurement, float32 [n, dim]: the same for the same matrix.
+    """Queries to measure recall with, float32 [n, dim]: the same for the same matrix.
 
-    Half of them are rows with noise, half lie midway between two rows: far from the middle of any
-    list, where the nearest rows are spread over several.
+    Half of them are rows with noise. The others lie midway between two rows: far from the centre of
+    any list, so that their nearest rows are in several lists.
     """
     random = np.random.default_rng(_SEED)
     rows = np.sort(random.choice(len(matrix), min(_QUERIES, len(matrix)), replace=False))
@@ -86,7 +101,7 @@ def sample_queries(matrix: VectorMatrix) -> np.ndarray:
 
 
 def recall(found: Candidates, truth: Candidates) -> dict[str, float]:
-    """The shares found of the true first entities, and of all true ones."""
+    """The share found of the true first entities ("1"), and of all true entities ("64")."""
     pairs = zip(found.numbers, truth.numbers)
     hits = sum(np.isin(line, true[true >= 0]).sum() for line, true in pairs)
     return {

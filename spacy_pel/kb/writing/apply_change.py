@@ -1,4 +1,4 @@
-"""One change of a KB, whatever it is: what it writes and what leaves, as one transaction."""
+"""Applies a change to a KB: what it adds and what it removes, in one transaction."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ...errors import PelError
 from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
 from ..records.record_writing import write_records
+from ..records.semantic_types import SemanticType
 from ..records.store import EntityStore
-from ..segment import segments_of
+from ..segment import SegmentEntry, segments_of
 from ..vectors.projection import Projection
 from .compaction import first_to_fold, folded
 from .row_encoder import RowEncoder
 from .segment_entries import (
     Manifest,
-    SegmentEntry,
     commit_segments,
     count_entity,
     index_settings,
@@ -37,7 +37,7 @@ _ENCODED = 2048  # entities given to the encoder at a time
 
 
 class ChangeCounts(NamedTuple):
-    """How many entities were added, updated and removed."""
+    """The number of entities that were added, updated and removed."""
 
     added: int = 0
     updated: int = 0
@@ -45,18 +45,24 @@ class ChangeCounts(NamedTuple):
 
 
 class RemovedRecords:
-    """The records that leave a KB, for good or for newer ones: their numbers and counts."""
+    """The records that leave a KB, for good or because newer records replace them.
+
+    Attributes:
+        numbers: Their numbers in the KB.
+        counts: What they add to the manifest's counts.
+    """
 
     def __init__(self) -> None:
         self.numbers = array("q")
         self.counts: Counter[str] = Counter()
 
     def add(self, number: int, entity: Entity) -> None:
+        """Adds the record of an entity."""
         self.numbers.append(number)
         count_entity(self.counts, entity)
 
 
-# The entities that a change writes, given the KB as it is; what leaves, it adds to the second.
+# Returns the entities that a change writes, and adds what leaves the KB to the second argument.
 Plan = Callable[[KnowledgeBase, RemovedRecords], Iterable[Entity]]
 
 
@@ -67,14 +73,21 @@ def apply_change(
     types: Iterable[SemanticType],
     sources: Sequence[str],
 ) -> ChangeCounts:
-    """Carries out a change; nothing is written if it changes nothing.
+    """Applies a change to a KB. Nothing is written if it changes nothing.
 
-    types, sources: of the entities that it writes; sources are added to the manifest's.
-    Raises PelError for what the plan refuses, if nothing would be left in the KB, if another
-    writer is at it, and for a full disk.
+    Args:
+        path: The KB folder.
+        plan: What the change writes and removes.
+        encoder: Makes the vectors of entities; None for a KB without vectors.
+        types: The semantic types of the entities that it writes.
+        sources: What these entities come from. They are added to the manifest's sources.
+
+    Raises:
+        PelError: The plan refuses something, nothing would be left in the KB, another process is
+            writing to it, or the disk is full.
     """
     folder = Path(path).absolute()
-    read_manifest(folder)  # without a KB no folder is made
+    read_manifest(folder)  # if there is no KB, no folder is made
     with folder_transaction(folder) as transaction, KnowledgeBase.open(folder) as kb:
         removed = RemovedRecords()
         new, counts = _new_segment(transaction, kb, plan(kb, removed), encoder, types)
@@ -96,7 +109,7 @@ def _new_segment(
     encoder: RowEncoder | None,
     types: Iterable[SemanticType],
 ) -> tuple[SegmentEntry | None, Counter[str]]:
-    """A segment of these entities, None if there are none, and what it has to count."""
+    """A new segment of these entities, or None if there are none, and its counts."""
     records, scratch = transaction.temporary(".sqlite"), transaction.temporary(".sqlite")
     counts = Counter(write_records(records, scratch, entities, types))
     if not counts["entities"]:
@@ -121,19 +134,19 @@ def _new_segment(
 def _encoded(
     store: EntityStore, encoder: RowEncoder, projection: Projection | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The rows of all entities of a store, as batches of vectors and numbers."""
+    """The rows of all entities of a store, in batches of vectors and numbers."""
     entities = iter(store)
     first = 0
     while block := list(islice(entities, _ENCODED)):
         vectors, places = encoder.rows(block)
-        yield vectors if projection is None else projection.rows(vectors), places + first
+        yield vectors if projection is None else projection.projected_rows(vectors), places + first
         first += len(block)
 
 
 def _remaining(
     transaction: Transaction, kb: KnowledgeBase, removed: RemovedRecords
 ) -> list[SegmentEntry]:
-    """The segments of the KB without what is removed; those of which nothing is left go, too."""
+    """The segments of the KB without the removed records. Segments with nothing left go too."""
     numbers = np.unique(np.frombuffer(removed.numbers, dtype=np.int64))
     entries: list[SegmentEntry | None] = []
     for segment in kb.segments:
@@ -152,7 +165,7 @@ def _commit(
     entries: list[SegmentEntry],
     counts: Counter[str],
 ) -> None:
-    """Commits a manifest with these segments, of which small ones at the end may be folded."""
+    """Commits a manifest with these segments. Small ones at the end may be folded into one."""
     if not entries:
         raise PelError(f"{kb.path}: nothing would be left in it", "delete the folder instead")
     segments = segments_of(kb.path, {**manifest, "segments": entries})

@@ -1,4 +1,4 @@
-"""From entities to a KB folder, in one transaction."""
+"""Builds a KB folder from entities, in one transaction."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ...about import __version__
 from ...errors import PelError
 from ..folder.transaction import folder_transaction
 from ..knowledge_base import KnowledgeBase
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
 from ..records.record_writing import write_records
+from ..records.semantic_types import SemanticType
 
 
 def build_kb(
@@ -21,13 +22,22 @@ def build_kb(
     sources: Sequence[str] = (),
     progress: Callable[[Iterable[Entity]], Iterable[Entity]] | None = None,
 ) -> KnowledgeBase:
-    """Writes entities, in any order, to a KB folder and opens it.
+    """Writes entities to a KB folder, and opens the KB.
 
-    A KB that is there is replaced at the very end, and its vectors, which belong to its entities,
-    go with it; until then, and after any error or interruption, it stays as it was.
-    types: the semantic types of the entities and those above them, once the entities are read.
-    sources: what the entities come from, for the manifest. progress: wraps the entities, as tqdm.
-    Raises PelError if the folder holds something else, for bad entities, and for a full disk.
+    A KB that is already in the folder is replaced at the very end, together with its vectors. Until
+    then, and after any error or interruption, it stays as it was.
+
+    Args:
+        entities: The entities, in any order.
+        path: The folder to write to.
+        types: The semantic types of the entities and the types above them. They are read after the
+            entities.
+        sources: What the entities come from, for the manifest.
+        progress: Wraps the entities, as tqdm does.
+
+    Raises:
+        PelError: The folder holds something other than a KB, an entity is unusable, there are no
+            entities, or the disk is full.
     """
     folder = Path(path).absolute()
     with folder_transaction(folder) as transaction:

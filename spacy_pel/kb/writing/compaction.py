@@ -1,4 +1,4 @@
-"""Several segments of a KB made into one, with the vectors they have."""
+"""Folds several segments of a KB into one, and copies their vectors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
 from ..records.record_writing import write_records
-from ..search_filter import known_types
-from ..segment import Segment, segments_of
-from ..vectors.index import opened_rows
-from .segment_entries import Manifest, SegmentEntry, commit_segments, count_entity, index_settings
+from ..records.semantic_types import SemanticType, known_types
+from ..segment import Segment, SegmentEntry, segments_of
+from ..vectors.stored_index import opened_rows
+from .segment_entries import Manifest, commit_segments, count_entity, index_settings
 from .vector_writing import write_segment_vectors
 
 _BLOCK = 4096  # rows copied at a time
@@ -28,12 +28,18 @@ Progress = Callable[[Iterable[Entity]], Iterable[Entity]]
 
 
 def compact(path: str | Path, *, progress: Progress | None = None) -> KnowledgeBase:
-    """Makes one segment of all those of a KB, and opens the KB again.
+    """Folds all segments of a KB into one, and opens the KB again.
 
-    What was removed leaves the files. Entities are numbered anew, in order of concept id; their
-    vectors are copied, not made again. Until the very end, and after any error or interruption,
-    the KB stays as it was. progress: wraps the entities, as tqdm.
-    Raises PelError if there is no KB, if another writer is at it, and for a full disk.
+    Removed entities leave the files. The others get new numbers, in order of concept id. Their
+    vectors are copied, not computed again. Until the very end, and after any error or interruption,
+    the KB stays as it was.
+
+    Args:
+        path: The KB folder.
+        progress: Wraps the entities, as tqdm does.
+
+    Raises:
+        PelError: There is no KB, another process is writing to it, or the disk is full.
     """
     folder = Path(path).absolute()
     read_manifest(folder)
@@ -47,11 +53,15 @@ def compact(path: str | Path, *, progress: Progress | None = None) -> KnowledgeB
 
 
 def first_to_fold(lives: Sequence[int]) -> int:
-    """The first of the small segments that is smaller than all behind it; len(lives) if none is.
+    """The first segment to fold together with all later ones; len(lives) if none is to be folded.
 
-    lives: how many live entities each segment has; the first, big one is never folded. When all
-    from this one on are folded into one, each small segment is at least as large as all behind it,
-    so that their number, and how often an entity is copied, grow as the logarithm of their size.
+    It is the first segment, after the oldest, that is smaller than all later ones together. After
+    folding, each of these segments is at least as large as all later ones together. So the number
+    of segments, and how often an entity is copied, grow with the logarithm of their size.
+
+    Args:
+        lives: The number of live entities of each segment, oldest first. The oldest, which is
+            large, is never folded.
     """
     for place in range(1, len(lives)):
         if lives[place] < sum(lives[place + 1 :]):
@@ -65,11 +75,11 @@ def folded(
     segments: Sequence[Segment],
     progress: Progress | None = None,
 ) -> tuple[SegmentEntry, Counter[str]]:
-    """A new segment of the live entities of several, and what is added to the KB's counts.
+    """A new segment of the live entities of several segments, and the change of the KB's counts.
 
-    (An alternative id that entities of two segments claim goes to one of them in the new one.)
+    (If entities of two segments claim an alternative id, only one of them has it in the new one.)
     """
-    origins = array("i")  # of each entity of the new segment, the place of the old one
+    origins = array("i")  # for each entity of the new segment, the place of its old segment
     counted: Counter[str] = Counter()
 
     def entities() -> Iterator[Entity]:
@@ -99,7 +109,7 @@ def folded(
 
 
 def entities_by_id(segments: Sequence[Segment]) -> Iterator[tuple[Entity, int]]:
-    """The live entities of all segments by concept id, each with the place of its segment."""
+    """The live entities of all segments, sorted by concept id, with the place of their segment."""
     sides = [_live(place, segment) for place, segment in enumerate(segments)]
     return heapq.merge(*sides, key=lambda pair: pair[0].concept_id)
 
@@ -111,7 +121,7 @@ def _live(place: int, segment: Segment) -> Iterator[tuple[Entity, int]]:
 
 
 def _moved_numbers(segments: Sequence[Segment], origins: np.ndarray) -> list[np.ndarray]:
-    """For each segment the new numbers of its entities, int64 [count]; -1 for a removed one."""
+    """For each segment the new numbers of its entities, int64 [count]; -1 for removed ones."""
     moved = []
     for place, segment in enumerate(segments):
         numbers = np.full(segment.count, -1, dtype=np.int64)
@@ -126,9 +136,9 @@ def _copied_vectors(
     segments: Sequence[Segment],
     moved: Sequence[np.ndarray],
 ) -> dict[str, Any]:
-    """Publishes the vectors of the new segment, with the kind of index that was chosen for them."""
+    """Publishes the vectors of the new segment, with the kind of index that the user chose."""
     has_index = any(segment.entry["vectors"]["index"] for segment in segments)
-    projection = segments[0].projection  # that of all
+    projection = segments[0].projection  # all segments have the same
     dim = projection.width if projection else settings["dim"]
     return write_segment_vectors(
         transaction,
@@ -136,7 +146,7 @@ def _copied_vectors(
         sum(int(segment.live.sum()) for segment in segments),
         dim,
         dtype=settings["dtype"],
-        # Older KBs do not say what was chosen.
+        # The manifests of older KBs do not say what was chosen.
         index=settings.get("index", "approximate" if has_index else "auto"),
         **index_settings(segment.entry for segment in segments),
         projection_file=segments[0].entry["vectors"].get("basis_file"),
@@ -146,9 +156,9 @@ def _copied_vectors(
 def _copied_rows(
     segments: Sequence[Segment], moved: Sequence[np.ndarray], dim: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The live rows of all segments, in order of the new numbers of their entities, as batches.
+    """The live rows of all segments in batches, sorted by the new numbers of their entities.
 
-    Memory: some 20 bytes a row.
+    It takes about 20 bytes of memory for each row.
     """
     opened = [opened_rows(segment.folder, segment.entry["vectors"]) for segment in segments]
     owners = [numbers[entities] for (_, entities), numbers in zip(opened, moved)]

@@ -1,4 +1,4 @@
-"""What changed from one KB to another, for example between two releases of a vocabulary."""
+"""The differences between two KBs, for example of two releases of a vocabulary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from .compaction import entities_by_id
 
 
 class EntityDifference(NamedTuple):
-    """An entity that differs: "added", "removed", or "changed" in these fields of its record."""
+    """An entity that differs between two KBs.
+
+    Attributes:
+        id: The concept id.
+        kind: "added", "removed" or "changed".
+        fields: The fields of the record that changed.
+    """
 
     id: str
     kind: str
@@ -19,10 +25,10 @@ class EntityDifference(NamedTuple):
 
 
 def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[EntityDifference]:
-    """The changes from the old KB to the new one, in order of concept id.
+    """The differences from the old KB to the new one, sorted by concept id.
 
-    Records are compared as they stand: another order of the aliases is a change. Vectors are not
-    compared. Both KBs are read once, side by side, so memory does not grow with their records.
+    Records are compared as they are, so another order of aliases is a difference. Vectors are not
+    compared. Both KBs are read once, side by side, so memory does not grow with their size.
     """
     before, after = _by_id(old), _by_id(new)
     first, second = next(before, None), next(after, None)

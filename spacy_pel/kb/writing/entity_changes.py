@@ -1,10 +1,10 @@
-"""Entities that join, change or leave a KB: one transaction over records and vectors a call.
+"""Adds, updates, merges and removes entities of a KB. Each call is one transaction.
 
-What is there is not touched: a change writes one small segment of what is new, and names what is
-removed from older ones. So it takes as long as the change is large, whatever the size of the KB.
+Existing files are not changed. A change writes one small segment with what is new, and lists what
+was removed from older segments. So its time depends on the size of the change, not of the KB.
 
-Ids are concept ids throughout. An entity may join whose concept id is an alternative id of another
-one: as in a KB that is built of both, a concept id goes before an alternative id.
+All ids are concept ids. A new entity may have a concept id that is an alternative id of another
+entity. A look-up by that id then finds the new entity.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 from ...errors import PelError
 from ..knowledge_base import KnowledgeBase
 from ..records.cleaning import cleaned
-from ..records.entity import Entity, SemanticType
+from ..records.entity import Entity
 from ..records.merging import joined, merged
+from ..records.semantic_types import SemanticType
 from .apply_change import ChangeCounts, RemovedRecords, apply_change
 from .row_encoder import RowEncoder, check_encoder
 
@@ -31,12 +32,21 @@ def add_entities(
 ) -> ChangeCounts:
     """Adds entities that the KB does not have.
 
-    encoder: makes the vectors, and must be that of the KB's; not needed for a KB without. types:
-    what the source tells of the entities' types. sources: what the entities come from, for the
-    manifest. Until the very end, and after any error or interruption, the KB stays as it was, also
-    for those who have it open.
-    Raises PelError for a concept id that is in the KB or given twice, for bad entities, for no or
-    another encoder, if another writer is at the KB, and for a full disk.
+    Until the very end, and after any error or interruption, the KB stays as it was. It also stays
+    as it was for those who have it open.
+
+    Args:
+        path: The KB folder.
+        entities: The entities.
+        encoder: Makes the vectors. It must be the encoder of the KB's vectors; a KB without vectors
+            needs none.
+        types: The semantic types that the source defines.
+        sources: What the entities come from, for the manifest.
+
+    Raises:
+        PelError: A concept id is in the KB already or occurs twice, an entity is unusable, the
+            encoder is missing or not that of the KB, another process is writing to the KB, or the
+            disk is full.
     """
 
     def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
@@ -45,7 +55,7 @@ def add_entities(
             if _present(kb, entity.concept_id):
                 raise PelError(
                     f"{entity.concept_id!r} is in {kb.path} already",
-                    "to replace its record use kb update, to add to it kb merge",
+                    "use kb update to replace its record, or kb merge to add to it",
                 )
             yield entity
 
@@ -60,16 +70,16 @@ def update_entities(
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
 ) -> ChangeCounts:
-    """Replaces the records, and the vectors, of entities that the KB has.
+    """Replaces the records and vectors of entities that the KB has.
 
-    Those whose record would stay the same are left as they are. For the rest, and the errors, see
-    ``add_entities``; here a concept id that is not in the KB is refused.
+    Entities whose record is the same are left as they are. Arguments and errors are those of
+    ``add_entities``, except that each concept id must be in the KB.
     """
 
     def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
         check_encoder(kb, encoder)
         for entity in map(cleaned, entities):
-            number, present = _existing(kb, entity.concept_id, "to add it use kb add or kb merge")
+            number, present = _existing(kb, entity.concept_id, "use kb add or kb merge to add it")
             if present != entity:
                 removed.add(number, present)
                 yield entity
@@ -86,10 +96,20 @@ def merge_entities(
     sources: Sequence[str] = (),
     mapping: Mapping[str, str] | None = None,
 ) -> ChangeCounts:
-    """Joins entities with the records of the same concept id, and adds those that have none.
+    """Joins entities with the KB's records of the same concept id, and adds the others.
 
-    mapping: from concept ids of the entities to others, for example to the KB's. What is in the KB
-    goes first (see ``merging.joined``). For the rest, and the errors, see ``add_entities``.
+    A joined record keeps the name and definition that it has in the KB (see ``merging.joined``).
+
+    Args:
+        path: The KB folder.
+        entities: The entities.
+        encoder: As for ``add_entities``.
+        types: As for ``add_entities``.
+        sources: As for ``add_entities``.
+        mapping: From concept ids of the entities to other ids, for example to those of the KB.
+
+    Raises:
+        PelError: As ``add_entities`` does, except that concept ids may be in the KB.
     """
 
     def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
@@ -111,8 +131,9 @@ def merge_entities(
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
     """Removes the entities with these concept ids, and their vectors.
 
-    Raises PelError for an id that is not in the KB or is an alternative id, if nothing would be
-    left, if another writer is at the KB, and for a full disk.
+    Raises:
+        PelError: An id is not in the KB or is an alternative id, nothing would be left, another
+            process is writing to the KB, or the disk is full.
     """
 
     def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
@@ -133,12 +154,13 @@ def _present(kb: KnowledgeBase, id: str) -> tuple[int, Entity] | None:
 
 
 def _existing(kb: KnowledgeBase, id: str, remedy: str) -> tuple[int, Entity]:
-    """The same; PelError if there is none."""
+    """The number and record of the entity with this concept id; PelError if there is none."""
     found = _present(kb, id)
     if found:
         return found
     if id in kb:
         raise PelError(
-            f"{id!r} is an alternative id of {kb[id].concept_id!r} in {kb.path}", "give that one"
+            f"{id!r} is an alternative id of {kb[id].concept_id!r} in {kb.path}",
+            "give the concept id",
         )
-    raise PelError(f"{id!r} is not in {kb.path}", f"{remedy}")
+    raise PelError(f"{id!r} is not in {kb.path}", remedy)

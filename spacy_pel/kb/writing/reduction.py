@@ -1,4 +1,4 @@
-"""A KB with shorter vectors, or fewer codes: less memory, and a search that costs less."""
+"""Reduces a KB to shorter vectors or fewer codes, for less memory and faster search."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
 from ..vectors.fast_scan import FAST_SCAN_KIND
-from ..vectors.index import opened_projection, opened_rows
 from ..vectors.matrix import VectorMatrix
 from ..vectors.projection import Projection, principal_projection
+from ..vectors.stored_index import opened_projection, opened_rows
 from .segment_entries import index_settings
 from .vector_writing import commit_vectors, only_segment, write_segment_vectors
 
@@ -22,25 +22,31 @@ from .vector_writing import commit_vectors, only_segment, write_segment_vectors
 def reduce_vectors(
     path: str | Path, dim: int | None = None, alike: float | None = None
 ) -> tuple[KnowledgeBase, float]:
-    """Stores the vectors of a KB in ``dim`` numbers each, or gives its index fewer codes, or both,
-    and opens the KB again.
+    """Stores vectors in fewer numbers, or lets rows share codes of the index, or both.
 
-    These are their coordinates in the principal axes of all of them; each keeps its length. Queries
-    are as long as before, and are put into these axes when they come: whatever was trained for the
-    KB goes on with it. Until the very end, and after any error or interruption, the KB stays as it
-    was.
-    dim: None leaves the numbers as they are.
-    alike: rows of an entity with this cosine share a code of the index: there are fewer codes, and
-    some of the last candidates are others. None leaves that as it is.
-    Returns also the share of the vectors' squared length that lies in the axes.
-    Raises PelError if there is no KB, if it has no vectors or not more numbers in them, if they
-    were made fewer before, if the KB changed since it was built or compacted, if it has no codes to
-    be shared, if nothing is to be done, and for a full disk.
+    A reduced vector is the projection of the vector onto the principal axes of all vectors, scaled
+    to the same length. Queries keep their length, and are projected by each search. So a pipeline
+    that was trained for the KB works as before. Until the very end, and after any error or
+    interruption, the KB stays as it was.
+
+    Args:
+        path: The KB folder.
+        dim: The number of numbers of each stored vector; None keeps the vectors.
+        alike: Rows of one entity with this cosine or more share a code. There are fewer codes then,
+            and some of the last candidates differ. None keeps the codes.
+
+    Returns:
+        The KB, opened again, and the share of the vectors' squared length that was kept.
+
+    Raises:
+        PelError: There is no KB, or it has no vectors, or they are not longer than ``dim``, or they
+            were reduced before, or the KB changed since it was built or compacted, or its index has
+            no codes to share, or neither argument is given, or the disk is full.
     """
     if dim is None and alike is None:
-        raise PelError("nothing to reduce", "choose the numbers of a vector, or --alike, or both")
+        raise PelError("nothing to reduce", "give the length of a vector, or --alike, or both")
     folder = Path(path).absolute()
-    read_manifest(folder)  # without a KB no folder is made
+    read_manifest(folder)  # if there is no KB, no folder is made
     with folder_transaction(folder) as transaction:
         manifest = read_manifest(folder)
         segment = only_segment(folder, manifest)
@@ -58,7 +64,7 @@ def reduce_vectors(
         if dim is not None:
             _check_dim(folder, entry, matrix, dim)
             projection, share = principal_projection(matrix, dim)
-            batches = ((projection.rows(rows), numbers) for rows, numbers in batches)
+            batches = ((projection.projected_rows(rows), numbers) for rows, numbers in batches)
         reduced = write_segment_vectors(
             transaction,
             batches,
@@ -87,8 +93,7 @@ def _check_dim(folder: Path, entry: dict, matrix: VectorMatrix, dim: int) -> Non
     if entry.get("basis_file"):
         raise PelError(
             f"{folder}: its vectors were reduced before",
-            f"to choose another number, make them anew: "
-            f"python -m spacy pel kb embed {folder} PIPELINE",
+            f"to choose another length, first run: python -m spacy pel kb embed {folder} PIPELINE",
         )
     if not 1 <= dim < matrix.dim:
         raise PelError(
@@ -99,7 +104,7 @@ def _check_dim(folder: Path, entry: dict, matrix: VectorMatrix, dim: int) -> Non
 
 def _check_alike(folder: Path, index: dict | None, alike: float) -> None:
     if not 0 < alike < 1:
-        raise PelError(f"{alike} is no cosine of rows that are alike", "choose one such as 0.95")
+        raise PelError(f"--alike {alike} is not between 0 and 1", "choose a cosine such as 0.95")
     if not index or index["kind"] != FAST_SCAN_KIND:
         raise PelError(
             f"{folder}: has no index of the kind {FAST_SCAN_KIND}",

@@ -1,4 +1,4 @@
-"""What makes the vectors of entities that join a KB; ``embedding`` has the one of a pipeline."""
+"""The interface of what makes the vectors of new entities. ``tasks.embedding`` implements it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from ..records.entity import Entity
 
 
 class RowEncoder(Protocol):
-    """Encodes entities as a KB's other entities were encoded.
+    """Encodes entities in the way the KB's other entities were encoded.
 
-    fingerprint: of the encoder, as the KB's manifest has it. row_kind: what a row stands for.
-    dim: the width of its vectors.
+    Attributes:
+        fingerprint: The fingerprint of the encoder, as in the KB's manifest.
+        row_kind: What a row stands for, as in the KB's manifest.
+        dim: The length of its vectors.
     """
 
     fingerprint: str
@@ -24,23 +26,26 @@ class RowEncoder(Protocol):
     dim: int
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of these entities: vectors, float32 [n, dim], and for each the place of its
-        entity among those given, int64 [n]."""
+        """The rows of these entities.
+
+        Returns:
+            Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n].
+        """
 
 
 def check_encoder(kb: KnowledgeBase, encoder: RowEncoder | None) -> None:
-    """Raises PelError, with the remedy, if entities that join the KB would get no fit vectors."""
+    """Raises PelError if new entities of the KB would get no vectors, or vectors that do not fit."""
     if not kb.has_vectors:
         return
     if encoder is None:
         raise PelError(
-            f"{kb.path}: has vectors, which new entities need too",
+            f"{kb.path}: has vectors, so new entities need vectors too",
             "give the pipeline that made them: --pipeline PIPELINE",
         )
     kb.check_fingerprint(encoder.fingerprint)
     if encoder.row_kind != kb.row_kind:
         raise PelError(
-            f"{kb.path}: has one vector for each {kb.row_kind}, the pipeline makes one for each "
+            f"{kb.path}: has one vector for each {kb.row_kind}, but the pipeline makes one for each "
             f"{encoder.row_kind}",
             f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE",
         )

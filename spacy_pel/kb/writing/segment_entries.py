@@ -1,4 +1,4 @@
-"""New lists of segments: what a segment becomes when entities leave it, and how a list is kept."""
+"""New entries of segments in a manifest, and the commit of a new list of segments."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ import numpy as np
 
 from ..folder.transaction import Transaction
 from ..records.entity import Entity
-from ..segment import Segment, segments_of
+from ..segment import Segment, SegmentEntry, file_names, segments_of
 from ..vectors.inverted_file import INDEX_MEMORY
-from ..vectors.matrix import mapped
 
-SegmentEntry = dict[str, Any]  # what the manifest says of a segment
 Manifest = dict[str, Any]
 
 _LISTS = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
 
 
 def count_entity(counts: Counter[str], entity: Entity) -> None:
-    """Adds an entity to counts such as ``staging.write_records`` returns."""
+    """Adds an entity to counts such as ``record_writing.write_records`` returns."""
     counts["entities"] += 1
     counts["definitions"] += entity.definition is not None
     for field in _LISTS:
@@ -31,7 +29,7 @@ def count_entity(counts: Counter[str], entity: Entity) -> None:
 def without_entities(
     transaction: Transaction, segment: Segment, numbers: Sequence[int]
 ) -> SegmentEntry | None:
-    """The segment with these of its entities removed too; None if nothing is left of it."""
+    """The entry of a segment after removing these entities; None if no entities are left."""
     removed = np.union1d(segment.removed, numbers).astype(np.int64)
     if len(removed) == segment.count:
         return None
@@ -46,9 +44,13 @@ def commit_segments(
     entries: Sequence[SegmentEntry],
     more: Counter[str],
 ) -> None:
-    """Commits a KB of these segments, old and new ones, in place of the manifest's.
+    """Commits a KB of these segments.
 
-    more: what is added to the manifest's counts.
+    Args:
+        transaction: The transaction.
+        manifest: The manifest until now.
+        entries: The old and new segments.
+        more: What is added to the manifest's counts.
     """
     known = {**manifest["files"], **transaction.files}
     names = {name for entry in entries for name in file_names(entry)}
@@ -59,35 +61,19 @@ def commit_segments(
         "segments": list(entries),
     }
     if manifest["vectors"]:
-        rows = sum(live_rows(segment) for segment in segments_of(transaction.folder, new))
+        rows = sum(segment.live_rows for segment in segments_of(transaction.folder, new))
         new["vectors"] = {**manifest["vectors"], "rows": rows}
     transaction.commit(new)
 
 
-def live_rows(segment: Segment) -> int:
-    """How many rows of a segment belong to entities that are in the KB."""
-    vectors = segment.entry["vectors"]
-    if vectors is None or segment.entry["removed"] is None:
-        return vectors["rows"] if vectors else 0
-    return int(segment.live[mapped(segment.folder / vectors["rows_file"])].sum())
-
-
 def index_settings(entries: Iterable[SegmentEntry]) -> dict[str, Any]:
-    """``memory`` and ``alike`` of the indexes of these segments, for ``write_segment_vectors``;
-    the defaults if none has an index."""
+    """The arguments ``memory`` and ``alike`` of ``write_segment_vectors``, as in these segments.
+
+    They are the defaults if no segment has an index.
+    """
     vectors = [entry["vectors"] for entry in entries if entry["vectors"]]
     indexes = [entry["index"] for entry in vectors if entry["index"]]
     if not indexes:
         return {"memory": INDEX_MEMORY, "alike": None}
     memory = max(index["memory"] for index in indexes)
     return {"memory": memory, "alike": indexes[0].get("alike")}
-
-
-def file_names(entry: SegmentEntry) -> list[str]:
-    """The files of a segment; another one has the same file where the content is the same."""
-    vectors = entry["vectors"] or {}
-    index = vectors.get("index") or {}
-    named = [entry["records"], entry["removed"], index.get("file")]
-    kinds = ("file", "scales_file", "rows_file", "basis_file")
-    named += [vectors.get(kind) for kind in kinds]
-    return [name for name in named if name]

@@ -1,4 +1,4 @@
-"""Writing the vectors of a KB: rows as they come, then the index that finds them."""
+"""Writes the vectors of a KB: first the rows, in batches, then the index that finds them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ...errors import PelError
 from ..folder.manifest import read_manifest
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
+from ..vectors.faiss_library import write_index
 from ..vectors.fast_scan import FAST_SCAN_KIND, built_fast_scan, representative_rows
-from ..vectors.index import opened_rows
 from ..vectors.inverted_file import (
     INDEX_MEMORY,
     built_inverted_file,
     fitting_kind,
     mapped_inverted_file,
-    write_index,
 )
 from ..vectors.matrix import DTYPES, ArrayWriter, MatrixWriter, VectorMatrix, mapped
 from ..vectors.recall import chosen_oversampling, chosen_probes
+from ..vectors.stored_index import opened_rows
 
 logger = logging.getLogger(__name__)
 
-# For each kind of index the most rows of which every one is looked at in a search.
+# The most rows that are searched exactly, for each choice of ``index``.
 EXACT_ROWS = {"auto": 50_000, "exact": inf, "approximate": 0}
-FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # the most that are not float16
-SCANNED_ROWS = 2_000_000  # the most whose codes are all looked at; of more, lists
+FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # more rows become float16
+SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
 
 Batch = tuple[np.ndarray, np.ndarray]
 Batches = Iterable[Batch]
@@ -48,18 +48,28 @@ def write_vectors(
     index: str = "auto",
     memory: int = INDEX_MEMORY,
 ) -> KnowledgeBase:
-    """Writes the vectors of a KB, in place of those it has, and opens it.
+    """Writes the vectors of a KB, replacing those it has, and opens the KB.
 
-    batches: pairs (float32 [b, dim], entity numbers [b]), row after row, the numbers ascending, so
-    that the rows of an entity lie side by side. Search is by inner product, so give vectors of unit
-    length for cosine. row_kind: what a row stands for, for the manifest. dtype, index, memory: see
-    ``write_segment_vectors``.
     Until the very end, and after any error or interruption, the KB stays as it was.
-    Raises PelError if there is no KB, if it was changed since it was built or compacted, for
-    vectors that do not fit it, and for a full disk.
+
+    Args:
+        path: The KB folder.
+        batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b]. The
+            numbers must ascend over all batches. Search compares by inner product, so give vectors
+            of length 1 to search by cosine.
+        dim: The length of the vectors.
+        fingerprint: The fingerprint of the encoder, for the manifest.
+        row_kind: What a row stands for, for the manifest.
+        dtype: As for ``write_segment_vectors``.
+        index: As for ``write_segment_vectors``.
+        memory: As for ``write_segment_vectors``.
+
+    Raises:
+        PelError: There is no KB, it changed since it was built or compacted, the vectors do not fit
+            it, or the disk is full.
     """
     folder = Path(path).absolute()
-    read_manifest(folder)  # without a KB no folder is made
+    read_manifest(folder)  # if there is no KB, no folder is made
     with folder_transaction(folder) as transaction:
         manifest = read_manifest(folder)
         segment = only_segment(folder, manifest)
@@ -84,9 +94,13 @@ def commit_vectors(
     entry: dict[str, Any],
     vectors: dict[str, Any],
 ) -> None:
-    """Commits a KB of one segment, whose vectors are now those of the entry.
+    """Commits new vectors of a KB of one segment.
 
-    vectors: what the manifest says of the vectors of all segments.
+    Args:
+        transaction: The transaction.
+        manifest: The manifest until now.
+        entry: What the manifest says of the segment's vectors.
+        vectors: What the manifest says of the vectors of the whole KB.
     """
     (segment,) = manifest["segments"]
     records = segment["records"]
@@ -112,21 +126,32 @@ def write_segment_vectors(
     alike: float | None = None,
     projection_file: str | None = None,
 ) -> dict[str, Any]:
-    """Publishes the vectors of a segment, and returns what the manifest says of them.
+    """Publishes the vectors of a segment.
 
-    batches: as for ``write_vectors``, with the numbers that the entities have in the segment.
-    dtype: "float32", "float16", "int8", or "auto": float32, or float16 for many rows and for
-    "approximate".
-    index: "exact", "approximate", or "auto": approximate for many rows. It is of codes
-    that are all looked at, or for very many rows of lists. memory: bytes that these are to take.
-    alike: rows of an entity with this cosine share a code (``fast_scan.representative_rows``).
-    projection_file: of the ``Projection`` that the vectors of the batches are in, if they are.
-    Raises PelError for vectors that do not fit, for unknown settings.
+    Args:
+        transaction: The transaction.
+        batches: As for ``write_vectors``, with the numbers that entities have in the segment.
+        n_entities: The number of entities of the segment.
+        dim: The length of the vectors.
+        dtype: "float32", "float16", "int8" or "auto". With "auto" it is float16 for many rows and
+            for an "approximate" index, and float32 otherwise.
+        index: "exact", "approximate" or "auto". With "auto" it is approximate for many rows. An
+            approximate index is a fast scan of codes, or for very many rows an inverted file.
+        memory: The bytes that an inverted file may take.
+        alike: Rows of an entity with this cosine or more share a code
+            (``fast_scan.representative_rows``); None for a code for each row.
+        projection_file: The file of the ``Projection`` that made the vectors, if there is one.
+
+    Returns:
+        What the manifest says of the vectors.
+
+    Raises:
+        PelError: The vectors do not fit, or a setting is unknown.
     """
     if dtype not in ("auto", *DTYPES):
-        raise PelError(f"{dtype!r} is no dtype of vectors", f"choose auto or one of {DTYPES}")
+        raise PelError(f"unknown dtype {dtype!r}", f"choose auto, {', '.join(DTYPES)}")
     if index not in EXACT_ROWS:
-        raise PelError(f"{index!r} is no kind of index", f"choose one of {tuple(EXACT_ROWS)}")
+        raise PelError(f"unknown index {index!r}", f"choose {', '.join(EXACT_ROWS)}")
     files = _Files(transaction, dim, dtype, FLOAT32_ROWS[index])
     for vectors, numbers in _checked(batches, n_entities, dim):
         files.append(vectors, numbers)
@@ -156,7 +181,7 @@ def _published_index(
     memory: int,
     alike: float | None,
 ) -> dict[str, Any]:
-    """Publishes an approximate index, and returns what the manifest says of it."""
+    """Publishes an approximate index; returns what the manifest says of it."""
     if len(matrix) <= SCANNED_ROWS:
         published = _published_codes(transaction, matrix, row_entities, alike)
     else:
@@ -202,7 +227,7 @@ def _published_lists(
 
 
 def only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The segment of a KB that was not changed since it was built; PelError if it was."""
+    """The only segment of a KB; PelError if the KB was changed since it was built or compacted."""
     segment, *others = manifest["segments"]
     if others or segment["removed"] is not None:
         raise PelError(
@@ -213,7 +238,7 @@ def only_segment(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
-    """The batches, as arrays that fit the entities. Raises PelError for others."""
+    """The batches as arrays, checked to fit the entities; PelError if they do not."""
     last = 0
     for vectors, numbers in batches:
         vectors = np.ascontiguousarray(vectors, dtype=np.float32)
@@ -227,21 +252,21 @@ def _checked(batches: Batches, n_entities: int, dim: int) -> Iterator[Batch]:
             raise PelError("the vectors hold NaN or infinity", "check the weights of the encoder")
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n_entities:
             raise PelError(
-                f"entity numbers outside of 0 to {n_entities - 1}", "embed this KB's own"
+                f"entity numbers outside of 0 to {n_entities - 1}", "give numbers of this KB"
             )
         if (np.diff(numbers, prepend=last) < 0).any():
             raise PelError(
-                "entity numbers that descend", "give the rows in the order of the entities"
+                "entity numbers that descend", "give the rows sorted by the number of their entity"
             )
         last = numbers[-1] if len(numbers) else last
         yield vectors, numbers
 
 
 class _Files:
-    """Writes rows, and the entity of each, to new files."""
+    """Writes rows, and the entity of each row, to new files."""
 
     def __init__(self, transaction: Transaction, dim: int, dtype: str, float32_rows: float) -> None:
-        """dtype: "auto" for float32 up to so many rows, and float16 for more."""
+        """With the dtype "auto", up to ``float32_rows`` rows are float32; more become float16."""
         self._transaction = transaction
         self._dim = dim
         self._switch = float32_rows if dtype == "auto" else inf
@@ -250,6 +275,7 @@ class _Files:
         self._numbers = ArrayWriter(self._numbers_path, "int32")
 
     def append(self, vectors: np.ndarray, numbers: np.ndarray) -> None:
+        """Appends rows."""
         if self.matrix.n_rows + len(numbers) > self._switch:
             self._switch = inf
             self._to_float16()
@@ -257,11 +283,12 @@ class _Files:
         self._numbers.append(numbers)
 
     def close(self) -> None:
+        """Closes the files."""
         self.matrix.close()
         self._numbers.close()
 
     def published(self) -> dict[str, str | None]:
-        """The names of the files, once they are closed."""
+        """Publishes the files, which must be closed, and returns their names."""
         publish, scales = self._transaction.publish, self.matrix.scales_path
         return {
             "file": publish(self.matrix.path, "vectors"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ...errors import PelError
 from ...kb import Entity, KnowledgeBase
-from ...kb.search_filter import with_descendants
+from ...kb.records.semantic_types import with_descendants
 
 PAPER = "paper"
 # The eleven types of the paper's data set from MedMentions (it names one of them twice), without

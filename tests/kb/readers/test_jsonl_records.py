@@ -66,10 +66,10 @@ def test_reads_the_schema_and_ignores_the_rest(tmp_path: Path, name: str) -> Non
         (json.dumps({**FULL, "types": [1]}), "'types' is not a list of strings"),
         (json.dumps({**FULL, "alt_ids": {"a": 1}}), "'alt_ids' is not a list of strings"),
         (json.dumps({**FULL, "definition": ["x"]}), "'definition' is not a string or null"),
-        (json.dumps({**FULL, "concept_id": "C\0"}), "the id .* holds control characters"),
+        (json.dumps({**FULL, "concept_id": "C\0"}), "the id .* contains control characters"),
         (json.dumps({**FULL, "concept_id": "C" * 1001}), "the id .* has 1,001 characters"),
         (json.dumps({**FULL, "definition": "x" * 1_000_001}), "a text of .* has 1,000,001 char"),
-        (json.dumps({**FULL, "concept_id": " C1"}), "the concept_id 'C1' of line 1 again"),
+        (json.dumps({**FULL, "concept_id": " C1"}), "repeats the concept_id 'C1' of line 1"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str, fault: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.readers import open_source
-from spacy_pel.kb.records.entity import SemanticType
+from spacy_pel.kb.records.semantic_types import SemanticType
 
 from ..examples import ENTITIES
 

@@ -9,7 +9,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import ReadOptions, open_source
 from spacy_pel.kb.readers.mesh_xml import read_mesh_xml
-from spacy_pel.kb.records.entity import SemanticType
+from spacy_pel.kb.records.semantic_types import SemanticType
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE DescriptorRecordSet SYSTEM "https://nlm.nih.gov/x.dtd">\n'
 

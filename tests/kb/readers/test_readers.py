@@ -6,7 +6,15 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.readers import detected_format, open_source
+from spacy_pel.kb.readers import (
+    ReadOptions,
+    Source,
+    SourceFormat,
+    detected_format,
+    open_source,
+    source_formats,
+)
+from spacy_pel.system.lines import numbered_lines
 
 LINE = '{"concept_id": "C1", "canonical_name": "Fever"}\n'
 ROW = "C1|ENG|P|L1|PF|S1|Y|A1||||MSH|MH|D1|Fever|0|N|256|\n"
@@ -37,6 +45,32 @@ def test_a_named_format_is_taken(tmp_path: Path) -> None:
         (),
         None,
     )
+
+
+GRAPHS = '{"graphs": [{"nodes": [{"id": "http://purl.obolibrary.org/obo/X_1"}]}]}'
+
+
+@pytest.mark.parametrize("name", ["x.obo.json", "mondo.json"])
+def test_json_of_another_format_is_not_read_as_zeshel(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(GRAPHS)
+    with pytest.raises(PelError, match=r"json: cannot tell the format; choose one with --format"):
+        open_source(tmp_path / name)
+
+
+def read_toy(path: Path, options: ReadOptions) -> Source:
+    pairs = (line.split("=") for _, line in numbered_lines(path))
+    return Source(Entity(id, name) for id, name in pairs)
+
+
+def test_a_new_format_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = SourceFormat("toy", read_toy, (".toy", ".obo.json"))
+    monkeypatch.setattr(source_formats, "SOURCE_FORMATS", (*source_formats.SOURCE_FORMATS, line))
+    for name in ("a.toy", "a.obo.TOY", "a.obo.json"):  # the longest suffix decides
+        (tmp_path / name).write_text("X:1=Fever\n")
+        assert list(open_source(tmp_path / name).entities) == [Entity("X:1", "Fever")]
+    (tmp_path / "a.b").write_text("")
+    with pytest.raises(PelError, match=r"cannot tell the format.*toy \(\*\.toy, \*\.obo\.json\)"):
+        open_source(tmp_path / "a.b")
 
 
 def test_what_cannot_be_told_or_found(tmp_path: Path) -> None:

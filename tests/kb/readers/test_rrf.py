@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, rrf, rrf_files
-from spacy_pel.kb.records.entity import SemanticType
+from spacy_pel.kb.records.semantic_types import SemanticType
 
 from .umls import conso, definition, hierarchy, relation, retired, sty, vocabulary, write
 

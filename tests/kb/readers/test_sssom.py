@@ -70,8 +70,8 @@ def test_linked_ids_lead_to_one_end(pairs: list[tuple[str, str]]) -> None:
     [
         ("subject_id\tobject_id\n", "line 1: no column predicate_id"),
         (f"{HEAD}A:1\tx\tskos:exactMatch\n", "line 5: 3 columns, where the header has 5"),
-        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tC1\n", "line 5: 'C1' is no CURIE"),
-        (f"{HEAD}\tx\tskos:exactMatch\t\tB:1\n", "line 5: '' is no CURIE"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tC1\n", "line 5: 'C1' is not a CURIE"),
+        (f"{HEAD}\tx\tskos:exactMatch\t\tB:1\n", "line 5: '' is not a CURIE"),
         (f"{HEAD}A:1\t{'x' * 200_000}\tskos:exactMatch\t\tB:1\n", "line 5: field larger than"),
     ],
 )

@@ -69,7 +69,11 @@ def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> No
         ("concept_id,a,a\n", {}, "line 1: two columns 'a'"),
         ("concept_id,canonical_name\nC1,x\n,y\n", {}, "row 2: no id or no name"),
         ("concept_id,canonical_name\nC1, \n", {}, "row 1: no id or no name"),
-        ("concept_id,canonical_name\nC1,x\nC\0,y\n", {}, "x.csv, row 2: the id .* holds control"),
+        (
+            "concept_id,canonical_name\nC1,x\nC\0,y\n",
+            {},
+            "x.csv, row 2: the id .* contains control",
+        ),
         ("concept_id,canonical_name\nC1,x\nC2\n", {}, "Line: 3"),
         ("concept_id,canonical_name\nC1,x\nC2,y,z\n", {}, "Line: 3"),
         ('concept_id,canonical_name\nC1,"x\n', {}, "Line: 2"),

@@ -9,7 +9,7 @@ from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, open_source
 from spacy_pel.kb.readers.rrf_files import among, opened_release
 from spacy_pel.kb.readers.umls_recipe import ST21PV_TYPES
-from spacy_pel.kb.records.entity import SemanticType
+from spacy_pel.kb.records.semantic_types import SemanticType
 
 from .umls import conso, definition, relation, sty, vocabulary, write
 

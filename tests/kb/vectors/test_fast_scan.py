@@ -9,14 +9,13 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import fast_scan, index
-from spacy_pel.kb.vectors.exact import imported_faiss
+from spacy_pel.kb.vectors.faiss_library import imported_faiss, write_index
 from spacy_pel.kb.vectors.fast_scan import (
     FAST_SCAN_KIND,
     FastScan,
     built_fast_scan,
     representative_rows,
 )
-from spacy_pel.kb.vectors.inverted_file import write_index
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.kb.vectors.recall import chosen_oversampling, recall
 

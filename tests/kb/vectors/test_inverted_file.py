@@ -9,12 +9,12 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import index, inverted_file
+from spacy_pel.kb.vectors.faiss_library import write_index
 from spacy_pel.kb.vectors.inverted_file import (
     InvertedFile,
     built_inverted_file,
     fitting_kind,
     mapped_inverted_file,
-    write_index,
 )
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.kb.vectors.recall import chosen_probes, recall

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.records.entity import SemanticType
 from spacy_pel.kb.records.merging import joined
+from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.kb.writing.entity_changes import (
@@ -118,7 +118,10 @@ def test_a_kb_without_vectors_needs_no_encoder(tmp_path: Path) -> None:
         (lambda kb: update_entities(kb, NEW, NameRows()), "'C4' is not in .* use kb add or kb mer"),
         (lambda kb: update_entities(kb, [Entity("D1", "x")], NameRows()), "alternative id of 'C1'"),
         (lambda kb: remove_entities(kb, ["C1", "C9"]), "'C9' is not in"),
-        (lambda kb: remove_entities(kb, ["OMIM:1"]), "an alternative id of 'C1' .*; give that one"),
+        (
+            lambda kb: remove_entities(kb, ["OMIM:1"]),
+            "an alternative id of 'C1' .*; give the concept id",
+        ),
         (lambda kb: remove_entities(kb, ["C1", "C2", "C3", "C10"]), "nothing would be left"),
         (lambda kb: add_entities(kb, NEW), "give the pipeline that made them"),
         (lambda kb: add_entities(kb, NEW, Other("z", "name")), "made by another encoder"),

@@ -119,14 +119,14 @@ def test_names_that_are_alike_share_a_code_ever_after(
     monkeypatch.setattr(apply_change, "first_to_fold", len)
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
     kb, _ = reduce_vectors(folder, 4, alike=0.05)
-    index = kb.segments[0].index._approximate
+    index = kb.segments[0].index._finder
     assert index.finds_entities and index._codes.ntotal < kb.manifest["vectors"]["rows"]
     assert kb.manifest["segments"][0]["vectors"]["index"]["alike"] == 0.05
     kb.close()
     remove_entities(folder, ["C10"])
     compacted = compact(folder)
     assert compacted.manifest["segments"][0]["vectors"]["index"]["alike"] == 0.05
-    assert compacted.segments[0].index._approximate.finds_entities and verify(folder) == []
+    assert compacted.segments[0].index._finder.finds_entities and verify(folder) == []
 
 
 @pytest.mark.parametrize("dim", [None, 4])
@@ -141,19 +141,19 @@ def test_names_share_codes_at_any_time(tmp_path: Path, dim: int | None) -> None:
     for old, new in zip(before.rows(before.numbers()), kb.rows(kb.numbers())):
         np.testing.assert_array_equal(new, old)
     codes = kb.manifest["segments"][0]["vectors"]["index"]["codes"]
-    assert codes == kb.segments[0].index._approximate._codes.ntotal < len(old)
+    assert codes == kb.segments[0].index._finder._codes.ntotal < len(old)
     assert verify(folder) == []
 
 
 def test_nothing_to_reduce(folder: Path) -> None:
-    with pytest.raises(PelError, match="choose the numbers of a vector, or --alike, or both"):
+    with pytest.raises(PelError, match="give the length of a vector, or --alike, or both"):
         reduce_vectors(folder)
 
 
 @pytest.mark.parametrize("alike", [0, 1, 1.5, float("nan")])
 def test_no_cosine(tmp_path: Path, alike: float) -> None:
     folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
-    with pytest.raises(PelError, match="choose one such as 0.95"):
+    with pytest.raises(PelError, match="choose a cosine such as 0.95"):
         reduce_vectors(folder, 4, alike=alike)
 
 

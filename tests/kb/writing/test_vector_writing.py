@@ -13,7 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, VectorIndex, build_kb, write_vectors
 from spacy_pel.kb.folder.transaction import folder_transaction
 from spacy_pel.kb.vectors import recall
-from spacy_pel.kb.vectors.index import opened_index
+from spacy_pel.kb.vectors.stored_index import opened_index
 from spacy_pel.kb.writing import vector_writing
 from spacy_pel.kb.writing.vector_writing import EXACT_ROWS, FLOAT32_ROWS, write_segment_vectors
 
@@ -138,8 +138,8 @@ def test_of_a_segment(tmp_path: Path, rows: np.ndarray) -> None:
 @pytest.mark.parametrize(
     "settings, fault",
     [
-        ({"dtype": "float64"}, "'float64' is no dtype of vectors; choose auto or one of"),
-        ({"index": "hnsw"}, "'hnsw' is no kind of index; choose one of"),
+        ({"dtype": "float64"}, "unknown dtype 'float64'; choose auto, float32"),
+        ({"index": "hnsw"}, "unknown index 'hnsw'; choose auto"),
         ({"dim": 13}, r"shape \(128, 12\), expected \(128, 13\)"),
     ],
 )

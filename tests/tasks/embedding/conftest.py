@@ -9,7 +9,7 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.kb.writing.vector_writing import opened_rows
+from spacy_pel.kb.vectors.stored_index import opened_rows
 from spacy_pel.reading import proxies
 
 

@@ -1,0 +1,36 @@
+"""FAISS as this package uses it: imported when it is needed, with errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ...errors import PelError
+
+
+def imported_faiss() -> ModuleType:
+    """The module faiss; PelError if it is not installed."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise PelError(
+            "FAISS is not installed",
+            'run: pip install "spacy-pel[cpu]"  (or "spacy-pel[gpu]" with a GPU)',
+        ) from error
+    return faiss
+
+
+def has_gpu() -> bool:
+    """Whether FAISS has a GPU to search on."""
+    faiss = imported_faiss()
+    return hasattr(faiss, "knn_gpu") and faiss.get_num_gpus() > 0
+
+
+def write_index(faiss_index: Any, path: Path) -> None:
+    """Writes a FAISS index to a file; OSError if the disk is full."""
+    try:
+        imported_faiss().write_index(faiss_index, str(path))
+    except RuntimeError as error:
+        raise OSError(errno.ENOSPC, "the vectors could not be written whole") from error
