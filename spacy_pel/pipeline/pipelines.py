@@ -10,6 +10,7 @@ from spacy.language import Language
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
+from .registered_names import unknown_names_explained
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
@@ -21,7 +22,8 @@ def load_pipeline(name: str | Path) -> Language:
     Raises PelError, in one line, whatever the reason that it cannot be loaded.
     """
     try:
-        return spacy.load(name)
+        with unknown_names_explained(name):
+            return spacy.load(name)
     except PelError:
         raise
     except Exception as error:  # files may be damaged in more ways than there are error classes
