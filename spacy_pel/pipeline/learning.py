@@ -38,8 +38,8 @@ class LearningPipe(CalibratedPipe):
     As a base class it stands before spaCy's ``TrainablePipe``, whose training it replaces.
 
     Attributes:
-        mention_settings: where the gold mentions are, and how they are read.
-        training_settings: how the retriever is trained.
+        mention_settings: Where the gold mentions are, and how they are read.
+        training_settings: How the retriever is trained.
     """
 
     mention_settings: MentionSettings
@@ -51,7 +51,7 @@ class LearningPipe(CalibratedPipe):
         """What is searched: the KB, or the proxies under training, encoded by the present weights.
 
         Raises:
-            PelError: the KB has no vectors, or those of another encoder.
+            PelError: The KB has no vectors, or those of another encoder.
         """
         if self._session and isinstance(self._session.trainer, RetrieverTrainer):
             return self._session.trainer.pool
@@ -82,15 +82,15 @@ class LearningPipe(CalibratedPipe):
         all evaluations of a linker with a reranker, or with frozen entities.
 
         Args:
-            get_examples: gives the training examples.
-            nlp: the pipeline, for ``searched_corpus``.
-            searched_entities: the number of entities that evaluations search. They are the
+            get_examples: Gives the training examples.
+            nlp: The pipeline, for ``searched_corpus``.
+            searched_entities: The number of entities that evaluations search. They are the
                 training entities, those of ``searched_corpus``, and others drawn at random. None:
                 the whole KB.
-            searched_corpus: gives examples whose entities are searched as well, usually dev.
+            searched_corpus: Gives examples whose entities are searched as well, usually dev.
 
         Raises:
-            PelError: no example has a mention in the KB; a reranker has no trained retriever, or
+            PelError: No example has a mention in the KB; a reranker has no trained retriever, or
                 the KB has no vectors of it.
         """
         wanted = training_entities(get_examples(), self.kb, self.mention_settings.spans_key)
@@ -126,16 +126,16 @@ class LearningPipe(CalibratedPipe):
         """Learn from the gold mentions of a batch that have an entity in the KB.
 
         Args:
-            examples: the batch.
-            drop: the dropout rate, 0 to 1.
-            sgd: the optimizer; None or False: gradients are kept until ``finish_update``.
-            losses: the losses of the pipeline's components, to which this one's is added.
+            examples: The batch.
+            drop: The dropout rate, 0 to 1.
+            sgd: The optimizer; None or False: gradients are kept until ``finish_update``.
+            losses: The losses of the pipeline's components, to which this one's is added.
 
         Returns:
             The losses.
 
         Raises:
-            PelError: there is no KB, or there are no weights, or the loss is not a number.
+            PelError: There is no KB, or there are no weights, or the loss is not a number.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -159,7 +159,7 @@ class LearningPipe(CalibratedPipe):
         """Get ready to go on from a saved pipeline. The first ``update`` does so by itself.
 
         Args:
-            examples: the first batch. Evaluations search its entities, among others.
+            examples: The first batch. Evaluations search its entities, among others.
         """
         if self.reranker_model is not None:
             self._check_candidates()
@@ -179,7 +179,7 @@ class LearningPipe(CalibratedPipe):
         """Apply the accumulated gradients, and drop what was calibrated on the weights before.
 
         Args:
-            sgd: the optimizer.
+            sgd: The optimizer.
         """
         apply_gradients(self._model_in_training, sgd)
         self.runtime.forget()

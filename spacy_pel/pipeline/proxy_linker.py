@@ -46,11 +46,11 @@ class ProxyLinker(LearningPipe, TrainablePipe):
     ``linker.threshold = 0.1``.
 
     Attributes:
-        mention_settings: where the mentions are, and how they are read.
-        search_settings: which entities are searched, and how candidates are ordered.
-        answer_settings: what is written on a mention.
-        training_settings: how the retriever is trained.
-        cfg: what belongs to the weights and is saved with them, as plain data.
+        mention_settings: Where the mentions are, and how they are read.
+        search_settings: Which entities are searched, and how candidates are ordered.
+        answer_settings: What is written on a mention.
+        training_settings: How the retriever is trained.
+        cfg: What belongs to the weights and is saved with them, as plain data.
     """
 
     factory = "proxy_linker"
@@ -76,23 +76,23 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         """Construct the component; opens nothing.
 
         Args:
-            vocab: the pipeline's vocabulary.
-            model: the thinc model of the retriever, with or without weights.
-            name: the component's name in the pipeline.
-            kb: the folder of the knowledge base.
-            path: the trained linker that the config names, for errors.
-            nil_threshold: a mention whose best score is below it is NIL.
-            row_kind: what a row of the index stands for; see ``reading.proxies``.
-            reranker: the thinc model of the reranker, if there is one.
-            runtime: the name of a ``Runtime``.
-            scorer: what ``score`` calls.
-            mention_settings: where the mentions are, and how they are read.
-            search_settings: which entities are searched, and how candidates are ordered.
-            answer_settings: what is written on a mention.
-            training_settings: how the retriever is trained.
+            vocab: The pipeline's vocabulary.
+            model: The thinc model of the retriever, with or without weights.
+            name: The component's name in the pipeline.
+            kb: The folder of the knowledge base.
+            path: The trained linker that the config names, for errors.
+            nil_threshold: A mention whose best score is below it is NIL.
+            row_kind: What a row of the index stands for; see ``reading.proxies``.
+            reranker: The thinc model of the reranker, if there is one.
+            runtime: The name of a ``Runtime``.
+            scorer: What ``score`` calls.
+            mention_settings: Where the mentions are, and how they are read.
+            search_settings: Which entities are searched, and how candidates are ordered.
+            answer_settings: What is written on a mention.
+            training_settings: How the retriever is trained.
 
         Raises:
-            PelError: there is no such row kind or runtime.
+            PelError: There is no such row kind or runtime.
         """
         self.vocab = vocab
         self.name = name
@@ -119,13 +119,13 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         """Link the mentions of docs; changes nothing on the docs.
 
         Args:
-            docs: docs with mentions.
+            docs: Docs with mentions.
 
         Returns:
             What linking says of the mentions, in their order; None if there is no mention.
 
         Raises:
-            PelError: there is no KB, or there are no weights, or they do not fit.
+            PelError: There is no KB, or there are no weights, or they do not fit.
         """
         docs = list(docs)
         if not any(mention_spans(doc, self.spans_key) for doc in docs):
@@ -161,8 +161,8 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         """Write ids, scores, probabilities and candidates on the mentions.
 
         Args:
-            docs: the docs that were given to ``predict``.
-            links: what it returned.
+            docs: The docs that were given to ``predict``.
+            links: What it returned.
         """
         if links is None:
             return
@@ -174,8 +174,8 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         """Score linked docs.
 
         Args:
-            examples: the docs, with their gold mentions.
-            kwargs: more arguments of the scorer.
+            examples: The docs, with their gold mentions.
+            **kwargs: More arguments of the scorer.
 
         Returns:
             What the scorer returns (see ``scorer.linking_scores``); nothing without a scorer.
@@ -203,13 +203,13 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         A reranker or a KB that this component's config names is not replaced.
 
         Args:
-            path: the linker's folder, or its pipeline's.
+            path: The linker's folder, or its pipeline's.
 
         Returns:
             This component.
 
         Raises:
-            PelError: there is no trained linker.
+            PelError: There is no trained linker.
         """
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
         configured = self._configured_kb  # by this config: the other linker's had its own

@@ -46,10 +46,10 @@ def unknown_names_explained(config: object) -> Iterator[None]:
     """Within the block, a name of ours that spaCy does not find is an error with a remedy.
 
     Args:
-        config: the file or the pipeline that is read, for the error.
+        config: The file or the pipeline that is read, for the error.
 
     Raises:
-        PelError: in place of spaCy's E893, for a name that begins with "spacy-pel.".
+        PelError: In place of spaCy's E893, for a name that begins with "spacy-pel.".
     """
     try:
         yield
