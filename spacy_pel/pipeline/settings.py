@@ -73,8 +73,9 @@ class AnswerSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How the retriever is trained. Of these a reranker's training uses the regularizer and
-    ``gradient_caching``; its loss and its negatives are its own.
+    """How the retriever is trained.
+
+    The training of a reranker uses ``regularizer`` and ``gradient_caching``, and nothing else.
 
     Attributes:
         name_dropout: The probability that an alias is hidden in training.
@@ -101,7 +102,7 @@ RECORDS = {
     "training_settings": TrainingSettings,
 }
 
-Component = TypeVar("Component", bound=type)
+_Class = TypeVar("_Class", bound=type)
 
 
 def takes_settings_flat(factory: Callable) -> Callable:
@@ -130,7 +131,7 @@ def takes_settings_flat(factory: Callable) -> Callable:
     return with_records
 
 
-def has_settings_as_attributes(component: Component) -> Component:
+def has_settings_as_attributes(component: _Class) -> _Class:
     """Decorator of a class: each field of the ``RECORDS`` is an attribute of the component.
 
     scispaCy's users change settings between texts: ``linker.threshold = 0.1``.
