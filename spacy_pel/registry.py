@@ -1,7 +1,8 @@
 """The one list of registered names. ``setup.py`` makes an entry point of each.
 
-To add a function: write it where it belongs, add a line here. A version never changes behaviour;
-a change is a new version.
+To add a function: write it where it belongs, add a line here, and install the package again
+(``pip install -e .``), which writes the entry points that spaCy reads. A version never changes its
+behaviour: a change is a new version.
 """
 
 # This file is read by setup.py, before anything is installed: it imports nothing.

@@ -9,22 +9,35 @@ from itertools import pairwise
 
 from spacy.tokens import Doc, Span
 
-# The id of a mention whose entity the knowledge base lacks.
+# The id of a mention whose entity is not in the knowledge base.
 NIL = "NIL"
 
 
 def mention_spans(doc: Doc, spans_key: str | None = None) -> list[Span]:
-    """Return the mentions of a doc: ``doc.spans[spans_key]``, or ``doc.ents`` if it is None."""
+    """The mentions of a doc.
+
+    Args:
+        doc: Any doc.
+        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+    """
     return list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
 
 
 def gold_ids(span: Span) -> tuple[str, ...]:
-    """Return the entity ids of a gold mention, any of which is right; none for NIL."""
+    """The entity ids of a gold mention, any of which is right; none for NIL."""
     return () if span.kb_id_ in ("", NIL) else tuple(span.kb_id_.split("|"))
 
 
 def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
-    """Split tokens of the doc so that no character offset is inside one; return their number."""
+    """Split the tokens of a doc that have one of the offsets inside.
+
+    Args:
+        doc: Is changed.
+        offsets: Offsets of characters, where mentions begin and end.
+
+    Returns:
+        The number of tokens that were split.
+    """
     starts = [token.idx for token in doc]
     cuts: defaultdict[int, list[int]] = defaultdict(list)
     for offset in sorted(offsets):

@@ -25,7 +25,7 @@ KB = {*GROUND, "kb", "kb.records", "kb.vectors", "kb.folder"}
 READS = {*GROUND, "kb", "kb.records", "reading"}
 LINKS = {*READS, "kb.vectors", "architectures", "models"}
 TRAINS = {*LINKS, "linking"}
-PIPELINE = {*TRAINS, "training", "corpora", "documents", "spans", "evaluation"}
+PIPELINE = {*TRAINS, "training", "corpora", "documents", "spans", "evaluation", "registry"}
 TASKS = {*PIPELINE, "kb.folder", "kb.writing", "kb.readers", "pipeline", "tasks.embedding"}
 ALLOWED = {
     "": {"about", "kb"},

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,13 @@ for group, name in json.loads(sys.argv[1]):
     found = getattr(tables, table).get(name)
     assert callable(found), (group, name, found)
 """
+
+
+def test_what_is_installed_is_what_is_registered() -> None:
+    installed: dict[str, dict[str, str]] = {group: {} for group in REGISTERED}
+    for point in distribution("spacy-pel").entry_points:
+        installed.setdefault(point.group, {})[point.name] = point.value
+    assert installed == REGISTERED, "spacy_pel/registry.py has changed: pip install -e ."
 
 
 def test_every_name_is_found_in_a_fresh_process() -> None:

@@ -15,6 +15,7 @@ import typer
 from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
 from spacy.util import load_config
 
+from ..pipeline.registered_names import unknown_names_explained
 from ..system.whole_files import whole_file
 from .apps import command, msg, pel
 
@@ -73,9 +74,10 @@ def train_cli(
     if checkpoint and checkpoint.facts["finished"]:
         msg.good(f"Training is finished: {output / 'model-best'}, {output / 'model-last'}")
         return
-    with show_validation_error(config, hint_fill=False), told_on_stderr():
-        nlp = init_nlp(loaded, use_gpu=gpu_id)
-    run = TrainingRun(nlp, output, source)
+    with unknown_names_explained(config):
+        with show_validation_error(config, hint_fill=False), told_on_stderr():
+            nlp = init_nlp(loaded, use_gpu=gpu_id)
+        run = TrainingRun(nlp, output, source)
     if checkpoint:
         run.resume(checkpoint)
         msg.info(f"Going on after step {run.progress.step}")

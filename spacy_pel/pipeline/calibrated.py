@@ -13,7 +13,7 @@ from .saving import Saved, SavedFile, content
 
 Fitted = TypeVar("Fitted", Calibration, FittedWeight)
 
-# Before anything was fitted, and of a linker that was saved before there was any of this.
+# A linker before it is calibrated, and one that was saved before calibration existed.
 NOT_CALIBRATED = {
     "nil_threshold": None,
     "configured_nil_threshold": None,
@@ -24,16 +24,18 @@ NOT_CALIBRATED = {
 
 
 class CalibratedPipe(EncodersPipe):
-    """A linker whose scores may have been given a meaning on dev.
+    """A linker that keeps what ``pel calibrate`` fitted to its scores on dev.
 
-    What was fitted is plain data in ``cfg``, to be saved with the weights.
+    Attributes:
+        cfg: What was fitted, as plain data that is saved with the weights. A subclass keeps more
+            there.
     """
 
     cfg: dict[str, Any]
 
     @property
     def nil_threshold(self) -> float | None:
-        """A mention whose best score by the retriever is below it is NIL; None: no mention is."""
+        """A mention whose best score by the retriever is below it is NIL. None: no mention is."""
         return self.cfg["nil_threshold"]
 
     @nil_threshold.setter
@@ -42,9 +44,9 @@ class CalibratedPipe(EncodersPipe):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What makes probabilities of scores; None before ``pel calibrate``.
+        """Turns scores into probabilities; None before ``pel calibrate``.
 
-        It says nothing while another number of candidates is reranked than it was fitted to.
+        It is not used while the number of reranked candidates is not the one that it was fitted to.
         """
         return self.cfg["calibration"] and Calibration(*self.cfg["calibration"])
 
@@ -54,7 +56,10 @@ class CalibratedPipe(EncodersPipe):
 
     @property
     def rerank_weight(self) -> FittedWeight | None:
-        """What the cross-encoder's score counts beside the retriever's; None: as in training."""
+        """Multiplies the cross-encoder's score before the retriever's is added.
+
+        None before ``pel calibrate``: the weight is 1, as in training.
+        """
         return self.cfg["rerank_weight"] and FittedWeight(*self.cfg["rerank_weight"])
 
     @rerank_weight.setter
@@ -63,9 +68,10 @@ class CalibratedPipe(EncodersPipe):
 
     @property
     def name_weight(self) -> FittedWeight | None:
-        """What an exact name is worth; None before ``pel calibrate --names``.
+        """Is added to the score of a candidate that has the mention as a name.
 
-        As ``calibration``, it says nothing while another number of candidates is reranked.
+        None before ``pel calibrate --names``. It is not used while the number of reranked
+        candidates is not the one that it was fitted to.
         """
         return self.cfg["name_weight"] and FittedWeight(*self.cfg["name_weight"])
 
@@ -88,11 +94,18 @@ class CalibratedPipe(EncodersPipe):
         return Reranking(self.reranker, self.kb, self.reranked, weight.value)
 
     def fitting(self, fitted: Fitted | None) -> Fitted | None:
-        """What was fitted, if it was to scores like those of now."""
+        """Give back what was fitted if it was fitted to scores like the present ones.
+
+        Args:
+            fitted: A calibration or a weight.
+
+        Returns:
+            The same; None if there is none, or if the number of reranked candidates was another.
+        """
         return fitted if fitted and fitted.reranked == self.reranked else None
 
     def cfg_file(self) -> SavedFile:
-        """``cfg``, to be saved."""
+        """How ``cfg`` is saved."""
         return SavedFile(lambda _: json.dumps(self.cfg).encode(), self._set_cfg)
 
     def _set_cfg(self, saved: Saved) -> None:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class EncodersPipe(KBPipe):
-    """A component that has encoders, and is saved with their weights.
+    """A component that has encoders and is saved with their weights.
 
     Attributes:
-        model: the thinc model of the retriever, with or without weights.
-        reranker_model: that of the reranker; None: there is none.
-        runtime: computes the encoders when the component links.
-        search_settings: says how many candidates are reranked.
+        model: The thinc model of the retriever, with or without weights.
+        reranker_model: The thinc model of the reranker; None: there is no reranker.
+        runtime: Computes the encoders when the component links.
+        search_settings: Has the number of candidates that are reranked.
     """
 
     model: Model
@@ -42,10 +42,10 @@ class EncodersPipe(KBPipe):
         """Take what the config names; opens nothing.
 
         Args:
-            model: the retriever.
-            reranker: the reranker, if there is one.
-            runtime: the name of a ``Runtime``.
-            path: where the trained linker was to be found that the config names.
+            model: The retriever.
+            reranker: The reranker, if there is one.
+            runtime: The name of a ``Runtime``.
+            path: The trained linker that the config names, for errors.
         """
         self.model = model
         self.reranker_model = self._configured_reranker = reranker
@@ -57,10 +57,10 @@ class EncodersPipe(KBPipe):
 
     @property
     def retriever(self) -> Retriever:
-        """The trained bi-encoder.
+        """The trained bi-encoder, which finds candidates.
 
         Raises:
-            PelError: it has no weights.
+            PelError: It has no weights.
         """
         if self._retriever is None:
             if not architectures.is_initialized(self.model):
@@ -75,10 +75,10 @@ class EncodersPipe(KBPipe):
 
     @property
     def reranker(self) -> Reranker:
-        """The trained cross-encoder.
+        """The trained cross-encoder, which orders candidates again.
 
         Raises:
-            PelError: there is none.
+            PelError: There is none.
         """
         if self._reranker is None:
             model = self.reranker_model
@@ -101,10 +101,10 @@ class EncodersPipe(KBPipe):
 
     @property
     def embedded_kb(self) -> KnowledgeBase:
-        """The KB, with vectors of this retriever.
+        """The KB, which has vectors of this retriever.
 
         Raises:
-            PelError: the KB has no vectors, or those of another encoder.
+            PelError: The KB has no vectors, or those of another encoder.
         """
         if self._checked_fingerprint != self.kb.fingerprint:
             self.kb.check_fingerprint(self.retriever.entity_fingerprint())
@@ -125,7 +125,7 @@ class EncodersPipe(KBPipe):
         self.runtime.forget()
 
     def encoder_files(self) -> dict[str, SavedFile]:
-        """The weights and settings of the encoders, to be saved."""
+        """How the encoders are saved: weights, settings and tokenizers."""
         reranker = self.reranker_model
         return {
             "model": SavedFile(lambda _: packed_retriever(self.model), self._set_model),
@@ -137,7 +137,7 @@ class EncodersPipe(KBPipe):
         }
 
     def _set_model(self, saved: Saved) -> None:
-        tok2vec = architectures.tok2vec_of(self.model)  # it is of the pipeline's config
+        tok2vec = architectures.tok2vec_of(self.model)  # from the pipeline's config
         self.model = architectures.from_packed(saved, tok2vec)
         self.forget_weights()
 

@@ -1,4 +1,4 @@
-"""The attributes that linked spans carry: plain data, so that they survive DocBin and processes."""
+"""The attributes of linked spans: plain data, which can be saved and sent to other processes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 from spacy.tokens import Span
 
-# What is said of the candidates of a mention, by its name: a list of one value a candidate.
+# The candidates of a mention: from the name of a column to its values, one for each candidate.
 Columns = dict[str, list]
 
 
 def install_extensions() -> None:
     """Add ``kb_id``, ``kb_score``, ``kb_probability``, ``kb_candidates``, ``kb_ents`` to spans.
 
-    Candidates are kept as ``kb_candidate_columns``: a dictionary a candidate would take four times
-    the memory, and of a fast linker's time a tenth.
+    Candidates are kept as ``kb_candidate_columns``. A dictionary for each candidate would take four
+    times the memory, and a tenth of the time of a fast linker.
 
-    Attributes of these names that others have added are left as they are. scispaCy's linker adds
-    ``kb_ents`` just so: where both are in a pipeline, it holds what the last of them has written.
+    An attribute that has been added before is left as it is. scispaCy's linker adds ``kb_ents`` in
+    the same way: if both linkers are in a pipeline, it holds what the last of them wrote.
     """
     defaults: dict[str, Any] = {"kb_id": None, "kb_score": None, "kb_probability": None}
     containers = {"kb_candidate_columns": {}, "kb_ents": []}
@@ -29,7 +29,7 @@ def install_extensions() -> None:
 
 
 def _candidates(span: Span) -> list[dict[str, Any]]:
-    """A dictionary a candidate, made anew each time."""
+    """A dictionary for each candidate, made anew each time."""
     columns = span._.kb_candidate_columns
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 

@@ -19,104 +19,125 @@ from .settings import (
 
 DEFAULT_CONFIG = """
 [proxy_linker]
-# The folder of the knowledge base (made by: python -m spacy pel kb build SOURCE KB).
+# The folder of the knowledge base (KB): the entities that mentions are linked to. To make one:
+# python -m spacy pel kb build SOURCE KB
 kb = null
-# A trained linker to open: the folder of a pipeline, or its folder "proxy_linker".
+# A trained linker to open: the folder of a pipeline, or the folder "proxy_linker" in it.
 path = null
-# Where the mentions are: doc.ents (null), or doc.spans[spans_key], which may overlap.
+# Where the mentions are. null: doc.ents. "NAME": doc.spans["NAME"], whose spans may overlap.
 spans_key = null
-# Whether an acronym that its document defines, as in "multiple sclerosis (MS)", is read as its long
-# form, in training and in linking. The paper does not.
+# How an acronym is read that its document defines, as in "multiple sclerosis (MS)". true: as its
+# long form, in training and in linking. false: as it is written, as in the paper (PEL).
 resolve_abbreviations = true
-# Types, by name or code, and sources, such as ["MSH"], of the entities that are searched. Types
-# below count as well; "" stands for entities without a type. null: all entities.
+# The types of the entities that are searched: a list of names or codes. A type includes the types
+# below it. "" stands for entities without a type. null: all entities.
 types = null
+# The sources of the entities that are searched, such as ["MSH"]. null: all sources.
 sources = null
-# For mentions of a label, the types in place of those above: {"DISEASE": ["T047", "T048"]}; or, as
-# a third of MeSH has no type, {"Chemical": ["Chemical or Drug", ""]}.
+# Other types for the mentions that have a label: {"DISEASE": ["T047", "T048"]}. They replace
+# "types". A third of MeSH has no type, so there: {"Chemical": ["Chemical or Drug", ""]}. null: none.
 label_types = null
-# Whether mentions of a document that are the same words, but for case, get one answer, by the means
-# of their scores.
+# true: mentions in a document that have the same text, ignoring case, get the same answer. Each
+# candidate's score is then the mean over these mentions.
 agree = false
-# How many candidates a mention keeps.
+# The number of candidates of a mention. A candidate is an entity with a score.
 candidates = 64
-# A mention whose best score is below it is NIL: the KB lacks its entity. null: the threshold that
-# "python -m spacy pel calibrate" has found, and before that no mention is NIL.
+# A mention is NIL, which means that the KB lacks its entity, if its best score is below this
+# threshold. null: the threshold that "python -m spacy pel calibrate" finds; without it no mention is
+# NIL. Scores are the retriever's: -1 to 1 with similarity = "cosine", any number with "dot".
 nil_threshold = null
-# Which candidates span._.kb_ents has, as in scispaCy: the first max_entities_per_mention of those
-# with a score above the threshold (null: any); if they are filtered for definitions, one without a
-# definition needs a score of no_definition_threshold. What scores mean is another thing than in
-# scispaCy, see docs/migration.md.
+# These four settings of scispaCy choose the candidates in span._.kb_ents. Scores mean something
+# else than in scispaCy: see docs/migration.md. First: a candidate needs a score above "threshold".
+# null: any score.
 threshold = null
+# Second: the lowest score of a candidate without a definition, if filter_for_definitions is true.
 no_definition_threshold = 0.95
+# Third: whether candidates without a definition need that score.
 filter_for_definitions = false
+# Fourth: the largest number of candidates in span._.kb_ents. The best are taken.
 max_entities_per_mention = 5
-# Settings of scispaCy's linker that mean nothing here: an error says what does.
+# scispaCy has these two settings, and here they mean nothing. If one is set, an error says what to
+# set instead.
 linker_name = null
 k = null
-# What a row of the index stands for: an "entity" (the paper), a "name" of one, or a
-# "described-name", which has the definition with it.
+# What the index, which is searched, has a row (a vector) for. "entity": each entity, as in the
+# paper. "name": each name of an entity. "described-name": the same, and each row includes the
+# definition.
 row_kind = "name"
-# How many of the candidates the reranker reads again, if there is one; 0 for none.
+# The number of candidates that the reranker, if there is one, orders again. 0: none.
 rerank = 16
-# A cross-encoder, or null. A linker with one trains it alone, on what the trained retriever of
-# "path" finds: @architectures = "spacy-pel.CrossEncoder.v1", see project/configs/demo_rerank.cfg.
+# A cross-encoder, which reads a mention and a candidate together:
+# @architectures = "spacy-pel.CrossEncoder.v1", see project/configs/demo_rerank.cfg. null: none. If a
+# linker has one, training changes the reranker alone. It learns from the candidates that the trained
+# retriever of "path" finds.
 reranker = null
-# What computes the encoders of mentions and of the reranker when linking: "torch", in the precision
-# that it was trained in; "torch-float32", "torch-bfloat16"; or, on a CPU, "onnx"
-# (ONNX Runtime, float32: states within 1e-4, 1.1 to 1.4 times as fast); or "onnx-int8" (products
-# of 8-bit numbers: 1.6 to 2.1 times as fast, cosine of vectors 0.99, recall@1 of a trained linker
-# within 0.3 points). These two are made at the first document, in a second for 6 layers, and need
-# pip install "spacy-pel[onnx]". Training and the KB's vectors are torch's whatever is set here.
+# What computes the encoders of mentions and of the reranker when the linker links. Training and the
+# KB's vectors are always computed by torch.
+# "torch": in the precision of "mixed_precision".
+# "torch-float32", "torch-bfloat16": in this precision.
+# "onnx": ONNX Runtime on a CPU, in float32. Its states differ by less than 1e-4. It is 1.1 to 1.4
+# times as fast.
+# "onnx-int8": ONNX Runtime on a CPU, with 8-bit products. The cosine to the exact vectors is 0.99,
+# and recall@1 of a trained linker differs by less than 0.3 points. It is 1.6 to 2.1 times as fast.
+# Both need pip install "spacy-pel[onnx]", and one second for 6 layers at the first document.
 runtime = "torch"
-# In training, each alias is hidden with this probability.
+# The probability, 0 to 1, that training hides an alias of an entity.
 name_dropout = 0.1
-# Whether training changes the mentions' encoder alone, against the vectors that the KB has. A step
-# costs less than half, hard negatives are never out of date, and the KB stays embedded. The model
-# has two towers (shared = false), which start from the encoder that embedded the KB.
+# true: training changes the encoder of mentions alone, against the vectors that the KB has. A step
+# then costs less than half, hard negatives are never out of date, and the KB need not be embedded
+# again. The model needs two towers (shared = false), started from the encoder that embedded the KB.
 freeze_entities = false
-# Whether training computes the encoders' passes twice in place of keeping them until the gradients
-# are known: 11 to 20 % more time, and memory that does not grow with the batch and its negatives.
+# true: training computes the passes of the encoders twice and does not keep them. A step takes 11 to
+# 20 % more time. The memory it needs no longer grows with the batch and its negatives.
 gradient_caching = false
-# Whether to replace ids that are already on the mentions.
+# Whether an id that a mention already has is replaced.
 overwrite = true
 
 [proxy_linker.model]
 @architectures = "spacy-pel.BiEncoder.v1"
-# One tower for mentions and entities, or two.
+# A tower is an encoder. true: one tower for mentions and entities. false: one for each.
 shared = true
-# "mean" over all tokens (the paper), "focus": over the mention's or the title's; or "both", best
-# for an encoder from scratch.
+# A vector is the mean of the states of tokens. "mean": of all tokens, as in the paper. "focus": of
+# the tokens of the mention, or of the entity's name. "both": the sum of these two means, which is
+# best for an encoder that is built from scratch.
 pooling = "both"
-# "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
+# The score of two vectors: "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
 similarity = "cosine"
-# The most tokens of an input.
+# The largest number of tokens of a mention with its context.
 mention_length = 128
+# The largest number of tokens of an entity.
 entity_length = 128
-# bfloat16: much faster on processors and GPUs that have it.
+# true: bfloat16, which is much faster on processors and GPUs that have it. false: float32.
 mixed_precision = false
 
-# A small BERT built from scratch: no download. For real work give
-# @misc = "spacy-pel.PretrainedEncoder.v1" and a name or path of a BERT, such as SapBERT.
+# A small BERT that is built from scratch, without a download. For real work set
+# @misc = "spacy-pel.PretrainedEncoder.v1" and name = a name or path of a BERT, such as SapBERT.
 [proxy_linker.model.encoder]
 @misc = "spacy-pel.ScratchEncoder.v1"
 layers = 2
+# The length of a state, and the number of attention heads that share it.
 width = 128
 heads = 4
+# The largest number of word pieces in the vocabulary, which is learned from the KB and the corpus.
 vocab_size = 8000
+# The largest number of tokens of any input.
 max_tokens = 512
 
+# alpha: the steepness of the loss. delta: its margin.
 [proxy_linker.loss]
 @losses = "spacy-pel.ProxyLoss.v1"
 alpha = 32
 delta = 0
 
-# null for no adversarial regularisation.
+# Adversarial regularisation. epsilon: the size of the perturbation. weight: of the adversarial loss.
+# To do without: regularizer = null
 [proxy_linker.regularizer]
 @misc = "spacy-pel.FGSM.v1"
 epsilon = 0.01
 weight = 1.0
 
+# The wrong entities that a mention is compared with in training. n: the number drawn from the KB for
+# a batch. in_batch: whether the entities of the batch's other mentions are added.
 [proxy_linker.negatives]
 @misc = "spacy-pel.RandomNegatives.v1"
 n = 32
@@ -169,7 +190,12 @@ def make_proxy_linker(
     answer_settings: AnswerSettings,
     training_settings: TrainingSettings,
 ) -> ProxyLinker:
-    """Construct the component; the settings are explained in ``DEFAULT_CONFIG``."""
+    """Construct the component. ``DEFAULT_CONFIG`` explains the settings.
+
+    Raises:
+        PelError: ``rerank`` is negative, a setting has a meaning in scispaCy alone, or the linker
+            at ``path`` cannot be opened.
+    """
     refuse_settings_of_scispacy(linker_name=linker_name, k=k)
     if search_settings.rerank < 0:
         raise PelError(
@@ -191,8 +217,7 @@ def make_proxy_linker(
         answer_settings=answer_settings,
         training_settings=training_settings,
     )
-    # A pipeline that was opened this way and saved has weights of its own: when it is loaded, the
-    # folder may be gone.
+    # If the folder is gone, this may be a saved pipeline, which loads weights of its own next.
     if path is not None and Path(path).exists():
         linker.open(path)
     return linker

@@ -1,4 +1,4 @@
-"""Gold mentions of examples whose entities are in the knowledge base: what training is about."""
+"""The gold mentions that training learns from: those whose entity the knowledge base has."""
 
 from __future__ import annotations
 
@@ -36,11 +36,17 @@ def trainable_mentions(
 
 
 def gold_numbers(examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None) -> set[int]:
-    """The numbers of the entities of these mentions."""
+    """The numbers of the gold entities of the examples that the KB has.
+
+    Args:
+        examples: Examples with gold mentions.
+        kb: The knowledge base.
+        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+    """
     return {n for m in trainable_mentions(examples, kb, spans_key) for n in m.golds}
 
 
 def _numbers(kb: KnowledgeBase, ids: Sequence[str]) -> tuple[int, ...]:
-    """Numbers of those of the ids that the KB has."""
+    """The numbers of the ids, without those that the KB lacks."""
     numbers = (kb.number(id) for id in ids)
     return tuple(dict.fromkeys(n for n in numbers if n is not None))

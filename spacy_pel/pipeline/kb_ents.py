@@ -1,4 +1,4 @@
-"""Which candidates ``kb_ents`` holds: scispaCy's settings, with its meaning, on our scores."""
+"""Which candidates ``kb_ents`` holds. The settings are scispaCy's; the scores are ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..linking.link import Links
 from .settings import AnswerSettings
 
-# Settings of scispaCy's linker that mean nothing here, and what does instead.
+# Settings of scispaCy's linker that mean nothing here, and what to set instead.
 _REMEDIES = {
     "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
     '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
@@ -20,7 +20,14 @@ _REMEDIES = {
 
 
 def refuse_settings_of_scispacy(**settings: object) -> None:
-    """Raises PelError, with the remedy, if one that has no meaning here is given."""
+    """Check that no setting is given that means something in scispaCy alone.
+
+    Args:
+        **settings: The settings by their names; None: not given.
+
+    Raises:
+        PelError: One is given. The remedy says what to set instead.
+    """
     for name, value in settings.items():
         if value is not None:
             raise PelError(f"proxy_linker has no {name}={value!r}", _REMEDIES[name])
@@ -31,11 +38,19 @@ def offered(
     kb: KnowledgeBase,
     settings: AnswerSettings,
 ) -> np.ndarray:
-    """bool [n, k]: which candidates are offered; of a mention that is NIL none.
+    """Choose the candidates in ``kb_ents``. A mention that is NIL has none.
 
     They are the first ``max_entities_per_mention`` whose score, the retriever's, is above the
-    threshold; an entity without a definition is passed over, if they are filtered, unless its score
-    reaches ``no_definition_threshold``.
+    threshold. If candidates are filtered for definitions, an entity without one is left out unless
+    its score reaches ``no_definition_threshold``.
+
+    Args:
+        links: What linking says of n mentions.
+        kb: Has the definitions.
+        settings: The thresholds.
+
+    Returns:
+        Bool [n, k]: whether each candidate is offered.
     """
     scores = links.scores
     chosen = (links.numbers >= 0) & ~links.nil[:, None]

@@ -1,4 +1,4 @@
-"""The pipeline component ``kb_matcher``: finds the names of a knowledge base, to be linked."""
+"""The pipeline component ``kb_matcher``: marks the names of a knowledge base as mentions."""
 
 import logging
 import time
@@ -24,8 +24,19 @@ _ENTITIES_AT_ONCE = 10_000
 class KBMatcher(KBPipe, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
-    It says where names are, not whose: "MS" is marked once, for ``proxy_linker`` to link. A name is
-    found at the edges of tokens alone; of names that overlap, the longest is marked.
+    It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
+    name begins and ends at the edge of a token. Of names that overlap, the longest is marked.
+
+    Args:
+        vocab: The pipeline's vocabulary.
+        name: The component's name in the pipeline.
+        kb: The folder of the knowledge base.
+        types: The types of the entities whose names are marked, the types below them included;
+            None: all entities.
+        label: The label of the mentions.
+        spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
+        min_length: The number of characters of the shortest name. Acronyms may be shorter.
+        stop_words: Names that are not marked, ignoring case. Acronyms are.
     """
 
     factory = "kb_matcher"
@@ -42,7 +53,7 @@ class KBMatcher(KBPipe, Pipe):
         min_length: int,
         stop_words: list[str],
     ):
-        """Construct the component; opens nothing. The arguments are those of the factory."""
+        """Construct the component; opens nothing."""
         self.vocab = vocab
         self.name = name
         self.types = types
@@ -56,12 +67,21 @@ class KBMatcher(KBPipe, Pipe):
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
     ) -> KBNames:
-        """The names, read from the KB at the first call, which the first doc makes otherwise.
+        """Read the names from the KB at the first call. Without a call, the first doc makes it.
 
-        It takes 6 s and 83 MB for the 280,000 names of MeSH, 0.5 GB meanwhile, and in proportion
-        for more: for UMLS with its 6 million, set types. Processes that are forked after it share
-        them. They are not stored: to read them anew is quick, and never out of date.
-        progress: wraps the entities. Raises PelError if there is no KB, or it lacks a type.
+        For the 280,000 names of MeSH this takes 6 s, 83 MB, and 0.5 GB while it lasts. Time and
+        memory grow in proportion to the names: for UMLS, which has 6 million, set ``types``.
+        Processes that are forked later share the names. They are not saved, because reading them is
+        quick and they are then never out of date.
+
+        Args:
+            progress: Wraps the entities that are read, to show progress.
+
+        Returns:
+            The names.
+
+        Raises:
+            PelError: There is no KB, or it lacks one of the types.
         """
         if self._names is None or self._names_of is not self.kb.manifest:
             start = time.perf_counter()
@@ -77,8 +97,20 @@ class KBMatcher(KBPipe, Pipe):
         return self._names
 
     def __call__(self, doc: Doc) -> Doc:
-        """Mark the names in a doc: in ``doc.spans[spans_key]``, or, beside those that are there
-        and do not overlap, in ``doc.ents``."""
+        """Mark the names in a doc.
+
+        In ``doc.spans[spans_key]`` they replace what is there. To ``doc.ents`` they are added, unless
+        they overlap with an entity that is there.
+
+        Args:
+            doc: Any doc.
+
+        Returns:
+            The same doc.
+
+        Raises:
+            PelError: As ``read_names``.
+        """
         bounds = self.read_names().found(doc.text)
         spans = [doc.char_span(start, end, label=self.label) for start, end in bounds]
         found = filter_spans([span for span in spans if span is not None])
@@ -103,6 +135,7 @@ class KBMatcher(KBPipe, Pipe):
         return {KB_REFERENCE: self.kb_reference_file()}
 
     def forget_kb(self) -> None:
+        """Drop the names of the KB before."""
         self._names: KBNames | None = None
         self._names_of: dict[str, Any] | None = None
 
@@ -131,11 +164,17 @@ def make_kb_matcher(
 ) -> KBMatcher:
     """Construct the component.
 
-    kb: the folder of the knowledge base. types: of the entities whose names are found, with all
-        below them; null: of all.
-    label: of the mentions. spans_key: where they go: doc.ents (null), or doc.spans[spans_key].
-    min_length: characters of the shortest name. stop_words: names that are not looked for, such as
-        "role" or "lead"; null: the stop words of the language. Neither is for acronyms.
+    Args:
+        nlp: The pipeline.
+        name: The component's name in the pipeline.
+        kb: The folder of the knowledge base.
+        types: The types of the entities whose names are marked, the types below them included;
+            None: all entities.
+        label: The label of the mentions.
+        spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
+        min_length: The number of characters of the shortest name. Acronyms may be shorter.
+        stop_words: Names that are not marked, such as "role" or "lead"; None: the stop words of the
+            language. Acronyms are marked.
     """
     return KBMatcher(
         nlp.vocab,

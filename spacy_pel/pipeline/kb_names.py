@@ -1,4 +1,4 @@
-"""The names of a knowledge base, found in text."""
+"""Finds the names of a knowledge base in text."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-# Words and single other characters: what names and texts are compared by.
+# Names and texts are compared piece by piece: a piece is a word, or one other character.
 _PIECE = re.compile(r"\w+|[^\w\s]")
-# The most letters of an acronym.
+# The largest number of letters of an acronym.
 _ACRONYM = 5
 
 
 class KBNames:
-    """Names to be found in text, at the edges of words, the longest of those that begin together.
+    """Finds names in text. A name begins and ends at the edge of a word.
 
-    White space is not compared, nor is case; but that of an acronym is, of at most five letters,
-    all capitals, so that "ALL" is not found in "all".
+    Of the names that begin at the same place, the longest is found. White space is ignored, and so
+    is case, except in acronyms: "ALL" is not found in "all". An acronym is one word of at most five
+    letters, all capitals.
 
-    Aho-Corasick automata (ahocorasick_rs) over all names: a text is read once, whatever their
-    number. Those of 280,000 names take 83 MB, 0.5 GB while they are built (pyahocorasick: 161 MB,
-    spaCy's PhraseMatcher: 440 MB, and ten times as long), and more names in proportion.
+    All names are in two Aho-Corasick automata (ahocorasick_rs), which read a text once, whatever the
+    number of names. For 280,000 names they take 83 MB, and 0.5 GB while they are built. Memory grows
+    in proportion to the names. (pyahocorasick takes 161 MB; spaCy's PhraseMatcher takes 440 MB and
+    ten times as long.)
+
+    Args:
+        names: A stream of names. All stay in memory, as automata.
+        min_length: The number of characters of the shortest name. Acronyms may be shorter.
+        stop_words: Names, in lower case, that are not looked for. Acronyms are. A name without a
+            letter is never looked for.
     """
 
     def __init__(
         self, names: Iterable[str], *, min_length: int = 3, stop_words: Collection[str] = ()
     ) -> None:
-        """names: a stream; of what is found, all stay in memory, as automata.
-
-        min_length: characters of the shortest name, acronyms aside. stop_words: names that are not
-        looked for, acronyms aside, in lower case. A name without a letter is not looked for either.
-        """
         acronyms: list[str] = []
 
         def others() -> Iterator[str]:
@@ -49,12 +52,18 @@ class KBNames:
         self._acronyms = _automaton(acronyms)
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """An automaton cannot be copied or pickled: in its place is None, and who had it reads the
-        names anew."""
+        """Copy as None: an automaton cannot be copied or pickled. Its owner reads the names anew."""
         return type(None), ()
 
     def found(self, text: str) -> list[tuple[int, int]]:
-        """Start and end, in characters, of each name; an acronym may lie in another name."""
+        """Find the names in a text. An acronym may lie inside another name.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            The start and the end of each name, in characters, sorted.
+        """
         pieces = list(_PIECE.finditer(text))
         folded = _found(self._folded, [piece[0].casefold() for piece in pieces])
         exact = _found(self._acronyms, [piece[0] for piece in pieces])
@@ -77,12 +86,12 @@ def _automaton(names: Iterable[str]) -> Any:
 
 
 def _marked(pieces: Sequence[str]) -> str:
-    """The pieces, each between marks, so that what is found of them begins and ends with one."""
+    """The pieces, each between marks: what is found then begins and ends with a whole piece."""
     return "".join(f"\0{piece}\1" for piece in pieces)
 
 
 def _found(automaton: Any, pieces: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The first and the last piece of each name."""
+    """The numbers of the first and the last piece of each name that is found."""
     starts = accumulate((len(piece) + 2 for piece in pieces), initial=0)
     piece_at = {start: number for number, start in enumerate(starts)}
     for _, start, end in automaton.find_matches_as_indexes(_marked(pieces)):

@@ -1,8 +1,8 @@
 """Where a saved pipeline finds its knowledge base.
 
-A pipeline refers to its KB and does not copy it. What is saved is the KB's path, absolute and seen
-from the pipeline, so that the two can be moved together; a KB inside the component's own folder,
-where ``pel assemble`` puts it, goes before both.
+A pipeline refers to its KB and does not copy it. Two paths of the KB are saved: the absolute one,
+and the one relative to the pipeline, so that both can be moved together. A KB inside the
+component's own folder, where ``pel assemble`` puts it, is preferred to both.
 """
 
 from __future__ import annotations
@@ -22,10 +22,16 @@ KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
 def kb_reference(
     kb: str | None, configured: str | None, file: Path | None = None
 ) -> dict[str, str | None]:
-    """What is saved in ``file``, if there is one, of a KB.
+    """Make what is saved about a KB.
 
-    kb: the folder in use. configured: the one that the config named, to notice when the config
-    names another one at loading.
+    Args:
+        kb: The folder in use.
+        configured: The folder that the config names. It is saved because the config may name
+            another one when the component is loaded.
+        file: The file that the reference is saved in; None: it is saved as bytes.
+
+    Returns:
+        The "absolute" and the "relative" path of the folder in use, and the "configured" one.
     """
     absolute = Path(kb).absolute() if kb else None
     relative = os.path.relpath(absolute, file.absolute().parent) if absolute and file else None
@@ -37,7 +43,16 @@ def kb_reference(
 
 
 def found_kb(reference: dict[str, str | None], file: Path | None) -> str | None:
-    """The folder of the KB that the reference, read from ``file``, leads to; None if to none."""
+    """Find the KB that a reference leads to.
+
+    Args:
+        reference: What ``kb_reference`` made.
+        file: The file that it was read from; None: it was read from bytes.
+
+    Returns:
+        The folder of the KB. If there is none any more, its absolute path when it was saved, or
+        None.
+    """
     absolute, relative = reference["absolute"], reference["relative"]
     folders = [Path(absolute)] if absolute else []
     if file and relative:
@@ -48,26 +63,38 @@ def found_kb(reference: dict[str, str | None], file: Path | None) -> str | None:
 
 
 def _absolute(path: os.PathLike | str) -> str:
-    """The path, to be the same wherever the program goes."""
+    """The absolute path, which stays right when the program changes its working folder."""
     return str(Path(path).absolute())
 
 
 class KBPipe(SavedPipe):
-    """Of a component that refers to a knowledge base, and opens it when it first needs it."""
+    """A component that refers to a knowledge base, and opens it when it first needs it.
+
+    Attributes:
+        name: The component's name in the pipeline.
+        factory: The name of its factory.
+    """
 
     name: str
-    # The name of its factory.
     factory: str
 
     def refer_to(self, kb: str | None) -> None:
-        """Take the folder that the config names; opens nothing."""
+        """Take the folder that the config names; opens nothing.
+
+        Args:
+            kb: The folder; None: the config names none.
+        """
         self._configured_kb = kb
         self._kb_path = _absolute(kb) if kb else None
         self._kb: KnowledgeBase | None = None
 
     @property
     def kb(self) -> KnowledgeBase:
-        """The knowledge base. Raises PelError, with the remedy, if there is none."""
+        """The knowledge base, opened.
+
+        Raises:
+            PelError: There is none.
+        """
         if self._kb is None:
             if self._kb_path is None:
                 raise PelError(
@@ -80,30 +107,34 @@ class KBPipe(SavedPipe):
         return self._kb
 
     def set_kb(self, path: os.PathLike) -> None:
-        """Use the knowledge base in this folder from now on.
+        """Use another knowledge base from now on.
 
-        Raises PelError if there is no knowledge base in it.
+        Args:
+            path: Its folder.
+
+        Raises:
+            PelError: There is no knowledge base in it.
         """
         self._kb = KnowledgeBase.open(path)
         self._kb_path = _absolute(path)
         self.forget_kb()
 
     def forget_kb(self) -> None:
-        """Drop what was made of the KB before, since it is another one now."""
+        """Drop what was made from the KB before: it is another one now."""
         raise NotImplementedError
 
     def kb_reference_file(self) -> SavedFile:
-        """Where the KB is, to be saved. The KB itself is not copied."""
+        """How the place of the KB is saved. The KB itself is not copied."""
         return SavedFile(
             lambda file: json.dumps(
                 kb_reference(self._kb_path, self._configured_kb, file)
             ).encode(),
             self._set_kb_reference,
-            missing=lambda: None,  # left out when it was saved: the KB is the config's
+            missing=lambda: None,  # it was excluded when it was saved: the config names the KB
         )
 
     def _set_kb_reference(self, saved: Saved) -> None:
-        """Use the KB that was saved, but for one that the config names and did not then."""
+        """Use the KB that was saved, unless the config now names another one."""
         reference = json.loads(content(saved))
         if self._configured_kb not in (None, reference["configured"]):
             return

@@ -10,18 +10,27 @@ from spacy.language import Language
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
+from .registered_names import unknown_names_explained
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
 
 
 def load_pipeline(name: str | Path) -> Language:
-    """The pipeline of a folder or an installed package.
+    """Load the pipeline of a folder or an installed package.
 
-    Raises PelError, in one line, whatever the reason that it cannot be loaded.
+    Args:
+        name: The folder, or the name of the package.
+
+    Returns:
+        The pipeline.
+
+    Raises:
+        PelError: It cannot be loaded, for whatever reason. The message is one line.
     """
     try:
-        return spacy.load(name)
+        with unknown_names_explained(name):
+            return spacy.load(name)
     except PelError:
         raise
     except Exception as error:  # files may be damaged in more ways than there are error classes
@@ -39,9 +48,19 @@ def linker_of(
     kb: Path | None = None,
     spans_key: str | None = None,
 ) -> ProxyLinker:
-    """The linker of a pipeline, set to another KB and spans key if they are given.
+    """Give the linker of a pipeline.
 
-    Raises PelError if the pipeline has no linker of that name, or there is no KB.
+    Args:
+        nlp: The pipeline.
+        name: The component's name.
+        kb: The folder of another KB that the linker is to use; None: the one it has.
+        spans_key: Another ``spans_key`` for the linker; None: the one it has.
+
+    Returns:
+        The linker, changed if ``kb`` or ``spans_key`` is given.
+
+    Raises:
+        PelError: The pipeline has no linker of that name, or the folder holds no KB.
     """
     # Imported here: torch takes seconds, and spaCy imports this module for every command of its own.
     from .proxy_linker import ProxyLinker
@@ -61,7 +80,7 @@ def linker_of(
 
 
 def other_linkers(nlp: Language, name: str) -> dict[str, ProxyLinker]:
-    """The linkers of a pipeline, but for that of this name, by theirs."""
+    """The linkers of a pipeline, by their names, without the one of this name."""
     from .proxy_linker import ProxyLinker
 
     others = {other: pipe for other, pipe in nlp.pipeline if isinstance(pipe, ProxyLinker)}
@@ -69,14 +88,14 @@ def other_linkers(nlp: Language, name: str) -> dict[str, ProxyLinker]:
 
 
 def upstream_of(nlp: Language, name: str) -> list[str]:
-    """The components that a component listens to, in the pipeline's order."""
+    """The names of the components that a component listens to, in the pipeline's order."""
     return [
         other for other, pipe in nlp.pipeline if name in getattr(pipe, "listening_components", ())
     ]
 
 
 def _summary(error: Exception) -> str:
-    """What is wrong: spaCy appends lists of all names there are, and configs in full."""
+    """The first lines of an error: spaCy appends lists of all names, and configs in full."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     used = lines[: 2 if isinstance(error, ConfigValidationError) else 1]
     return " ".join(" ".join(used).split()).rstrip(".") or type(error).__name__

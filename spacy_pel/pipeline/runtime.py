@@ -1,4 +1,4 @@
-"""What computes the encoders of a linker that links: torch, in which precision, or ONNX Runtime."""
+"""What computes the encoders when a linker links: torch, in some precision, or ONNX Runtime."""
 
 import os
 from collections.abc import Iterator
@@ -9,23 +9,29 @@ from ..architectures.biencoder import check_choice
 from ..models.bert import BertEncoder
 from ..models.onnx_states import OnnxStates
 
-# Whether torch is to compute in bfloat16, where the processor can.
+# Whether torch computes in bfloat16, on processors that can.
 _TORCH = {"torch-float32": False, "torch-bfloat16": True}
 
 
 class Runtime:
-    """A runtime by its name: "torch", in the precision that was trained in, or one of those here.
+    """What computes encoders, by its name.
 
-    What ONNX Runtime computes with is made when it is first needed, in each process its own, and
-    again for other weights. It is not copied or pickled.
-    Raises PelError on an unknown name.
+    ONNX Runtime needs a session for an encoder. It is made when it is first needed, once in each
+    process, and again if the weights change. It is not copied or pickled.
+
+    Args:
+        name: "torch", in the precision that was trained in; "torch-float32" or "torch-bfloat16";
+            "onnx" or "onnx-int8".
+
+    Raises:
+        PelError: There is no runtime of this name.
     """
 
     def __init__(self, name: str):
         check_choice("runtime", name, "torch", *_TORCH, "onnx", "onnx-int8")
         self.name = name
-        # By process and encoder. What a process has of the one that it was forked from it must not
-        # use, and not free either: there are threads to wait for, which it does not have.
+        # By process and encoder. A forked process must neither use nor free the sessions of its
+        # parent: they wait for threads that the fork does not have.
         self._made: dict[tuple[int, int], OnnxStates] = {}
         self._lock = Lock()
 
@@ -34,11 +40,15 @@ class Runtime:
 
     @contextmanager
     def computes(self, encoders: list[BertEncoder]) -> Iterator[None]:
-        """Have the states of these encoders computed by this runtime, for the time being."""
+        """Within the block, this runtime computes the states of the encoders.
+
+        Args:
+            encoders: The encoders of a linker.
+        """
         if self.name == "torch":
             yield
             return
-        with self._lock:  # else a thread that ends would take it from under another
+        with self._lock:  # else one thread would put torch back while another still computes
             trained = [encoder.mixed_precision for encoder in encoders]
             try:
                 for encoder in encoders:
@@ -52,7 +62,7 @@ class Runtime:
                     encoder.computed_by, encoder.mixed_precision = None, precision
 
     def forget(self) -> None:
-        """To be told when weights have changed in place."""
+        """Drop what was made of the weights: they have changed in place."""
         self._made = {k: states for k, states in self._made.items() if k[0] != os.getpid()}
 
     def _states(self, encoder: BertEncoder) -> OnnxStates:

@@ -22,10 +22,10 @@ class SavedFile(NamedTuple):
     """One file of a saved component: how it is written and read.
 
     Attributes:
-        dump: gives the file's bytes. It is given the path of the file, or None if the component is
+        dump: Gives the file's bytes. It is given the path of the file, or None if the component is
             saved as bytes. None: the component has nothing to write.
-        load: takes what was saved.
-        missing: is called if nothing was saved; None: that is an error.
+        load: Takes what was saved.
+        missing: Is called if nothing was saved; None: that is an error.
     """
 
     dump: Callable[[Path | None], bytes] | None
@@ -47,8 +47,8 @@ class SavedPipe:
         """Save the component in a folder.
 
         Args:
-            path: the folder.
-            exclude: names of files that are not written.
+            path: The folder.
+            exclude: Names of files that are not written.
         """
         writers = {name: partial(_write, file) for name, file in self.saved_files().items()}
         spacy.util.to_disk(Path(path), writers, exclude)
@@ -63,7 +63,7 @@ class SavedPipe:
         """The component as bytes.
 
         Args:
-            exclude: names of files that are left out.
+            exclude: Names of files that are left out.
         """
         files = self.saved_files().items()
         dumps = {name: partial(file.dump, None) for name, file in files if file.dump}
@@ -73,11 +73,11 @@ class SavedPipe:
         """Load what ``to_bytes`` gave.
 
         Args:
-            data: the bytes.
-            exclude: names of files that are not loaded.
+            data: The bytes.
+            exclude: Names of files that are not loaded.
 
         Raises:
-            PelError: a file is missing that every component of the kind has.
+            PelError: A file is missing that every component of the kind has.
         """
         saved, files = srsly.msgpack_loads(data), self.saved_files()
         loads = {name: file.load for name, file in files.items()}

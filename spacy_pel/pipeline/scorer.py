@@ -1,10 +1,9 @@
 """Scores of linked docs against gold: recall@k, MRR, NIL and spaCy's own ``nel_micro_*``."""
 
+# No "from __future__ import annotations": the registry reads the types of the arguments.
+
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import (
-    Any,
-    NamedTuple,
-)
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.scorer import Scorer
@@ -33,21 +32,33 @@ def linking_scores(
     nil_threshold: float | None = None,
     **kwargs: Any,
 ) -> dict[str, Any]:
-    """Score linked mentions; every gold mention counts, also one that the pipeline missed.
+    """Score linked mentions. Every gold mention counts, also one that the pipeline missed.
 
-    trained_entities: concept ids seen in training, for the split into seen and unseen.
-    nil_threshold: the linker's; without one it tells no NIL.
+    A candidate is right if it is any of the mention's gold ids, or the entity that has one of them
+    as an alternative id.
 
-    Gives ``mentions``, ``in_kb``, ``recall@k`` and ``mrr`` (see ``evaluation.linking_metrics``), which look
-    at the candidates alone, whether or not they were rejected; of them ``nel_recall_at_1``,
-    ``nel_recall_at_64`` and ``nel_mrr`` over the mentions in the KB as plain numbers, which
-    ``[training.score_weights]`` needs; ``nil``, what became of the mentions whose entity the KB
-    lacks, and recall with NIL as a class (see ``evaluation.nil_metrics``); ``concepts``, precision, recall
-    and F1 of the distinct entities of documents (see ``evaluation.concepts``); of a calibrated
-    linker ``expected_calibration_error``; and ``nel_micro_p/r/f`` of spaCy's Scorer for mentions in
-    ``doc.ents``, where a gold id that the KB lacks has to be found, and NIL is a miss.
-    A candidate is right if it is any of the gold ids, or the entity that has one as an alternative
-    id.
+    Args:
+        examples: Linked docs with their gold mentions.
+        kb: The knowledge base that was linked to.
+        trained_entities: The concept ids that were seen in training; scores are split by them.
+        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+        nil_threshold: The linker's threshold; without one no mention is NIL.
+        **kwargs: What spaCy passes to all scorers.
+
+    Returns:
+        The scores by their names:
+
+        - ``mentions``, ``in_kb``, ``recall@k``, ``mrr``: see ``evaluation.linking_metrics``. They
+          are of the candidates, whether or not these were rejected.
+        - ``nel_recall_at_1``, ``nel_recall_at_64``, ``nel_mrr``: the same over the mentions whose
+          entity the KB has, as plain numbers, which ``[training.score_weights]`` needs.
+        - ``nil``: how well NIL was told, and recall with NIL as a class; see
+          ``evaluation.nil_metrics``.
+        - ``concepts``: precision, recall and F1 of the distinct entities of documents; see
+          ``evaluation.concepts``.
+        - ``expected_calibration_error``: of a calibrated linker.
+        - ``nel_micro_p``, ``nel_micro_r``, ``nel_micro_f``: those of spaCy's Scorer, for mentions
+          in ``doc.ents``. A gold id that the KB lacks has to be found, and NIL is a miss.
     """
     examples = list(examples)
     trained = set(trained_entities)
@@ -70,14 +81,17 @@ def linking_scores(
 
 
 class ScoredMention(NamedTuple):
-    """A gold mention and what was said of it.
+    """A gold mention and the linker's answer.
 
-    golds: concept ids any of which is right; none if the KB has none of the mention's gold ids.
-    candidates: concept ids, best first; none for a mention that the pipeline missed.
-    score: the retriever's for the candidate that it holds best, by which NIL is decided; -inf if
-        there is none, inf if the linker did not see the mention.
-    decisive: the score that has put the first candidate first: the reranker's, or else the
-        retriever's, and what an exact name was worth.
+    Attributes:
+        golds: Concept ids, any of which is right; none if the KB has none of the mention's gold ids.
+        candidates: Concept ids, best first; none for a mention that the pipeline missed.
+        score: The retriever's best score, which decides whether the mention is NIL; -inf if there is
+            no candidate, inf if the linker did not see the mention.
+        decisive: The score that put the first candidate first: the reranker's, or without one the
+            retriever's, and the weight of an exact name.
+        said_nil: Whether the answer was NIL.
+        probability: That the first candidate is right; None before the linker is calibrated.
     """
 
     golds: tuple[str, ...]
@@ -89,7 +103,7 @@ class ScoredMention(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the best candidate is right, be it rejected or not."""
+        """Whether the best candidate is right, even if it was rejected."""
         return bool(self.candidates) and self.candidates[0] in self.golds
 
 
@@ -99,9 +113,13 @@ def scored_mentions(
     spans_key: str | None,
     name_weight: float = 0.0,
 ) -> Iterator[ScoredMention]:
-    """The gold mentions of the examples, each with what the predicted doc says of it.
+    """The gold mentions of examples, each with the linker's answer.
 
-    name_weight: what an exact name was worth to the order of the candidates.
+    Args:
+        examples: Linked docs with their gold mentions.
+        kb: The knowledge base that was linked to.
+        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+        name_weight: What an exact name added to a candidate's score.
     """
     for example in examples:
         predicted = {_offsets(s): s for s in mention_spans(example.predicted, spans_key)}
@@ -128,7 +146,7 @@ def _decisive(candidate: dict[str, Any], name_weight: float) -> float:
 def _concepts(
     example: Example, kb: KnowledgeBase, spans_key: str | None
 ) -> tuple[list[str], list[str]]:
-    """The entities of a document: those of its gold mentions, and those that were said to be."""
+    """The entities of a document: those of its gold mentions, and those of the answers."""
     gold = []
     for span in mention_spans(example.reference, spans_key):
         for id in gold_ids(span):
@@ -138,14 +156,19 @@ def _concepts(
 
 
 def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> dict[str, Any]:
-    """What ``evaluation.nil_metrics`` says of the mentions. decided: whether there is a threshold."""
+    """How well NIL was told; see ``evaluation.nil_metrics``.
+
+    Args:
+        mentions: Gold mentions with their answers.
+        decided: Whether the linker has a NIL threshold.
+    """
     ranks, in_kb = _ranks(mentions)
     said_nil = [mention.said_nil for mention in mentions]
     return nil_metrics([m.score for m in mentions], said_nil, ranks, in_kb, decided=decided)
 
 
 def _ranks(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, np.ndarray]:
-    """Of each mention its entity's rank, 0 if it is no candidate, and whether the KB has it."""
+    """The rank of each mention's entity, 0 if it is no candidate, and whether the KB has it."""
     golds = [mention.golds for mention in mentions]
     ranks = first_hit_ranks([mention.candidates for mention in mentions], golds)
     return ranks, np.array([len(gold) > 0 for gold in golds], dtype=bool)
@@ -162,9 +185,9 @@ def _concept_ids(kb: KnowledgeBase, ids: Iterable[str]) -> tuple[str, ...]:
 
 
 def _resolved(example: Example, kb: KnowledgeBase) -> Example:
-    """The example with one gold id a mention, since spaCy compares strings.
+    """The example with one gold id for each mention, because spaCy compares strings.
 
-    Of several that are right it is the predicted one, if that is among them.
+    If several ids are right, the predicted one is kept where it is one of them.
     """
     predicted = {_offsets(ent): ent.kb_id_ for ent in example.predicted.ents}
     reference: Doc = example.reference.copy()

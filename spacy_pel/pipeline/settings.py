@@ -21,8 +21,8 @@ class MentionSettings:
     """Where the mentions of a doc are, and how they are read.
 
     Attributes:
-        spans_key: the mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
-        resolve_abbreviations: whether an acronym that its document defines is read as its long
+        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+        resolve_abbreviations: Whether an acronym that its document defines is read as its long
             form.
     """
 
@@ -35,12 +35,12 @@ class SearchSettings:
     """Which entities are searched for a mention, and how its candidates are ordered.
 
     Attributes:
-        types: the semantic types, by name or code, of the entities that are searched; None: all.
-        sources: the sources of the entities that are searched; None: all.
-        label_types: for mentions of a label, the types that replace ``types``.
-        agree: whether mentions of a document that have the same text get the same answer.
-        candidates: the number of candidates of a mention.
-        rerank: the number of candidates that the reranker, if there is one, orders again.
+        types: The semantic types, by name or code, of the entities that are searched; None: all.
+        sources: The sources of the entities that are searched; None: all.
+        label_types: For mentions of a label, the types that replace ``types``.
+        agree: Whether mentions of a document that have the same text get the same answer.
+        candidates: The number of candidates of a mention.
+        rerank: The number of candidates that the reranker, if there is one, orders again.
     """
 
     types: list[str] | None
@@ -56,12 +56,12 @@ class AnswerSettings:
     """What is written on a mention. All but ``overwrite`` decide ``span._.kb_ents``, as in scispaCy.
 
     Attributes:
-        threshold: a candidate needs a score above it; None: any score will do.
-        no_definition_threshold: the lowest score of a candidate without a definition, if candidates
+        threshold: A candidate needs a score above it; None: any score will do.
+        no_definition_threshold: The lowest score of a candidate without a definition, if candidates
             are filtered for definitions.
-        filter_for_definitions: whether candidates are filtered for definitions.
-        max_entities_per_mention: the largest number of candidates in ``kb_ents``.
-        overwrite: whether an id that a mention already has is replaced.
+        filter_for_definitions: Whether candidates are filtered for definitions.
+        max_entities_per_mention: The largest number of candidates in ``kb_ents``.
+        overwrite: Whether an id that a mention already has is replaced.
     """
 
     threshold: float | None
@@ -73,16 +73,17 @@ class AnswerSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How the retriever is trained. Of these a reranker's training uses the regularizer and
-    ``gradient_caching``; its loss and its negatives are its own.
+    """How the retriever is trained.
+
+    The training of a reranker uses ``regularizer`` and ``gradient_caching``, and nothing else.
 
     Attributes:
-        name_dropout: the probability that an alias is hidden in training.
-        freeze_entities: whether the mention encoder alone is trained, against the KB's vectors.
-        gradient_caching: whether the encoders' passes are computed twice to save memory.
-        loss: the loss over the scores of mentions and proxies.
-        regularizer: adversarial regularisation; None: none.
-        negatives: chooses the negatives of a batch.
+        name_dropout: The probability that an alias is hidden in training.
+        freeze_entities: Whether the mention encoder alone is trained, against the KB's vectors.
+        gradient_caching: Whether the encoders' passes are computed twice to save memory.
+        loss: The loss over the scores of mentions and proxies.
+        regularizer: Adversarial regularisation; None: none.
+        negatives: Chooses the negatives of a batch.
     """
 
     name_dropout: float
@@ -101,7 +102,7 @@ RECORDS = {
     "training_settings": TrainingSettings,
 }
 
-Component = TypeVar("Component", bound=type)
+_Class = TypeVar("_Class", bound=type)
 
 
 def takes_settings_flat(factory: Callable) -> Callable:
@@ -130,7 +131,7 @@ def takes_settings_flat(factory: Callable) -> Callable:
     return with_records
 
 
-def has_settings_as_attributes(component: Component) -> Component:
+def has_settings_as_attributes(component: _Class) -> _Class:
     """Decorator of a class: each field of the ``RECORDS`` is an attribute of the component.
 
     scispaCy's users change settings between texts: ``linker.threshold = 0.1``.

@@ -31,8 +31,8 @@ class TrainingSession:
     """A trainer, and the entities that it has been given.
 
     Args:
-        trainer: trains the retriever, or the reranker.
-        kb: the KB of the entities.
+        trainer: Trains the retriever, or the reranker.
+        kb: The KB of the entities.
     """
 
     def __init__(self, trainer: Trainer, kb: KnowledgeBase):
@@ -53,7 +53,7 @@ def training_entities(
     """The numbers of the gold entities of the examples.
 
     Raises:
-        PelError: none of them is in the KB.
+        PelError: None of them is in the KB.
     """
     numbers = gold_numbers(examples, kb, spans_key)
     if not numbers:
@@ -86,12 +86,12 @@ def both_towers_trainer(
     """The trainer of a retriever whose entities are encoded anew while it learns.
 
     Args:
-        kb: the KB that gives the texts of the proxies.
-        retriever: what is trained.
-        row_kind: what a row of the index stands for; see ``reading.proxies``.
-        settings: how it is trained.
-        wanted: the numbers of the entities that evaluations search in any case.
-        total: the number of entities that evaluations search; the others are drawn at random.
+        kb: The KB that gives the texts of the proxies.
+        retriever: What is trained.
+        row_kind: What a row of the index stands for; see ``reading.proxies``.
+        settings: How it is trained.
+        wanted: The numbers of the entities that evaluations search in any case.
+        total: The number of entities that evaluations search; the others are drawn at random.
             None: the whole KB.
     """
     rng = _rng()
@@ -112,10 +112,10 @@ def mention_tower_trainer(
     """The trainer of the mention tower alone, against the vectors of the KB.
 
     Args:
-        name: the component's name, for errors. The others are those of ``both_towers_trainer``.
+        name: The component's name, for errors. The others are those of ``both_towers_trainer``.
 
     Raises:
-        PelError: the towers are one; there is a regularizer, which needs the entities' inputs; the
+        PelError: The towers are one; there is a regularizer, which needs the entities' inputs; the
             KB has no vectors of the entity tower, or has rows of another kind.
     """
     if len(retriever.model.layers) == 1:
@@ -155,11 +155,11 @@ def reranker_trainer(
     """The trainer of a reranker on the retriever's candidates in the KB.
 
     Args:
-        kb: the KB that is searched.
-        retriever: finds the candidates, and stays as it is.
-        reranker: what is trained.
-        candidates: the number of candidates of a mention.
-        fgsm: adversarial regularisation; None: none.
+        kb: The KB that is searched.
+        retriever: Finds the candidates, and stays as it is.
+        reranker: What is trained.
+        candidates: The number of candidates of a mention.
+        fgsm: Adversarial regularisation; None: none.
     """
     # Imported here: without a reranker nothing of it is loaded.
     from ..training.reranker_trainer import RerankerTrainer
@@ -171,13 +171,13 @@ def check_candidates(name: str, kb: KnowledgeBase, retriever: Model, candidates:
     """Check that there are candidates that a reranker can be trained on.
 
     Args:
-        name: the component's name, for errors.
-        kb: the KB that is searched.
-        retriever: the model that finds the candidates.
-        candidates: the number of candidates of a mention.
+        name: The component's name, for errors.
+        kb: The KB that is searched.
+        retriever: The model that finds the candidates.
+        candidates: The number of candidates of a mention.
 
     Raises:
-        PelError: the retriever is not trained, or cannot read by itself; there is no choice among
+        PelError: The retriever is not trained, or cannot read by itself; there is no choice among
             the candidates; the KB has no vectors of this retriever.
     """
     if not is_initialized(retriever):

@@ -1,17 +1,17 @@
-"""What the processes of ``nlp.pipe(n_process=2)`` need."""
+"""What the worker processes of ``nlp.pipe(n_process=2)`` need."""
 
 import multiprocessing
 import os
 
 _TOKENIZERS = "TOKENIZERS_PARALLELISM"
-_set_here: list = []  # what is set for the time of a fork
+_set_here: list[str] = []  # the variables that are set while the process is forked
 
 
 def use_one_thread_in_a_worker() -> None:
-    """Let a worker of ``nlp.pipe(n_process=2)`` compute with one thread of torch and of FAISS.
+    """In a worker process, set torch and FAISS to one thread. Elsewhere, do nothing.
 
     A forked process inherits the thread pools of torch, FAISS and tokenizers without their threads,
-    and would wait for them for ever; besides, the workers would fight for the cores.
+    and would wait for them for ever. More threads would also make the workers compete for cores.
     """
     if multiprocessing.parent_process() is None:
         return
@@ -24,7 +24,7 @@ def use_one_thread_in_a_worker() -> None:
 
 
 def _quiet_tokenizers() -> None:
-    """Tell tokenizers before a fork what it would else do after it, with a warning."""
+    """Turn off the threads of tokenizers before a fork. After it, tokenizers would warn."""
     if _TOKENIZERS not in os.environ:
         os.environ[_TOKENIZERS] = "false"
         _set_here.append(_TOKENIZERS)

@@ -15,6 +15,7 @@ from spacy.language import Language
 from ..errors import PelError
 from ..kb.folder.vector_chunks import CHUNKS_PREFIX
 from ..kb.knowledge_base import KnowledgeBase
+from ..pipeline.registered_names import INSTALL_AGAIN, names_to_install
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -59,7 +60,18 @@ def installed() -> Iterator[Finding]:
             yield Finding(BROKEN if needed else NOTE, requirement.name, found, wanted)
         elif needed:
             yield Finding(OK, requirement.name, present)
+    yield from _names()
     yield from _faiss()
+
+
+def _names() -> Iterator[Finding]:
+    """Whether spaCy finds the names of ``registry.py``."""
+    missing = names_to_install()
+    if missing:
+        found = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
+        yield Finding(BROKEN, "registered names", found, INSTALL_AGAIN)
+    else:
+        yield Finding(OK, "registered names", "all are installed")
 
 
 def _faiss() -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from spacy_pel.cli import pel
 from spacy_pel.cli.pel_doctor import diagnosis
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.calibration import Calibration
+from spacy_pel.registry import REGISTERED
 from spacy_pel.tasks import checks
 from spacy_pel.tasks.checks import BROKEN, NOTE, OK, Finding
 
@@ -52,6 +53,17 @@ def test_it_prints_what_to_do_and_fails_if_something_is_broken(
     assert result.exit_code == 1
     assert {"broken", "ok"} <= {finding["state"] for finding in json.loads(result.stdout)}
     assert "spacy: " in run("doctor")
+
+
+def test_names_that_are_registered_but_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [finding.state for finding in of("registered names", diagnosis())] == [OK]
+    monkeypatch.setitem(REGISTERED, "thinc_optimizers", {"spacy-pel.New.v1": "spacy_pel:New"})
+    (finding,) = of("registered names", diagnosis())
+    assert (finding.state, finding.remedy) == (
+        BROKEN,
+        "install the package again: pip install -e .",
+    )
+    assert finding.found.endswith(": spacy-pel.AdamW.v1, spacy-pel.New.v1")
 
 
 def test_vectors_of_another_encoder(tiny_nlp: Language, tmp_path: Path) -> None:

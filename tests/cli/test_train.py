@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
 from spacy_pel.kb import build_kb
+from spacy_pel.registry import REGISTERED
 from spacy_pel.training.loop import TrainingRun
 
 from ..pipeline.conftest import PROBLEM, TRAIN
@@ -125,6 +126,21 @@ def test_a_corpus_that_teaches_nothing(kb: Path, tmp_path: Path, ids, message) -
     config = write_config(tmp_path, kb, train=with_ids(ids))
     assert message in train(config, "--output", tmp_path / "output", code=1)
     assert not (tmp_path / "output").exists()
+
+
+def test_a_name_that_is_registered_but_not_installed(
+    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_config(tmp_path, kb)
+    config.write_text(
+        config.read_text("utf8").replace("spacy-pel.ProxyLoss.v1", "spacy-pel.New.v1")
+    )
+    said = train(config, "--output", tmp_path / "output", code=1)
+    assert f'{config}: spaCy does not find "spacy-pel.New.v1"; check its spelling' in said
+    new = {"spacy-pel.New.v1": "spacy_pel.models.losses:ProxyLoss"}
+    monkeypatch.setitem(REGISTERED, "thinc_losses", {**REGISTERED["thinc_losses"], **new})
+    said = train(config, "--output", tmp_path / "output", code=1)
+    assert 'find "spacy-pel.New.v1"; install the package again: pip install -e .' in said
 
 
 def test_a_damaged_checkpoint(kb: Path, tmp_path: Path) -> None:

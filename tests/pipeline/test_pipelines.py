@@ -26,7 +26,7 @@ def refusal(path: Path) -> str:
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ("spacy-pel.BiEncoder.v1", "spacy-pel.Nope.v1", "Could not find function"),
+        ("spacy-pel.BiEncoder.v1", "spacy-pel.Nope.v1", "does not find"),
         ('factory = "proxy_linker"', 'factory = "proxy_linke"', "Can't find factory for"),
         ("candidates = 64", 'candidates = "many"', "proxy_linker -> candidates"),
         ('similarity = "cosine"', 'similarity = "cos"', 'unknown similarity "cos"; choose'),

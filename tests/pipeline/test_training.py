@@ -16,7 +16,7 @@ from thinc.api import Adam, fix_random_seed
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.pipeline import proxy_linker
+from spacy_pel.pipeline import learning
 from spacy_pel.tasks.embedding import embed_kb
 
 from ..training import problem
@@ -229,7 +229,7 @@ def test_training_goes_on_from_a_saved_pipeline(trained: Trained) -> None:
 
 
 def test_what_a_saved_pipeline_goes_on_with_is_seen(trained: Trained, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(proxy_linker, "RESUMED_SEARCH", 5)
+    monkeypatch.setattr(learning, "RESUMED_SEARCH", 5)
     nlp = spacy.load(trained.path)
     linker = nlp.get_pipe("proxy_linker")
     linker.cfg["trained_entities"] = []

@@ -1,0 +1,241 @@
+"""A linker as it is trained: with a session, and steps on batches of examples."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from spacy.language import Language
+from spacy.training import Example, validate_examples
+from thinc.api import Model, Optimizer
+
+from .. import architectures
+from ..linking.candidate_search import Searchable
+from ..reading.gold_mention import GoldMention
+from ..training.optimizer import apply_gradients
+from ..training.trainer import RetrieverTrainer, Trainer
+from .calibrated import CalibratedPipe
+from .gold import gold_numbers, trainable_mentions
+from .reading import begin_reading, check_listens
+from .settings import MentionSettings, TrainingSettings
+from .training_session import (
+    TrainingSession,
+    both_towers_trainer,
+    check_candidates,
+    mention_tower_trainer,
+    reranker_trainer,
+    training_entities,
+    vocabulary_texts,
+)
+
+logger = logging.getLogger(__name__)
+
+# The number of entities that evaluations search if training goes on without ``initialize``.
+RESUMED_SEARCH = 20_000
+
+
+class LearningPipe(CalibratedPipe):
+    """A linker whose retriever, or whose reranker, can be trained.
+
+    As a base class it stands before spaCy's ``TrainablePipe``, whose training it replaces.
+
+    Attributes:
+        mention_settings: Where the gold mentions are, and how they are read.
+        training_settings: How the retriever is trained.
+    """
+
+    mention_settings: MentionSettings
+    training_settings: TrainingSettings
+    _session: TrainingSession | None = None
+
+    @property
+    def index(self) -> Searchable:
+        """What is searched: the KB, or the proxies under training, encoded by the present weights.
+
+        Raises:
+            PelError: The KB has no vectors, or those of another encoder.
+        """
+        if self._session and isinstance(self._session.trainer, RetrieverTrainer):
+            return self._session.trainer.pool
+        return self.embedded_kb
+
+    @property
+    def trainer(self) -> Trainer | None:
+        """The trainer of the retriever or the reranker; None outside a training session."""
+        return self._session.trainer if self._session else None
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        searched_entities: int | None = 20000,
+        searched_corpus: Callable[[Language], Iterable[Example]] | None = None,
+    ) -> None:
+        """Fetch or build the encoder, and get ready for training.
+
+        If the config has a reranker, the reranker is trained and the retriever stays as it is. The
+        retriever has to be trained, and the KB needs its vectors. The candidates of all training
+        mentions are searched now and kept.
+
+        To encode a large KB at every evaluation would take longer than the training. Evaluations
+        during training therefore search a part of it: their figures are higher than on the whole
+        KB, and comparable with each other. At the end, "pel evaluate" searches the whole KB. So do
+        all evaluations of a linker with a reranker, or with frozen entities.
+
+        Args:
+            get_examples: Gives the training examples.
+            nlp: The pipeline, for ``searched_corpus``.
+            searched_entities: The number of entities that evaluations search. They are the
+                training entities, those of ``searched_corpus``, and others drawn at random. None:
+                the whole KB.
+            searched_corpus: Gives examples whose entities are searched as well, usually dev.
+
+        Raises:
+            PelError: No example has a mention in the KB; a reranker has no trained retriever, or
+                the KB has no vectors of it.
+        """
+        wanted = training_entities(get_examples(), self.kb, self.mention_settings.spans_key)
+        texts = vocabulary_texts(self.kb, get_examples())
+        if self.reranker_model is None:
+            self.model.initialize(X=texts)
+            self._retriever = None
+            check_listens(self.model)
+            if searched_corpus and not self.training_settings.freeze_entities:
+                others = gold_numbers(
+                    searched_corpus(nlp), self.kb, self.mention_settings.spans_key
+                )
+            else:
+                others = set()
+            self._begin_session(wanted | others, searched_entities)
+            self.cfg["trained_entities"] = []
+        else:
+            self._check_candidates()
+            self.reranker_model.initialize(X=texts)
+            self._reranker = None
+            self._begin_session(wanted, None)
+            self._session.trainer.retrieve(self._trainable(get_examples()))
+        self._note_trained(wanted)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from the gold mentions of a batch that have an entity in the KB.
+
+        Args:
+            examples: The batch.
+            drop: The dropout rate, 0 to 1.
+            sgd: The optimizer; None or False: gradients are kept until ``finish_update``.
+            losses: The losses of the pipeline's components, to which this one's is added.
+
+        Returns:
+            The losses.
+
+        Raises:
+            PelError: There is no KB, or there are no weights, or the loss is not a number.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "ProxyLinker.update")
+        texts, backprop = begin_reading(self.model, [example.predicted for example in examples])
+        mentions = self._trainable(examples, texts)
+        if mentions:
+            if self._session is None:
+                self.prepare_training(examples)
+            self._note_trained({n for mention in mentions for n in mention.golds})
+            caching = self.training_settings.gradient_caching
+            architectures.set_dropout(self._model_in_training, drop)
+            architectures.set_gradient_caching(self._model_in_training, caching)
+            losses[self.name] += sum(self._session.trainer.step(mentions))
+        backprop()
+        if mentions and sgd not in (None, False):
+            self.finish_update(sgd)
+        return losses
+
+    def prepare_training(self, examples: Iterable[Example]) -> None:
+        """Get ready to go on from a saved pipeline. The first ``update`` does so by itself.
+
+        Args:
+            examples: The first batch. Evaluations search its entities, among others.
+        """
+        if self.reranker_model is not None:
+            self._check_candidates()
+        elif not self.training_settings.freeze_entities and len(self.kb) > RESUMED_SEARCH:
+            logger.warning(
+                '"%s" goes on from a saved pipeline: until "finish_training" it searches %d '
+                "entities of the KB, drawn at random, which may lack those of dev; for figures "
+                "that say more, start from @misc = spacy-pel.TrainedEncoder.v1 in place of a "
+                "source",
+                self.name,
+                RESUMED_SEARCH,
+            )
+        wanted = {number for mention in self._trainable(examples) for number in mention.golds}
+        self._begin_session(wanted, RESUMED_SEARCH)
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Apply the accumulated gradients, and drop what was calibrated on the weights before.
+
+        Args:
+            sgd: The optimizer.
+        """
+        apply_gradients(self._model_in_training, sgd)
+        self.runtime.forget()
+        self.calibration = self.name_weight = self.rerank_weight = None
+        if self.reranker_model is None:
+            self.nil_threshold = self.cfg["configured_nil_threshold"]
+            self._checked_fingerprint = None
+        if self._session is not None:
+            self._session.trainer.note_update()
+
+    def _trainable(
+        self, examples: Iterable[Example], texts: Sequence[str] | None = None
+    ) -> list[GoldMention]:
+        resolved = self.mention_settings.resolve_abbreviations
+        return trainable_mentions(
+            examples, self.kb, self.mention_settings.spans_key, resolved, texts
+        )
+
+    def _begin_session(self, wanted: set[int], searched_entities: int | None) -> None:
+        """Make the trainer; the arguments are those of ``both_towers_trainer``."""
+        kb, settings, row_kind = self.kb, self.training_settings, self.cfg["row_kind"]
+        trainer: Trainer
+        if self.reranker_model is not None:
+            candidates, fgsm = self.search_settings.rerank, settings.regularizer
+            trainer = reranker_trainer(kb, self.retriever, self.reranker, candidates, fgsm)
+        elif settings.freeze_entities:
+            trainer = mention_tower_trainer(self.name, kb, self.retriever, row_kind, settings)
+        else:
+            trainer = both_towers_trainer(
+                kb, self.retriever, row_kind, settings, wanted, searched_entities
+            )
+        self._session = TrainingSession(trainer, kb)
+
+    def _check_candidates(self) -> None:
+        check_candidates(self.name, self.kb, self.model, self.search_settings.rerank)
+
+    def _note_trained(self, numbers: set[int]) -> None:
+        """Remember that these entities were trained on: they are no longer unseen."""
+        new = self._session.ids_met_first(numbers)
+        if new:
+            self.cfg["trained_entities"] = sorted(new.union(self.cfg["trained_entities"]))
+
+    @property
+    def _model_in_training(self) -> Model:
+        """What training changes: the reranker, if there is one, and otherwise the retriever."""
+        return self.model if self.reranker_model is None else self.reranker_model
+
+    def finish_training(self) -> None:
+        """Leave the training session: from now on the KB is searched."""
+        self._session = None
+
+    def forget_weights(self) -> None:
+        """Drop what was made of the weights before, the training session included."""
+        super().forget_weights()
+        self._session = None
+
+    def forget_kb(self) -> None:
+        """Drop what was made of the KB before: the training session."""
+        self._session = None
