@@ -11,7 +11,8 @@ from .. import architectures
 from ..linking.candidate_search import Searchable
 from ..reading.gold_mention import GoldMention
 from ..training.optimizer import apply_gradients
-from ..training.trainer import RetrieverTrainer, Trainer
+from ..training.retriever_trainer import RetrieverTrainer
+from ..training.trainer import Trainer
 from .calibrated import CalibratedPipe
 from .gold import gold_numbers, trainable_mentions
 from .reading import begin_reading, check_listens
