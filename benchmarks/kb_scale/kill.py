@@ -1,11 +1,11 @@
-"""Writers killed at random moments, and flipped bytes: is the KB whole, and is damage found?
+"""Writers of a KB killed at random moments, and flipped bits: is the KB whole, is damage found?
 
     python benchmarks/kb_scale/kill.py SCRATCH [--entities 20000] [--moments 50] [--flips 1000]
 
 Each of build, embed, update and compact runs over a KB in a process of its own, which is killed
-(SIGKILL) after a random time; then the KB must be, by its manifest and by ``kb verify``, the old
-one or the new one. Of a whole KB single bits are flipped, one at a time, in a file drawn at random,
-and ``kb verify`` must find each. SCRATCH may be deleted afterwards.
+(SIGKILL) after a random time. By its manifest and by ``kb verify``, the KB must then be the old one
+or the new one. After that, single bits of a whole KB are flipped, one at a time, in a file drawn at
+random, and ``kb verify`` must find each. SCRATCH may be deleted afterwards.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from changes import RandomRows
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.folder.manifest import MANIFEST
@@ -31,7 +31,23 @@ from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.kb.writing.entity_changes import update_entities
 
-ROWS = RandomRows(64, "random", "entity")
+
+class RandomRows:
+    """Encodes an entity as one random unit vector, drawn from its id and name."""
+
+    dim, fingerprint, row_kind = 64, "random", "entity"
+
+    def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors, float32 [n, 64], and the places of their entities."""
+        return np.stack([self._vector(entity) for entity in entities]), np.arange(len(entities))
+
+    def _vector(self, entity: Entity) -> np.ndarray:
+        seed = zlib.crc32("\n".join(entity[:2]).encode())
+        vector = np.random.default_rng(seed).standard_normal(self.dim, dtype=np.float32)
+        return vector / np.linalg.norm(vector)
+
+
+ROWS = RandomRows()
 
 
 def entities(n: int, name: str) -> Iterator[Entity]:
