@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def written_kbs(scratch: Path, n: int) -> dict[str, Path]:
-    """A KB with vectors, and one that was changed, too."""
+    """Write two KBs with vectors, of which the second was then updated."""
     folders = {name: scratch / name for name in ("embedded", "changed")}
     shutil.rmtree(scratch, ignore_errors=True)
     for folder in folders.values():
@@ -121,7 +121,7 @@ def written_kbs(scratch: Path, n: int) -> dict[str, Path]:
 def kill_often(
     writer: str, old: Path, arguments: argparse.Namespace, chance: random.Random
 ) -> None:
-    """Prints a line of the table of kills."""
+    """Kill a writer at random moments, and print its line of the table."""
     folder = linked_copy(old)
     seconds = run_and_kill(writer, folder, arguments.entities, None)
     states = {(old / MANIFEST).read_bytes(): "old", (folder / MANIFEST).read_bytes(): "new"}
@@ -142,14 +142,14 @@ def kill_often(
 
 
 def linked_copy(folder: Path) -> Path:
-    """A folder beside it with links to its files, which writers replace and never change."""
+    """A folder of hard links to the files of another; writers replace files and never change them."""
     copy = folder.with_name("work")
     shutil.rmtree(copy, ignore_errors=True)
     return shutil.copytree(folder, copy, copy_function=os.link)
 
 
 def run_and_kill(writer: str, folder: Path, n: int, after: float | None) -> float:
-    """Runs a writer, and kills it after these seconds, None for never; how long it ran."""
+    """Run a writer, and kill it after some seconds, or never for None; the seconds that it ran."""
     command = [sys.executable, __file__, str(folder), "--writer", writer, "--entities", str(n)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         process.stdout.readline()  # what follows is the writer's own
@@ -165,7 +165,7 @@ def run_and_kill(writer: str, folder: Path, n: int, after: float | None) -> floa
 
 
 def flip_often(folder: Path, flips: int, chance: random.Random) -> None:
-    """Prints the table of flipped bits, by kind of file."""
+    """Flip bits, and print the table of them by kind of file."""
     tried: Counter[str] = Counter()
     found: Counter[str] = Counter()
     paths = sorted(folder.iterdir())
