@@ -2,9 +2,10 @@
 
     python benchmarks/extras.py PIPELINE CORPUS... --labels '{"Disease": ["Disease"]}'
 
-With --kb KB --entities N on a part of a KB, embedded for this: the entities of the mentions, and
-others drawn at random. Recall in percent over the mentions whose entity is in the KB. The weight
-of names is fitted on one half of the documents and used on the other, and the other way round.
+Prints recall in percent over the mentions whose entity is in the KB. The weight of exact names is
+fitted on one half of the documents and used on the other, and the other way round. With --kb KB
+--entities N the linker searches a part of KB, which is embedded for this: the entities of the
+mentions, and others drawn at random.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ KS = (1, 5, 16, 64)
 
 
 class Table(NamedTuple):
-    """Of mentions in the KB and their candidates: score, name match, right: [n, k]; half: [n]."""
+    """The candidates of the n mentions whose entity is in the KB.
+
+    Attributes:
+        scores: Float [n, k], the scores that order them.
+        named: bool [n, k], whether the mention is a name of the candidate.
+        right: bool [n, k], whether the candidate is right.
+        half: int [n], 0 or 1, the half of the documents that the mention is in.
+    """
 
     scores: np.ndarray
     named: np.ndarray
@@ -44,7 +52,8 @@ class Table(NamedTuple):
 
 
 def linked(linker: ProxyLinker, examples: list[Example]) -> Table:
-    parts = []
+    """Link the examples' gold mentions."""
+    tables = []
     for i, example in enumerate(examples):
         links = linker.predict([example.predicted])
         if links is None:
@@ -56,12 +65,12 @@ def linked(linker: ProxyLinker, examples: list[Example]) -> Table:
         right = np.array([np.isin(row, gold) for row, gold in zip(links.numbers, golds)])
         in_kb = np.array([len(gold) > 0 for gold in golds])
         half = np.full(len(golds), i % 2)
-        parts.append([x[in_kb] for x in (links.ranking_scores, links.named, right, half)])
-    return Table(*map(np.concatenate, zip(*parts)))
+        tables.append([x[in_kb] for x in (links.ranking_scores, links.named, right, half)])
+    return Table(*map(np.concatenate, zip(*tables)))
 
 
 def recalls(table: Table, weights: tuple[float, float]) -> str:
-    """Cells of recall@k, the mentions of each half under a weight of its own."""
+    """The cells of recall@k; exact names have a weight for the mentions of each half."""
     scores = table.scores + np.array(weights)[table.half][:, None] * table.named
     order = np.argsort(-scores, axis=1, kind="stable")
     right = np.take_along_axis(table.right, order, axis=1)
@@ -69,7 +78,7 @@ def recalls(table: Table, weights: tuple[float, float]) -> str:
 
 
 def fitted(table: Table) -> tuple[float, float]:
-    """For each half the weight that the other half says."""
+    """For each half the weight that is fitted on the other half."""
     first, second = (
         feature_weight(*(x[table.half == half] for x in table[:3])) or 0.0 for half in (0, 1)
     )
@@ -77,7 +86,7 @@ def fitted(table: Table) -> tuple[float, float]:
 
 
 def look_up_rate(linker: ProxyLinker, examples: list[Example]) -> float:
-    """Mentions a second whose names are looked up, a document at a time."""
+    """The number of mentions a second that are compared with the names of 64 candidates."""
     docs = [example.predicted for example in examples]
     numbers = linker.kb.numbers()[:64]
     started, n = time.perf_counter(), 0
@@ -91,7 +100,7 @@ def look_up_rate(linker: ProxyLinker, examples: list[Example]) -> float:
 def link_to_a_part(
     linker: ProxyLinker, path: Path, examples: list[Example], n: int, folder: Path
 ) -> None:
-    """Give the linker n entities of a KB, those of the examples among them, with its vectors."""
+    """Have the linker search n entities of a KB, among them the gold ones, with its own vectors."""
     kb = KnowledgeBase.open(path)
     wanted = sorted(gold_numbers(examples, kb, linker.spans_key))
     others = np.random.default_rng(0).permutation(np.setdiff1d(kb.numbers(), wanted))
@@ -103,7 +112,7 @@ def link_to_a_part(
 
 
 def measure(linker: ProxyLinker, examples: list[Example], label_types: dict | None) -> None:
-    """Print a table of recalls: of each setting without names, and with them."""
+    """Print a table of recalls, for each setting without and with exact names."""
     print("| | weight of names | @1 | @5 | @16 | @64 |\n|---|---|---:|---:|---:|---:|")
     for types in [None, label_types] if label_types else [None]:
         for resolve_abbreviations in (False, True):
@@ -124,11 +133,12 @@ def measure(linker: ProxyLinker, examples: list[Example], label_types: dict | No
 def main(
     pipeline: Path,
     corpus: list[str],
-    labels: Annotated[str | None, typer.Option(help="JSON: from labels to types")] = None,
-    limit: Annotated[int, typer.Option(help="Documents of each corpus; 0: all")] = 0,
-    kb: Annotated[Path | None, typer.Option(help="To take a part of")] = None,
-    entities: int = 2500,
+    labels: Annotated[str | None, typer.Option(help="JSON: the entity types of each label")] = None,
+    limit: Annotated[int, typer.Option(help="Documents read of each corpus; 0: all")] = 0,
+    kb: Annotated[Path | None, typer.Option(help="Search a part of this KB")] = None,
+    entities: Annotated[int, typer.Option(help="Entities of that part")] = 2500,
 ) -> None:
+    """Print recall on each CORPUS with acronyms, exact names and labels, and without them."""
     nlp = spacy.load(pipeline)
     linker = nlp.get_pipe("proxy_linker")
     linker.candidates, linker.name_weight = max(KS), FittedWeight(0.0, linker.reranked)

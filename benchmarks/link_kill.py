@@ -2,9 +2,9 @@
 
     python benchmarks/link_kill.py PIPELINE OUT --documents 20000 --kills 10
 
-Writes documents made of the demo's sentences, links them unbroken, then with kills spread over the
-whole run, and compares the two outputs byte for byte. Ends with 1 if they differ. OUT is a folder
-for all of it; what an earlier run left there is replaced.
+Writes documents made of the demo's sentences to the folder OUT, whose contents are replaced. Links
+them once without a break, and once with kills spread over the whole run. Compares the two outputs
+byte for byte, and ends with 1 if they differ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ CORPUS = Path(__file__).parents[1] / "project" / "assets" / "demo" / "corpus"
 
 
 class Kill(NamedTuple):
-    """A process that was killed: after how many seconds, and the documents in whole parts then."""
+    """A process that was killed.
+
+    Attributes:
+        seconds: The time that it ran.
+        documents: The number of documents in finished parts when it was killed.
+    """
 
     seconds: float
     documents: int
@@ -72,7 +77,7 @@ def seconds_of(command: list) -> float:
 
 
 def write_documents(path: Path, n: int, choices: random.Random) -> None:
-    """Documents of a sentence or two of the demo's corpora, one a line, no two the same."""
+    """Write n distinct documents, one a line, each of one or two sentences of the demo's corpora."""
     texts = [d.text for file in sorted(CORPUS.glob("*.pubtator")) for d in read_pubtator(file)]
     sentences = [s for text in texts for s in re.split(r"(?<=[.?!])\s+", text)]
     with open(path, "w", encoding="utf8") as file:
@@ -84,7 +89,13 @@ def write_documents(path: Path, n: int, choices: random.Random) -> None:
 def killed_at(command: list, parts: Path, moment: float, documents: int, unbroken: float) -> Kill:
     """Start the command, and kill it when a share of the documents is linked.
 
-    moment: the share. What lies within a part is reckoned from the seconds of an unbroken run.
+    Args:
+        command: The command.
+        parts: The folder of its finished parts.
+        moment: The share, from 0 to 1. The time that it takes within a part is estimated from an
+            unbroken run.
+        documents: The number of all documents.
+        unbroken: The seconds of an unbroken run.
     """
     n_parts, rest = divmod(moment * documents, DOCUMENTS_PER_PART)
     started = time.perf_counter()
@@ -99,12 +110,12 @@ def killed_at(command: list, parts: Path, moment: float, documents: int, unbroke
 
 
 def finished(parts: Path) -> int:
-    """Parts that are whole."""
+    """The number of finished parts."""
     return len(list(parts.glob("[0-9]*.json")))
 
 
 def report(kills: list[Kill], last: float, documents: int) -> None:
-    """Prints a table of the runs."""
+    """Print a table of the runs."""
     rows = [(n, f"{k.seconds:,.1f}", f"{k.documents:,}") for n, k in enumerate(kills, 1)]
     rows.append(("to the end", f"{last:,.1f}", f"{documents:,}"))
     header = ("killed", "after, s", "documents kept")

@@ -2,13 +2,12 @@
 
     python benchmarks/losses.py DATA ENCODER OUTPUT [--steps 300] [--entities 20000]
 
-DATA is the folder that project.yml calls ``data``; ENCODER a BERT by name or path. Each variant is
-trained on BC5CDR and NCBI disease from the same weights with the same batches, MeSH is encoded with
-it, and the gold mentions of both dev splits are linked. To encode all of MeSH for each variant
-takes long on a CPU: --entities takes that many of it, all gold entities of both corpora among them
-(figures are then higher than on the whole, and comparable with each other). Writes
-OUTPUT/losses.md and OUTPUT/losses.json. The paper scores cross-entropy with the dot product and its own loss with the
-cosine, and so does this.
+DATA is the folder that project.yml calls ``data``; ENCODER is the name or path of a BERT. Each
+variant is trained on BC5CDR and NCBI disease, from the same weights and with the same batches. Then
+it encodes MeSH, and links the gold mentions of both dev splits. Encoding all of MeSH takes long on a
+CPU. So --entities takes a part of it, with all gold entities of both corpora; figures are then
+higher than on the whole, and comparable with each other. As in the paper, cross-entropy scores by
+the dot product and the proxy loss by the cosine. Writes OUTPUT/losses.md and OUTPUT/losses.json.
 """
 
 import json
@@ -55,7 +54,7 @@ def main(
 
 
 def _some_entities(data: Path, n: int) -> list:
-    """n entities of MeSH, or all if there are fewer: the gold ones, and others by lot."""
+    """The gold entities of MeSH, and others drawn at random until they are n."""
     golds = {
         id
         for directory in CORPORA.values()
@@ -72,7 +71,7 @@ def _some_entities(data: Path, n: int) -> list:
 
 
 def _run(folder: Path, settings: dict, data: Path, encoder: str, kb: Path, steps: int) -> dict:
-    """Training seconds, and for each corpus the metrics of its dev mentions."""
+    """Train and evaluate: the seconds of training, and the metrics of each corpus' dev mentions."""
     overrides = {
         **{f"components.proxy_linker.{k}": v for k, v in {**RANDOM, **settings}.items()},
         "paths.kb": kb,
@@ -81,7 +80,7 @@ def _run(folder: Path, settings: dict, data: Path, encoder: str, kb: Path, steps
         "training.max_steps": steps,
         "training.optimizer.learn_rate.total_steps": steps,
         "training.optimizer.learn_rate.warmup_steps": steps // 10,
-        # Only the end counts: one look at a few documents before and after.
+        # Only the final evaluation is used: those during training see one document.
         "training.eval_frequency": steps,
         "corpora.dev.limit": 1,
         "initialize.components.proxy_linker.searched_entities": 10,

@@ -1,16 +1,17 @@
-"""scispaCy's candidates for gold mentions beside this project's, in one table a corpus.
+"""scispaCy's candidates for gold mentions, compared with this project's: a table for each corpus.
 
     python benchmarks/scispacy_recall.py KB CORPUS... [--train CORPUS]... [--pipeline PIPELINE]...
 
-Recall@k over the mentions whose entity is in the KB, as ``pel evaluate`` counts, and recall@1 of
-entities that the training corpora mention (seen) and of those they do not. A pipeline's vectors
-are to be those of the KB; one with a reranker has a line with and a line without it.
+Prints recall@k over the mentions whose entity is in the KB, as ``pel evaluate`` counts it, and
+recall@1 for entities that the training corpora mention (seen) and for the others (unseen). The KB
+must have the vectors of each pipeline. A pipeline with a reranker has a line with it and one without.
 
-Of scispaCy the method is measured: TF-IDF over character trigrams within words (min_df 10), cosine
-to every name of the KB. Its nearest-neighbour index is approximate; here the search is exact, which
-favours it. Where entities tie, the gold counts by the share of the orders in which it comes in time.
-Mentions are counted twice: as they are, and with acronyms that their document defines read as their
-long forms, as this project's linker reads them. Needs scikit-learn, which scispaCy brings.
+scispaCy's method is measured, not its code: TF-IDF over character trigrams within words (min_df 10)
+and the cosine to every name of the KB. scispaCy searches an approximate index; the search here is
+exact, which favours it. If entities tie, the gold one counts by the share of the orders in which it
+is among the first k. Mentions are counted as they are, and once more with the acronyms that their
+document defines replaced by their long forms, as this project's linker reads them. The script needs
+scikit-learn, which scispaCy installs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,7 +54,7 @@ def main(kb: Path, corpus: list[Path], train: list[Path] = [], pipeline: list[Pa
 
 
 def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[list[str]]:
-    """The lines of a pipeline, without its reranker and, if it has one, with it."""
+    """The lines of a pipeline: without a reranker and, if it has one, with it."""
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, kb=kb)
     for depth in dict.fromkeys((0, linker.reranked)):
@@ -70,13 +71,13 @@ def _percent(share: float | None) -> str:
 
 
 class Dictionary:
-    """scispaCy's way to candidates: the names of a KB by character trigrams."""
+    """scispaCy's search for candidates: the names of a KB by character trigrams."""
 
     def __init__(self, kb: KnowledgeBase):
         numbers = kb.numbers()
         records = zip(numbers.tolist(), kb.entities(numbers))
         names, owners = zip(*((name, number) for number, e in records for name in e.names))
-        # As in scispacy.candidate_generation: lower case is the vectorizer's own default.
+        # As in scispacy.candidate_generation. The vectorizer lowers the case by default.
         self.vectorizer = TfidfVectorizer(
             analyzer="char_wb", ngram_range=(3, 3), min_df=10, dtype=np.float32
         )
@@ -84,7 +85,7 @@ class Dictionary:
         self.owners = np.array(owners)
 
     def hits(self, words: Sequence[str], golds: Sequence[set[int]]) -> list[np.ndarray]:
-        """Of each mention, for each k, whether a gold is among the k best (see ``_hits``)."""
+        """For each mention and each k, whether a gold entity is among the k best (see ``_hits``)."""
         found = []
         for first in range(0, len(words), CHUNK):
             chunk = slice(first, first + CHUNK)
@@ -95,7 +96,7 @@ class Dictionary:
 
 
 def _gold(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set[int]]]:
-    """Of each mention in the KB: its words, the same with acronyms read, its entities."""
+    """For each mention in the KB its words, the same with long forms, and its gold entities."""
     for document in read_pubtator(path):
         offsets = [(mention.start, mention.end) for mention in document.mentions]
         read = expanded(document.text, offsets, defined_acronyms(document.text))
@@ -106,7 +107,7 @@ def _gold(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set[int]]]:
 
 
 def _hits(row, owners: np.ndarray, golds: set) -> np.ndarray:
-    """For each k the probability that a gold is among the k best entities, ties in random order."""
+    """For each k the probability that a gold entity is among the k best, with ties shuffled."""
     found, values = owners[row.indices], np.round(row.data, 6)
     best = np.full(owners.max() + 1, -1.0)
     np.maximum.at(best, found, values)

@@ -1,9 +1,10 @@
-"""Load on ``pel serve``: clients at once, good requests among wrong ones, every answer checked.
+"""Load on ``pel serve``: many clients send good and bad requests, and every answer is checked.
 
     python benchmarks/serve_load.py PIPELINE project/assets/demo/texts.txt --seconds 180
 
-Starts a server of its own on a free port of this computer. Prints answers, wrong ones and times by
-kind of request, and the server's memory minute by minute. Ends with 1 if any answer was wrong.
+Starts a server on a free port of this computer. Prints the number of answers, the number of wrong
+ones and the times of each kind of request, and the server's memory minute by minute. Ends with 1 if
+an answer was wrong.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ import typer
 from wasabi import msg
 
 JSON = {"content-type": "application/json"}
-# Texts as they come are not all ASCII.
+# Characters beyond 16 bits, which offsets must count as one each.
 ASTRAL = "🧠 𝒳: "
 
 
 class Case(NamedTuple):
-    """A request, the status to expect, and whether an answer's JSON is right."""
+    """A request, the status that it should get, and a check of the answer's JSON."""
 
     kind: str
     method: str
@@ -51,7 +52,7 @@ def main(
     seconds: int = 60,
     seed: int = 0,
 ) -> None:
-    """Send what CLIENTS send for SECONDS to a server of PIPELINE; TEXTS has one a line."""
+    """Send requests with TEXTS, one text a line, to a server of PIPELINE, and check the answers."""
     nlp = spacy.load(pipeline)
     cases = good_cases(nlp, texts.read_text("utf8").splitlines()), wrong_cases()
     with running_server(pipeline) as address:
@@ -64,7 +65,7 @@ def main(
 
 
 def good_cases(nlp: spacy.Language, lines: list[str]) -> list[Case]:
-    """Texts alone, in batches and with given mentions, with what the pipeline says of them."""
+    """Requests with single texts, batches and given mentions, and the pipeline's own answers."""
     texts = [line for line in lines if line.strip()]
     texts += [ASTRAL + text for text in texts[::3]]
     expected = {text: mentions_of(nlp(text)) for text in texts}
@@ -113,7 +114,7 @@ def get_case(kind: str, path: str, is_right: Callable[[Any], bool], status: int 
 
 
 def wrong_cases() -> list[Case]:
-    """Requests to refuse; a reason is asked of each answer."""
+    """Requests that must be refused with a reason."""
     million = json.dumps({"documents": [{"text": "a " * 500_000}]}).encode()
     overlapping = [{"start": 0, "end": 4}, {"start": 2, "end": 6}]
     bodies = [
@@ -138,7 +139,7 @@ def wrong_cases() -> list[Case]:
 
 
 def has_reason(answer: Any) -> bool:
-    """Whether it is a sentence, with no path and no trace of the program."""
+    """Whether the answer is one sentence, without a path or a traceback."""
     detail = answer["detail"]
     return list(answer) == ["detail"] and not re.search(r"Traceback|\.py|/\w+/|\n", detail)
 
@@ -148,7 +149,7 @@ def has_reason(answer: Any) -> bool:
 
 @contextmanager
 def running_server(pipeline: str) -> Iterator[str]:
-    """The address of a server, up to the end of the block; it must end in order."""
+    """Run a server during the block, and check that it ends without an error; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -175,7 +176,7 @@ def running_server(pipeline: str) -> Iterator[str]:
 async def load(
     address: str, cases: tuple[list[Case], list[Case]], clients: int, seconds: int, seed: int
 ) -> tuple[dict, list[tuple[float, float]]]:
-    """(seconds, fault or None) of each answer by kind and status; (seconds, MB) of memory."""
+    """Send requests: (seconds, fault or None) by kind and status, and (seconds, MB) of memory."""
     results: dict[tuple[str, int], list] = defaultdict(list)
     memory: list[tuple[float, float]] = []
     began = time.perf_counter()
@@ -204,7 +205,7 @@ async def load(
 
 
 async def fault_of(client: httpx.AsyncClient, case: Case) -> str | None:
-    """What is wrong with the answer to a request, or None."""
+    """Send a request; what is wrong with its answer, or None."""
     try:
         answer = await client.request(case.method, case.path, content=case.body, headers=JSON)
     except httpx.TransportError as error:
@@ -215,7 +216,7 @@ async def fault_of(client: httpx.AsyncClient, case: Case) -> str | None:
 
 
 def report(results: dict, memory: list[tuple[float, float]], seconds: int) -> int:
-    """Prints the tables; returns how many answers were wrong."""
+    """Print the tables; gives the number of wrong answers."""
     rows, faults = [], []
     for (kind, status), answers in sorted(results.items(), key=lambda item: (item[0][1], item[0])):
         times = 1000 * np.array([time for time, _ in answers])

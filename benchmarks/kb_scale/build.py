@@ -1,4 +1,4 @@
-"""``pel kb build --preset st21pv`` beside a plain Python loop over the same UMLS release.
+"""``pel kb build --preset st21pv`` compared with a plain Python loop over the same UMLS release.
 
     python benchmarks/kb_scale/build.py META
 
@@ -28,7 +28,7 @@ from spacy_pel.kb.readers.umls_recipe import DEFINITION_SOURCES, ST21PV_TYPES, S
 
 
 class Usage(NamedTuple):
-    """What a process took."""
+    """The time and the memory of a process."""
 
     seconds: float
     cpu_seconds: float  # of all its threads; it tells more where others work on the machine
@@ -99,7 +99,7 @@ def _rows(meta: Path, table: str) -> Iterator[list[str]]:
 
 
 def measured(arguments: list) -> Usage:
-    """What Python takes with these arguments; SystemExit if it fails."""
+    """Run Python with these arguments and measure it; SystemExit if it fails."""
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, *map(str, arguments)], stdout=sys.stderr)
     _, status, usage = os.wait4(process.pid, 0)
@@ -111,7 +111,7 @@ def measured(arguments: list) -> Usage:
 
 
 def agreed(kb: KnowledgeBase, lines: Path) -> tuple[int, int]:
-    """The counts of entities and names; SystemExit if the KB and the file differ in any."""
+    """The numbers of entities and names; SystemExit if the KB and the file differ."""
     entities = names = 0
     found = iter(kb)
     with open(lines, encoding="utf-8") as file:

@@ -1,12 +1,12 @@
-"""Changes of a large KB: seconds of each, and whether search is that over the new contents.
+"""Changes of a large KB: the time of each, and whether searches see the new contents.
 
     python benchmarks/kb_scale/changes.py KB [--entities 1000] [--queries 100]
 
-KB is a folder with the vectors of random_vectors.py; those of new and updated entities lie around
-the same centres. The KB itself stays as it is: a copy beside it, of links to its files, is changed,
-and deleted in the end. After each change the answers of ``KnowledgeBase.search`` are compared with
-a look at every row there is, by numpy, for --queries queries of each kind: rows that were there
-before with noise, rows of new and updated entities with noise, and random directions.
+KB is a folder with the vectors of random_vectors.py. The vectors of new and updated entities lie
+around the same centres. KB is not changed: a copy of hard links to its files is, and is deleted at
+the end. After each change ``KnowledgeBase.search`` is compared with a search of every row by numpy,
+for --queries queries of each kind: old rows with noise, rows of new and updated entities with noise,
+and random directions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ K = 64
 
 
 class ClusteredRows:
-    """One row an entity, drawn from its id and name, as random_vectors.py draws those of a KB."""
+    """Encodes an entity as one row, drawn from its id and name as random_vectors.py draws rows."""
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self.dim, self.fingerprint, self.row_kind = kb.dim, kb.fingerprint, kb.row_kind
@@ -47,8 +47,13 @@ class ClusteredRows:
         return around(np.random.default_rng(seed), self._clusters, 1)
 
 
-class Gone(NamedTuple):
-    """Entities that were removed: their ids and the rows that they had, float32 [n, dim]."""
+class RemovedEntities(NamedTuple):
+    """Entities that were removed.
+
+    Attributes:
+        ids: Their ids.
+        rows: The rows that they had, float32 [n, dim].
+    """
 
     ids: Sequence[str] = ()
     rows: np.ndarray | None = None
@@ -69,7 +74,7 @@ def main() -> None:
 
 
 def measure(folder: Path, n_entities: int, n_queries: int) -> None:
-    """Prints the table of changes of the KB of a folder."""
+    """Change the KB of a folder, and print the table of changes."""
     random = np.random.default_rng(0)
     with KnowledgeBase.open(folder) as kb:
         encoder = ClusteredRows(kb)
@@ -78,13 +83,13 @@ def measure(folder: Path, n_entities: int, n_queries: int) -> None:
         print(f"{len(kb):,} entities, {kb.manifest['vectors']['rows']:,} vectors of {kb.dim}\n")
     new = [Entity(f"ADDED{number}", f"new {number}") for number in range(n_entities)]
     other = [entity._replace(canonical_name=f"other {i}") for i, entity in enumerate(old[::2])]
-    gone = Gone([entity.concept_id for entity in old[1::2]], rows[1::2])
+    removed = RemovedEntities([entity.concept_id for entity in old[1::2]], rows[1::2])
     # Name, function, and which entities must be found and which not when it has run.
-    steps: list[tuple[str, Callable[[], object], list[Entity], Gone]] = [
-        ("add", lambda: add_entities(folder, new, encoder), new, Gone()),
-        ("update", lambda: update_entities(folder, other, encoder), new + other, Gone()),
-        ("remove", lambda: remove_entities(folder, gone.ids), new + other, gone),
-        ("compact", lambda: compact(folder), new + other, gone),
+    steps: list[tuple[str, Callable[[], object], list[Entity], RemovedEntities]] = [
+        ("add", lambda: add_entities(folder, new, encoder), new, RemovedEntities()),
+        ("update", lambda: update_entities(folder, other, encoder), new + other, RemovedEntities()),
+        ("remove", lambda: remove_entities(folder, removed.ids), new + other, removed),
+        ("compact", lambda: compact(folder), new + other, removed),
     ]
     kinds = ("old rows", "new rows", "random directions")
     columns = [f"{kind}, @{k}" for kind in kinds for k in (1, K)]
@@ -106,7 +111,7 @@ def measure(folder: Path, n_entities: int, n_queries: int) -> None:
 
 
 def _shares(kb: KnowledgeBase, queries: Sequence[np.ndarray]) -> list[str]:
-    """For each kind of queries recall at 1 and at K."""
+    """The recall at 1 and at K for each kind of queries."""
     truth = by_every_row(kb, np.concatenate(queries))
     cells, start = [], 0
     for part in queries:
@@ -118,19 +123,19 @@ def _shares(kb: KnowledgeBase, queries: Sequence[np.ndarray]) -> list[str]:
 
 
 def _lost(kb: KnowledgeBase, present: Sequence[Entity], own: np.ndarray) -> str:
-    """How many of the entities are not the first that is found for their own row."""
+    """The number of entities that are not the first result for their own row."""
     first = kb.labels(kb.search(own, 1).numbers[:, 0])
     lost = sum(id != entity.concept_id for (id, _), entity in zip(first, present))
     return f"{lost} of {len(present)}"
 
 
-def _again(kb: KnowledgeBase, gone: Gone) -> str:
-    """How many of those that are gone are found by their id, or by the row that they had."""
-    if not gone.ids:
+def _again(kb: KnowledgeBase, removed: RemovedEntities) -> str:
+    """The number of removed entities that are still found, by their id or by their former row."""
+    if not removed.ids:
         return "0 of 0"
-    found = {id for id, _ in kb.labels(np.unique(kb.search(gone.rows, K).numbers))}
-    again = sum(id in found or id in kb for id in gone.ids)
-    return f"{again} of {len(gone.ids)}"
+    found = {id for id, _ in kb.labels(np.unique(kb.search(removed.rows, K).numbers))}
+    again = sum(id in found or id in kb for id in removed.ids)
+    return f"{again} of {len(removed.ids)}"
 
 
 def _milliseconds(kb: KnowledgeBase, queries: np.ndarray) -> float:
@@ -144,7 +149,7 @@ def _milliseconds(kb: KnowledgeBase, queries: np.ndarray) -> float:
 
 
 def _rows(kb: KnowledgeBase, numbers: np.ndarray) -> np.ndarray:
-    """Rows of the KB's first segment, which has one an entity, float32 [n, dim]."""
+    """Rows of the KB's first segment, which has one row for each entity, float32 [n, dim]."""
     matrix, _ = opened_rows(kb.path, kb.segments[0].entry["vectors"])
     return matrix.take(numbers)
 
@@ -154,7 +159,7 @@ def _with_noise(random: np.random.Generator, rows: np.ndarray) -> np.ndarray:
 
 
 def by_every_row(kb: KnowledgeBase, queries: np.ndarray) -> Candidates:
-    """The K best entities of each query by a look at all rows; without FAISS and without index."""
+    """The K best entities of each query by a search of all rows, without FAISS and without index."""
     numbers = np.full((len(queries), K), -1, dtype=np.int64)
     scores = np.full((len(queries), K), -np.inf, dtype=np.float32)
     for segment in kb.segments:

@@ -1,12 +1,12 @@
-"""Writes a synthetic UMLS release: a META folder in Rich Release Format, nothing in it real.
+"""Write a synthetic UMLS release: a META folder in Rich Release Format with invented contents.
 
     python benchmarks/kb_scale/generate.py META --cuis 3000000
 
-3 million CUIs have about 10 million distinct English names (half of the CUIs have one or two, some
-have hundreds), in 15 million rows with suppressed ones, repeated ones and other languages, as in a
-full release; the 127 semantic types by their real codes and tree numbers (semantic_types.txt);
-definitions of 6 %; parents that make shallow trees; retired ids. The same seed writes the same
-files.
+3 million CUIs have about 10 million distinct English names: half of the CUIs have one or two, some
+have hundreds. As in a full release, these stand in 15 million rows with suppressed names, repeated
+names and other languages. The 127 semantic types have their real codes and tree numbers
+(semantic_types.txt). 6 % of the CUIs have definitions, parents make shallow trees, and there are
+retired ids. The same seed writes the same files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUPPRESSED, FOREIGN, REPEATED = 0.08, 0.18, 0.08
 
 
 def main(meta: Path, cuis: int = 3_000_000, seed: int = 0) -> None:
-    """Write a release of so many CUIS to the folder META."""
+    """Write a release with a number of CUIS to the folder META."""
     meta.mkdir(parents=True, exist_ok=True)
     words = vocabulary(np.random.default_rng(seed))
     types = [line.split("|") for line in (HERE / "semantic_types.txt").read_text().splitlines()]
@@ -63,7 +63,7 @@ def main(meta: Path, cuis: int = 3_000_000, seed: int = 0) -> None:
 
 
 def cui(number: int) -> str:
-    """The CUIs have gaps, as the real ones."""
+    """The CUI of a number; CUIs have gaps, as real ones have."""
     return f"C{3 * number + 5:07d}"
 
 

@@ -1,11 +1,11 @@
-"""Writers killed at random moments, and flipped bytes: is the KB whole, and is damage found?
+"""Writers of a KB killed at random moments, and flipped bits: is the KB whole, is damage found?
 
     python benchmarks/kb_scale/kill.py SCRATCH [--entities 20000] [--moments 50] [--flips 1000]
 
 Each of build, embed, update and compact runs over a KB in a process of its own, which is killed
-(SIGKILL) after a random time; then the KB must be, by its manifest and by ``kb verify``, the old
-one or the new one. Of a whole KB single bits are flipped, one at a time, in a file drawn at random,
-and ``kb verify`` must find each. SCRATCH may be deleted afterwards.
+(SIGKILL) after a random time. By its manifest and by ``kb verify``, the KB must then be the old one
+or the new one. After that, single bits of a whole KB are flipped, one at a time, in a file drawn at
+random, and ``kb verify`` must find each. SCRATCH may be deleted afterwards.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from changes import RandomRows
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.folder.manifest import MANIFEST
@@ -31,7 +31,23 @@ from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.kb.writing.entity_changes import update_entities
 
-ROWS = RandomRows(64, "random", "entity")
+
+class RandomRows:
+    """Encodes an entity as one random unit vector, drawn from its id and name."""
+
+    dim, fingerprint, row_kind = 64, "random", "entity"
+
+    def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors, float32 [n, 64], and the places of their entities."""
+        return np.stack([self._vector(entity) for entity in entities]), np.arange(len(entities))
+
+    def _vector(self, entity: Entity) -> np.ndarray:
+        seed = zlib.crc32("\n".join(entity[:2]).encode())
+        vector = np.random.default_rng(seed).standard_normal(self.dim, dtype=np.float32)
+        return vector / np.linalg.norm(vector)
+
+
+ROWS = RandomRows()
 
 
 def entities(n: int, name: str) -> Iterator[Entity]:
@@ -90,7 +106,7 @@ def main() -> None:
 
 
 def written_kbs(scratch: Path, n: int) -> dict[str, Path]:
-    """A KB with vectors, and one that was changed, too."""
+    """Write two KBs with vectors, of which the second was then updated."""
     folders = {name: scratch / name for name in ("embedded", "changed")}
     shutil.rmtree(scratch, ignore_errors=True)
     for folder in folders.values():
@@ -105,7 +121,7 @@ def written_kbs(scratch: Path, n: int) -> dict[str, Path]:
 def kill_often(
     writer: str, old: Path, arguments: argparse.Namespace, chance: random.Random
 ) -> None:
-    """Prints a line of the table of kills."""
+    """Kill a writer at random moments, and print its line of the table."""
     folder = linked_copy(old)
     seconds = run_and_kill(writer, folder, arguments.entities, None)
     states = {(old / MANIFEST).read_bytes(): "old", (folder / MANIFEST).read_bytes(): "new"}
@@ -126,14 +142,14 @@ def kill_often(
 
 
 def linked_copy(folder: Path) -> Path:
-    """A folder beside it with links to its files, which writers replace and never change."""
+    """A folder of hard links to the files of another; writers replace files and never change them."""
     copy = folder.with_name("work")
     shutil.rmtree(copy, ignore_errors=True)
     return shutil.copytree(folder, copy, copy_function=os.link)
 
 
 def run_and_kill(writer: str, folder: Path, n: int, after: float | None) -> float:
-    """Runs a writer, and kills it after these seconds, None for never; how long it ran."""
+    """Run a writer, and kill it after some seconds, or never for None; the seconds that it ran."""
     command = [sys.executable, __file__, str(folder), "--writer", writer, "--entities", str(n)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         process.stdout.readline()  # what follows is the writer's own
@@ -149,7 +165,7 @@ def run_and_kill(writer: str, folder: Path, n: int, after: float | None) -> floa
 
 
 def flip_often(folder: Path, flips: int, chance: random.Random) -> None:
-    """Prints the table of flipped bits, by kind of file."""
+    """Flip bits, and print the table of them by kind of file."""
     tried: Counter[str] = Counter()
     found: Counter[str] = Counter()
     paths = sorted(folder.iterdir())

@@ -1,10 +1,10 @@
-"""Real ontologies: each one built and counted twice, then four of them merged through SSSOM.
+"""Real ontologies: each is built and counted in two ways, then four are merged by SSSOM mappings.
 
     python benchmarks/kb_scale/ontologies.py DATA
 
 DATA is the folder that ``project/project.yml`` calls ``data``. The second count does not use the
-readers: it goes over the lines of the files with the rules of ``counted_*`` below. Tables and
-examples are printed as Markdown.
+readers: it reads the lines of the files by the rules of ``counted_*`` below. Tables and examples are
+printed as Markdown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def printed(text: str) -> str:
-    """As a KB keeps a text: control characters are blanks, and none stand at the ends."""
+    """A text as a KB keeps it: control characters become blanks, and the ends are stripped."""
     return re.sub("[\x00-\x1f\x7f-\x9f]+", " ", text).strip()
 
 

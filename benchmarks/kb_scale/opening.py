@@ -1,10 +1,10 @@
-"""Opening a KB: seconds and memory, beside scispaCy's ``KnowledgeBase`` on the same entities.
+"""Opening a KB: time and memory, compared with scispaCy's ``KnowledgeBase`` of the same entities.
 
     python benchmarks/kb_scale/opening.py KB... [--peer-python PYTHON]
 
 Each KB folder is exported to scispaCy's JSONL in a temporary folder. Every figure comes from a
 process of its own. ``--peer-python`` is a Python that has scispacy (it pins numpy below 2); without
-it only our side is measured.
+it only this package is measured.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ report(lambda: KnowledgeBase(sys.argv[1]),
 
 
 def exported(kb: KnowledgeBase, path: Path) -> str:
-    """Writes a KB as scispaCy's JSONL, and returns the id of the entity in its middle."""
+    """Write a KB as scispaCy's JSONL; gives the id of the entity in its middle."""
     middle = None
     with open(path, "w", encoding="utf8") as file:
         for number, entity in enumerate(kb):
@@ -63,7 +63,7 @@ def exported(kb: KnowledgeBase, path: Path) -> str:
 
 
 def measured(python: str, script: str, *arguments: str) -> dict:
-    """What the script reports in a fresh process."""
+    """Run the script in a new process; gives what it reports."""
     command = [python, "-c", script, *arguments]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:

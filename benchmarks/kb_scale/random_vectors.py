@@ -1,4 +1,4 @@
-"""Gives a KB one clustered random unit vector an entity, as if an encoder had made them.
+"""Give each entity of a KB one random unit vector, clustered as those of an encoder are.
 
 python benchmarks/kb_scale/random_vectors.py KB [--dim 384]
 """

@@ -1,4 +1,4 @@
-"""All figures of the KB at UMLS scale, written into the tables of README.md beside this file.
+"""Measure the KB at UMLS scale, and write the tables of README.md beside this file.
 
     python benchmarks/kb_scale/run.py SCRATCH DATA [--peer-python PYTHON] [--cuis N] [--only ...]
 
@@ -20,7 +20,7 @@ PEL = ("-m", "spacy", "pel")
 
 
 def python(*arguments: object) -> str:
-    """What Python prints with these arguments; ends this program if it fails."""
+    """Run Python with these arguments; gives what it prints, or ends this program if it fails."""
     command = [sys.executable, *map(str, arguments)]
     print("+", *command[1:], flush=True)
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -31,7 +31,7 @@ def python(*arguments: object) -> str:
 
 
 def release(arguments: argparse.Namespace, cuis: int) -> Path:
-    """The META folder of a synthetic release, written if it is not there."""
+    """The META folder of a synthetic release; it is written if it does not exist."""
     meta = arguments.scratch / f"release-{cuis}"
     if not meta.exists():
         python(HERE / "generate.py", meta, "--cuis", cuis)
@@ -39,7 +39,7 @@ def release(arguments: argparse.Namespace, cuis: int) -> Path:
 
 
 def built(arguments: argparse.Namespace, source: Path, name: str) -> Path:
-    """The KB folder of a source, built if it is not there."""
+    """The KB folder of a source; it is built if it does not exist."""
     folder = arguments.scratch / name
     if not folder.exists():
         python(*PEL, "kb", "build", source, folder)
@@ -89,7 +89,7 @@ TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
 
 
 def fill(name: str, table: str) -> None:
-    """Puts a table between its marks in the README."""
+    """Put a table between its marks in the README."""
     path = HERE / "README.md"
     mark = re.compile(f"(<!-- {name} -->\n).*?(<!-- /{name} -->)", flags=re.DOTALL)
     text = path.read_text(encoding="utf8")

@@ -2,14 +2,14 @@
 
     python benchmarks/kb_scale/vectors.py SCRATCH [--rows 3000000] [--dim 384] [--kinds ...]
 
-The rows are unit vectors, clustered as names of an ontology are: around 1,000 topics for 3 million
-rows lie 60 clusters each, around a cluster some 50 rows. They are seeded, and written as float16 to
-the folder SCRATCH, which needs room for them (2.3 GB for 3 million rows of 384 dimensions) and for
-the indexes, and may be deleted afterwards; a second run finds there what the first one wrote.
-The queries, --queries of them, are rows with other noise than that the index was tuned with. Truth
-is exact search over the same rows. Each figure comes from a process that did nothing else.
+The rows are unit vectors, clustered as the names of an ontology are: 3 million rows have 1,000
+topics with 60 clusters each, and a cluster has about 50 rows. They are seeded, and written as float16
+to the folder SCRATCH, which needs 2.3 GB for 3 million rows of 384 dimensions, and more for the
+indexes. SCRATCH may be deleted afterwards; a second run uses what the first one wrote. The --queries
+queries are rows with other noise than that with which the index was tuned. Recall is that of exact
+search over the same rows. Each figure comes from a process of its own.
 
-Kinds: exact-float32, exact-float16, exact-int8, approximate ones by what FAISS calls the code of a
+Kinds: exact-float32, exact-float16, exact-int8, approximate ones by FAISS's name for the code of a
 row (SQ8, SQ4, PQ96, RaBitQ, ...), and HNSW32_SQ8, a graph.
 """
 
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def _step(step: str, arguments: argparse.Namespace, kind: str = "") -> dict[str, Any]:
-    """What a step reports from a process of its own."""
+    """Run a step in a process of its own; gives what it reports."""
     command = [sys.executable, __file__, arguments.scratch, "--step", step, "--kinds", kind]
     for name in ("rows", "dim", "queries"):
         command += [f"--{name}", getattr(arguments, name)]
@@ -101,7 +101,7 @@ def _cell(figure: float | None) -> str:
 
 
 def write_rows(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Writes the rows as float16, and the queries."""
+    """Write the rows as float16, and the queries."""
     random = np.random.default_rng(0)
     matrix = MatrixWriter(_fresh(folder / "float16.npy"), None, arguments.dim, "float16")
     row_entities = ArrayWriter(_fresh(folder / "rows.npy"), "int32")
@@ -117,7 +117,7 @@ def write_rows(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def clustered(random: np.random.Generator, n: int, dim: int) -> Iterator[np.ndarray]:
-    """Blocks of unit vectors, float32, n in all."""
+    """n unit vectors, float32, in blocks."""
     clusters = cluster_centres(random, n, dim)
     for start in range(0, n, _BLOCK):
         yield around(random, clusters, min(_BLOCK, n - start))
@@ -131,7 +131,7 @@ def cluster_centres(random: np.random.Generator, n: int, dim: int) -> np.ndarray
 
 
 def around(random: np.random.Generator, clusters: np.ndarray, n: int) -> np.ndarray:
-    """Unit vectors, each near the centre of some cluster: float32 [n, dim]."""
+    """Unit vectors, each near the centre of a cluster: float32 [n, dim]."""
     centres = clusters[random.integers(len(clusters), size=n)]
     return unit(centres + 0.5 * noise(random, *centres.shape))
 
@@ -146,14 +146,14 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def write_truth(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Writes what exact search over the rows finds."""
+    """Write what exact search over the rows finds."""
     found = _opened(folder, "exact-float16").search(np.load(folder / "queries.npy"), DEPTH)
     np.savez(folder / "truth.npz", **found._asdict())
     return {}
 
 
 def build(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Writes the index of a kind and what its manifest entry would be."""
+    """Write the index of a kind, and its entry for a manifest."""
     kind = arguments.kinds
     matrix, row_entities = opened_rows(folder, _entry("exact-float16"))
     start, probes, path = time.perf_counter(), None, folder / f"{kind}.faiss"
@@ -189,7 +189,7 @@ def _copy(matrix: VectorMatrix, path: Path) -> None:
 
 
 def serve(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Opens an index, and searches it."""
+    """Open an index, and search it."""
     queries = np.load(folder / "queries.npy")
     index, opened = _timed(lambda: _opened(folder, arguments.kinds))
     opened_megabytes = _resident()
@@ -271,7 +271,7 @@ class GraphRows:
 
 
 def _resident(field: str = "VmRSS") -> float:
-    """Megabytes of memory that this process takes, mapped files included."""
+    """The resident memory of this process in MB, with mapped files."""
     with open("/proc/self/status") as status:
         line = next(line for line in status if line.startswith(field))
     return int(line.split()[1]) / 1024

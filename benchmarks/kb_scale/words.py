@@ -67,12 +67,12 @@ def vocabulary(random: np.random.Generator, n_words: int = 150_000) -> list[str]
 
 
 def word_numbers(random: np.random.Generator, n: int, n_words: int) -> list[int]:
-    """n draws of words, by a power law like that of text."""
+    """Draw n words; their frequencies follow a power law, as in text."""
     return (n_words ** random.random(n) - 1).astype(np.int64).tolist()
 
 
 def base_names(random: np.random.Generator, n: int, words: list[str]) -> list[list[str]]:
-    """The words of n names: one to eight as a rule, now and then dozens."""
+    """The words of n names: usually one to eight, sometimes dozens."""
     lengths = 1 + random.binomial(8, 0.3, size=n)
     long = random.random(n) < 0.002
     lengths[long] = random.integers(15, 60, size=int(long.sum()))
@@ -82,7 +82,7 @@ def base_names(random: np.random.Generator, n: int, words: list[str]) -> list[li
 
 
 def variant(base: list[str], kind: int, word: str, number: int) -> str:
-    """A synonym of the name whose words are ``base``, as vocabularies write them."""
+    """A synonym of the name with the words ``base``, as vocabularies write synonyms."""
     name = " ".join(base)
     if kind == 0:
         return f"{base[-1]}, {' '.join(base[:-1])}" if len(base) > 1 else f"{name} NOS"
@@ -102,7 +102,7 @@ def variant(base: list[str], kind: int, word: str, number: int) -> str:
 
 
 def foreign(base: list[str], language: str, number: int) -> str:
-    """A name in another language's letters."""
+    """A name in the letters of another language."""
     if language in ("JPN", "CHI"):
         return "".join(KANA[(number + 7 * len(word)) % len(KANA)] for word in base) + str(number)
     return f"{' '.join(base[::-1]).translate(ACCENTED)} {number}"

@@ -1,8 +1,8 @@
-"""Where a pipeline's time goes, and how far its arithmetic is from what the cores can do.
+"""The time of each part of linking, and the share of the processor's speed that it reaches.
 
     OMP_NUM_THREADS=1 python benchmarks/speed/breakdown.py PIPELINE --kb KB --documents OUT/documents.json
 
-Processor time in ms a mention, on one thread; the best of three. OUT is that of ``run.py``.
+Times are processor time in ms a mention, on one thread, the best of three. ``run.py`` writes OUT.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def main(
 
 
 def best_of(work: Callable[[], object]) -> float:
-    """Seconds of processor time."""
+    """The least processor time of three runs, in seconds."""
     times = []
     for _ in range(ROUNDS):
         began = time.process_time()
@@ -95,8 +95,10 @@ def best_of(work: Callable[[], object]) -> float:
 
 
 def encoder_flops(retriever: Retriever, inputs: Sequence[TokenIds | Window]) -> float:
-    """Of the matrix products of a BERT over these inputs, padding left out. The last layer makes
-    keys and values of all tokens, and the rest for those that are pooled."""
+    """The floating-point operations of a BERT's matrix products over these inputs, without padding.
+
+    The last layer computes keys and values for all tokens, and the rest for the pooled ones.
+    """
     encoder = encoder_of(retriever.mention_tower)
     config = encoder.transformer.config
     width, inner = config.hidden_size, config.intermediate_size
@@ -111,7 +113,7 @@ def encoder_flops(retriever: Retriever, inputs: Sequence[TokenIds | Window]) -> 
 
 
 def n_pooled(encoder: TextEncoder, tokens: TokenIds | Window) -> int:
-    """The tokens of an input whose states are pooled."""
+    """The number of tokens of an input whose states are pooled."""
     if isinstance(tokens, Window):
         return len(np.unique(pooled_tokens(torch.tensor(tokens.spans), encoder.mention_pooling)[0]))
     whole = encoder.pooling != "focus" or tokens.start == tokens.end

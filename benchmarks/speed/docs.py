@@ -1,4 +1,4 @@
-"""spaCy documents that have given characters as their entities."""
+"""spaCy documents whose entities are given as offsets of characters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spacy.vocab import Vocab
 
 
 def doc_of(vocab: Vocab, document: Document) -> Doc:
-    """Words are what stands between blanks, and between the ends of mentions."""
+    """Make a Doc; its words are separated by blanks, and by the ends of mentions."""
     text = document.text
     cuts = {0, len(text), *(at for mention in document.mentions for at in mention)}
     cuts.update(at for match in re.finditer(r"\s", text) for at in match.span())

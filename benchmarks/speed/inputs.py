@@ -1,4 +1,4 @@
-"""What every linker is measured on: the same documents, gold mentions and entities, as JSON."""
+"""The documents, gold mentions and entities that every linker is measured on, as JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from spacy_pel.spans import gold_ids, mention_spans
 
 
 def write_documents(kb: KnowledgeBase, corpus: Path, limit: int, out: Path) -> None:
-    """Documents of a corpus: text, mentions as [start, end], and for each the gold ids that the KB
-    has. limit: the first so many, 0 for all."""
+    """Write the first ``limit`` documents of a corpus, or all if it is 0.
+
+    A document has its text, its mentions as [start, end], and for each the gold ids that the KB has.
+    """
     documents = []
     for example in open_corpus(corpus, limit=limit)(spacy.blank("en")):
         spans = mention_spans(example.reference, None)
@@ -28,7 +30,7 @@ def write_documents(kb: KnowledgeBase, corpus: Path, limit: int, out: Path) -> N
 
 
 def write_entities(kb: KnowledgeBase, out: Path) -> None:
-    """The KB in scispaCy's schema, a line an entity."""
+    """Write the KB in scispaCy's schema, one line for each entity."""
     with out.open("w", encoding="utf8") as file:
         for entity in kb:
             record: dict[str, Any] = {

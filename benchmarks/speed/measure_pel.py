@@ -1,8 +1,8 @@
-"""Measures a pipeline of this project; run by ``run.py``.
+"""Measure a pipeline of this project; ``run.py`` runs it.
 
     python measure_pel.py PIPELINE KB SETTINGS DOCUMENTS.json
 
-SETTINGS: JSON, of the component "proxy_linker".
+SETTINGS are attributes of the component "proxy_linker", as JSON.
 """
 
 from __future__ import annotations

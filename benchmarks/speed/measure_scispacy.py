@@ -1,4 +1,4 @@
-"""Measures scispaCy's candidate generator and its linker; run by ``run.py`` with scispaCy's Python.
+"""Measure scispaCy's candidate generator and linker; ``run.py`` runs it with scispaCy's Python.
 
 python measure_scispacy.py index     KB.jsonl INDEX     builds the index as scispaCy does
 python measure_scispacy.py generator KB.jsonl INDEX DOCUMENTS.json
@@ -29,8 +29,11 @@ from docs import doc_of
 
 
 class QuickerNmslib:
-    """nmslib as scispaCy uses it, but an index is built with less care (``efConstruction`` 400 and
-    not 2000, which takes hours); links a name, and what a search looks at, stay as they are."""
+    """nmslib as scispaCy uses it, but with an index that is built faster.
+
+    ``efConstruction`` is 400 in place of 2000, which takes hours. The number of links of a name and
+    the settings of searches are scispaCy's.
+    """
 
     DataType = nmslib.DataType
 
@@ -49,8 +52,10 @@ class QuickerNmslib:
 
 
 def build(kb: str, index: str) -> None:
-    """The files that scispaCy would download; it does not write them itself beside a scipy of
-    today, which has no sparse float16."""
+    """Write the files that scispaCy downloads.
+
+    scispaCy itself cannot write them with today's scipy, which has no sparse float16.
+    """
     candidate_generation.scipy_supports_sparse_float16 = lambda: True
     candidate_generation.nmslib = QuickerNmslib
     aliases, vectorizer, nearest = candidate_generation.create_tfidf_ann_index(
@@ -70,7 +75,7 @@ def opened(kb: str, index: str) -> CandidateGenerator:
 
 
 def measure_generator(kb: str, index: str, documents: str) -> None:
-    """All mentions of the documents in one call, with as many neighbours as scispaCy's default."""
+    """Measure the generator: all mentions in one call, with scispaCy's default number of neighbours."""
     generator = opened(kb, index)
 
     def link(batch: list[Document]) -> list[list[str]]:
@@ -81,14 +86,16 @@ def measure_generator(kb: str, index: str, documents: str) -> None:
 
 
 def _ranked(candidates: list) -> list[str]:
-    """The ids as the linker orders them: by the similarity of the most similar name."""
+    """The ids in the linker's order: by the similarity of the most similar name."""
     best = sorted(candidates, key=lambda c: max(c.similarities), reverse=True)
     return [candidate.concept_id for candidate in best]
 
 
 def measure_linker(kb: str, index: str, documents: str) -> None:
-    """The pipeline component, with its defaults but for the filter for definitions, which would
-    take away the entities that have none."""
+    """Measure the pipeline component with its defaults.
+
+    Only the filter for definitions is off: it would remove the entities that have none.
+    """
     vocab = spacy.blank("en").vocab
     linker = EntityLinker(candidate_generator=opened(kb, index), filter_for_definitions=False)
 

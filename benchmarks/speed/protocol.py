@@ -1,4 +1,4 @@
-"""How a linker is measured, whichever it is. Needs spaCy alone, so that each has its own Python."""
+"""How every linker is measured. It needs spaCy alone, so that each linker may have its own Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-# A worker imports this first: what follows is part of a linker's start.
+# A worker imports this first, so that the time of a linker's own imports is measured.
 START = time.perf_counter()
 WARM_UP = 50  # documents
 PASSES = 3  # over all documents: the quickest counts, as others of the machine disturb the rest
@@ -18,19 +18,25 @@ LATENCY = 100  # documents that are linked one by one
 
 
 class Document(NamedTuple):
-    """text; mentions: pairs of characters; golds: for each the right ids that the KB has."""
+    """A document with gold mentions.
+
+    Attributes:
+        text: Its text.
+        mentions: The offsets of each mention, [start, end].
+        golds: For each mention the right ids that the KB has.
+    """
 
     text: str
     mentions: list[list[int]]
     golds: list[list[str]]
 
 
-# From documents to the ids of each mention, best first, mention after mention.
+# Gives, for documents, the ids of each of their mentions in turn, best first.
 Link = Callable[[list[Document]], list[list[str]]]
 
 
 def report(documents_path: str, link: Link) -> None:
-    """Measures, and prints one line of JSON."""
+    """Measure a linker, and print one line of JSON."""
     documents = [Document(**d) for d in json.loads(Path(documents_path).read_text("utf8"))]
     link(documents[:1])
     start = time.perf_counter() - START
@@ -61,14 +67,14 @@ def report(documents_path: str, link: Link) -> None:
 
 
 def _spent(link: Link, documents: list[Document]) -> tuple[float, float]:
-    """Seconds by the clock, and of processors."""
+    """The seconds of a run by the clock, and the seconds of processor time."""
     began, cpu = time.perf_counter(), time.process_time()
     link(documents)
     return time.perf_counter() - began, time.process_time() - cpu
 
 
 def _recall(ranked: list[tuple[list[str], set[str]]], k: int) -> float:
-    """Percent of the mentions that have a right id among the first k."""
+    """The percentage of mentions that have a right id among the first k."""
     return 100 * sum(not gold.isdisjoint(ids[:k]) for ids, gold in ranked) / len(ranked)
 
 

@@ -9,7 +9,7 @@ Results = dict[str, dict[str, Any]]
 
 
 def table(results: Results) -> str:
-    """Markdown, a line a linker."""
+    """A Markdown table with one line for each linker."""
     lines = [
         "| | recall@1 | @64 | mentions/s | document, p50 | p95 | start | memory |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -25,7 +25,7 @@ def table(results: Results) -> str:
 
 
 def pareto_plot(results: Results, path: Path) -> None:
-    """Recall@1 over speed; the line joins those that nothing beats in both."""
+    """Plot recall@1 over speed; a line joins the linkers that no other beats in both."""
     import matplotlib
 
     matplotlib.use("Agg")

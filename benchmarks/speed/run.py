@@ -1,16 +1,17 @@
-"""How fast, how large and how good linkers are, side by side: the same documents, gold mentions and KB.
+"""Compare the speed, size and recall of linkers on the same documents, gold mentions and KB.
 
     python benchmarks/speed/run.py OUT --kb KB --corpus CORPUS \\
         --pipeline document=PIPELINE --pipeline marked=PIPELINE --runtime torch --runtime onnx-int8 \\
         --scispacy PYTHON --pel PYTHON
 
-Each linker runs in a process of its own, one after the other, as often as there are rounds; the
-figures are medians, the speeds of the quickest of three passes in each. The KB is embedded for all
-pipelines, which have their entity encoder in common; another one may be the same KB with reduced
-vectors.
-PYTHON is one of an environment with scispaCy, which builds its index first (an hour), or with this
-package and its extras cpu and onnx: what else is installed counts, as transformers imports pandas
-and scikit-learn where it finds them.
+In each round every linker runs in a process of its own, one after the other. Figures are medians over
+rounds; the speed of a round is that of the fastest of three passes. All pipelines have the entity
+encoder that has embedded the KB; a pipeline may also have a KB of its own, such as the same KB with
+reduced vectors.
+
+The first PYTHON belongs to an environment with scispaCy, which first builds its index (an hour); the
+second to one with this package and its extras cpu and onnx. Nothing more should be installed there,
+as transformers imports pandas and scikit-learn if it finds them, which takes time.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ def main(
         list[str],
         typer.Option(help="NAME=FOLDER, or NAME=FOLDER:KB for one with a KB of its own"),
     ],
-    runtime: Annotated[list[str], typer.Option(help="Of each pipeline")] = ["torch"],
+    runtime: Annotated[
+        list[str], typer.Option(help="Runtime of every pipeline; may be repeated")
+    ] = ["torch"],
     scispacy: Annotated[Path | None, typer.Option(help="Python that has scispaCy")] = None,
     pel: Annotated[Path, typer.Option(help="Python that has spacy_pel")] = Path(sys.executable),
     index: Annotated[Path | None, typer.Option(help="Folder of scispaCy's index")] = None,
-    limit: Annotated[int, typer.Option(help="The first so many documents; 0 for all")] = 100,
+    limit: Annotated[int, typer.Option(help="Documents read of the corpus; 0: all")] = 100,
     rounds: int = 3,
     threads: int = 2,
 ) -> None:
@@ -80,7 +83,7 @@ def main(
 def measured(
     commands: dict[str, Command], documents: Path, rounds: int, threads: int
 ) -> dict[str, dict[str, Any]]:
-    """The medians of the figures of each linker, by its name; all linkers run in each round."""
+    """The medians over rounds of the figures of each linker, by its name."""
     figures: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
     for round in range(rounds):
         for name, command in commands.items():
@@ -95,7 +98,7 @@ def measured(
 
 
 def run(command: Command, threads: int) -> str:
-    """What the command prints last; it may use so many threads."""
+    """Run a command with a number of threads; the last line that it prints."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": str(threads),

@@ -1,9 +1,9 @@
-"""Whether answers depend on how documents are batched, on processes and on the runtime.
+"""Tell whether answers depend on batches, processes and the runtime.
 
     python benchmarks/speed/same.py PIPELINE --kb KB --documents OUT/documents.json
 
-The ids of all candidates of all mentions are compared, and the first with those of torch.
-OUT is that of ``run.py``.
+The ids of all candidates of all mentions are compared, and the best ids also with those of torch.
+``run.py`` writes OUT.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main(
     kb: Annotated[str, typer.Option(help="An embedded knowledge base")],
     documents: Annotated[Path, typer.Option(help="Written by run.py")],
 ) -> None:
-    """Print a table, a line for each runtime, size of a batch and number of processes."""
+    """Print a table with a line for each runtime, batch size and number of processes."""
     read = [Document(**d) for d in json.loads(documents.read_text("utf8"))]
     of_torch = None
     print("| runtime | batch | processes | same ids as in batches of 64 | same first id as torch |")

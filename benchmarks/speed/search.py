@@ -1,10 +1,10 @@
-"""What a search costs, and what it finds of what exact search finds.
+"""The time of a search, and the share of exact search's candidates that it finds.
 
     OMP_NUM_THREADS=1 python benchmarks/speed/search.py PIPELINE --kb KB --kb KB-128 --documents OUT/documents.json
 
-Processor time in ms a mention, on one thread; the best of three. OUT is that of ``run.py``; the
-vectors are those of its mentions, by the pipeline. The share is of exact search's candidates among
-the same vectors, the first that of the mentions whose first candidate is exact search's.
+Times are processor time in ms a mention, on one thread, the best of three. ``run.py`` writes OUT, and
+the pipeline encodes its mentions. "Share of exact" is the share of exact search's candidates, over
+the same vectors, that are found. "First" is the share of mentions whose first candidate is the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,15 @@ CANDIDATES = (64, 16, 5)
 
 
 class Measured(NamedTuple):
-    """ms: a mention. recall: at as many candidates. share, first: of exact search's."""
+    """The figures of a search for a number of candidates.
+
+    Attributes:
+        candidates: The number of candidates.
+        ms: The processor time of a mention.
+        recall: The percentage of mentions that have a right id among the candidates.
+        share: The share of exact search's candidates that are found.
+        first: The share of mentions whose first candidate is that of exact search.
+    """
 
     candidates: int
     ms: float
@@ -44,7 +52,7 @@ def main(
     kb: Annotated[list[Path], typer.Option(help="An embedded knowledge base; may be repeated")],
     documents: Annotated[Path, typer.Option(help="Written by run.py")],
 ) -> None:
-    """Print a table, a line for each knowledge base and number of candidates."""
+    """Print a table with a line for each knowledge base and number of candidates."""
     nlp = spacy.load(pipeline)
     linker = nlp.get_pipe("proxy_linker")
     linker.set_kb(kb[0])
@@ -66,7 +74,10 @@ def main(
 
 
 def measured(kb: KnowledgeBase, vectors: np.ndarray, golds: list[list[str]]) -> Iterator[Measured]:
-    """golds: for each vector the right ids that the KB has; none: it is not counted in recall."""
+    """Measure a KB at each number of candidates.
+
+    golds: For each vector the right ids that the KB has; without any it is left out of recall.
+    """
     exact = exact_index(kb).search(vectors, max(CANDIDATES))
     right = [{kb.number(id) for id in gold} for gold in golds]
     for k in CANDIDATES:
@@ -81,7 +92,7 @@ def measured(kb: KnowledgeBase, vectors: np.ndarray, golds: list[list[str]]) -> 
 
 
 def exact_index(kb: KnowledgeBase) -> VectorIndex:
-    """Exact search among the vectors of a KB of one segment."""
+    """The exact index of the vectors of a KB that has one segment."""
     (segment,) = kb.segments
     entry = segment.entry["vectors"]
     matrix, row_entities = opened_rows(segment.folder, entry)

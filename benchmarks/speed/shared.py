@@ -1,9 +1,9 @@
-"""What a linker costs that shares what another component of its pipeline reads.
+"""The time of a linker that shares the encoder of another component of its pipeline.
 
     python benchmarks/speed/shared.py PIPELINE --kb KB --documents OUT/documents.json
 
 PIPELINE has a "transformer" or "tok2vec" and a linker that listens to it (project/configs/shared.cfg);
-OUT is of run.py. Each component by itself, the best of some passes over the same documents.
+``run.py`` writes OUT. Each component is measured by itself, by the best of several passes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spacy_pel.pipeline.pipelines import upstream_of
 def main(
     pipeline: Path,
     kb: Annotated[Path, typer.Option(help="A knowledge base that its entity tower has embedded")],
-    documents: Annotated[Path, typer.Option(help="As run.py wrote them")],
+    documents: Annotated[Path, typer.Option(help="Written by run.py")],
     batch_size: int = 100,
     passes: int = 3,
 ) -> None:

@@ -1,10 +1,10 @@
-"""Whether a long stream of documents is linked in flat memory, as fast as encoder and search alone.
+"""Tell whether a long stream of documents is linked in constant memory and at full speed.
 
     python benchmarks/speed/stream.py PIPELINE --kb KB --corpus CORPUS --documents 20000 --runtime onnx-int8
 
-The abstracts are made of sentences drawn at random from the corpus, with their gold mentions. Prints
-first what the encoder and the search of the same mentions cost without spaCy, and what two processes
-do; then speed and memory along the way.
+The documents are made of sentences drawn at random from the corpus, with their gold mentions. Prints
+the speed of the encoder and the search alone, without spaCy, and that of two processes; then speed
+and memory during the stream.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ def main(
     kb: Annotated[str, typer.Option(help="An embedded knowledge base")],
     corpus: Annotated[Path, typer.Option(help="PubTator file that sentences are drawn from")],
     documents: int = 20_000,
-    compared: Annotated[int, typer.Option(help="Documents of the comparisons before")] = 1000,
-    every: Annotated[int, typer.Option(help="Documents between two lines")] = 1000,
+    compared: Annotated[
+        int, typer.Option(help="Documents of the comparisons before the stream")
+    ] = 1000,
+    every: Annotated[int, typer.Option(help="Documents between two printed lines")] = 1000,
     runtime: str = "torch",
 ) -> None:
-    """Link, and print the figures."""
+    """Link a stream of documents, and print speed and memory."""
     settings = {"components": {"proxy_linker": {"runtime": runtime}}}
     nlp = spacy.load(pipeline, config=settings)
     nlp.get_pipe("proxy_linker").set_kb(kb)
@@ -84,7 +86,7 @@ def sentences_of(corpus: Path) -> list[Document]:
 
 
 def abstracts(nlp: Language, sentences: list[Document], n: int) -> Iterator[Doc]:
-    """The same n abstracts, whenever they are asked for."""
+    """The same n abstracts in every call."""
     random = np.random.default_rng(0)
     for _ in range(n):
         text, mentions = "", []
@@ -99,21 +101,21 @@ def loaded(nlp: Language, docs: list[bytes]) -> list[Doc]:
 
 
 def bare_speed(nlp: Language, docs: list[Doc]) -> float:
-    """Mentions a second of tokens, vectors and candidates, without documents that get them."""
+    """The mentions a second of tokenising, encoding and searching, without writing on documents."""
     began = time.perf_counter()
     links = nlp.get_pipe("proxy_linker").predict(docs)
     return len(links.nil) / (time.perf_counter() - began)
 
 
 def piped(nlp: Language, docs: list[Doc], n_process: int) -> tuple[float, list[str]]:
-    """Mentions a second of ``nlp.pipe``, start of its processes included, and the best ids."""
+    """The mentions a second of ``nlp.pipe`` with the start of its processes, and the best ids."""
     began = time.perf_counter()
     ids = [span.kb_id_ for doc in nlp.pipe(docs, n_process=n_process) for span in doc.ents]
     return len(ids) / (time.perf_counter() - began), ids
 
 
 def memory() -> int:
-    """Of this process, in MB, but for what is mapped from files."""
+    """The memory of this process in MB, without what is mapped from files."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (kilobytes,) = (line.split()[1] for line in lines if line.startswith("RssAnon"))
     return int(kilobytes) >> 10

@@ -1,9 +1,10 @@
-"""What a training step costs: mentions read one by one or by document, entities trained or frozen.
+"""The time of a training step: mentions read singly or by document, entities trained or frozen.
 
     OMP_NUM_THREADS=1 python benchmarks/speed/training.py TEACHER --kb KB --corpus CORPUS
 
-TEACHER is a pipeline that has embedded KB, by a shared BERT. Processor time a document, on one
-thread; the four take turns. The negatives are those of project/configs/medmentions.cfg.
+TEACHER is a pipeline with one BERT for both towers that has embedded KB. Times are processor time a
+document, on one thread; the four ways to train take turns. The negatives are those of
+project/configs/medmentions.cfg.
 """
 
 from __future__ import annotations

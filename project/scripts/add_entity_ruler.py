@@ -1,4 +1,4 @@
-"""Put a finder of mentions before a trained linker: spaCy's entity_ruler over names."""
+"""Put spaCy's entity_ruler before a trained linker, so that it finds mentions by their names."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +11,13 @@ from spacy_pel.corpora.pubtator import read_pubtator
 
 
 def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:
-    """Save to OUTPUT what PIPELINE is, with a finder of names before its linker to KB.
+    """Save PIPELINE to OUTPUT with an entity_ruler before its linker, and with KB as its KB.
 
-    Names are those of KB, and of the mentions of CORPUS whose entity the KB lacks: NIL.
+    The ruler finds the names of the entities of KB, and the mentions of CORPUS (PubTator) whose
+    entity KB lacks, which are NIL.
     """
     nlp = spacy.load(pipeline)
-    # Acronyms are matched as they are written, other names in any case.
+    # Acronyms are matched as they are written, other names whatever their case.
     ruler = nlp.add_pipe("entity_ruler", first=True)
     patterns = [
         {"label": label, "pattern": name if name.isupper() else _in_any_case(nlp, name)}
@@ -30,7 +31,7 @@ def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:
 
 
 def _names(kb: KnowledgeBase, corpus: Path) -> Iterator[tuple[str, str]]:
-    """Names with their labels."""
+    """The names to find, each with the label of its mentions."""
     for entity in kb:
         for name in entity.names:
             yield name, entity.types[0] if entity.types else "ENTITY"

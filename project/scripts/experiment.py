@@ -1,4 +1,4 @@
-"""The experiments of the paper: run them, and make the page of their tables and figures.
+"""Run the experiments of the paper, and write the page of their tables and figures.
 
 python scripts/experiment.py run retrieval --seeds 0,1,2
 python scripts/experiment.py run nil --profile open --data DATA --encoder ENCODER --limit 100
@@ -20,31 +20,42 @@ from experiments.runner import Runner
 from spacy_pel.errors import PelError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-Results = Annotated[Path, typer.Option(help="Folder of the results, one folder in it a profile")]
+Results = Annotated[
+    Path, typer.Option(help="Folder of the results; each profile has a folder in it")
+]
 
 
 @app.command()
 def run(
-    experiments: Annotated[list[str], typer.Argument(help=", ".join([*EXPERIMENTS, "or all"]))],
-    profile: Annotated[str, typer.Option(help=", ".join(PROFILES))] = "demo",
-    corpus: Annotated[str, typer.Option(help="Of the profile's corpora this one alone")] = "",
-    seeds: Annotated[str, typer.Option(help="Numbers, with commas")] = "0,1,2",
+    experiments: Annotated[
+        list[str], typer.Argument(help=f"One or more of {', '.join(EXPERIMENTS)}; or all")
+    ],
+    profile: Annotated[
+        str, typer.Option(help=f"Corpora to run on: {', '.join(PROFILES)}")
+    ] = "demo",
+    corpus: Annotated[str, typer.Option(help="Run on this corpus of the profile alone")] = "",
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas")] = "0,1,2",
     data: Annotated[str, typer.Option(help="Folder of corpora and knowledge bases")] = "",
-    encoder: Annotated[str, typer.Option(help="A BERT, by name or path")] = "",
-    limit: Annotated[int, typer.Option(min=0, help="Documents of each corpus; 0: all")] = 0,
-    steps: Annotated[int, typer.Option(min=0, help="Of each training; 0: the profile's")] = 0,
+    encoder: Annotated[str, typer.Option(help="Name or path of a BERT")] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Documents read of each corpus; 0: all")] = 0,
+    steps: Annotated[int, typer.Option(min=0, help="Steps of each training; 0: the profile's")] = 0,
     entities: Annotated[
-        int, typer.Option(min=0, help="Of an open KB, besides those in the corpora; 0: all")
+        int,
+        typer.Option(min=0, help="Entities of an open KB, in addition to the corpora's; 0: all"),
     ] = 0,
-    gpu_id: Annotated[int, typer.Option(help="GPU, or -1 for the CPU")] = -1,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep weights and vectors")] = False,
+    gpu_id: Annotated[int, typer.Option(help="Number of the GPU; -1: the CPU")] = -1,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep weights and vectors after a run")
+    ] = False,
     results: Results = Path("results"),
-    work: Annotated[Path, typer.Option(help="Folder for weights")] = Path("training/experiments"),
+    work: Annotated[Path, typer.Option(help="Folder for weights and vectors")] = Path(
+        "training/experiments"
+    ),
 ) -> None:
-    """Train, evaluate and note each variant of the experiments with each seed.
+    """Train and evaluate each variant of the experiments with each seed.
 
-    What is in the results already, with the same config, is not done again; a run that was killed
-    is taken up where it was.
+    A run whose config is in the results already is left out. A run that was killed goes on where it
+    was.
     """
     choices = Choices(data, encoder, limit, steps, entities)
     runner = Runner(profile, results / profile, work / profile, keep=keep, gpu_id=gpu_id)
@@ -69,9 +80,9 @@ def run(
 @app.command()
 def report(
     results: Results = Path("results"),
-    page: Annotated[Path, typer.Option(help="Page to write")] = Path("EXPERIMENTS.md"),
+    page: Annotated[Path, typer.Option(help="Markdown page to write")] = Path("EXPERIMENTS.md"),
 ) -> None:
-    """Write the page: all tables and figures, and which of the paper's directions held."""
+    """Write the page of all tables and figures, and of the paper's claims that held."""
     write_page(results, page)
     print(page)
 

@@ -1,4 +1,4 @@
-"""Print linked texts: each mention with its id, name and score; of NIL, what was rejected."""
+"""Print linked texts: each mention with its id, name and score."""
 
 from pathlib import Path
 
@@ -7,7 +7,10 @@ import typer
 
 
 def main(linked: Path) -> None:
-    """Print what "pel link" wrote to LINKED."""
+    """Print LINKED, a JSONL file that "pel link" wrote.
+
+    A mention that is NIL is printed with the name of the candidate that was rejected.
+    """
     for document in srsly.read_jsonl(linked):
         print(f"\n{document['text']}")
         for mention in document["mentions"]:

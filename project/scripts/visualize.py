@@ -12,7 +12,7 @@ ENTITY_URL = "https://uts.nlm.nih.gov/uts/umls/concept/{}"
 
 
 def main(linked: Path, page: Path) -> None:
-    """Render what "pel link" wrote to LINKED as PAGE."""
+    """Write PAGE, an HTML page of LINKED, a JSONL file that "pel link" wrote."""
     documents = [
         {
             "text": document["text"],

@@ -1,4 +1,4 @@
-"""How far probabilities are from frequencies."""
+"""The expected calibration error: how far probabilities are from frequencies (Guo et al. 2017)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Equal parts of 0 to 1 in which probabilities are compared with frequencies (Guo et al. 2017).
+# The number of equal parts of 0 to 1 in which probabilities are compared with frequencies.
 BINS = 15
 
 
 def expected_calibration_error(
     probabilities: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Return how far probabilities are from frequencies: 0 to 1; None without any.
+    """Measure how far probabilities are from frequencies.
 
-    probabilities: [n], from 0 to 1, sorted into 15 equal bins. right: [n]. The difference between
-    the mean probability and the share that is right is taken in each bin, and averaged over the
-    mentions.
+    The probabilities are sorted into 15 equal bins. In each bin the mean probability is compared
+    with the share that is right. The error is the mean of these differences, each bin weighted by
+    its number of probabilities.
+
+    Args:
+        probabilities: Float [n], from 0 to 1.
+        right: bool [n], whether what has the probability is right.
+
+    Returns:
+        The error, from 0 to 1; None without probabilities.
     """
     probabilities = np.asarray(probabilities, dtype=np.float64)
     if not len(probabilities):

@@ -1,4 +1,4 @@
-"""The entities of whole documents: how BC5CDR's and NCBI disease's own evaluations count."""
+"""Scores over the distinct entities of documents, as BC5CDR and NCBI disease count them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from collections.abc import Collection, Iterable
 def concept_scores(
     documents: Iterable[tuple[Collection[str], Collection[str]]],
 ) -> dict[str, float | None]:
-    """Precision, recall and F1 of the distinct entities of documents, over all documents together.
+    """Give precision, recall and F1 of the distinct entities of documents.
 
-    documents: for each the gold entity ids and those said, of all its mentions. Of a mention that
-    names several entities, each counts for itself.
-    Gives {"precision": x, "recall": y, "f1": z}, from 0 to 1; None where there is nothing to
-    divide by.
+    An entity counts once in each document, however many mentions it has there. A mention with
+    several gold entities counts for each of them.
+
+    Args:
+        documents: For each document the gold entity ids of all its mentions, and the entity ids
+            that were predicted.
+
+    Returns:
+        {"precision": x, "recall": y, "f1": z}, from 0 to 1, over all documents together. A value
+        whose denominator is 0 is None.
     """
-    gold = said = right = 0
-    for gold_ids, said_ids in documents:
+    gold = predicted = right = 0
+    for gold_ids, predicted_ids in documents:
         gold += len(set(gold_ids))
-        said += len(set(said_ids))
-        right += len(set(gold_ids) & set(said_ids))
+        predicted += len(set(predicted_ids))
+        right += len(set(gold_ids) & set(predicted_ids))
     return {
-        "precision": right / said if said else None,
+        "precision": right / predicted if predicted else None,
         "recall": right / gold if gold else None,
-        "f1": 2 * right / (gold + said) if gold + said else None,
+        "f1": 2 * right / (gold + predicted) if gold + predicted else None,
     }

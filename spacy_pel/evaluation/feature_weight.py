@@ -1,11 +1,12 @@
-"""What a feature of candidates is worth beside their score: fitted, never a rule.
+"""The weight of a feature of candidates that is added to their score.
 
-A feature is, for example, whether the mention is one of the candidate's names, or what the
-cross-encoder says of the two. A mention's candidates are chosen between by the sum of their score
-and the feature times a weight. The weight is that of a conditional logistic regression (McFadden
-1974): the probability of candidate c is a softmax of  a * score + b * feature,  and what maximises
-the likelihood of the right candidates has the same order as  score + b / a * feature.  Two numbers,
-found by Newton's method.
+A feature is, for example, whether the mention is one of the candidate's names, or the
+cross-encoder's score. Candidates are ordered by  score + weight * feature.
+
+The weight is fitted by a conditional logistic regression (McFadden 1974): the probability of a
+mention's candidate is the softmax of  a * score + b * feature  over its candidates, and a and b
+maximise the likelihood of the right candidates. The order is that of  score + b / a * feature,  so
+the weight is b / a.
 """
 
 from __future__ import annotations
@@ -14,20 +15,24 @@ import numpy as np
 
 from .newton import concave_maximum
 
-# So little that it is felt only where the mentions cannot tell: a feature that is always right
-# would have an infinite weight.
+# A small ridge, which matters only where the mentions leave the weight open: a feature that is always
+# right would have an infinite weight.
 _RIDGE = 1e-3
 
 
 def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -> float | None:
-    """What a unit of the feature is worth, in units of the scores.
+    """Fit the weight of a feature.
 
-    scores: float [n, k], of the candidates of n mentions; -inf where there is none.
-    feature: bool or float [n, k]; whatever it is where there is no candidate.
-    right: bool [n, k], whether the candidate is right; of several, each counts alike.
+    Args:
+        scores: Float [n, k], the scores of the candidates of n mentions; -inf for no candidate.
+        feature: bool or float [n, k]; its value for no candidate does not matter.
+        right: bool [n, k], whether the candidate is right. If several candidates of a mention are,
+            they share its weight equally.
 
-    None where the mentions cannot say: none has its right candidate among others, or a higher score
-    or the feature does not speak for a candidate; of few mentions that is chance.
+    Returns:
+        What one unit of the feature adds to the score. None if the mentions do not tell: no mention
+        has both a right and a wrong candidate, or a higher score or a larger feature does not make
+        a candidate more probable, which happens by chance if there are few mentions.
     """
     there = np.isfinite(scores)
     telling = (right & there).any(axis=1) & (~right & there).any(axis=1)
@@ -46,7 +51,7 @@ def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -
 
 
 def _behind(values: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """How far each is from its mention's largest, float64 [n, k]; 0 where there is no candidate."""
+    """Each value less its mention's largest, float64 [n, k]; 0 for no candidate."""
     largest = np.where(there, values, -np.inf).max(axis=1, keepdims=True)
     return np.where(there, values - largest, 0.0).astype(np.float64)
 
@@ -54,9 +59,9 @@ def _behind(values: np.ndarray, there: np.ndarray) -> np.ndarray:
 def _likelihood(
     coefficients: np.ndarray, features: np.ndarray, there: np.ndarray, targets: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mean log-likelihood less the ridge, its gradient [2] and its negative second derivative.
+    """The mean log-likelihood less the ridge, its gradient [2] and negative second derivative [2, 2].
 
-    Of the softmax of features float64 [n, k, 2] times coefficients [2], for targets [n, k].
+    The probabilities are the softmax of features [n, k, 2] times coefficients [2]; targets [n, k].
     """
     logits = np.where(there, features @ coefficients, -np.inf)
     logits -= logits.max(axis=1, keepdims=True)

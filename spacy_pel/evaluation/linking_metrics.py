@@ -1,4 +1,4 @@
-"""Linking metrics from the ranks of the right candidates."""
+"""Recall at k and mean reciprocal rank, from the ranks of the right candidates."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ import numpy as np
 
 from .markdown_table import markdown_table
 
+# The groups of mentions that are measured apart; "seen" and "unseen" are the two parts of "in_kb".
 GROUPS = ("all", "in_kb", "seen", "unseen")
 
 
 def first_hit_ranks(
     candidate_ids: Sequence[Sequence[str]], gold: Sequence[Collection[str]]
 ) -> np.ndarray:
-    """Return [n] ranks, from 1, of each mention's first right candidate; 0 where there is none.
+    """Give the rank of each mention's first right candidate.
 
-    candidate_ids: per mention, distinct entity ids, best first.
-    gold: per mention, the ids any of which is right, in the form the candidates have (an
-        alternative id already resolved to its entity's own); empty for NIL, which is never a hit.
-    Raises ValueError where the two differ in length.
+    Args:
+        candidate_ids: For each mention its candidates' entity ids, distinct, best first.
+        gold: For each mention the ids any of which is right. They are the entities' own ids, as
+            those of the candidates are, not alternative ids. None for NIL, which is never a hit.
+
+    Returns:
+        int64 [n], from 1; 0 where no candidate is right.
+
+    Raises:
+        ValueError: The two differ in length.
     """
     ranks = [
         next((rank for rank, id in enumerate(candidates, 1) if id in right), 0)
@@ -35,19 +42,25 @@ def linking_metrics(
     seen: Sequence[bool] | np.ndarray | None = None,
     ks: Sequence[int] = (1, 5, 16, 64),
 ) -> dict[str, Any]:
-    """Return counts, recall at each k and mean reciprocal rank over four groups of mentions.
+    """Give counts, recall at each k and the mean reciprocal rank for four groups of mentions.
 
-    ranks: [n] rank of the first right candidate, from 1; 0 if it is not among the candidates.
-    in_kb: [n] whether a gold id of the mention is in the KB.
-    seen: [n] whether a gold entity of the mention occurs in training; None if unknown.
+    The groups are "all", "in_kb", and the two parts of "in_kb": "seen" and "unseen". In "all" a
+    mention whose entity the KB lacks is a miss. A miss has the reciprocal rank 0.
 
-    The groups: "all" (a gold id that the KB lacks is a miss), "in_kb", and its two parts "seen"
-    and "unseen". The result is {"mentions": n, "in_kb": n, "seen": n, "unseen": n,
-    "recall@1": {"all": x, "in_kb": x, ...}, ..., "mrr": {...}}, ready for JSON, with x from 0 to 1
-    and None for a group without mentions; counts and values of "seen" and "unseen" are None if
-    seen is. A missed mention counts as reciprocal rank 0.
-    Raises ValueError where lengths differ, a rank is negative or a mention with a rank is not
-    in the KB.
+    Args:
+        ranks: int [n], the rank of the first right candidate, from 1; 0 if no candidate is right.
+        in_kb: bool [n], whether the KB has one of the mention's gold ids.
+        seen: bool [n], whether a gold entity of the mention occurs in training; None if unknown.
+        ks: The depths of the recalls.
+
+    Returns:
+        {"mentions": n, "in_kb": n, "seen": n, "unseen": n, "recall@1": {"all": x, "in_kb": x, ...},
+        ..., "mrr": {...}}, ready for JSON, with x from 0 to 1. The value of a group without
+        mentions is None. Without ``seen`` all of "seen" and "unseen" is None.
+
+    Raises:
+        ValueError: Lengths differ, a rank is negative, or a mention has a rank and is not in the
+            KB.
     """
     ranks = np.asarray(ranks, dtype=np.int64)
     members = _group_members(len(ranks), in_kb, seen)
@@ -66,7 +79,7 @@ def linking_metrics(
 
 
 def metrics_table(metrics: dict[str, Any]) -> str:
-    """Return the result of linking_metrics as a Markdown table, in percent with one decimal."""
+    """Write the result of ``linking_metrics`` as a Markdown table, in percent with one decimal."""
     names = [name for name in metrics if name.startswith("recall@") or name == "mrr"]
     counts = (metrics["mentions" if group == "all" else group] for group in GROUPS)
     rows = [
@@ -80,7 +93,7 @@ def metrics_table(metrics: dict[str, Any]) -> str:
 def _group_members(
     mentions: int, in_kb: Sequence[bool] | np.ndarray, seen: Sequence[bool] | np.ndarray | None
 ) -> dict[str, np.ndarray | None]:
-    """Return a [mentions] mask a group, or None where it is unknown."""
+    """For each group which mentions are in it, bool [mentions]; None if that is unknown."""
     in_kb = np.asarray(in_kb, dtype=bool)
     known = in_kb if seen is None else np.asarray(seen, dtype=bool)
     if not (len(in_kb) == len(known) == mentions):

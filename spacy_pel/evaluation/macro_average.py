@@ -1,4 +1,4 @@
-"""One figure for several knowledge bases: the mean over them, and over all their mentions."""
+"""The average of several evaluations: over evaluations (macro) and over mentions (micro)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from typing import Any
 
 from .linking_metrics import GROUPS
 
+# For each group of mentions the key of its size in the result of ``linking_metrics``.
 COUNTS = {group: "mentions" if group == "all" else group for group in GROUPS}
 
 
 def averaged_metrics(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Average the results of ``linking_metrics`` of several evaluations, of worlds for example.
+    """Average several evaluations, such as those of ZESHEL's worlds.
 
-    Gives {"evaluations": n, "macro": x, "micro": y}, with x and y in the form of
-    ``linking_metrics``. Macro is the plain mean over the evaluations, each of which weighs the same
-    however many mentions it has; micro the mean over all their mentions. Counts are sums in both.
-    An evaluation without a mention in a group has no say in it; None if there is none that has.
+    The macro average is the plain mean over the evaluations: each weighs the same, whatever its
+    number of mentions. The micro average is the mean over the mentions of all. Counts are sums in
+    both. An evaluation without a mention in a group is left out of the averages of that group.
+
+    Args:
+        metrics: The results of ``linking_metrics``, at least one.
+
+    Returns:
+        {"evaluations": n, "macro": x, "micro": y}, with x and y in the form of ``linking_metrics``.
+        An average over nothing is None.
     """
     names = [name for name in metrics[0] if name.startswith("recall@") or name == "mrr"]
     counts = {field: _total(one.get(field) for one in metrics) for field in COUNTS.values()}

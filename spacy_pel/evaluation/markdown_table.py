@@ -6,9 +6,17 @@ from collections.abc import Sequence
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table with aligned columns: the first to the left, the others to the right.
+    """Write a Markdown table: the first column aligned to the left, the others to the right.
 
-    Raises ValueError where a row is not as long as the header.
+    Args:
+        header: The titles of the columns.
+        rows: The cells of each row.
+
+    Returns:
+        The table, without a newline at its end.
+
+    Raises:
+        ValueError: A row is not as long as the header.
     """
     if any(len(row) != len(header) for row in rows):
         raise ValueError(f"a row of a table with {len(header)} columns has another number of cells")

@@ -1,4 +1,4 @@
-"""Newton's method for the two numbers of a logistic regression: scipy would be 100 MB for it."""
+"""Newton's method for logistic regressions of two numbers. scipy would add 100 MB for it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ _STEPS, _ENOUGH = 100, 1e-10
 def concave_maximum(
     function: Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]], start: np.ndarray
 ) -> np.ndarray:
-    """Return where a concave function of [n] numbers is largest.
+    """Find where a concave function is largest.
 
-    function: gives its value, its gradient [n] and its negative second derivative [n, n], which is
-        positive definite. Steps are halved until the value grows.
+    A step is halved until the value does not fall.
+
+    Args:
+        function: Gives, for float64 [n], its value, its gradient [n] and its negative second
+            derivative [n, n], which is positive definite.
+        start: float64 [n], where the search begins.
+
+    Returns:
+        float64 [n].
     """
     place = start
     value, gradient, curvature = function(place)

@@ -1,4 +1,8 @@
-"""NIL, the class of mentions whose entity the KB lacks: their best candidates score low."""
+"""How well NIL is told, and the threshold that tells it best.
+
+A mention is NIL if the KB lacks its entity. Its best candidate then scores low. The decision itself
+is made in ``linking.nil``.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,18 @@ import numpy as np
 def best_nil_threshold(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Return the threshold below which calling a mention NIL gives the best F1 of that class.
+    """Find the NIL threshold with the best F1 of NIL.
 
-    scores: [n] score of each mention's best candidate; -inf where there is no candidate, inf where
-        the mention was not linked, so that no threshold makes it NIL.
-    gold_nil: [n] whether the KB lacks the mention's entity.
+    A mention whose score is below the threshold is called NIL. Thresholds lie midway between
+    scores. Of equally good ones the lowest is taken, which calls the fewest mentions NIL.
 
-    Thresholds lie midway between scores; of equally good ones the lowest, which rejects least, is
-    taken. None where no mention is NIL.
+    Args:
+        scores: Float [n], the score of each mention's best candidate; -inf for a mention without a
+            candidate; inf for a mention that was not linked, which no threshold makes NIL.
+        gold_nil: bool [n], whether the KB lacks the mention's entity.
+
+    Returns:
+        None if no mention is NIL.
     """
     edges, called, hits = _operating_points(scores, gold_nil)
     if not len(edges) or not hits[-1]:
@@ -32,10 +40,16 @@ def best_nil_threshold(
 def average_precision(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Return the area under the precision-recall curve of NIL by (1 - score), as a step function.
+    """Give the area under the precision-recall curve of NIL, as a step function.
 
-    The arguments are those of best_nil_threshold; equal scores are one point. None where no mention
-    is NIL.
+    The lower its score, the sooner a mention is called NIL. Equal scores are one point of the curve.
+
+    Args:
+        scores: As of ``best_nil_threshold``.
+        gold_nil: As of ``best_nil_threshold``.
+
+    Returns:
+        The area, from 0 to 1; None if no mention is NIL.
     """
     n_nil = int(np.asarray(gold_nil, dtype=bool).sum())
     _, called, hits = _operating_points(scores, gold_nil)
@@ -47,11 +61,18 @@ def average_precision(
 def precision_recall_curve(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray, points: int = 200
 ) -> dict[str, list[float]] | None:
-    """Return precision and recall of NIL at up to ``points`` levels of recall, which rise.
+    """Give precision and recall of NIL at rising levels of recall.
 
-    The arguments are those of best_nil_threshold. Of the thresholds that reach a level, the lowest
-    is taken. {"precision": [...], "recall": [...]}, equally long, ready for JSON; None where no
-    mention is NIL, or none of those was linked.
+    Of the thresholds that reach a level, the lowest is taken.
+
+    Args:
+        scores: As of ``best_nil_threshold``.
+        gold_nil: As of ``best_nil_threshold``.
+        points: The largest number of levels.
+
+    Returns:
+        {"precision": [...], "recall": [...]}, lists of one length, ready for JSON. None if no
+        mention is NIL, or if none of those that are was linked.
     """
     _, called, hits = _operating_points(scores, gold_nil)
     if not len(hits) or not hits[-1]:
@@ -72,19 +93,25 @@ def nil_metrics(
     *,
     decided: bool,
 ) -> dict[str, Any]:
-    """Return how well NIL is told, and recall at 1 and 64 over all classes, NIL being one of them.
+    """Measure how well NIL is told, and recall with NIL as one more class.
 
-    scores: as in best_nil_threshold. said_nil: [n] whether the mention was called NIL. ranks and
-    in_kb: as in ``linking_metrics``. decided: whether the linker has a threshold.
+    For the recall over all classes, NIL is put before the candidates of a mention that was called
+    NIL. So a mention that is NIL is a hit if and only if it was called NIL. A mention that is not
+    NIL but was called so is a miss at rank 1, and its entity is one rank further down.
 
-    {"gold": n, "average_precision": x, "precision": x, "recall": x, "f1": x, "recall@1": x,
-    "recall@64": x, "curve": {...}}, ready for JSON, with None where a figure is not defined:
-    precision, recall and F1 without a threshold, precision where nothing was called NIL, recall
-    where nothing is. The curve is that of precision_recall_curve.
+    Args:
+        scores: As of ``best_nil_threshold``.
+        said_nil: bool [n], whether the mention was called NIL.
+        ranks: As of ``linking_metrics``.
+        in_kb: As of ``linking_metrics``.
+        decided: Whether the linker has a NIL threshold.
 
-    For the recall over all classes, NIL stands before the candidates of a mention that was called
-    so, and nowhere else: a mention that is NIL is a hit if and only if it was called NIL, and one
-    that is not, but was called so, is a miss at rank 1, its entity one rank further down.
+    Returns:
+        {"gold": n, "average_precision": x, "precision": x, "recall": x, "f1": x, "recall@1": x,
+        "recall@64": x, "curve": {...}}, ready for JSON, with x from 0 to 1. "gold" is the number of
+        mentions that are NIL, "curve" the result of ``precision_recall_curve``. A value that is not
+        defined is None: precision, recall and F1 without a threshold, precision if nothing was
+        called NIL, recall if nothing is NIL.
     """
     said_nil, in_kb = np.asarray(said_nil, dtype=bool), np.asarray(in_kb, dtype=bool)
     ranks = np.asarray(ranks, dtype=np.int64)
@@ -105,7 +132,7 @@ def nil_metrics(
 
 
 def nil_summary(metrics: dict[str, Any]) -> str:
-    """Return the result of nil_metrics as a line of text, in percent with one decimal."""
+    """Write the result of ``nil_metrics`` as a line of text, in percent with one decimal."""
     figures = {
         name: "-" if value is None else f"{100 * value:.1f}"
         for name, value in metrics.items()
@@ -119,9 +146,10 @@ def nil_summary(metrics: dict[str, Any]) -> str:
 def _operating_points(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct scores below inf, rising, and for each what calling NIL up to it gives.
+    """The distinct scores below inf, rising, and two numbers for each.
 
-    That is the number of mentions that are called NIL, and of those that are NIL among them.
+    They are the number of mentions with this score or a lower one, which a threshold just above
+    would call NIL, and the number of mentions among these that are NIL.
     """
     scores, gold_nil = np.asarray(scores, dtype=np.float64), np.asarray(gold_nil, dtype=bool)
     order = np.argsort(scores, kind="stable")

@@ -1,4 +1,4 @@
-"""Figures of lines side by side, as PNG and SVG. Needs matplotlib (extra "project")."""
+"""Line plots, side by side, as PNG and SVG. They need matplotlib (the extra "project")."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito (2008): told apart by colour-blind readers as well; dashes tell them in grey.
+# Colours of Okabe and Ito (2008), which colour-blind readers can tell apart, and dashes for grey print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":")
 
 
 class Line(NamedTuple):
-    """Points of one line, rising in x; with ``spread``, a band of y - spread to y + spread."""
+    """One line of a plot.
+
+    Attributes:
+        x: The points' x, rising.
+        y: The points' y.
+        spread: For each point half the height of a band around it; () for no band.
+    """
 
     x: Sequence[float]
     y: Sequence[float]
@@ -30,10 +36,15 @@ def lines_figure(
     y_range: tuple[float, float] | None = None,
     log_y: bool = False,
 ) -> Figure:
-    """Return a figure of panels by title, each of lines by name; a name has one colour in all.
+    """Draw panels side by side.
 
-    The legend stands in the panel where it hides least. y_range: the same for all panels;
-    log_y: a logarithmic scale.
+    Args:
+        panels: For each panel, by its title, the lines by their names. Lines of one name have one
+            colour in all panels.
+        x_label: The label of every x axis.
+        y_label: The label of the y axis, which the panels share.
+        y_range: The ends of the y axis; None to fit them to the lines.
+        log_y: Use a logarithmic y axis.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
@@ -61,7 +72,7 @@ def lines_figure(
         axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes[0].yaxis.set_major_formatter(ScalarFormatter())  # 3 rather than 3 x 10^0
         axes[0].yaxis.set_minor_formatter(NullFormatter())
-        # A spread may reach below 0, which has no place on this scale.
+        # A band may reach below 0, which a logarithmic axis cannot show.
         lines = [line for panel in panels.values() for line in panel.values()]
         axes[0].set_ylim(bottom=min((y for line in lines for y in line.y), default=2) / 2)
     if y_range:
@@ -70,9 +81,16 @@ def lines_figure(
 
 
 def save_figure(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure beside ``path`` with the endings .png and .svg; return the two paths.
+    """Write a figure as PNG and as SVG.
 
-    The same figure gives the same bytes: no dates, no random ids.
+    The same figure gives the same bytes: the files hold no dates and no random ids.
+
+    Args:
+        figure: The figure.
+        path: The path of both files without their endings; its folder is made.
+
+    Returns:
+        The paths of the two files.
     """
     import matplotlib
 

@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 
 class Spread(NamedTuple):
-    """What several runs gave: mean, sample standard deviation (None of one run), how many."""
+    """The values of several runs in short.
+
+    Attributes:
+        mean: Their mean.
+        deviation: Their sample standard deviation; None for a single run.
+        runs: The number of values.
+    """
 
     mean: float
     deviation: float | None
@@ -16,9 +22,13 @@ class Spread(NamedTuple):
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """Return mean and sample standard deviation of the values; None where there is no value.
+    """Give the mean and the sample standard deviation of values.
 
-    A value that is None (not defined in its run) is left out.
+    Args:
+        values: A value for each run; None, for a value that is not defined, is left out.
+
+    Returns:
+        None if there is no value.
     """
     known = [value for value in values if value is not None]
     if not known:
@@ -28,7 +38,13 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def spread_text(value: Spread | None, decimals: int = 1, scale: float = 1.0) -> str:
-    """Return "72.1 ± 0.4", or "72.1" of a single run, or "-"; each figure times ``scale``."""
+    """Write a spread as text: "72.1 ± 0.4", "72.1" for a single run, or "-" for None.
+
+    Args:
+        value: The spread.
+        decimals: The number of decimals.
+        scale: What both figures are multiplied by, such as 100 for percent.
+    """
     if value is None:
         return "-"
     text = f"{scale * value.mean:,.{decimals}f}"

@@ -1,4 +1,4 @@
-"""Fast Gradient Sign Method on the entity encoder's input embeddings (PEL, section 4.2)."""
+"""The Fast Gradient Sign Method on the entity encoder's input embeddings (PEL, section 4.2)."""
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
@@ -8,14 +8,24 @@ import numpy as np
 
 
 class FGSM:
-    """Adversarial regulariser: harder positives and negatives without mining (Eq. 5-8).
+    """An adversarial regulariser: it makes positives and negatives harder without mining them.
 
-    epsilon: the size of the perturbation. weight: lambda, the share of the adversarial loss.
+    The input embeddings z of each proxy take one step of size epsilon, and the loss of the proxies
+    that result, P_adv, is added to the clean loss:
 
-    Eq. 6 moves a negative up the gradient of its score, Eq. 7 a positive down. Since the loss grows
-    with a negative's score and falls with a positive's, both are one step up the gradient of the
-    loss (Eq. 5), which the backward pass of the clean loss gives without further work. Where one
-    proxy serves several mentions of a batch, the mentions count as their loss weighs them.
+        x_adv  = x  + epsilon * sign(gradient of the loss by x)         (Eq. 5, FGSM in general)
+        z-_adv = z- + epsilon * sign(gradient of s(m, e-) by z-)        (Eq. 6, for a negative)
+        z+_adv = z+ - epsilon * sign(gradient of s(m, e+) by z+)        (Eq. 7, for the positive)
+        L(m, P) + lambda * L(m, P_adv)                                  (Eq. 8)
+
+    The loss grows with a negative's score and falls with a positive's. So Eq. 6 and Eq. 7 are both
+    Eq. 5 for the loss of the mention. The backward pass of the clean loss gives that gradient
+    without further work. Where one proxy serves several mentions of a batch, its gradient is the sum
+    over them.
+
+    Args:
+        epsilon: The size of the step.
+        weight: The lambda of Eq. 8, the weight of the adversarial loss.
     """
 
     def __init__(self, epsilon: float = 0.01, weight: float = 1.0):
@@ -23,5 +33,12 @@ class FGSM:
         self.weight = weight
 
     def perturbations(self, gradients: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """epsilon * sign(gradient), for each input's gradient, float32 [t, d]."""
+        """Take a step of epsilon in the direction of each gradient's signs (Eq. 5).
+
+        Args:
+            gradients: For each input the gradient of the loss by its embeddings, float32 [t, d].
+
+        Returns:
+            For each input its perturbation, float32 [t, d].
+        """
         return [self.epsilon * np.sign(g) for g in gradients]

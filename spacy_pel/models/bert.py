@@ -1,4 +1,4 @@
-"""A BERT whose input embeddings can be perturbed: what the encoders of the package share."""
+"""The base of all encoders: a BERT whose input embeddings can be perturbed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import PelError
 from .bert_layers import last_hidden_states
 
-# What torch calls the instructions of x86 and ARM processors that compute in bfloat16.
+# Torch's names for the instructions of x86 and ARM processors that compute in bfloat16.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
-# What of a Hugging Face configuration makes a BERT. The rest has no bearing on it, or differs with
-# the version of transformers, and a KB's vectors are to fit after an upgrade as well.
+# The fields of a Hugging Face configuration that decide what a BERT computes. The others do not, or
+# they differ between versions of transformers, and a KB must still fit after an upgrade.
 _ARCHITECTURE = (
     "vocab_size",
     "hidden_size",
@@ -33,37 +33,50 @@ _ARCHITECTURE = (
     "layer_norm_eps",
     "pad_token_id",
 )
-# Tokens from which on torch's fused attention is the faster one in training (measured: 128 as
-# fast as the plain one, 256 in 85 % of the time, 512 in 75 %).
+# The number of tokens from which torch's fused attention is no slower in training than the plain one
+# (measured: the same time at 128, 85 % of the time at 256, 75 % at 512).
 _LONG = 128
 
 
 class BertEncoder(nn.Module):
-    """Base of the encoders: weights and their precision; ``weights`` has how they are saved.
+    """Base of the encoders: a BERT, its tokenizer and its precision.
 
-    mixed_precision: compute in bfloat16 where torch holds that to be safe; three times as fast on
-        a processor that has bfloat16 instructions. On one that has none it is float32 as without.
+    The transformer and the tokenizer come later (``load``), from training or from disk; both are
+    None until then. ``packed_weights`` saves them.
 
-    The transformer and the tokenizer are set later (``load``), since weights come with training or
-    from disk. Both are None until then.
+    Args:
+        mixed_precision: Compute in bfloat16 where torch holds that to be safe. It is three times as
+            fast on a processor with bfloat16 instructions, and has no effect on one without.
+
+    Attributes:
+        transformer: A Hugging Face BERT without its pooler, or None.
+        tokenizer: Its tokenizer, or None.
+        gradient_caching: Keep only the inputs of each batch in training, and compute the batch
+            again when its gradient arrives. It takes 11 to 20 % more time, and memory for one
+            batch.
+        computed_by: Computes the hidden states in place of torch in inference, from ids, mask,
+            segments and wanted (``onnx_states.OnnxStates``). It is set for the time of a call, and
+            so it is never saved or copied.
     """
 
     def __init__(self, *, mixed_precision: bool):
         super().__init__()
         self.mixed_precision = mixed_precision
-        # Whether training keeps of a batch its inputs alone, and computes it again when its
-        # gradient comes (gradient caching): 11 to 20 % more time, and memory for one batch.
         self.gradient_caching = False
         self.transformer: nn.Module | None = None
         self.tokenizer: Tokenizer | None = None
-        # In place of torch in inference: ids, mask, segments, wanted -> states
-        # (``onnx_states.OnnxStates``). Set for the time of a call, and so never saved or copied.
         self.computed_by: Callable[..., Tensor] | None = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Take a Hugging Face BERT and its tokenizer.
 
-        Raises PelError unless its positions are embedded (``last_hidden_states`` knows no others).
+        Args:
+            transformer: The BERT; its pooler is dropped.
+            tokenizer: The tokenizer of its vocabulary.
+
+        Raises:
+            PelError: The BERT has relative position embeddings, which ``last_hidden_states`` does
+                not compute.
         """
         kind = getattr(transformer.config, "position_embedding_type", "absolute")
         if kind != "absolute":
@@ -82,21 +95,21 @@ class BertEncoder(nn.Module):
 
     @property
     def n_outputs(self) -> int:
-        """How many numbers it gives for an input."""
+        """The number of values that it gives for an input."""
         raise NotImplementedError
 
     @property
     def position_limit(self) -> int:
-        """The most tokens of an input."""
+        """The largest number of tokens of an input."""
         return self.transformer.config.max_position_embeddings
 
     def set_dropout(self, rate: float) -> None:
-        """Set the rate of every dropout layer; attention has none (``last_hidden_states``)."""
+        """Set the rate of every dropout layer; attention has none (see ``bert_layers``)."""
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
 
-    def states(
+    def hidden_states(
         self,
         ids: Tensor,
         mask: Tensor,
@@ -104,23 +117,30 @@ class BertEncoder(nn.Module):
         segments: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Last hidden states, float32 [n, t, d].
+        """Compute the last hidden states of a batch of n inputs, padded to t tokens.
 
-        ids: int64 [n, t]; mask: bool [n, t]. segments: int64 [n, t], None for zeros.
-        wanted: bool [n, t], the tokens whose states are to be had; the others' are 0, and the last
-            layer is not computed for them. None for all.
-        perturbation: float32 [n, t, d], or [1, 1, 1] for none. It is added to the composite input
-            embeddings (word + position + segment): BERT sums the three, so adding to the word
-            embedding adds to the sum. Its gradient is the gradient with respect to them.
+        Args:
+            ids: int64 [n, t], token ids.
+            mask: bool [n, t], false for padding.
+            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none. It is added to the
+                composite input embeddings (word + position + segment; PEL, Eq. 6 and 7). BERT sums
+                the three, so it may be added to the word embeddings. Its gradient is the gradient
+                by the composite embeddings.
+            segments: int64 [n, t], token types; None for zeros.
+            wanted: bool [n, t], the tokens whose states are needed. The last layer is computed for
+                them alone; the states of the others are 0. None for all tokens.
+
+        Returns:
+            float32 [n, t, d].
         """
         if self.computed_by is not None and not self.training:
             return self.computed_by(ids, mask, segments, wanted)
         inputs = ids, mask, perturbation, segments, wanted
         if self.training and self.gradient_caching:
-            return checkpoint(self._states, *inputs, use_reentrant=False)
-        return self._states(*inputs)
+            return checkpoint(self._computed_by_torch, *inputs, use_reentrant=False)
+        return self._computed_by_torch(*inputs)
 
-    def _states(
+    def _computed_by_torch(
         self,
         ids: Tensor,
         mask: Tensor,
@@ -128,6 +148,7 @@ class BertEncoder(nn.Module):
         segments: Tensor | None,
         wanted: Tensor | None,
     ) -> Tensor:
+        """The hidden states by torch; arguments as of ``hidden_states``."""
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(ids.device.type)
         with (
             torch.autocast(ids.device.type, torch.bfloat16, enabled=in_bfloat16),
@@ -141,26 +162,41 @@ class BertEncoder(nn.Module):
             return last_hidden_states(layers, embedded, mask, wanted).float()
 
     def _attention_kernel(self, device: torch.device, length: int):
-        """torch's own choice, but for training with short inputs on a CPU: there the backward pass
-        of its fused attention takes twice the time of the plain one."""
+        """A context in which torch uses the fastest attention.
+
+        That is torch's own choice, except in training with short inputs on a CPU: there the
+        backward pass of its fused attention takes twice the time of the plain one.
+        """
         if self.training and device.type == "cpu" and length < _LONG:
             return sdpa_kernel(SDPBackend.MATH)
         return nullcontext()
 
     def description(self) -> dict[str, str]:
-        """The transformer's configuration and the tokenizer, both JSON: all that decides vectors
-        beside the weights. {} without weights."""
+        """Describe everything but the weights that decides the vectors.
+
+        Returns:
+            ``config``, the transformer's configuration, and ``tokenizer``, both as JSON; {} before
+            ``load``.
+        """
         if self.transformer is None:
             return {}
         config = {name: getattr(self.transformer.config, name) for name in _ARCHITECTURE}
         return {"config": json.dumps(config), "tokenizer": self.tokenizer.to_str()}
 
     def weights(self) -> dict[str, Tensor]:
-        """Weights, by the names that Hugging Face gives those of its transformer."""
+        """Give the weights by name; those of the transformer have Hugging Face's names."""
         return {_short(name): weight for name, weight in self.state_dict().items()}
 
     def restore(self, description: dict[str, str], weights: dict[str, Tensor]) -> None:
-        """Take what the two gave; needs no network. Raises RuntimeError for another's weights."""
+        """Take a description and weights; it needs no network.
+
+        Args:
+            description: What ``description`` gave.
+            weights: What ``weights`` gave.
+
+        Raises:
+            RuntimeError: The weights are of another encoder.
+        """
         transformer = build_transformer(**json.loads(description["config"]))
         self.load(transformer, Tokenizer.from_str(description["tokenizer"]))
         names = {_short(name): name for name in self.state_dict()}
@@ -172,22 +208,38 @@ def _short(name: str) -> str:
 
 
 def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Mean of hidden [n, t, d] over the tokens where mask [n, t] is true: [n, d]."""
+    """Average over the tokens of each input.
+
+    Args:
+        hidden: Float [n, t, d].
+        mask: bool [n, t], the tokens that are averaged, at least one of each input.
+
+    Returns:
+        Float [n, d].
+    """
     weight = mask.to(hidden.dtype)
     return (hidden * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True)
 
 
 def build_transformer(**config) -> nn.Module:
-    """A BERT with random weights, of the given Hugging Face configuration."""
+    """Make a BERT with random weights, of the given Hugging Face configuration."""
     from transformers import BertConfig, BertModel
 
     return BertModel(BertConfig(**config), add_pooling_layer=False)
 
 
 def with_layers(transformer: nn.Module, n: int) -> nn.Module:
-    """The BERT with n of its layers alone, spread evenly from the first to the last.
+    """Keep n of a BERT's layers, spread evenly from the first to the last.
 
-    Raises PelError unless n is between 1 and the number of its layers.
+    Args:
+        transformer: The BERT, which is changed.
+        n: The number of layers to keep.
+
+    Returns:
+        The same BERT.
+
+    Raises:
+        PelError: n is less than 1 or more than the number of its layers.
     """
     layers = transformer.encoder.layer
     if not 1 <= n <= len(layers):
@@ -202,10 +254,13 @@ def with_layers(transformer: nn.Module, n: int) -> nn.Module:
 
 @cache
 def has_fast_bfloat16(device_type: str) -> bool:
-    """Whether the device computes in bfloat16 by instructions of its own.
+    """Tell whether the device has instructions that compute in bfloat16.
 
-    A processor without them does it many times more slowly than in float32 (7 times, measured), and
-    so do GPUs before Ampere, such as a V100.
+    A processor without them is far slower in bfloat16 than in float32 (7 times, measured). So are
+    GPUs older than Ampere, such as a V100.
+
+    Args:
+        device_type: "cpu", "cuda", or another type of torch's.
     """
     if device_type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)

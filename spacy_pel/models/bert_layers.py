@@ -1,8 +1,10 @@
-"""The layers of a BERT, computed here from the parts that Hugging Face keeps their weights in.
+"""The layers of a BERT, computed from the modules in which Hugging Face keeps their weights.
 
-Its own forward pass gives a state for every token. What is pooled are a few tokens of an input,
-and only the last layer's attention reads the others once more: there they need no queries, no
-feed-forward layer and no state, which is five sixths of what a layer costs a token.
+Hugging Face's own forward pass computes the last layer for every token. An encoder pools the states
+of a few tokens only. In the last layer the other tokens are needed as keys and values alone: they
+need no query, no feed-forward layer and no state, which is five sixths of a layer's cost.
+
+Attention has no dropout, whatever the configuration says.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-# The last bits of torch's sums depend on its number of threads in a product of matrices with fewer
-# rows than so many, and in attention with a number of queries that these do not divide.
+# Vectors must not depend on the number of threads, to the last bit. Torch's sums do in a product of
+# matrices with fewer rows than LEAST_ROWS, and in attention if the number of queries is no multiple
+# of _QUERIES. So rows and queries are padded.
 LEAST_ROWS = 16
 _QUERIES = 4
 
@@ -20,10 +23,17 @@ _QUERIES = 4
 def last_hidden_states(
     layers: Sequence[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
 ) -> Tensor:
-    """States behind the last of the layers, [n, t, d], of the embeddings [n, t, d].
+    """Compute the states after the last layer.
 
-    layers: those of a Hugging Face BERT. mask: bool [n, t], the tokens that there are.
-    wanted: bool [n, t], the tokens whose states are to be had; the others' are 0. None for all.
+    Args:
+        layers: The layers of a Hugging Face BERT.
+        states: Float [n, t, d], the input embeddings.
+        mask: bool [n, t], false for padding.
+        wanted: bool [n, t], the tokens whose states are needed; the states of the others are 0.
+            None for all tokens.
+
+    Returns:
+        Float [n, t, d].
     """
     keys = None if bool(mask.all()) else mask[:, None, None, :]
     if wanted is None:
@@ -32,7 +42,7 @@ def last_hidden_states(
 
 
 def _states_of_all(layers: Sequence[nn.Module], states: Tensor, keys: Tensor | None) -> Tensor:
-    """States behind the last of the layers, [n, t, d]; of no layers, those given.
+    """The states of all tokens after the layers, [n, t, d].
 
     keys: bool [n, 1, 1, t], the tokens that are attended to; None for all.
     """
@@ -45,9 +55,10 @@ def _states_of_all(layers: Sequence[nn.Module], states: Tensor, keys: Tensor | N
 def _states_of_some(
     layer: nn.Module, states: Tensor, keys: Tensor | None, wanted: Tensor
 ) -> Tensor:
-    """States behind the layer, [n, t, d], of the tokens wanted; 0 for the others.
+    """The states of the wanted tokens after the layer, [n, t, d]; 0 for the others.
 
-    They are computed side by side, [w, d], and padded only in attention, to the input with most.
+    The w wanted tokens of all inputs are computed as one matrix [w, d]. They are padded for
+    attention alone, to the largest number of an input.
     """
     places = wanted.nonzero(as_tuple=True)
     columns = (wanted.cumsum(1) - 1)[wanted]
@@ -61,22 +72,22 @@ def _states_of_some(
 
 
 def _at_least(rows: Tensor) -> Tensor:
-    """The rows [w, d], and as many of zeros as are wanting."""
+    """The rows [w, d], with rows of zeros up to ``LEAST_ROWS``."""
     return nn.functional.pad(rows, (0, 0, 0, max(0, LEAST_ROWS - len(rows))))
 
 
 def _attended(layer: nn.Module, queries: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
-    """What the heads read: queries [n, q, d], states [n, t, d] -> [n, q, d]."""
+    """The attention of all heads: queries [n, q, d] over states [n, t, d] give [n, q, d]."""
     own = layer.attention.self
     n = queries.shape[1]
     padded = nn.functional.pad(queries, (0, 0, 0, -n % _QUERIES))
-    parts = (padded, own.key(states), own.value(states))
-    split = [part.unflatten(-1, (own.num_attention_heads, -1)).transpose(1, 2) for part in parts]
-    read = nn.functional.scaled_dot_product_attention(*split, attn_mask=keys)
-    return read[:, :, :n].transpose(1, 2).flatten(2)
+    inputs = (padded, own.key(states), own.value(states))
+    heads = [x.unflatten(-1, (own.num_attention_heads, -1)).transpose(1, 2) for x in inputs]
+    attended = nn.functional.scaled_dot_product_attention(*heads, attn_mask=keys)
+    return attended[:, :, :n].transpose(1, 2).flatten(2)
 
 
 def _fed_forward(layer: nn.Module, attended: Tensor, states: Tensor) -> Tensor:
-    """The rest of a layer, each with its residual connection: [..., d] -> [..., d]."""
+    """The rest of a layer after attention, with its residual connections: [..., d] to [..., d]."""
     states = layer.attention.output(attended, states)
     return layer.output(layer.intermediate(states), states)

@@ -1,7 +1,10 @@
 """Losses over the scores of mentions against proxies.
 
-A loss is called as thinc's losses are: ``(gradients, value) = loss((mentions, entities), targets)``.
-A new one is a subclass that defines ``of_scores``, and a line in ``registry.py``.
+A loss is called as thinc's losses are: ``gradients, value = loss((mentions, entities), targets)``.
+A new loss is a subclass of ``ScoreLoss`` that defines ``of_scores``, and a line in ``registry.py``.
+
+In the equations m is a mention, e+ its positive proxy, P- the set of its negative proxies e-, and
+s the score of two vectors: their inner product, which is the cosine if they have length 1.
 """
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
@@ -13,14 +16,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-_NONE = -1e30  # score of what is no negative: -inf makes gradients NaN where a mention has none
+# A score for what is no negative. With -inf, gradients are NaN where a mention has no negative.
+_NO_NEGATIVE = -1e30
 
 
 class Targets(NamedTuple):
-    """What each of n mentions should think of each of r proxies.
+    """Which of r proxies are positive and negative for each of n mentions.
 
-    positive: int64 [n], the column of the mention's positive.
-    negatives: bool [n, r], true where the proxy is one of the mention's negatives P-.
+    Attributes:
+        positive: int64 [n], the column of the mention's positive proxy e+.
+        negatives: bool [n, r], whether the proxy is one of the mention's negatives P-.
     """
 
     positive: np.ndarray
@@ -28,21 +33,32 @@ class Targets(NamedTuple):
 
 
 class ScoreLoss:
-    """Base of the losses: scores are inner products (cosines, if the vectors have length 1)."""
+    """Base of the losses over scores. A subclass defines ``of_scores``."""
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """Loss of each mention, [n].
+        """Give the loss of each mention.
 
-        positive: s(m, e+), [n]. negatives: s(m, e-), [n, r], -inf where it is no negative.
+        Args:
+            positive: Float [n], the scores s(m, e+).
+            negatives: Float [n, r], the scores s(m, e-); -inf where the proxy is no negative.
+
+        Returns:
+            Float [n].
         """
         raise NotImplementedError
 
     def __call__(
         self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
     ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-        """Gradients with respect to both sides' vectors, and the mean loss over the mentions.
+        """Give the gradients by the vectors, and the mean loss over the mentions.
 
-        vectors: mentions, float32 [n, d], and entities, float32 [r, d].
+        Args:
+            vectors: Of the mentions, float [n, d], and of the proxies, float [r, d].
+            targets: The positives and negatives.
+
+        Returns:
+            The gradients of the mean loss by both arrays of vectors, in their shapes and dtypes,
+            and the mean loss.
         """
         mentions, entities = (torch.tensor(v, requires_grad=True) for v in vectors)
         loss = self._mean(mentions @ entities.T, targets)
@@ -50,36 +66,50 @@ class ScoreLoss:
         return tuple(g.numpy() for g in gradients), loss.item()
 
     def on_scores(self, scores: np.ndarray, targets: Targets) -> tuple[np.ndarray, float]:
-        """Gradient with respect to the scores, float32 [n, r], and the mean loss."""
+        """Give the gradient by given scores, and the mean loss over the mentions.
+
+        Args:
+            scores: Float [n, r].
+            targets: The positives and negatives.
+
+        Returns:
+            The gradient of the mean loss by the scores, in their shape and dtype, and the mean
+            loss.
+        """
         leaf = torch.tensor(scores, requires_grad=True)
         loss = self._mean(leaf, targets)
         (gradient,) = torch.autograd.grad(loss, leaf)
         return gradient.numpy(), loss.item()
 
     def _mean(self, scores: Tensor, targets: Targets) -> Tensor:
-        """Mean loss over the mentions."""
+        """The mean loss over the mentions."""
         positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
         is_negative = torch.as_tensor(targets.negatives)
         return self.of_scores(positive, scores.masked_fill(~is_negative, -torch.inf)).mean()
 
-    def get_grad(self, vectors, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
-        """Gradients with respect to the mention and the entity vectors."""
+    def get_grad(
+        self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Give the gradients alone; see ``__call__``."""
         return self(vectors, targets)[0]
 
-    def get_loss(self, vectors, targets: Targets) -> float:
-        """Mean loss over the mentions."""
+    def get_loss(self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets) -> float:
+        """Give the mean loss alone; see ``__call__``."""
         return self(vectors, targets)[1]
 
 
 class ProxyLoss(ScoreLoss):
-    """Proxy-based loss (PEL, Eq. 3; its gradient is Eq. 4).
+    """The proxy-based loss (PEL, Eq. 3; its gradient is Eq. 4).
 
-        log(1 + exp(-alpha (s+ - delta))) + log(1 + sum exp(alpha (s- + delta)))
+        log(1 + exp(-alpha * (s(m, e+) - delta)))
+            + log(1 + sum over e- in P- of exp(alpha * (s(m, e-) + delta)))
 
-    Positive and negatives are decoupled: an easy negative does not silence the positive's pull.
-    Made for cosine scores.
+    The positive and the negatives stand in terms of their own, so easy negatives do not weaken the
+    pull of the positive. The loss is made for cosines (``similarity = "cosine"``).
 
-    alpha: how strongly positive and negatives pull and push. delta: the margin.
+    Args:
+        alpha: How strongly the positive pulls and the negatives push.
+        delta: The margin.
     """
 
     def __init__(self, alpha: float = 32.0, delta: float = 0.0):
@@ -87,6 +117,7 @@ class ProxyLoss(ScoreLoss):
         self.delta = delta
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
         pull = softplus(-self.alpha * (positive - self.delta))
         # The 1 of log(1 + sum ...) as one more column, exp(0): stable, and right without negatives.
         one = torch.zeros_like(positive).unsqueeze(1)
@@ -95,18 +126,23 @@ class ProxyLoss(ScoreLoss):
 
 
 class CrossEntropyLoss(ScoreLoss):
-    """Softmax cross-entropy (PEL, Eq. 1; its gradient is Eq. 2).
+    """The softmax cross-entropy (PEL, Eq. 1; its gradient is Eq. 2).
 
-    The paper scores it with the dot product: use it with ``similarity = "dot"``.
+        -log(exp(scale * s(m, e+)) / sum over e in P of exp(scale * s(m, e)))
 
-    scale: what scores are multiplied by, for cosines (the inverse of a temperature).
+    P is the positive together with the negatives. The paper has no scale (1), and scores by the dot
+    product (``similarity = "dot"``).
+
+    Args:
+        scale: What the scores are multiplied by: the inverse of a temperature, for cosines.
     """
 
     def __init__(self, scale: float = 1.0):
         self.scale = scale
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        # As log(1 + exp(...)): where the positive is far ahead its gradient is small, and not 0 as
-        # that of a logsumexp over all scores, so that FGSM has its sign (Eq. 7).
-        hardest = (self.scale * negatives).clamp(min=_NONE).logsumexp(1)
+        """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
+        # Written as log(1 + exp(...)): where the positive is far ahead, its gradient is small. As a
+        # logsumexp over all scores it would be 0 there, and FGSM needs its sign (Eq. 7).
+        hardest = (self.scale * negatives).clamp(min=_NO_NEGATIVE).logsumexp(1)
         return softplus(hardest - self.scale * positive)

@@ -1,4 +1,8 @@
-"""The ONNX graph of a BERT, in float32 or with 8-bit matrix products."""
+"""The ONNX graph of a BERT, in float32 or with 8-bit matrix products.
+
+The graph is written operator by operator and not exported: it needs no tracing, is made in a second,
+and has the operators that ONNX Runtime computes fast.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,25 @@ from ..errors import PelError
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-# The largest of the 8-bit weights: 7 bits. Processors without VNNI instructions add pairs of
-# products in 16 bits, where 8 bits would overflow; and so all processors compute the same.
+# The largest 8-bit weight: seven bits with the sign. Processors without VNNI instructions add pairs of
+# products in 16 bits, which larger weights would overflow. So all processors compute the same.
 _LARGEST = 63
-# Versions of the format, of ONNX's operators and of ONNX Runtime's own.
+# The versions of the format and of ONNX's operators, and the domain of ONNX Runtime's own operators.
 _IR_VERSION, _OPSET, _MICROSOFT = 10, 20, "com.microsoft"
 
 
 def bert_graph(transformer: nn.Module, *, int8: bool) -> ModelProto:
-    """The graph of a BERT: ids, segments, int64 [t], wanted, int64 [w] -> states, float32 [w, d].
+    """Write the graph of a BERT.
 
-    wanted: the tokens, counted from 0, whose states the last layer is computed for.
+    Its inputs are ``ids`` and ``segments``, int64 [t], and ``wanted``, int64 [w]: the places of the
+    tokens for which the last layer is computed. Its output is ``states``, float32 [w, d].
 
-    Raises PelError if the BERT is not on the CPU, or has another activation than "gelu".
+    Args:
+        transformer: A Hugging Face BERT.
+        int8: Compute the products with weights in 8 bits.
+
+    Raises:
+        PelError: The BERT is not on the CPU, or its activation is not "gelu".
     """
     config = transformer.config
     device = transformer.device.type
@@ -47,7 +57,10 @@ def bert_graph(transformer: nn.Module, *, int8: bool) -> ModelProto:
 
 
 class _Graph:
-    """The operators of a graph, and its constants; methods give the names of what they compute."""
+    """The operators and constants of a graph.
+
+    A method adds operators, and gives the name of the value that they compute.
+    """
 
     def __init__(self, transformer: nn.Module, int8: bool):
         self.config = transformer.config
@@ -57,7 +70,7 @@ class _Graph:
         self.constants: list = []
 
     def embedded(self, ids: str, segments: str) -> str:
-        """The input embeddings, [t, d]."""
+        """Add the input embeddings, [t, d]."""
         first, axis = self._constant(np.array([0])), self._constant(np.array([0]))
         length = self._node("Shape", ids)
         words, positions, kinds = (
@@ -70,12 +83,12 @@ class _Graph:
         return self._normalized("embeddings.LayerNorm", total)
 
     def layer(self, layer: str, states: str, wanted: str | None = None) -> str:
-        """One layer of BERT: [t, d] -> [t, d], or [w, d] of the tokens wanted."""
+        """Add a layer of BERT: [t, d] to [t, d], or to [w, d] for the wanted tokens."""
         if wanted is None:
             attended = self._attended(f"{layer}.attention.self", states)
         else:
             asking = self._node("Gather", states, wanted)
-            attended = self._attended_by(f"{layer}.attention.self", asking, states)
+            attended = self._attended_from(f"{layer}.attention.self", asking, states)
             states = asking
         attended = self._linear(attended, f"{layer}.attention.output.dense")
         states = self._normalized(
@@ -86,29 +99,30 @@ class _Graph:
         return self._normalized(f"{layer}.output.LayerNorm", self._node("Add", outer, states))
 
     def _attended(self, attention: str, states: str) -> str:
-        """What the heads read, [t, d]. Queries, keys and values are one product of matrices."""
-        return self._read(*self._parted(attention, states, "query", "key", "value"))
+        """Self-attention of all tokens: [t, d] to [t, d]."""
+        return self._attention(*self._projections(attention, states, "query", "key", "value"))
 
-    def _attended_by(self, attention: str, asking: str, states: str) -> str:
-        """What the heads of some of the tokens read of all: [w, d], [t, d] -> [w, d]."""
-        queries = self._parted(attention, asking, "query")
-        return self._read(*queries, *self._parted(attention, states, "key", "value"))
+    def _attended_from(self, attention: str, asking: str, states: str) -> str:
+        """Attention of the tokens that ask, [w, d], over all tokens, [t, d]: [w, d]."""
+        queries = self._projections(attention, asking, "query")
+        return self._attention(*queries, *self._projections(attention, states, "key", "value"))
 
-    def _parted(self, attention: str, states: str, *parts: str) -> list[str]:
+    def _projections(self, attention: str, states: str, *kinds: str) -> list[str]:
         """Queries, keys or values, each [1, t, d], by one product of matrices."""
-        linear = self._linear(states, *(f"{attention}.{part}" for part in parts))
+        linear = self._linear(states, *(f"{attention}.{kind}" for kind in kinds))
         joined = self._node("Unsqueeze", linear, self._constant(np.array([0])))
-        names = [f"{joined}.{part}" for part in parts]
-        self._node("Split", joined, outputs=names, axis=-1, num_outputs=len(parts))
+        names = [f"{joined}.{kind}" for kind in kinds]
+        self._node("Split", joined, outputs=names, axis=-1, num_outputs=len(kinds))
         return names
 
-    def _read(self, queries: str, keys: str, values: str) -> str:
+    def _attention(self, queries: str, keys: str, values: str) -> str:
+        """Attention of all heads, [q, d]."""
         heads = {"domain": _MICROSOFT, "num_heads": self.config.num_attention_heads}
-        read = self._node("MultiHeadAttention", queries, keys, values, **heads)
-        return self._node("Squeeze", read, self._constant(np.array([0])))
+        attended = self._node("MultiHeadAttention", queries, keys, values, **heads)
+        return self._node("Squeeze", attended, self._constant(np.array([0])))
 
     def _linear(self, states: str, *layers: str) -> str:
-        """Linear layers that read the same, side by side: [t, d] -> [t, e]."""
+        """Linear layers of the same input, their outputs side by side: [t, d] to [t, e]."""
         weight = np.concatenate([self.weights[f"{name}.weight"] for name in layers]).T
         bias = self._constant(np.concatenate([self.weights[f"{name}.bias"] for name in layers]))
         if not self.int8:
@@ -121,18 +135,21 @@ class _Graph:
         return self._node("DynamicQuantizeMatMul", *quantized, domain=_MICROSOFT)
 
     def _normalized(self, layer: str, states: str) -> str:
+        """A LayerNorm."""
         weight, bias = (self._constant(self.weights[f"{layer}.{k}"]) for k in ("weight", "bias"))
         epsilon = self.config.layer_norm_eps
         return self._node("LayerNormalization", states, weight, bias, epsilon=epsilon)
 
     def _constant(self, array: np.ndarray) -> str:
+        """A constant of the graph."""
         from onnx import numpy_helper
 
         name = f"constant.{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
-    def _node(self, operator: str, *inputs: str, outputs: list[str] | None = None, **given):
+    def _node(self, operator: str, *inputs: str, outputs: list[str] | None = None, **given) -> str:
+        """An operator; its first output."""
         from onnx import helper
 
         outputs = outputs or [f"{operator}.{len(self.nodes)}"]
@@ -140,7 +157,7 @@ class _Graph:
         return outputs[0]
 
     def model(self, states: str) -> ModelProto:
-        """The whole, whose output is the states of that name."""
+        """Give the whole graph, whose output is the value of the given name."""
         from onnx import TensorProto, helper
 
         self.nodes.append(helper.make_node("Identity", [states], ["states"]))

@@ -1,8 +1,4 @@
-"""A BERT computed by ONNX Runtime, in float32 or with 8-bit matrix products.
-
-The graph is written here, operator by operator: of all that can be exported only BERT is needed,
-and so written it needs no tracing, opens in a second, and has the operators that are the fast ones.
-"""
+"""A BERT computed by ONNX Runtime on the CPU."""
 
 from __future__ import annotations
 
@@ -14,15 +10,20 @@ from .onnx_graph import bert_graph
 
 
 class OnnxStates:
-    """The last hidden states of a BERT, by ONNX Runtime on the CPU.
+    """Computes the last hidden states of a BERT with ONNX Runtime.
 
-    int8: whether matrices of weights are in 8 bits, and what they are multiplied with as well, in
-        steps that are chosen for each input. Attention itself stays in float32.
+    It keeps the weights as they are when it is made. It computes in the thread that calls it, and
+    several threads may call it at a time. It cannot be copied or pickled; a forked process needs one
+    of its own.
 
-    It has the weights as they are now. It computes in the thread that calls it, any number of which
-    may. It cannot be copied or pickled, and a forked process needs one of its own.
-    Raises PelError if onnxruntime or onnx is not installed, the BERT is not on the CPU, or it is of
-    a kind that the graph does not know.
+    Args:
+        transformer: A Hugging Face BERT on the CPU.
+        int8: Compute the products with weights in 8 bits. The steps of the other factor are chosen
+            for each input. Attention itself stays in float32.
+
+    Raises:
+        PelError: onnxruntime or onnx is not installed, the BERT is not on the CPU, or its
+            activation is not "gelu".
     """
 
     def __init__(self, transformer: nn.Module, *, int8: bool):
@@ -37,7 +38,7 @@ class OnnxStates:
         self.transformer = transformer
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        # More would fuse each sum with the LayerNorm behind it, which takes six times the time.
+        # A higher level fuses each sum with the LayerNorm after it, which takes six times as long.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         self._session = onnxruntime.InferenceSession(
             bert_graph(transformer, int8=int8).SerializeToString(),
@@ -52,12 +53,19 @@ class OnnxStates:
         segments: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """float32 [n, t, d]; zero where no state is wanted, or there is no token.
+        """Compute the last hidden states of n inputs, padded to t tokens.
 
-        ids, segments: int64 [n, t], segments None for zeros. mask: bool [n, t], true at the first
-            tokens of each row. wanted: bool [n, t], some of them, or None for all.
-        Each row is computed by itself: nothing is spent on padding, and a row's states are the
-        same, to the last bit, whatever it is batched with, also those in 8 bits.
+        Each input is computed by itself. So no time is spent on padding, and its states are the
+        same, to the last bit, whatever it is batched with, also in 8 bits.
+
+        Args:
+            ids: int64 [n, t], token ids.
+            mask: bool [n, t], true for the first tokens of each input, false for padding.
+            segments: int64 [n, t], token types; None for zeros.
+            wanted: bool [n, t], the tokens whose states are needed; None for all.
+
+        Returns:
+            float32 [n, t, d]; 0 for padding and for tokens that are not wanted.
         """
         segments = torch.zeros_like(ids) if segments is None else segments
         wanted = mask if wanted is None else wanted

@@ -1,7 +1,7 @@
-"""Encoders in a file: safetensors, with all else that they need beside the weights.
+"""Encoders in a safetensors file: their weights and everything else that they need.
 
-Weights that are read from a file stay in it: they are mapped, come into memory when they are first
-used, and are there once for all processes that read them. What changes them copies them.
+Weights that are read from a file stay in it. They are mapped: they come into memory when they are
+first used, and all processes that read them share one copy. Training copies them.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ..errors import PelError
 # What was packed: its file, or its bytes.
 Packed = Path | bytes
 
-# Where in the metadata of safetensors, which are texts, all of ours are.
+# The key of our metadata in a safetensors file. Metadata are texts by name.
 _FACTS = "spacy_pel"
 
 
 class Encoder(Protocol):
-    """What can be packed: a torch module that can be made again of what it says of itself."""
+    """What can be packed: a torch module that can be restored from its description and weights."""
 
     def description(self) -> dict[str, Any]:
-        """All that decides what it does beside its weights, as plain data; {} without weights."""
+        """Describe, as plain data, everything but the weights; {} before there are weights."""
 
     def weights(self) -> dict[str, Tensor]:
-        """Its weights, by the names that they are to have in a file."""
+        """Give the weights by the names that they have in a file."""
 
     def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None:
-        """Take what the two gave. Raises RuntimeError if they are of another kind of encoder."""
+        """Take a description and weights; a RuntimeError if they are of another kind of encoder."""
 
     def to(self, device: torch.device) -> object:
         """Move the weights."""
@@ -44,8 +44,10 @@ class Encoder(Protocol):
 class Contents(NamedTuple):
     """What was packed.
 
-    settings: as given. descriptions: of each encoder what it says of itself; {} without weights.
-    tensors: by the encoder's number and their own name.
+    Attributes:
+        settings: The settings, as given to ``pack``.
+        descriptions: The description of each encoder; {} for one that had no weights.
+        tensors: The weights of all encoders, each by "number of the encoder.name".
     """
 
     settings: dict[str, Any]
@@ -53,9 +55,14 @@ class Contents(NamedTuple):
     tensors: dict[str, Tensor]
 
     def fill(self, encoders: Sequence[Encoder], device: torch.device) -> None:
-        """Give the encoders, which are of the kinds that were packed, their weights.
+        """Restore the encoders.
 
-        Raises RuntimeError if they are of other kinds.
+        Args:
+            encoders: Encoders of the kinds that were packed, in the same order.
+            device: Where their weights go.
+
+        Raises:
+            RuntimeError: An encoder is of another kind.
         """
         for number, (encoder, description) in enumerate(zip(encoders, self.descriptions)):
             if description:
@@ -68,7 +75,15 @@ class Contents(NamedTuple):
 
 
 def pack(encoders: Sequence[Encoder], settings: dict[str, Any]) -> bytes:
-    """The encoders and some settings, plain data, as the bytes of a safetensors file; no pickle."""
+    """Pack encoders and settings; nothing is pickled.
+
+    Args:
+        encoders: The encoders.
+        settings: Plain data to be kept with them.
+
+    Returns:
+        The bytes of a safetensors file.
+    """
     described, tensors = [], {}
     for number, encoder in enumerate(encoders):
         described.append(encoder.description())
@@ -80,9 +95,14 @@ def pack(encoders: Sequence[Encoder], settings: dict[str, Any]) -> bytes:
 
 
 def unpack(packed: Packed) -> Contents:
-    """What ``pack`` gave; needs no network.
+    """Read what ``pack`` gave; it needs no network.
 
-    Raises PelError if it gave no such thing, OSError if the file cannot be read.
+    Args:
+        packed: The file, or its bytes.
+
+    Raises:
+        PelError: It is no such file, or it is damaged.
+        OSError: The file cannot be read.
     """
     try:
         if isinstance(packed, bytes):
@@ -102,6 +122,6 @@ def unpack(packed: Packed) -> Contents:
 
 
 def _metadata(packed: bytes) -> dict[str, str]:
-    """Of the bytes of a safetensors file: JSON after eight bytes that give its length."""
+    """The metadata in a safetensors file: JSON after eight bytes that give its length."""
     length = int.from_bytes(packed[:8], "little")
     return json.loads(packed[8 : 8 + length]).get("__metadata__", {})

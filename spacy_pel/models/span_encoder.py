@@ -1,4 +1,4 @@
-"""Vectors of mentions from the states that something else has made of their tokens."""
+"""Vectors of mentions from token states that another component of the pipeline has computed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from .window_encoder import pool_spans
 
 
 class SpanEncoder(nn.Module):
-    """Pools the states of a mention's tokens, and maps what it has to the vectors of entities.
+    """Pools the token states of each mention, and maps them into the space of the entity vectors.
 
-    pooling: "mean" of the tokens' states, the first one ("start") or the last one ("end").
-    normalize: give vectors of length 1.
+    Args:
+        pooling: How a mention's tokens are pooled: the "mean" of their states, the first ("start")
+            or the last ("end").
+        normalize: Give vectors of length 1.
 
-    The map's size is set later (``load``), when the widths of both sides are known.
+    Attributes:
+        map: The linear layer, or None before ``load``, when both widths are not yet known.
     """
 
     def __init__(self, *, pooling: str, normalize: bool):
@@ -25,8 +28,15 @@ class SpanEncoder(nn.Module):
         self.map: nn.Linear | None = None
 
     def load(self, width: int, n_outputs: int) -> None:
-        """Begin: as one is where both are as wide, so that a pretrained encoder that is the
-        entities' as well is at once of use; else at random."""
+        """Make the linear layer.
+
+        It starts as the identity if both widths are equal: then a pretrained encoder that serves
+        entities as well is of use at once. Otherwise it starts at random.
+
+        Args:
+            width: The width of the token states.
+            n_outputs: The width of the entity vectors.
+        """
         self.map = nn.Linear(width, n_outputs)
         if width == n_outputs:
             nn.init.eye_(self.map.weight)
@@ -34,28 +44,36 @@ class SpanEncoder(nn.Module):
 
     @property
     def n_outputs(self) -> int:
-        """How many numbers it gives for a mention."""
+        """The number of values that it gives for a mention."""
         return self.map.out_features
 
     def set_dropout(self, rate: float) -> None:
-        """It has none; the states have been through that of their own model."""
+        """Do nothing: it has no dropout; that of the states' own model was applied to them."""
 
     def forward(self, states: Tensor, spans: Tensor) -> Tensor:
-        """Vectors, float32 [m, d]. states: float32 [t, w]. spans: int64 [m, 2], tokens."""
+        """Encode m mentions.
+
+        Args:
+            states: float32 [t, w], the tokens' states.
+            spans: int64 [m, 2], the first token of each mention and the one after its last.
+
+        Returns:
+            float32 [m, d].
+        """
         vectors = self.map(pool_spans(states, spans, self.pooling))
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def description(self) -> dict[str, Any]:
-        """The widths of both sides; {} without weights."""
+        """Describe the layer: the widths of both sides; {} before ``load``."""
         if self.map is None:
             return {}
         return {"width": self.map.in_features, "n_outputs": self.map.out_features}
 
     def weights(self) -> dict[str, Tensor]:
-        """Those of the map."""
+        """Give the weights of the linear layer by name."""
         return self.state_dict()
 
     def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None:
-        """Take what the two gave."""
+        """Take what ``description`` and ``weights`` gave."""
         self.load(description["width"], description["n_outputs"])
         self.load_state_dict(weights, assign=True)

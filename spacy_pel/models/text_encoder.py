@@ -8,14 +8,15 @@ from .bert import BertEncoder, mean_over
 
 
 class TextEncoder(BertEncoder):
-    """Tower of the bi-encoder: token ids -> vector (PEL, section 5.2).
+    """A tower of the bi-encoder: it turns token ids into a vector (PEL, section 5.2).
 
-    pooling: "mean" over all tokens (the paper); "focus": over the tokens of the mention or of the
-        title, each read in its context, which suits a pretrained encoder; or "both", the sum of
-        the two at equal length, with which an encoder built from scratch learns to use the context
-        much sooner.
-    normalize: give vectors of length 1, so that their dot product is the cosine.
-    mixed_precision: see ``BertEncoder``.
+    Args:
+        pooling: The tokens whose states are averaged. "mean": all tokens, as in the paper. "focus":
+            the tokens of the mention, or of the entity's title, which suits a pretrained encoder.
+            "both": the sum of the two means, each at length 1; an encoder built from scratch learns
+            to use the context much sooner with it.
+        normalize: Give vectors of length 1, so that their inner product is the cosine.
+        mixed_precision: See ``BertEncoder``.
     """
 
     def __init__(self, *, pooling: str, normalize: bool, mixed_precision: bool):
@@ -29,13 +30,20 @@ class TextEncoder(BertEncoder):
         return self.width
 
     def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
-        """Vectors, float32 [n, d].
+        """Encode a batch of n texts, padded to t tokens.
 
-        ids: int64 [n, t]; mask, focus: bool [n, t] (see ``inputs.TokenBatch``).
-        perturbation: float32 [n, t, d], or [1, 1, 1] for none (see ``BertEncoder.states``).
+        Args:
+            ids: int64 [n, t], token ids.
+            mask: bool [n, t], false for padding.
+            focus: bool [n, t], the tokens of the mention or the title.
+            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none; see
+                ``BertEncoder.hidden_states``.
+
+        Returns:
+            float32 [n, d].
         """
         wanted = focus if self.pooling == "focus" else None
-        hidden = self.states(ids, mask, perturbation, wanted=wanted)
+        hidden = self.hidden_states(ids, mask, perturbation, wanted=wanted)
         return self._scaled(self._pool(hidden, mask, focus))
 
     def _scaled(self, pooled: Tensor) -> Tensor:
@@ -43,7 +51,7 @@ class TextEncoder(BertEncoder):
         return nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled
 
     def _pool(self, hidden: Tensor, mask: Tensor, focus: Tensor) -> Tensor:
-        """One vector for each input: [n, t, d] -> [n, d]."""
+        """One vector for each input: [n, t, d] to [n, d]."""
         if self.pooling == "both":
             means = (mean_over(hidden, tokens) for tokens in (mask, focus))
             return sum(nn.functional.normalize(mean, dim=-1) for mean in means)

@@ -11,10 +11,14 @@ from .text_encoder import TextEncoder
 
 
 class WindowEncoder(TextEncoder):
-    """A ``TextEncoder`` that reads windows of documents as well, with the same weights.
+    """A ``TextEncoder`` that also reads windows of documents, with the same weights.
 
-    mention_pooling: what a mention's vector is of its tokens' states: "mean", the first one's
-        ("start") or the last one's ("end"). The other arguments are those of ``TextEncoder``.
+    Args:
+        mention_pooling: How a mention's vector is made of its tokens' states: their "mean", the
+            first ("start") or the last ("end").
+        pooling: See ``TextEncoder``; for texts alone.
+        normalize: See ``TextEncoder``.
+        mixed_precision: See ``BertEncoder``.
     """
 
     def __init__(
@@ -24,7 +28,11 @@ class WindowEncoder(TextEncoder):
         self.mention_pooling = mention_pooling
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
-        """Take a Hugging Face BERT and its tokenizer. Raises PelError if it has one segment."""
+        """Take a Hugging Face BERT and its tokenizer.
+
+        Raises:
+            PelError: The BERT has a single segment embedding.
+        """
         if transformer.config.type_vocab_size < 2:
             raise PelError(
                 "the encoder has one segment embedding, and mentions are marked by the second",
@@ -40,32 +48,56 @@ class WindowEncoder(TextEncoder):
         perturbation: Tensor,
         spans: Tensor | None = None,
     ) -> Tensor:
-        """Vectors, float32 [m, d], of the mentions of windows; without spans, those of texts.
+        """Encode the m mentions of a batch of n windows; without spans, encode n texts.
 
-        ids: int64 [n, t]; mask, focus: bool [n, t]; spans: int64 [m, 2] (see
-            ``windows.WindowBatch``). What is in focus is BERT's second segment.
-        perturbation: float32 [n, t, d], or [1, 1, 1] for none (see ``BertEncoder.states``).
+        Args:
+            ids: int64 [n, t], token ids.
+            mask: bool [n, t], false for padding.
+            focus: bool [n, t], the tokens of mentions, which are BERT's second segment. For texts
+                see ``TextEncoder.forward``.
+            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none; see
+                ``BertEncoder.hidden_states``.
+            spans: int64 [m, 2], the first token of each mention and the one after its last, counted
+                through the padded windows one after the other; None for texts.
+
+        Returns:
+            float32 [m, d]; for texts float32 [n, d].
         """
         if spans is None:
             return super().forward(ids, mask, focus, perturbation)
         wanted = torch.zeros_like(mask)
         wanted.view(-1)[pooled_tokens(spans, self.mention_pooling)[0]] = True
-        hidden = self.states(ids, mask, perturbation, focus.long(), wanted)
+        hidden = self.hidden_states(ids, mask, perturbation, focus.long(), wanted)
         return self._scaled(pool_spans(hidden.flatten(0, 1), spans, self.mention_pooling))
 
 
 def pool_spans(hidden: Tensor, spans: Tensor, pooling: str) -> Tensor:
-    """A vector for each span of tokens: hidden [t, d], spans int64 [m, 2] -> [m, d].
+    """Make a vector for each span of tokens.
 
-    pooling: see ``WindowEncoder``. A span has a token at least.
+    Args:
+        hidden: Float [t, d], the tokens' states.
+        spans: int64 [m, 2], the first token of each span and the one after its last. A span has at
+            least one token.
+        pooling: "mean", "start" or "end"; see ``WindowEncoder``.
+
+    Returns:
+        Float [m, d].
     """
     tokens, firsts = pooled_tokens(spans, pooling)
     return nn.functional.embedding_bag(tokens, hidden, firsts, mode="mean")
 
 
 def pooled_tokens(spans: Tensor, pooling: str) -> tuple[Tensor, Tensor]:
-    """What is pooled for spans, int64 [m, 2]: tokens, int64 [p], those of one span after the
-    other; and which of these is the first of each span, int64 [m]."""
+    """List the tokens that are pooled for spans.
+
+    Args:
+        spans: int64 [m, 2]; see ``pool_spans``.
+        pooling: See ``pool_spans``.
+
+    Returns:
+        The tokens, int64 [p], those of one span after the other; and for each span the place of its
+        first token among them, int64 [m].
+    """
     starts, ends = spans.unbind(1)
     if pooling != "mean":
         tokens = starts if pooling == "start" else ends - 1

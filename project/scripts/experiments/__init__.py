@@ -1,1 +1,1 @@
-"""The experiments of the paper, as runs of one list on one of three profiles of data."""
+"""The experiments of the paper: one list of them, run on one of three profiles of corpora."""

@@ -1,4 +1,4 @@
-"""The config of a run: that of its corpus, with the variant's and the profile's settings."""
+"""The config of a run: the config of its corpus with the settings of variant and corpus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINKER = "components.proxy_linker"
 
 
 class Choices(NamedTuple):
-    """What the user chooses: see the options of ``experiment.py run``."""
+    """The user's choices; see the options of ``experiment.py run``."""
 
     data: str = ""
     encoder: str = ""
@@ -31,11 +31,20 @@ class Choices(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One training of a variant with a seed, and what it is evaluated on.
+    """One training of a variant with a seed, and its evaluation.
 
-    folder: for what is large: weights, checkpoint, the knowledge base with its vectors.
-    kb: the knowledge base without vectors; kbs: by dev set, the one that it is linked to. digest:
-    names the run; the same digest is the same figures.
+    Attributes:
+        corpus: What it is trained on.
+        variant: How it is trained.
+        seed: The random seed.
+        config: The whole config.
+        kb: The knowledge base of training, without vectors.
+        kbs: For each dev set, by its name, the knowledge base that it is linked to, without vectors.
+        dev: For each dev set, by its name, its corpus.
+        limit: The number of documents read of each corpus; 0 for all.
+        digest: A digest of everything that decides the figures.
+        folder: The folder of weights, checkpoints and the knowledge bases with vectors.
+        retriever: For a reranker the run of its retriever.
     """
 
     corpus: Corpus
@@ -57,18 +66,26 @@ class Run(NamedTuple):
 
     @property
     def pipeline(self) -> Path:
-        """Where the pipeline is in the end."""
+        """The folder of the trained pipeline."""
         return self.folder / "pipeline"
 
     def own(self, kb: Path) -> Path:
-        """Where a knowledge base is with the vectors of the run's retriever."""
+        """The folder of a knowledge base with the vectors of the run's retriever."""
         return (self.retriever or self).folder / "kbs" / kb.name
 
 
 def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work: Path) -> Run:
-    """The run of a variant. work: the folder of all that is large.
+    """Make the run of a variant.
 
-    The digest is of all that makes the figures, but for where data and results are on this machine.
+    Its digest covers everything that decides the figures, and not where data and results lie on
+    this machine.
+
+    Args:
+        corpus: What it is trained on.
+        variant: How it is trained.
+        seed: The random seed.
+        choices: The user's choices.
+        work: The folder of weights and vectors.
     """
     base = make_run(corpus, variant.retriever, seed, choices, work) if variant.retriever else None
     file = corpus.reranker if base else corpus.config
@@ -99,13 +116,13 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
 
 
 def _of_paths(settings: dict[str, Any], file: str) -> dict[str, Any]:
-    """Those of the settings that are paths which the config of a file has."""
+    """The settings that set a path of a config file."""
     paths = {f".paths.{name}" for name in load_config(file, interpolate=False)["paths"]}
     return {name: value for name, value in settings.items() if name in paths}
 
 
 def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
-    """What {data}, {encoder}, {work}, {source} and {label_types} stand for."""
+    """Give what {data}, {encoder}, {work}, {source} and {label_types} stand for."""
     folder = str(work / corpus.name)
     if choices.samples(corpus):
         folder += f"-{choices.entities}"
@@ -115,7 +132,7 @@ def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
 
 
 def _config(file: str, settings: dict[str, Any], steps: int | None) -> Config:
-    """The config of a file with the settings laid over it, which become part of it."""
+    """The config of a file with the settings laid over it."""
     config = load_config(file, interpolate=False)
     for name, value in settings.items():
         _set(config, name, value)
@@ -125,7 +142,7 @@ def _config(file: str, settings: dict[str, Any], steps: int | None) -> Config:
 
 
 def filled(value: Any, places: dict[str, Any]) -> Any:
-    """A copy of the value with what its {places} stand for, in dicts and sequences as well."""
+    """Copy a value and replace its {places}, also within dicts and sequences."""
     if isinstance(value, dict):
         return {key: filled(each, places) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -140,7 +157,7 @@ def filled(value: Any, places: dict[str, Any]) -> Any:
 
 
 def _set(config: Config, name: str, value: Any) -> None:
-    """Set what a dotted name stands for, below the linker unless it begins with a dot."""
+    """Set a value by its dotted name; without a dot in front the name is one of the linker's."""
     *path, last = name[1:].split(".") if name.startswith(".") else f"{LINKER}.{name}".split(".")
     for part in path:
         config = config[part]
@@ -148,7 +165,7 @@ def _set(config: Config, name: str, value: Any) -> None:
 
 
 def _set_steps(config: Config, steps: int) -> None:
-    """Train for so many steps, the same share of them as before a warm-up; evaluate at the end."""
+    """Set the number of steps. The warm-up keeps its share of them; evaluation is at the end."""
     training = config["training"]
     schedule = training["optimizer"]["learn_rate"]
     warmup = schedule["warmup_steps"] / schedule["total_steps"]

@@ -5,25 +5,35 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-# Where each world has a knowledge base of its own: their mentions together, as the paper counts what
-# retrievers find (micro), and the mean over worlds, as it counts what rerankers do (macro).
+# The averages that stand for a corpus in which each world has a KB of its own. The paper counts
+# retrievers over all mentions (micro) and rerankers as the mean over worlds (macro).
 WORLDS = {"all worlds": "micro", "mean of worlds": "macro"}
 
 
 class Corpus(NamedTuple):
     """A corpus with its knowledge base.
 
-    config, reranker: the configs that variants are laid over. prepare: arguments of
-    ``python -m spacy pel``, run once. dev: by name, what is evaluated on. kb: where "prepare" puts
-    the knowledge base; kbs: that of a dev set with one of its own; these are then worlds, averaged.
-    settings: laid over the config after the variant's. steps: of a run; None:
-    what the config says. refresh: steps between two encodings of the index of hard negatives; None:
-    what the config says. source: the JSONL of the knowledge base, where a sample may stand for it,
-    and train: what is trained on. alignment: arguments of ``pel`` that put an encoder into
-    "{work}/aligned". label_types: the entity types that a mention's label allows.
+    In the texts below, ``{data}`` and ``{encoder}`` stand for the folder and the encoder that the
+    user names, ``{work}`` for a folder of the corpus' own, ``{source}`` for the source or its sample.
 
-    ``{data}`` and ``{encoder}`` stand for the folder and the encoder that the user names,
-    ``{work}`` for a folder of the corpus' own, ``{source}`` for the source or its sample.
+    Attributes:
+        name: Its name in the results.
+        config: The config that the settings of a retriever are laid over.
+        reranker: The config that the settings of a reranker are laid over; None for no rerankers.
+        prepare: Arguments of ``python -m spacy pel``, run once.
+        dev: For each dev set, by its name, the corpus that is evaluated on.
+        settings: Settings laid over the config after those of the variant.
+        steps: The steps of training a retriever; None for those of the config.
+        rerank_steps: The steps of training a reranker; None for those of the config.
+        refresh: The steps between two encodings of the index of hard negatives; None for those of
+            the config.
+        source: The JSONL file of the knowledge base, if a sample of it may be taken.
+        train: The training files, whose entities are always in a sample.
+        alignment: Arguments of ``python -m spacy pel`` that put an encoder into "{work}/aligned".
+        label_types: The entity types that each label of a mention allows.
+        kb: Where ``prepare`` puts the knowledge base.
+        kbs: For each dev set, by its name, a knowledge base of its own. Such dev sets are worlds,
+            and are averaged.
     """
 
     name: str
@@ -44,22 +54,22 @@ class Corpus(NamedTuple):
 
     @property
     def shown(self) -> list[str]:
-        """What tables are made of: each dev set, or what is averaged over worlds."""
+        """The names under which results are shown: the dev sets, or the averages over worlds."""
         return list(WORLDS if self.kbs else self.dev)
 
     def has(self, what: str | None) -> bool:
-        """Whether it has what a variant needs."""
+        """Whether it has what a variant needs; see ``Variant.needs``."""
         return what is None or bool(getattr(self, what))
 
     def needs(self, place: str) -> bool:
-        """Whether a place, such as "data", is to be named by the user."""
+        """Whether the user must name a place, such as "data"."""
         parts = [self.settings.values(), self.dev.values(), self.alignment, *self.prepare]
         parts.append([self.source])
         return any(f"{{{place}}}" in str(value) for values in parts for value in values)
 
 
 def _adamw(rate: float) -> dict[str, Any]:
-    """AdamW with a warm-up of a tenth of the steps, whose number comes later."""
+    """AdamW with a warm-up of a tenth of the steps; the number of steps is set later."""
     return {
         "@optimizers": "spacy-pel.AdamW.v1",
         "weight_decay": 0.01,
@@ -81,17 +91,17 @@ def _alignment(dev: str, *settings: str) -> tuple[str, ...]:
     )
 
 
-# That of configs/demo.cfg.
+# The encoder of configs/demo.cfg.
 _DEMO_ENCODER = json.dumps(
     {
         **{"@misc": "spacy-pel.ScratchEncoder.v1", "layers": 2, "width": 128, "heads": 4},
         **{"vocab_size": 6000, "max_tokens": 512},
     }
 )
-# Shorter inputs and batches than in configs/demo.cfg: a run takes about a minute of one core. Not
-# its pooling, "both", which makes vectors of like length: the dot product, that cross-entropy is
-# scored by, would be bounded as the cosine is, and no softmax of it could be sharp. "mean", as in
-# the paper, learns nothing from scratch in so few steps.
+# Inputs and batches are shorter than in configs/demo.cfg, so that a run takes about a minute of one
+# core. The pooling is not "both" as there: it makes vectors of about one length, which bounds the dot
+# product that cross-entropy scores by, and then no softmax of it can be sharp. With "mean", the
+# paper's pooling, an encoder from scratch learns nothing in so few steps.
 DEMO = Corpus(
     "demo",
     "configs/demo.cfg",
@@ -118,7 +128,7 @@ DEMO = Corpus(
         *("--training.optimizer.learn_rate.initial_rate", "0.001"),
     ),
 )
-# The paper's types out of the knowledge base, besides the mentions that it lacks anyway.
+# The paper's types are taken out of the knowledge base: their mentions become NIL.
 DEMO_OKB = DEMO._replace(
     name="demo-okb",
     reranker=None,
@@ -142,7 +152,7 @@ _OPEN = {
     ".paths.data": "{data}",
     ".paths.encoder": "{encoder}",
     ".training.optimizer": _adamw(0.00005),
-    # What is evaluated in training counts for nothing: a look at a few entities is enough.
+    # Evaluations during training are not used, so a few entities are enough for them.
     ".corpora.dev.limit": 1,
     ".initialize.components.proxy_linker.searched_entities": 10,
     ".training.batcher": {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 12},
@@ -194,7 +204,7 @@ MEDMENTIONS = Corpus(
         "{data}/corpora/medmentions/dev.pubtator.txt.gz", "--paths.encoder", "{encoder}"
     ),
 )
-# The paper's own: its configs hold all of table 6, so nothing is laid over them.
+# The paper's own corpora. Their configs hold all of table 6, so no settings are laid over them.
 UMLS = Corpus(
     "umls",
     "configs/paper.cfg",
@@ -251,14 +261,19 @@ ZESHEL = Corpus(
 
 
 class Profile(NamedTuple):
-    """The corpora of the experiments in linking, and of those in telling NIL."""
+    """The corpora of a profile.
+
+    Attributes:
+        linking: The corpora of the experiments in linking.
+        nil: The corpora of the experiments in telling NIL.
+    """
 
     linking: tuple[Corpus, ...]
     nil: tuple[Corpus, ...]
 
     @property
     def corpora(self) -> tuple[Corpus, ...]:
-        """All of them, each once."""
+        """All corpora of the profile, each once."""
         return tuple({corpus.name: corpus for corpus in (*self.linking, *self.nil)}.values())
 
 

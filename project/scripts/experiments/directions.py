@@ -1,4 +1,4 @@
-"""The directions of the paper's figures, and whether the results have them."""
+"""The directions of the paper's figures, and whether they hold in the results."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ RELATIVE = ("training", "gradient_norm", "relative_variance")
 
 
 class Direction(NamedTuple):
-    """What the paper says of a sum of figures: it is above 0.
+    """A claim of the paper, as a weighted sum of figures that should be above 0.
 
-    experiment: where it belongs. terms: (weight, name of a variant). path: the figure, times
-    ``scale``.
+    Attributes:
+        experiment: The experiment that it belongs to.
+        claim: The claim in words.
+        paper: The paper's own difference, as text.
+        terms: The sum, as weights and names of variants.
+        path: The keys that lead to the figure of each variant.
+        scale: What the sum is multiplied by when it is shown.
+        decimals: The number of decimals shown.
     """
 
     experiment: str
@@ -35,14 +41,19 @@ class Direction(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A direction in the results. difference: the sum's mean over seeds, each seed by itself."""
+    """A direction in the results.
+
+    Attributes:
+        direction: The direction.
+        difference: The sum, taken within each seed, over the seeds; None if there is none.
+    """
 
     direction: Direction
     difference: Spread | None
 
     @property
     def verdict(self) -> str:
-        """ "held" or "not held", with a word where the spread is larger than the difference."""
+        """Whether it held, and whether the difference is smaller than the spread over seeds."""
         if self.difference is None:
             return "not run"
         mean, deviation, runs = self.difference
@@ -59,7 +70,7 @@ class Finding(NamedTuple):
 def findings(
     results: Results, corpus: str, dev: str, experiments: Collection[str]
 ) -> list[Finding]:
-    """What became of the directions of these experiments on a dev set."""
+    """Check the directions of these experiments on a dev set."""
     return [
         Finding(direction, _difference(results, corpus, dev, direction))
         for direction in DIRECTIONS
@@ -68,7 +79,7 @@ def findings(
 
 
 def _difference(results: Results, corpus: str, dev: str, direction: Direction) -> Spread | None:
-    """The sum of the terms, over the seeds that have them all."""
+    """The sum of the terms over the seeds for which all of them were run."""
     runs = [(weight, results.by_seed(corpus, name)) for weight, name in direction.terms]
     seeds = set.intersection(*(set(by_seed) for _, by_seed in runs))
     sums = []

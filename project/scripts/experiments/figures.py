@@ -15,12 +15,15 @@ from .results import Results
 from .variants import retriever
 
 RECALLS = np.linspace(0, 1, 101)
-# A point of a smoothed curve is the mean of so many of its windows.
+# The number of points of a curve whose mean is a point of the smoothed curve.
 SMOOTHED = 15
 
 
 def nil_curves(results: Results, corpus: str, devs: Sequence[str], path: Path) -> Path:
-    """Figure 2, as PNG and SVG: precision over recall of NIL, mean over seeds. Gives the PNG."""
+    """Draw figure 2, precision over recall of NIL, as PNG and SVG; the path of the PNG.
+
+    A curve is the mean over seeds.
+    """
     panels = {dev: {} for dev in devs}
     for variant in EXPERIMENTS["nil"].variants:
         lines = results.by_seed(corpus, variant.name).values()
@@ -34,7 +37,10 @@ def nil_curves(results: Results, corpus: str, devs: Sequence[str], path: Path) -
 
 
 def gradient_norms(results: Results, corpus: str, path: Path) -> Path:
-    """Figure 3: smoothed norms over steps, mean over seeds with a band of their spread."""
+    """Draw figure 3, gradient norms over steps, as PNG and SVG; the path of the PNG.
+
+    A curve is smoothed. It is the mean over seeds, with a band of their standard deviation.
+    """
     panels: dict[str, dict[str, Line]] = {"random negatives": {}, "mixed-50 % negatives": {}}
     for lines, kind in zip(panels.values(), ("random", "mixed")):
         for loss in ("CE", "Pb"):
@@ -47,12 +53,12 @@ def gradient_norms(results: Results, corpus: str, path: Path) -> Path:
 
 
 def _at_recalls(curve: dict[str, list[float]]) -> np.ndarray:
-    """Precision at each of 101 levels of recall; what is not reached has that of the last point."""
+    """Precision at 101 levels of recall; beyond the curve's end, the precision of its last point."""
     return np.interp(RECALLS, curve["recall"], curve["precision"])
 
 
 def _mean_line(curves: list[dict[str, Any]]) -> Line:
-    """The mean of the curves, each smoothed, over the steps that all have."""
+    """The mean of the smoothed curves, over the steps that all of them have."""
     length = min(len(curve["norm"]) for curve in curves)
     smooth = np.array([_smoothed(curve["norm"][:length]) for curve in curves])
     deviation = smooth.std(axis=0, ddof=1) if len(curves) > 1 else ()
@@ -60,7 +66,7 @@ def _mean_line(curves: list[dict[str, Any]]) -> Line:
 
 
 def _smoothed(values: list[float]) -> np.ndarray:
-    """The mean of each value and those just before it."""
+    """For each value the mean of it and the values just before it."""
     sums = np.cumsum(np.concatenate([[0.0], values]))
     ends = np.arange(1, len(values) + 1)
     starts = np.maximum(0, ends - SMOOTHED)

@@ -1,4 +1,4 @@
-"""The page of all tables and figures, made of the results alone."""
+"""The page of all tables and figures, made from the results alone."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .tables import table_cells, table_json, table_markdown
 
 HEAD = """# Experiments
 
-Made by `python scripts/experiment.py report` of the lines in `{results}/*/results.jsonl`; do not edit
-it. A run: `python scripts/experiment.py run NAME --profile demo --seeds 0,1,2`.
+`python scripts/experiment.py report` makes this page from the lines in `{results}/*/results.jsonl`; do not
+edit it. To make such lines: `python scripts/experiment.py run NAME --profile demo --seeds 0,1,2`.
 
-Pb is the proxy-based loss with the cosine, CE cross-entropy with the dot product; "mixed 32" are 32
+Pb is the proxy-based loss with the cosine. CE is cross-entropy with the dot product. "mixed 32" means 32
 negatives, half of them hard. Figures are of dev sets: the mean over seeds ± the sample standard
-deviation, in percent where nothing else is said. A difference is taken within each seed. The
-paper's figures are of test sets, with UMLS and SapBERT (MedMentions) or with BERT (ZESHEL), and
-stand there for the direction.
+deviation, in percent unless the column has another unit. A difference is taken within each seed. The
+paper's figures are of test sets, with UMLS and SapBERT (MedMentions) or with BERT (ZESHEL): compare
+directions, not sizes.
 """
 
 
 def write_page(results: Path, page: Path) -> None:
-    """Write tables (JSON), figures (PNG, SVG) and the page of them (Markdown)."""
+    """Write the tables (JSON), the figures (PNG, SVG) and the page of both (Markdown)."""
     parts = [HEAD.format(results=results)]
     for profile in PROFILES:
         for corpus in PROFILES[profile].corpora:
@@ -43,7 +43,7 @@ def write_page(results: Path, page: Path) -> None:
 
 
 def _corpus_part(results: Results, corpus: Corpus, profile: str, base: Path) -> Iterator[str]:
-    """The section of a corpus; nothing where it has no results."""
+    """The section of a corpus; nothing if it has no results."""
     lines = [line for line in results if line["corpus"] == corpus.name]
     if not lines:
         return
@@ -74,7 +74,7 @@ def _corpus_part(results: Results, corpus: Corpus, profile: str, base: Path) -> 
 
 
 def _settings(lines: list[dict[str, Any]]) -> str:
-    """What the runs had in common, or not."""
+    """A line about the runs: their number, steps, documents, minutes and commits."""
     steps = sorted({line["training"]["steps"] for line in lines})
     limits = sorted({line["limit"] for line in lines})
     commits = sorted({line["commit"] or "unknown" for line in lines})
@@ -89,7 +89,7 @@ def _settings(lines: list[dict[str, Any]]) -> str:
 def _directions_part(
     results: Results, corpus: str, dev: str, experiments: Collection[str]
 ) -> Iterator[str]:
-    """The directions whose runs are there."""
+    """The table of the directions whose runs are in the results."""
     rows = [
         [each.direction.claim, each.figure, each.direction.paper, each.verdict]
         for each in findings(results, corpus, dev, experiments)

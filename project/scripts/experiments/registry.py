@@ -1,4 +1,4 @@
-"""The experiments: what each trains, what its table shows, and what the paper has there."""
+"""The experiments: what each trains, what its table shows, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,14 @@ MARGINS = [retriever("Pb", "mixed", 32, delta=delta) for delta in (0, 0.01, 0.05
 
 
 class Column(NamedTuple):
-    """A column of a table: where its figure stands in a result, times what, how many decimals."""
+    """A column of a table.
+
+    Attributes:
+        label: Its title.
+        path: The keys that lead to its figure in a result.
+        scale: What the figure is multiplied by.
+        decimals: The number of decimals shown.
+    """
 
     label: str
     path: tuple[str, ...]
@@ -50,11 +57,17 @@ class Column(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """Variants that are trained with each seed, and the table they make.
+    """Variants that are trained with each seed, and the table of them.
 
-    question: what the table answers. paper: published figures by their heading, then by variant,
-    in the order of the columns (no more than these). corpora: which of the profile's, "linking" or
-    "nil". of_training: the table is about training, the same for all dev sets.
+    Attributes:
+        title: Its title on the page.
+        question: What the table answers.
+        variants: The variants.
+        columns: The columns of the table.
+        paper: The paper's figures by their heading, then by variant, in the order of the columns;
+            there may be fewer than columns.
+        corpora: Which corpora of the profile it runs on: "linking" or "nil".
+        of_training: Whether the table is about training, and so is the same for all dev sets.
     """
 
     title: str
@@ -67,7 +80,7 @@ class Experiment(NamedTuple):
 
 
 RECALL = [Column(f"recall@{k}", (f"recall@{k}", "in_kb")) for k in (1, 5, 16, 64)]
-# Of entities that are gold in training, and of those that are not: what zero-shot means.
+# Recall for entities that are gold in training (seen) and for those that are not (zero-shot).
 SEEN = [Column(f"{which}, @1", ("recall@1", which)) for which in ("seen", "unseen")]
 NIL = [
     Column("auPR", ("nil", "average_precision")),
@@ -94,7 +107,8 @@ NORMS = [
 EXPERIMENTS = {
     "retrieval": Experiment(
         "Candidate retrieval (tables 2 and 3)",
-        "Which loss, which negatives, how many, and does FGSM add? Recall of mentions in the KB.",
+        "Which loss, which negatives and how many of them find entities best, and does FGSM help? "
+        "Recall is over the mentions whose entity is in the KB.",
         [
             retriever(loss, negatives, n, fgsm)
             for n, fgsm in ((32, False), (32, True), (64, False), (64, True))
@@ -106,8 +120,8 @@ EXPERIMENTS = {
     ),
     "nil": Experiment(
         "Mentions whose entity the KB lacks (table 4, figure 2)",
-        "How well does the best score tell NIL? Precision and recall of NIL at the threshold tuned "
-        "on the same dev set; recall@k over all mentions, NIL being a class.",
+        "How well does the best score tell NIL? Precision, recall and F1 of NIL are at the threshold "
+        "tuned on the same dev set. recall@k is over all mentions, with NIL as one more class.",
         [*MARGINS, retriever("CE", "mixed", 32)],
         NIL,
         {"MedMentions": NIL_TABLE_4},
@@ -116,9 +130,9 @@ EXPERIMENTS = {
     "reranking": Experiment(
         "Reranking (table 5)",
         "What does a cross-encoder over the best candidates (16; demo and open: 8) add, with and "
-        "without FGSM? On the demo and open corpora the retriever's score counts beside its own, "
-        "by a weight fitted on the same dev sets, and on the open ones mentions that the retriever "
-        "is sure of are left to it.",
+        "without FGSM? On the demo and open corpora the retriever's score is added to its score, "
+        "with a weight fitted on the same dev sets. On the open corpora it does not read mentions "
+        "that the retriever is sure of.",
         [BEST, reranker(BEST), reranker(BEST, fgsm=True)],
         [*RECALL, Column("mentions/s", ("mentions_per_second",), 1, 0)],
         {
@@ -134,8 +148,8 @@ EXPERIMENTS = {
     ),
     "gradient-norms": Experiment(
         "Gradient norms over training steps (figure 3)",
-        "How steady are the gradients? Norms before clipping, after the warm-up. Pb's grow with "
-        "alpha, which clipping and AdamW take away again: so the variance is also given for the "
+        "How steady are the gradients? Norms are taken before clipping, after the warm-up. Those of "
+        "Pb grow with alpha, which clipping and AdamW undo. So the variance is also given for the "
         "loss divided by alpha (1 for CE), and relative to the mean.",
         [retriever(loss, kind) for kind in ("random", "mixed") for loss in ("CE", "Pb")],
         NORMS,
@@ -143,29 +157,30 @@ EXPERIMENTS = {
     ),
     "cost": Experiment(
         "What negatives and FGSM cost",
-        "Time and inputs encoded an epoch. Time is of steps alone, without evaluations; "
-        "FGSM encodes each proxy twice; the index is what hard negatives are searched in.",
+        "Time and encoded inputs per epoch. Time is that of steps, without evaluations. FGSM encodes "
+        "each proxy twice. Hard negatives are searched in the index.",
         [retriever("Pb", kind, 32, fgsm) for fgsm in (False, True) for kind in ("random", "mixed")],
         COST,
         of_training=True,
     ),
     "alpha": Experiment(
         "Ablation of alpha",
-        "How strongly should proxies pull and push?",
+        "How strongly should proxies pull and push mentions?",
         [retriever("Pb", "mixed", alpha=alpha) for alpha in (8, 16, 32, 64)],
         RECALL,
     ),
     "delta": Experiment(
         "Ablation of the margin delta",
-        "What does a margin cost where all that counts is to find the entity?",
+        "What does a margin cost if the KB has every entity?",
         MARGINS,
         RECALL,
     ),
     "extras": Experiment(
         "Beyond the paper",
-        "What does it add to read an acronym as the long form that its document defines; to let an "
-        "exact name count (its weight is fitted on the same dev sets); to search only entities of "
-        "the types that a mention's label allows; to align the names of the KB before training?",
+        "What is gained by each of four additions: reading an acronym as the long form that its "
+        "document defines; a bonus for exact names (fitted on the same dev sets); searching only "
+        "entities of the types that a mention's label allows; aligning the names of the KB before "
+        "training?",
         [BEST, *extras(BEST)],
         RECALL,
     ),

@@ -1,4 +1,4 @@
-"""The table of results: a line of JSON a run."""
+"""The results: a line of JSON for each run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spacy_pel.system.whole_files import whole_file
 class Results:
     """The lines of a file, which several processes may add to.
 
-    Of runs of one corpus, variant and seed, the last line counts: it has the latest config.
+    Of several lines of one corpus, variant and seed the last one counts: it has the latest config.
     """
 
     def __init__(self, path: Path):
@@ -29,7 +29,7 @@ class Results:
         return any(line["digest"] == digest for line in self)
 
     def append(self, line: dict[str, Any]) -> None:
-        """Add a line; a process that is killed leaves all of it or nothing."""
+        """Add a line. A process that is killed leaves the whole line or nothing."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{self.path}.lock"):
             lines = [*self, line]
@@ -37,14 +37,23 @@ class Results:
                 file.writelines(json.dumps(each) + "\n" for each in lines)
 
     def by_seed(self, corpus: str, variant: str) -> dict[int, dict[str, Any]]:
-        """The lines of a variant on a corpus, by seed."""
+        """Give the lines of a variant on a corpus, by their seeds."""
         lines = (ln for ln in self if (ln["corpus"], ln["variant"]) == (corpus, variant))
         last = {line["seed"]: line for line in lines}
         return {seed: last[seed] for seed in sorted(last)}
 
 
 def figure(line: dict[str, Any], dev: str, path: tuple[str, ...]) -> Any:
-    """A figure of a result, of its training or of a dev set's metrics; None if it has none."""
+    """Give a figure of a result line: of its training, or of a dev set's metrics.
+
+    Args:
+        line: The result line.
+        dev: The name of the dev set.
+        path: The keys that lead to the figure; the first is "training" for one of its training.
+
+    Returns:
+        None if the line lacks it.
+    """
     found: Any = line if path[0] == "training" else line["metrics"][dev]
     for part in path:
         found = found.get(part) if found is not None else None

@@ -1,4 +1,4 @@
-"""Doing runs: train, encode the knowledge base, calibrate, evaluate; each but once."""
+"""Running: train, encode the knowledge base, calibrate and evaluate, each only once."""
 
 from __future__ import annotations
 
@@ -32,16 +32,22 @@ from .sampling import write_sample
 from .training_log import training_summary
 from .variants import Variant
 
-# What "evaluate" gives besides figures.
+# The keys of the result of "evaluate" that are no figures.
 NO_FIGURES = ("kb", "corpus")
 
 
 class Runner:
-    """Does runs one after another, and keeps of each config, log, metrics and a line of results.
+    """Does runs one after another, and keeps the config, log, metrics and result line of each.
 
-    results: the folder of what is kept. work: of what is large, and deleted when no run needs it
-    any more; keep: not even then. A process that was killed leaves finished parts of a run there,
-    and the next one goes on from them. Several processes may share the folders.
+    If a process is killed, the finished steps of its run stay in the work folder, and the next
+    process goes on from them. Several processes may share the folders.
+
+    Args:
+        profile: The name of the profile.
+        results: The folder of what is kept.
+        work: The folder of weights and vectors, which are deleted when no later run needs them.
+        keep: Keep them all the same.
+        gpu_id: The number of the GPU; -1 for the CPU.
     """
 
     def __init__(self, profile: str, results: Path, work: Path, *, keep: bool, gpu_id: int = -1):
@@ -55,7 +61,7 @@ class Runner:
             spacy.require_gpu(gpu_id)  # for what is done in this process
 
     def prepare(self, corpus: Corpus, choices: Choices, variants: Sequence[Variant]) -> None:
-        """Make what the runs of a corpus share: its knowledge base, and what the variants need."""
+        """Make what the runs of a corpus share: its knowledge base, and an aligned encoder."""
         places = places_of(corpus, choices, self.work)
         folder = Path(places["work"])
         done = folder / "prepared.json"
@@ -76,7 +82,11 @@ class Runner:
                         json.dump(finished, file)
 
     def do(self, experiment: str, runs: Sequence[Run]) -> None:
-        """Do those of the runs that are not in the results. Raises RuntimeError if one fails."""
+        """Do the runs that are not in the results.
+
+        Raises:
+            RuntimeError: A command of a run fails.
+        """
         for number, run in enumerate(runs):
             if run.digest not in self.results:
                 print(f"[{number + 1}/{len(runs)}] {run.name}", flush=True)
@@ -84,7 +94,7 @@ class Runner:
                     with FileLock(self.work / f".{run.name}.lock", timeout=0):
                         self._do(experiment, run)
                 except Timeout:
-                    print("another process is at it: passed over")
+                    print("another process does this run: left out")
                     continue
             later = {each.retriever.digest for each in runs[number + 1 :] if each.retriever}
             if not self.keep:
@@ -125,7 +135,7 @@ class Runner:
         return self.folder / "runs" / run.name
 
     def _train_and_embed(self, run: Run) -> None:
-        """Make the run's pipeline, trained and calibrated, and KBs with its vectors."""
+        """Train and calibrate the run's pipeline, and give copies of its KBs the vectors."""
         if run.pipeline.exists():
             return
         if run.retriever:
@@ -140,7 +150,7 @@ class Runner:
         shutil.rmtree(run.folder / "training")
 
     def _evaluate(self, run: Run) -> dict[str, Any]:
-        """The metrics of each dev set, and of all worlds where each has a KB of its own."""
+        """The metrics of each dev set, and their averages if each has a KB of its own."""
         nlp = load_pipeline(run.pipeline)
         metrics = {}
         for name, path in run.dev.items():
@@ -157,7 +167,7 @@ class Runner:
         return ["--gpu-id", str(self.gpu_id)]
 
     def _train(self, run: Run) -> Path:
-        """The pipeline at the end of training; config and log go to the run's record."""
+        """Train; the pipeline's folder. The config and the log are copied to the run's record."""
         record, output = self._record(run), run.folder / "training"
         with whole_file(record / "config.cfg") as file:
             file.write(run.config.to_str())
@@ -168,7 +178,7 @@ class Runner:
 
 
 def _calibrate(nlp: Language, run: Run) -> None:
-    """On the dev sets; a retriever of which they say nothing stays as it is."""
+    """Calibrate on the dev sets; a retriever that cannot be calibrated on them stays as it is."""
     try:
         calibrate(nlp, list(run.dev.values()), limit=run.limit, names=run.variant.names)
     except PelError as error:
@@ -176,7 +186,7 @@ def _calibrate(nlp: Language, run: Run) -> None:
 
 
 def _embed(linker: ProxyLinker, kb: Path, own: Path) -> None:
-    """Give a KB the linker's vectors: in a folder of its own, whose other files are linked to."""
+    """Write the linker's vectors to a folder ``own`` that has hard links to the files of the KB."""
     if not own.exists():
         with whole_folder(own) as folder:
             for file in kb.iterdir():
@@ -195,7 +205,7 @@ def _pel(arguments: Sequence[str]) -> None:
 
 
 def _commit() -> str | None:
-    """The commit that is checked out, with a "+" if files differ from it; None without git."""
+    """The checked-out commit, with a "+" if files were changed; None without git."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     try:
         found = subprocess.run(command, capture_output=True, text=True)
@@ -205,7 +215,7 @@ def _commit() -> str | None:
 
 
 def _rounded(value: Any) -> Any:
-    """The value with all its numbers at five digits: a line stays short."""
+    """The value with all its numbers rounded to five digits, which keeps result lines short."""
     if isinstance(value, dict):
         return {key: _rounded(each) for key, each in value.items()}
     if isinstance(value, list):

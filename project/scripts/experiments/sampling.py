@@ -1,4 +1,4 @@
-"""A part of a large knowledge base, for experiments that many trainings are compared in."""
+"""A sample of a large knowledge base, for experiments that compare many trainings."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from spacy_pel.system.whole_files import whole_file
 
 
 def write_sample(source: Path, corpora: Iterable[Path], others: int, output: Path) -> None:
-    """Write the entities that the corpora speak of, and so many others by lot, as JSONL.
+    """Write the entities that the corpora mention, and others drawn at random, as JSONL.
 
-    source: JSONL, maybe gzipped. corpora: PubTator files. The same arguments write the same file,
-    in the order of the source.
+    The same arguments write the same file, in the order of the source.
+
+    Args:
+        source: The JSONL file of the knowledge base; it may be gzipped.
+        corpora: PubTator files.
+        others: The number of other entities.
+        output: The JSONL file to write.
     """
     golds = {
         id

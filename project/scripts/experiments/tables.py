@@ -14,7 +14,7 @@ from .results import Results, figure
 def table_cells(
     results: Results, experiment: Experiment, corpus: str, dev: str
 ) -> dict[str, dict[str, Spread | None]]:
-    """By variant and column what its runs gave; variants without a run are left out."""
+    """Give the cells of a table by variant and column; variants without a run are left out."""
     runs = {v.name: results.by_seed(corpus, v.name) for v in experiment.variants}
     return {
         name: {
@@ -27,7 +27,7 @@ def table_cells(
 
 
 def table_markdown(experiment: Experiment, cells: dict[str, dict[str, Spread | None]]) -> str:
-    """The cells as Markdown, with a column for the number of seeds and the paper's columns."""
+    """Write the cells as Markdown, with the number of seeds and the paper's figures."""
     published = [
         (heading, column, place, figures)
         for heading, figures in experiment.paper.items()
@@ -46,7 +46,7 @@ def table_markdown(experiment: Experiment, cells: dict[str, dict[str, Spread | N
 
 
 def table_json(cells: dict[str, dict[str, Spread | None]]) -> dict[str, Any]:
-    """The cells as plain data: mean, deviation and number of runs, or None."""
+    """Give the cells as plain data: mean, deviation and number of runs, or None."""
     return {
         name: {label: cell and cell._asdict() for label, cell in row.items()}
         for name, row in cells.items()

@@ -1,4 +1,4 @@
-"""What a training was like, from its log.jsonl."""
+"""Figures of a training, from its log.jsonl."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-# Of a curve in the results.
+# The largest number of points of a curve in the results.
 POINTS = 200
 
 
 def training_summary(log: Path, warmup_steps: int, alpha: float) -> dict[str, Any]:
-    """Figures of a training: time, inputs encoded, memory, gradient norms.
+    """Sum up a training: its time, inputs encoded, memory and gradient norms.
 
-    log: see ``pel train``. warmup_steps: these are left out of mean and variance of the norms.
-    alpha: of the loss, whose gradients grow with it; 1 where it has none. "variance_over_alpha" is
-    the variance for the loss divided by it.
+    Args:
+        log: The log; see ``pel train``.
+        warmup_steps: The number of first steps that are left out of the mean and the variance of
+            the gradient norms.
+        alpha: The alpha of the loss, which its gradients grow with; 1 if the loss has none.
 
-    ``seconds`` are of steps alone. ``passes`` are inputs that went through an encoder: "mentions",
-    "proxies" (FGSM's second pass included), "index" (for hard negatives; not for evaluations) and
-    "pairs" (of a reranker). Per epoch they are given where at least one epoch was finished.
+    Returns:
+        Plain data. "seconds" is the time of steps alone. "passes" are the inputs that went through
+        an encoder: "mentions", "proxies" (with FGSM's second pass), "index" (for hard negatives,
+        not for evaluations) and "pairs" (of a reranker). What is per epoch is None if no epoch was
+        finished. "variance_over_alpha" is the variance of the gradients of loss / alpha.
     """
     lines = [json.loads(line) for line in log.read_text(encoding="utf8").splitlines()]
     steps = [line for line in lines if "loss" in line]
@@ -42,7 +46,10 @@ def training_summary(log: Path, warmup_steps: int, alpha: float) -> dict[str, An
 
 
 def _passes(lines: list[dict]) -> dict[str, int]:
-    """Inputs encoded for training: what an evaluation encodes lies between it and the next step."""
+    """The inputs encoded for training, without those encoded for evaluations.
+
+    An evaluation's inputs are counted between the step before it and the step after it.
+    """
     counts = [line for line in lines if "loss" in line][-1]["counts"]
     index = lines[0]["counts"]["index_inputs"]
     for before, line in pairwise(lines):
@@ -53,7 +60,7 @@ def _passes(lines: list[dict]) -> dict[str, int]:
 
 
 def _epochs(steps: list[dict]) -> float | None:
-    """How often the corpus was gone through; None if not to its end."""
+    """The number of passes over the corpus; None if the first was not finished."""
     a_step_of_the_second = next((n for n, line in enumerate(steps) if line["epoch"] > 0), None)
     return a_step_of_the_second and len(steps) / a_step_of_the_second
 
@@ -71,7 +78,7 @@ def _norm_summary(norms: list[float], alpha: float) -> dict[str, float | None]:
 
 
 def _windows(values: list[float]) -> dict[str, list[float]]:
-    """Mean of each of up to 200 equal stretches of steps, by the stretch's last step."""
+    """The means of up to 200 equal stretches of steps, each with the last step of its stretch."""
     ends = sorted({round((n + 1) * len(values) / POINTS) for n in range(POINTS)} - {0})
     parts = [values[start:end] for start, end in pairwise([0, *ends])]
     return {"step": ends, "norm": [float(f"{statistics.fmean(part):.4g}") for part in parts]}

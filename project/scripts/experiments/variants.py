@@ -1,4 +1,4 @@
-"""What is trained: the paper's choices, each as settings laid over a corpus' own config."""
+"""What is trained: the paper's choices, as settings that are laid over the config of a corpus."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ FGSM = {"@misc": "spacy-pel.FGSM.v1", "epsilon": 0.01, "weight": 1.0}
 class Variant(NamedTuple):
     """One way to train.
 
-    name: unique; the same name is the same settings wherever it occurs, and is trained once.
-    settings: by dotted name, below ``components.proxy_linker`` unless they begin with a dot.
-    retriever: of a reranker, the variant whose candidates it reranks. names: whether it is fitted
-    what an exact name is worth. needs: "reranker", "alignment" or "label_types", where the corpus
-    is to have that.
+    Attributes:
+        name: Its unique name. A name stands for the same settings everywhere, and is trained once.
+        settings: Settings by their dotted names, which are below ``components.proxy_linker`` unless
+            they begin with a dot.
+        retriever: For a reranker the variant whose candidates it reranks.
+        names: Whether a bonus for exact names is fitted.
+        needs: What the corpus must have for it: "reranker", "alignment", "label_types" or None.
     """
 
     name: str
@@ -37,10 +39,17 @@ def retriever(
     alpha: float = 32,
     delta: float = 0,
 ) -> Variant:
-    """A retriever as in sections 4 and 5: "Pb" scores by cosine, "CE" by dot product.
+    """Make the variant of a retriever (PEL, sections 4 and 5).
 
-    negatives: "random", drawn for a batch and shared by its mentions; or "mixed", half of them
-    hard. How often the index of the hard ones is encoded again is the corpus' choice.
+    Args:
+        loss: "Pb", the proxy-based loss with the cosine, or "CE", cross-entropy with the dot
+            product.
+        negatives: "random", drawn for a batch and shared by its mentions; or "mixed", half of which
+            are hard.
+        n: The number of negatives.
+        fgsm: Whether FGSM is used.
+        alpha: The alpha of "Pb".
+        delta: The margin of "Pb".
     """
     function, similarity = LOSSES[loss]
     name = f"{loss}, {negatives} {n}"
@@ -60,14 +69,14 @@ def retriever(
 
 
 def reranker(of: Variant, fgsm: bool = False) -> Variant:
-    """A cross-encoder over the best candidates of a retriever (appendix B)."""
+    """Make the variant of a cross-encoder over a retriever's best candidates (PEL, appendix B)."""
     name = f"{of.name} + reranker" + ", FGSM" * fgsm
     settings = {"regularizer": FGSM if fgsm else None, "resolve_abbreviations": False}
     return Variant(name, settings, of, needs="reranker")
 
 
 def extras(of: Variant) -> list[Variant]:
-    """What the paper does not have, each by itself."""
+    """Make the variants that the paper does not have, each with one addition."""
 
     def with_settings(name: str, needs: str | None = None, **settings: Any) -> Variant:
         settings = {**of.settings, **settings}
@@ -86,5 +95,5 @@ def _negatives(kind: str, n: int) -> dict[str, Any]:
     if kind == "random":
         sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": False}
         return {"negatives": sampler}
-    # The rest, "refresh", is the base config's.
+    # Its "refresh" is that of the corpus or its config.
     return {"negatives.n": n, "negatives.p": 0.5, "negatives.in_batch": False}
