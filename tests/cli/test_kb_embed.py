@@ -54,7 +54,7 @@ def test_vectors_kept_otherwise_are_not_encoded_again(
         "entity_vectors",
         lambda self, texts: encoded.extend(texts) or encode(self, texts),
     )
-    assert "choose auto or one of" in run(
+    assert "choose auto, float32" in run(
         "kb", "embed", bare_kb.path, tiny_folder, "--dtype", "nonsense", code=1
     )
     run("kb", "embed", bare_kb.path, tiny_folder, "--index", "exact", "--dtype", "int8")
