@@ -4,8 +4,8 @@
 
 PIPELINE finds and links one mention in TEXT. The training step is one ``nlp.update`` on two mentions
 of a document of CORPUS, whose entities are in KB. It follows CONFIG, but with random negatives and
-with FGSM. All three are the demo's unless they are given. Both are run once before they are traced, so that nothing is opened during
-the trace.
+with FGSM. All three are the demo's unless they are given. Both are run once before they are traced,
+so that nothing is opened during the trace. The same files give the same figures.
 
 The script prints for each walk the number of functions of spacy_pel that are called, of their files,
 of their rooms and of changes of file, and the number of calls with their changes of file. The first
@@ -26,7 +26,7 @@ from typing import Annotated, NamedTuple
 import spacy
 import typer
 from spacy.training import Example
-from spacy.util import load_config, load_model_from_config, registry
+from spacy.util import fix_random_seed, load_config, load_model_from_config, registry
 
 import spacy_pel
 
@@ -95,6 +95,7 @@ def linking_calls(pipeline: Path, text: str) -> list[Call]:
 
 def step_calls(config: Path, kb: Path, corpus: Path) -> list[Call]:
     """The calls of one ``nlp.update``."""
+    fix_random_seed(0)
     settings = load_config(config, {"paths.kb": str(kb), "paths.train": str(corpus)})
     linker = settings["components"]["proxy_linker"]
     linker["negatives"] = {"@misc": "spacy-pel.RandomNegatives.v1"}
