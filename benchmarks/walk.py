@@ -1,11 +1,11 @@
 """How far a mention walks through the package: in ``nlp(text)`` and in a training step.
 
-    python benchmarks/walk.py PIPELINE --kb KB --corpus CORPUS [--config CONFIG] [--calls]
+    python benchmarks/walk.py PIPELINE [--kb KB] [--corpus CORPUS] [--config CONFIG] [--calls]
 
 PIPELINE finds and links one mention in TEXT. The training step is one ``nlp.update`` on two mentions
-of a document of CORPUS, whose entities are in KB. It follows CONFIG (the demo's), but with random
-negatives and with FGSM. Both are run once before they are traced, so that nothing is opened during
-the trace.
+of a document of CORPUS, whose entities are in KB. It follows CONFIG, but with random negatives and
+with FGSM. All three are the demo's unless they are given. Both are run once before they are traced,
+so that nothing is opened during the trace. The same files give the same figures.
 
 The script prints for each walk the number of functions of spacy_pel that are called, of their files,
 of their rooms and of changes of file, and the number of calls with their changes of file. The first
@@ -26,12 +26,14 @@ from typing import Annotated, NamedTuple
 import spacy
 import typer
 from spacy.training import Example
-from spacy.util import load_config, load_model_from_config, registry
+from spacy.util import fix_random_seed, load_config, load_model_from_config, registry
 
 import spacy_pel
 
 PACKAGE = Path(spacy_pel.__file__).parent
 PROJECT = Path(__file__).parents[1] / "project"
+CONFIG = PROJECT / "configs/demo.cfg"
+CORPUS = PROJECT / "assets/demo/corpus/train.pubtator"
 TEXT = "The cardiologist heard an opening snap and found severe MS."
 
 
@@ -44,10 +46,10 @@ class Call(NamedTuple):
 
 
 def main(
-    pipeline: Path,
-    kb: Annotated[Path, typer.Option(help="A knowledge base that a step may train on")],
-    corpus: Annotated[Path, typer.Option(help="PubTator file with mentions of its entities")],
-    config: Annotated[Path, typer.Option(help="Training config")] = PROJECT / "configs/demo.cfg",
+    pipeline: Annotated[Path, typer.Argument(help="A trained pipeline that finds its mentions")],
+    kb: Annotated[Path, typer.Option(help="KB of the training step")] = PROJECT / "kb/demo",
+    corpus: Annotated[Path, typer.Option(help="PubTator file of the training step")] = CORPUS,
+    config: Annotated[Path, typer.Option(help="Config of the training step")] = CONFIG,
     text: Annotated[str, typer.Option(help="A text with one mention")] = TEXT,
     calls: Annotated[bool, typer.Option("--calls", help="Print the walks as well")] = False,
 ) -> None:
@@ -56,7 +58,7 @@ def main(
         "linking": linking_calls(pipeline, text),
         "training step": step_calls(config, kb, corpus),
     }
-    print("| walk | functions | files | rooms | changes of file | calls | changes of file |")
+    print("| walk | functions | files | rooms | changes of file | calls | changes in all calls |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name, made in walks.items():
         firsts = first_calls(made)
@@ -93,6 +95,7 @@ def linking_calls(pipeline: Path, text: str) -> list[Call]:
 
 def step_calls(config: Path, kb: Path, corpus: Path) -> list[Call]:
     """The calls of one ``nlp.update``."""
+    fix_random_seed(0)
     settings = load_config(config, {"paths.kb": str(kb), "paths.train": str(corpus)})
     linker = settings["components"]["proxy_linker"]
     linker["negatives"] = {"@misc": "spacy-pel.RandomNegatives.v1"}
