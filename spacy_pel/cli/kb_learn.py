@@ -43,7 +43,7 @@ def learn_cli(
     import spacy
     from tqdm import tqdm
 
-    from ..corpora.open_corpus import open_corpus
+    from ..corpora.document_corpus import open_corpus
     from ..pipeline.gold import trainable_mentions
     from ..tasks.learn_names import renamed_entities
 

@@ -56,7 +56,7 @@ def okb_cli(
         --dev dev.pubtator
     """
     # Imported here: spaCy takes a second, and imports this module for all of its commands.
-    from ..corpora.open_corpus import open_corpus
+    from ..corpora.document_corpus import open_corpus
 
     given = {"train": train, "dev": dev, "test": test}
     splits = {

@@ -8,8 +8,8 @@ from typing import Any
 import spacy
 from spacy.tokens import Doc
 
-from spacy_pel.documents import format_named, open_source
-from spacy_pel.documents.document import Document, Mention, make_doc
+from spacy_pel.documents import Document, format_named, make_doc, open_documents
+from spacy_pel.documents.document import mention_at
 from spacy_pel.pipeline.extensions import install_extensions
 from spacy_pel.spans import mention_spans
 
@@ -20,7 +20,7 @@ install_extensions()
 
 def read(path: Path, spans_key: str | None = None, format: str | None = None) -> list[Doc]:
     """The documents of a file or folder; PelError for the first that is bad."""
-    return [record.doc(NLP, spans_key) for record in open_source(str(path), format)]
+    return [record.doc(NLP, spans_key) for record in open_documents(str(path), format)]
 
 
 def written(docs: list[Doc], path: Path, format: str, spans_key: str | None = KEY) -> Path:
@@ -33,9 +33,13 @@ def written(docs: list[Doc], path: Path, format: str, spans_key: str | None = KE
     return path
 
 
-def linked(text: str, *mentions: Mention, id: str | None = None, **more: Any) -> Doc:
-    """A doc whose mentions, in ``doc.spans[KEY]``, are linked in turn to "E0", "E1", and NIL."""
-    doc = make_doc(NLP, Document(text, id, list(mentions), **more), KEY)
+def linked(text: str, *places: tuple, id: str | None = None, **more: Any) -> Doc:
+    """A doc whose mentions, in ``doc.spans[KEY]``, are linked in turn to "E0", "E1", and NIL.
+
+    A place is start, end and, where there is one, a label.
+    """
+    mentions = tuple(mention_at(text, *place) for place in places)
+    doc = make_doc(NLP, Document(text, id, mentions, **more), KEY)
     spans = []
     for number, span in enumerate(doc.spans[KEY]):
         id = ("E0", "E1", "NIL")[number % 3]

@@ -8,20 +8,20 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
-from spacy_pel.corpora.pubtator import read_pubtator
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.system.whole_files import whole_file
 
 
 def write_sample(source: Path, corpora: Iterable[Path], others: int, output: Path) -> None:
     """Write the entities that the corpora speak of, and so many others by lot, as JSONL.
 
-    source: JSONL, maybe gzipped. corpora: PubTator files. The same arguments write the same file,
+    source: JSONL, maybe gzipped. corpora: see ``open_corpus``. The same arguments write the same file,
     in the order of the source.
     """
     golds = {
         id
         for path in corpora
-        for document in read_pubtator(path)
+        for document in open_corpus(path).documents()
         for mention in document.mentions
         for id in mention.ids
     }
