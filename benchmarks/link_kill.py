@@ -73,7 +73,9 @@ def seconds_of(command: list) -> float:
 
 def write_documents(path: Path, n: int, choices: random.Random) -> None:
     """Documents of a sentence or two of the demo's corpora, one a line, no two the same."""
-    texts = [d.text for file in sorted(CORPUS.glob("*.pubtator")) for d in open_corpus(file).documents()]
+    texts = [
+        d.text for file in sorted(CORPUS.glob("*.pubtator")) for d in open_corpus(file).documents()
+    ]
     sentences = [s for text in texts for s in re.split(r"(?<=[.?!])\s+", text)]
     with open(path, "w", encoding="utf8") as file:
         for number in range(1, n + 1):

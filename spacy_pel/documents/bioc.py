@@ -15,10 +15,9 @@ from xml.sax.saxutils import escape, quoteattr
 from spacy.tokens import Doc
 
 from ..errors import PelError
-from .curated_ids import curated_ids
+from .bioc_parts import document_of_parts
 from .docs import passages_of
-from .document import Document, Mention, Passage, mention_at
-from .format import LONGEST, Input, TextOutput, document_id
+from .format import Input, TextOutput, document_id
 from .linked import linked_mentions
 
 _HEAD = (
@@ -130,58 +129,6 @@ def _annotations(element: ElementTree.Element) -> list[dict[str, Any]]:
     ]
 
 
-def _document(data: dict[str, Any], spans_key: str | None) -> Document:
-    text, passages = "", []
-    for passage in data["passages"]:
-        text, start = _with_texts(text, passage["texts"])
-        passages.append(Passage(start, len(text), passage["infons"]))
-    annotations = [a for part in (data, *data["passages"]) for a in part["annotations"]]
-    mentions = tuple(_mention(text, annotation) for annotation in annotations)
-    id = data["id"].strip() or None
-    return Document(text, id, mentions or None, tuple(passages), data["infons"])
-
-
-def _with_texts(before: str, texts: list[list[str]]) -> tuple[str, int]:
-    """The text with these put at their offsets, blanks between, and where the first begins."""
-    text, start = before, None
-    for offset, more in texts:
-        place = _integer(offset, "the offset of a passage")
-        if not len(text) <= place <= LONGEST:
-            raise PelError(
-                f"a passage at {place}, where the text before it ends at {len(text)}",
-                f"correct the offsets, which count characters up to {LONGEST:,}",
-            )
-        text += " " * (place - len(text)) + more
-        start = place if start is None else start
-    return text, len(text) if start is None else start
-
-
-def _mention(text: str, annotation: dict[str, Any]) -> Mention:
-    """The mention of an annotation; one in pieces reaches from the first to the last of them."""
-    places = [
-        (_integer(offset, "the offset of an annotation"), _integer(length, "its length"))
-        for offset, length in annotation["locations"]
-    ]
-    if not places:
-        raise PelError(f"the annotation {annotation['text']!r} has no location", "give it one")
-    infons = annotation["infons"]
-    return mention_at(
-        text,
-        min(offset for offset, _ in places),
-        max(offset + length for offset, length in places),
-        infons.get("type", ""),
-        curated_ids(infons.get("identifier", "")),
-        expected=annotation["text"] if len(places) == 1 else None,
-    )
-
-
-def _integer(text: str, what: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise PelError(f"{what} is {text!r}, no whole number", "correct it") from None
-
-
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
     passages = passages_of(doc)
     mentions = list(enumerate(linked_mentions(doc, spans_key), start=1))
@@ -225,5 +172,5 @@ def _escaped(text: str) -> str:
     return escape(text.translate(_NO_XML), {"\r": "&#13;"})
 
 
-INPUT = Input(_documents, _document, has_ids=True)
+INPUT = Input(_documents, document_of_parts, has_ids=True)
 OUTPUT = TextOutput(_text, _HEAD, _TAIL)

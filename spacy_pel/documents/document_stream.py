@@ -38,7 +38,11 @@ class RawDocument(NamedTuple):
     @property
     def packed(self) -> bytes:
         """The data as bytes, and what format they are of."""
-        data = self.data if isinstance(self.data, bytes) else json.dumps(self.data).encode()
+        data = (
+            self.data
+            if isinstance(self.data, bytes)
+            else json.dumps(self.data, default=str).encode()
+        )
         return f"{self.format.name} {len(data)} ".encode() + data
 
     def document(self, spans_key: str | None = None) -> Document:

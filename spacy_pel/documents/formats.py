@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import PelError
-from . import bioc, docbin, document_tables, json_documents, parquet, pubtator, text
+from . import bioc, bioc_json, docbin, document_tables, json_documents, parquet, pubtator, text
 from .format import Format
 
 FORMATS = (
@@ -17,7 +17,8 @@ FORMATS = (
         "pubtator", (".pubtator", ".pubtator.txt", "_pubtator.txt"), pubtator.INPUT, pubtator.OUTPUT
     ),
     Format("bioc", (".xml",), bioc.INPUT, bioc.OUTPUT),
-    Format("parquet", (".parquet",), output=parquet.OUTPUT),
+    Format("bioc-json", (".bioc.json", ".biocjson"), bioc_json.INPUT),
+    Format("parquet", (".parquet",), parquet.INPUT, parquet.OUTPUT),
     Format("docbin", (".spacy",), docbin.INPUT, docbin.OUTPUT),
 )
 

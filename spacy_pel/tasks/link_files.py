@@ -134,7 +134,11 @@ def _link_to_file(
 
 
 def _link_to_stream(
-    linking: Linking, source: DocumentStream, stream: BinaryIO, output: TextOutput, progress: LinkProgress
+    linking: Linking,
+    source: DocumentStream,
+    stream: BinaryIO,
+    output: TextOutput,
+    progress: LinkProgress,
 ) -> LinkedCounts:
     total = LinkedCounts()
     stream.write(encoded(output.head))

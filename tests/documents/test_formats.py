@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
@@ -19,37 +19,7 @@ from spacy_pel.documents.document import Passage
 from spacy_pel.documents.document_tables import COLUMNS, _line
 from spacy_pel.documents.formats import FORMATS, format_of
 
-from .examples import KEY, bounds, linked, read, written
-
-QUICK = settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-CHARACTERS = st.one_of(
-    st.sampled_from("ab MS,\"'<&>|\t\n\r;é🧬\u2028\x85\x0b\x00-"),
-    st.characters(exclude_categories=["Cs"]),
-)
-
-
-@st.composite
-def docs(draw: st.DrawFn) -> Doc:
-    """A linked doc of any text, in one or two passages, with any mentions."""
-    text = draw(st.text(CHARACTERS, max_size=30))
-    mentions = []
-    for _ in range(draw(st.integers(0, 3)) if text else 0):
-        start = draw(st.integers(0, len(text) - 1))
-        end = draw(st.integers(start + 1, len(text)))
-        if text[start:end].strip():
-            mentions.append((start, end, draw(st.sampled_from(["Disease", "D&G"]))))
-    cut = draw(st.integers(0, len(text)))
-    passages = []
-    if cut < len(text) and draw(st.booleans()):
-        passages = [Passage(0, cut, {"type": "title"}), Passage(cut + 1, len(text), {"a": "<b>"})]
-        mentions = [m for m in mentions if not m[0] <= cut < m[1]]
-        text = text[:cut] + " " + text[cut + 1 :]
-        mentions = [m for m in mentions if text[m[0] : m[1]].strip()]
-    return linked(text, *mentions, id=draw(st.sampled_from([None, "d1", "é x"])), passages=passages)
+from .examples import KEY, QUICK, bounds, docs, linked, read, written
 
 
 def xml_text(text: str) -> str:
