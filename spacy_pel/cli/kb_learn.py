@@ -21,7 +21,10 @@ def learn_cli(
     folder: Folder,
     corpora: Annotated[
         list[str],
-        typer.Argument(metavar="CORPUS...", help="PubTator files, or FOLDER:SPLIT of MedMentions"),
+        typer.Argument(
+            metavar="CORPUS...",
+            help="Files whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions",
+        ),
     ],
     pipeline: Encoder = None,
     component: Component = "proxy_linker",

@@ -13,7 +13,10 @@ from ..tasks.okb import build_okb
 from ..tasks.okb.okb_report import markdown
 from .apps import command, msg, pel
 
-_CORPUS = "PubTator file, or FOLDER:SPLIT of MedMentions; may be repeated"
+_CORPUS = (
+    "file whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions; may be "
+    "repeated"
+)
 
 
 @command(pel, "okb")
