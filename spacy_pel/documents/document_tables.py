@@ -1,4 +1,4 @@
-"""CSV and TSV: read, a document a row; written, a mention a row."""
+"""CSV and TSV: read with one document a row, written with one mention a row."""
 
 from __future__ import annotations
 

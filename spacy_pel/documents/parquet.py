@@ -1,4 +1,4 @@
-"""Parquet: read, a document a row; written, a mention a row, for DuckDB, pandas and the like.
+"""Parquet: read with one document a row; written with one mention a row, for DuckDB or pandas.
 
 Read and written by DuckDB, which is there for reading tables: pyarrow is another 45 MB. Parts are
 JSONL; it makes row groups of them one after the other.
@@ -41,8 +41,6 @@ _COLUMNS = {
     ),
 }
 _LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
-
-
 _ROWS = 1_000  # documents fetched at a time
 
 
@@ -80,7 +78,7 @@ def _columns(found: list[str]) -> list[str]:
     """The columns to read; PelError if there are no documents in them."""
     if {"document", "start", "end"} <= set(found):
         raise PelError(
-            "it has a mention a row, as pel link writes it, and not the texts of the documents",
+            "it has one mention a row, as pel link writes it, and not the texts of the documents",
             "link to JSONL, BioC, PubTator or DocBin, which keep them",
         )
     if "text" not in found:
