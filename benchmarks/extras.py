@@ -21,7 +21,7 @@ import spacy
 import typer
 from spacy.training import Example
 
-from spacy_pel.corpora.open_corpus import open_corpus
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.evaluation.feature_weight import feature_weight
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.calibration import FittedWeight

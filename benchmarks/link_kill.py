@@ -22,7 +22,7 @@ from typing import NamedTuple
 import typer
 from wasabi import msg
 
-from spacy_pel.corpora.pubtator import read_pubtator
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.tasks.link_files import DOCUMENTS_PER_PART
 
 CORPUS = Path(__file__).parents[1] / "project" / "assets" / "demo" / "corpus"
@@ -78,7 +78,9 @@ def seconds_of(command: list) -> float:
 
 def write_documents(path: Path, n: int, choices: random.Random) -> None:
     """Write n distinct documents, one a line, each of one or two sentences of the demo's corpora."""
-    texts = [d.text for file in sorted(CORPUS.glob("*.pubtator")) for d in read_pubtator(file)]
+    texts = [
+        d.text for file in sorted(CORPUS.glob("*.pubtator")) for d in open_corpus(file).documents()
+    ]
     sentences = [s for text in texts for s in re.split(r"(?<=[.?!])\s+", text)]
     with open(path, "w", encoding="utf8") as file:
         for number in range(1, n + 1):

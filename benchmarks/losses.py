@@ -19,7 +19,7 @@ from pathlib import Path
 
 import typer
 
-from spacy_pel.corpora.pubtator import read_pubtator
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.kb import build_kb, open_source
 
 CONFIG = Path(__file__).parent.parent / "project" / "configs" / "mesh.cfg"
@@ -59,7 +59,7 @@ def _some_entities(data: Path, n: int) -> list:
         id
         for directory in CORPORA.values()
         for path in (data / "corpora" / directory).glob("*.pubtator.txt.gz")
-        for document in read_pubtator(path)
+        for document in open_corpus(path).documents()
         for mention in document.mentions
         for id in mention.ids
     }

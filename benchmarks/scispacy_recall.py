@@ -23,7 +23,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from spacy_pel import KnowledgeBase
 from spacy_pel.cli.pel_evaluate import evaluate
-from spacy_pel.corpora.pubtator import read_pubtator
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.evaluation.markdown_table import markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.reading.acronyms import defined_acronyms, expanded
@@ -97,7 +97,7 @@ class Dictionary:
 
 def _gold(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set[int]]]:
     """For each mention in the KB its words, the same with long forms, and its gold entities."""
-    for document in read_pubtator(path):
+    for document in open_corpus(path).documents():
         offsets = [(mention.start, mention.end) for mention in document.mentions]
         read = expanded(document.text, offsets, defined_acronyms(document.text))
         for mention, (text, start, end) in zip(document.mentions, read):

@@ -25,7 +25,12 @@ def mention_spans(doc: Doc, spans_key: str | None = None) -> list[Span]:
 
 def gold_ids(span: Span) -> tuple[str, ...]:
     """The entity ids of a gold mention, any of which is right; none for NIL."""
-    return () if span.kb_id_ in ("", NIL) else tuple(span.kb_id_.split("|"))
+    return ids_in(span.kb_id_)
+
+
+def ids_in(kb_id: str) -> tuple[str, ...]:
+    """The ids that are joined by "|" in a ``kb_id_``; "" and "NIL" mean none."""
+    return () if kb_id in ("", NIL) else tuple(kb_id.split("|"))
 
 
 def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:

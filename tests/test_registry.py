@@ -39,6 +39,7 @@ BUILT_WITH_ARGUMENTS = {
     "spacy-pel.ScratchEncoder.v1": {
         k: v for k, v in DEFAULTS["model"]["encoder"].items() if k[0] != "@"
     },
+    "spacy-pel.DocumentCorpus.v1": {"path": ["a.jsonl", "zeshel:val"]},
     "spacy-pel.PubTatorCorpus.v1": {"path": "corpus.txt"},
     "spacy-pel.MedMentionsCorpus.v1": {"path": "st21pv", "split": "dev"},
     "spacy-pel.ZeshelCorpus.v1": {"path": "zeshel", "split": "val", "worlds": ["lego"]},

@@ -9,7 +9,7 @@ from typing import Any
 import spacy
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.corpora.open_corpus import open_corpus
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.spans import gold_ids, mention_spans
 
 

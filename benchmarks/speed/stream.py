@@ -22,7 +22,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from docs import doc_of
-from spacy_pel.corpora.open_corpus import open_corpus
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.spans import mention_spans
 
 SENTENCES = 10  # of an abstract

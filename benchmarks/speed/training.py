@@ -21,7 +21,7 @@ from spacy.training import Example
 
 from spacy_pel.architectures import entity_settings, from_packed
 from spacy_pel.architectures.sources import linker_folder
-from spacy_pel.corpora.open_corpus import open_corpus
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.training.optimizer import AdamW
 
 MENTION_LENGTH = 48  # tokens of a mention that is read by itself

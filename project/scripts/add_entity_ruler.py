@@ -7,7 +7,7 @@ import spacy
 import typer
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.corpora.pubtator import read_pubtator
+from spacy_pel.corpora.document_corpus import open_corpus
 
 
 def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:
@@ -35,7 +35,9 @@ def _names(kb: KnowledgeBase, corpus: Path) -> Iterator[tuple[str, str]]:
     for entity in kb:
         for name in entity.names:
             yield name, entity.types[0] if entity.types else "ENTITY"
-    mentions = [mention for document in read_pubtator(corpus) for mention in document.mentions]
+    mentions = [
+        mention for document in open_corpus(corpus).documents() for mention in document.mentions
+    ]
     for name in sorted({m.text for m in mentions if not any(id in kb for id in m.ids)}):
         yield name, "ENTITY"
 

@@ -46,7 +46,10 @@ Pipeline = Annotated[str, typer.Argument(help="Folder or name of a trained pipel
 Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline")]
 Corpora = Annotated[
     list[Path],
-    typer.Argument(help="PubTator files, plain or .gz; or FOLDER:SPLIT of MedMentions or ZESHEL"),
+    typer.Argument(
+        help="Files whose mentions have ids (.pubtator, .jsonl, .xml, .spacy, ...; also .gz), or "
+        "FOLDER:SPLIT of MedMentions or ZESHEL"
+    ),
 ]
 OtherKB = Annotated[
     Path | None, typer.Option("--kb", help="Folder of a KB to use instead of the pipeline's own")

@@ -21,7 +21,10 @@ def learn_cli(
     folder: Folder,
     corpora: Annotated[
         list[str],
-        typer.Argument(metavar="CORPUS...", help="PubTator files, or FOLDER:SPLIT of MedMentions"),
+        typer.Argument(
+            metavar="CORPUS...",
+            help="Files whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions",
+        ),
     ],
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
@@ -43,7 +46,7 @@ def learn_cli(
     import spacy
     from tqdm import tqdm
 
-    from ..corpora.open_corpus import open_corpus
+    from ..corpora.document_corpus import open_corpus
     from ..pipeline.gold import trainable_mentions
     from ..tasks.learn_names import renamed_entities
 

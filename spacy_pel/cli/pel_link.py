@@ -31,7 +31,8 @@ def link_cli(
     input: Annotated[
         str,
         typer.Argument(
-            help=f"A file ({suffixes('input')}; also .gz), a folder of such files, or - for stdin"
+            help=f"A file ({suffixes('input')}; also .gz), a folder of such files, FOLDER:SPLIT of "
+            "MedMentions or ZESHEL, or - for stdin"
         ),
     ],
     output: Annotated[
@@ -70,7 +71,9 @@ def link_cli(
     csv, tsv  column "text"; optional: "id"        one row a mention
     pubtator  title, abstract, mentions            the same, with the entity's id
     bioc      passages, annotations                the same, with the entity's id
-    parquet                                        one row a mention, with candidates
+    bioc-json passages, annotations
+    parquet   one document a row, with the keys    one row a mention, with candidates
+              of jsonl as columns
     docbin    docs with their annotations          the same, and the linker's
 
     Offsets count characters. The text of a PubTator document is title + " " + abstract. The text of
@@ -78,7 +81,7 @@ def link_cli(
 
     A large input is linked in parts, which are kept in OUTPUT.parts until all are done. After a
     crash or an interruption, run the same command again: it goes on where it was. All formats are
-    read as streams, except DocBin, which is held in memory.
+    read as streams, except DocBin and BioC JSON, which are held in memory.
 
     \b
     Examples:

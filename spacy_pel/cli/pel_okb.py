@@ -13,7 +13,10 @@ from ..tasks.okb import build_okb
 from ..tasks.okb.okb_report import markdown
 from .apps import command, msg, pel
 
-_CORPUS = "PubTator file, or FOLDER:SPLIT of MedMentions; may be repeated"
+_CORPUS = (
+    "file whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions; may be "
+    "repeated"
+)
 
 
 @command(pel, "okb")
@@ -56,7 +59,7 @@ def okb_cli(
         --dev dev.pubtator
     """
     # Imported here: spaCy takes a second, and imports this module for all of its commands.
-    from ..corpora.open_corpus import open_corpus
+    from ..corpora.document_corpus import open_corpus
 
     given = {"train": train, "dev": dev, "test": test}
     splits = {

@@ -1,13 +1,15 @@
 """Batches by their number of mentions, which is what a linker's batch size means."""
 
+# Without "from __future__ import annotations": the registry reads the types of the function below.
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spacy.tokens import Span
 from spacy.training import Example
 
-from spacy_pel.errors import PelError
-from spacy_pel.spans import mention_spans
+from ..errors import PelError
+from ..spans import mention_spans
 
 Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 
@@ -17,11 +19,17 @@ def make_mention_batcher(size: int, spans_key: str | None = None) -> Batcher:
 
     The mentions stay in their order. Where a batch is full in the midst of a document, the next one
     begins with a copy of it that has the rest. So mentions are shuffled as documents are, not one
-    by one. spans_key: where the mentions stand, as in the corpus. Documents without a mention,
-    which teach a linker nothing, are left out. Raises PelError if size is not positive.
+    by one. Documents without a mention, which teach a linker nothing, are left out.
+
+    Args:
+        size: mentions of a batch.
+        spans_key: where the mentions stand, as in the corpus.
+
+    Raises:
+        PelError: if the size is not positive.
     """
     if size < 1:
-        raise PelError(f"size of a batch by mentions is {size}", "it must be 1 or more")
+        raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")
 
     def batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
         batch: list[Example] = []
@@ -41,7 +49,7 @@ def make_mention_batcher(size: int, spans_key: str | None = None) -> Batcher:
 
 
 def _with_mentions(example: Example, mentions: Sequence[Span], spans_key: str | None) -> Example:
-    """The example with those of its gold mentions alone; itself where they are all."""
+    """The example with only these of its gold mentions; itself if they are all."""
     if len(mentions) == len(mention_spans(example.reference, spans_key)):
         return example
     reference = example.reference.copy()

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spacy_pel.corpora.annotated import AnnotatedDocument, AnnotatedMention
-from spacy_pel.corpora.corpus import Corpus
-from spacy_pel.kb.knowledge_base import KnowledgeBase
-from spacy_pel.kb.records.entity import Entity
+from ..documents.document import Document, mention_at
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.entity import Entity
+from .corpus import Corpus
 
 # Entities whose names are held and shuffled at a time: many batches of them.
 CHUNK = 4096
@@ -23,7 +23,10 @@ CHUNK = 4096
 def make_name_corpus(kb: str, limit: int = 0, seed: int = 0) -> NameCorpus:
     """Return the names of a KB as a corpus, for a ``[corpora]`` block of a config.
 
-    The arguments are those of NameCorpus.
+    Args:
+        kb: the folder of the KB.
+        limit: names taken; 0 takes all.
+        seed: decides their order.
     """
     return NameCorpus(kb, limit=limit, seed=seed)
 
@@ -32,10 +35,13 @@ class NameCorpus(Corpus):
     """Examples of the aliases of a KB: each of them once, in an order that only the seed decides.
 
     Entities are drawn in random order, and the aliases of some thousands of them at a time are
-    shuffled: what is held does not grow with the KB but for 8 bytes an entity. Set ``max_epochs``
-    to -1, or spaCy holds all examples.
+    shuffled. Memory grows with the KB by 8 bytes an entity. Set ``max_epochs`` to -1, or spaCy
+    holds all examples.
 
-    kb: the folder of the KB. limit: names taken; 0 takes all.
+    Args:
+        kb: the folder of the KB.
+        limit: names taken; 0 takes all.
+        seed: decides their order.
     """
 
     def __init__(self, kb: str, *, limit: int = 0, seed: int = 0) -> None:
@@ -43,10 +49,11 @@ class NameCorpus(Corpus):
         self.kb = kb
         self.seed = seed
 
-    def parts(self) -> Iterator[tuple[str, Iterator[AnnotatedDocument]]]:
+    def parts(self) -> Iterator[tuple[str, Iterator[Document]]]:
+        """See ``Corpus``."""
         yield self.kb, self._names(KnowledgeBase.open(self.kb))
 
-    def _names(self, kb: KnowledgeBase) -> Iterator[AnnotatedDocument]:
+    def _names(self, kb: KnowledgeBase) -> Iterator[Document]:
         rng = np.random.default_rng(self.seed)
         numbers = rng.permutation(kb.numbers())
         for first in range(0, len(numbers), CHUNK):
@@ -59,6 +66,6 @@ class NameCorpus(Corpus):
                 yield _document(*pairs[place])
 
 
-def _document(name: str, entity: Entity) -> AnnotatedDocument:
-    mention = AnnotatedMention(0, len(name), name, "NAME", (entity.concept_id,))
-    return AnnotatedDocument(entity.concept_id, name, (mention,))
+def _document(name: str, entity: Entity) -> Document:
+    mention = mention_at(name, 0, len(name), "NAME", (entity.concept_id,))
+    return Document(name, entity.concept_id, (mention,))

@@ -1,17 +1,20 @@
-"""Documents in files: read to be linked, and written with what linking says of them."""
+"""Documents in files: read to be linked or trained on, written with what linking says of them."""
 
-from .document import Document, Mention, make_doc
+from .docs import make_doc
+from .document import Document, Mention, Passage
+from .document_stream import DocumentStream, RawDocument
 from .formats import FORMATS, format_named, format_of
-from .source import Record, Source, open_source
+from .open_documents import open_documents
 
 __all__ = [
     "FORMATS",
     "Document",
+    "DocumentStream",
     "Mention",
-    "Record",
-    "Source",
+    "Passage",
+    "RawDocument",
     "format_named",
     "format_of",
     "make_doc",
-    "open_source",
+    "open_documents",
 ]

@@ -12,10 +12,11 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from spacy.language import Language
 from spacy.tokens import Doc
 
-from .document import Document, Mention, Passage, make_doc, passages_of
+from ..errors import PelError
+from .bioc_parts import document_of_parts
+from .docs import passages_of
 from .format import Input, TextOutput, document_id
 from .linked import linked_mentions
 
@@ -40,11 +41,11 @@ def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, dict[str, Any]]
                 number += 1
                 yield f"document {number}", _plain_document(element)
     except (ElementTree.ParseError, expat.ExpatError) as error:
-        raise ValueError(f"bad XML after document {number} ({error}); fetch it again") from error
+        raise PelError(f"bad XML after document {number} ({error})", "fetch it again") from error
     except LookupError as error:
-        raise ValueError(f"cannot be decoded ({error}); save it as UTF-8") from error
+        raise PelError(f"cannot be decoded ({error})", "save it as UTF-8") from error
     if not number:
-        raise ValueError("no document in it; give a BioC collection")
+        raise PelError("no document in it", "give a BioC collection")
 
 
 def _elements(file: BinaryIO) -> Iterator[ElementTree.Element]:
@@ -83,8 +84,8 @@ def _guard() -> Any:
     parser = expat.ParserCreate()
 
     def refuse(name: str, *_: object) -> NoReturn:
-        raise ValueError(
-            f"declares the entity {name!r}, which BioC does not need; remove the declaration"
+        raise PelError(
+            f"declares the entity {name!r}, which BioC does not need", "remove the declaration"
         )
 
     parser.EntityDeclHandler = refuse
@@ -117,7 +118,7 @@ def _infons(element: ElementTree.Element) -> dict[str, str]:
 def _annotations(element: ElementTree.Element) -> list[dict[str, Any]]:
     return [
         {
-            "label": _infons(annotation).get("type", ""),
+            "infons": _infons(annotation),
             "text": annotation.findtext("text"),
             "locations": [
                 [location.get("offset", ""), location.get("length", "")]
@@ -126,59 +127,6 @@ def _annotations(element: ElementTree.Element) -> list[dict[str, Any]]:
         }
         for annotation in element.iterfind("annotation")
     ]
-
-
-def _doc(nlp: Language, data: dict[str, Any], spans_key: str | None) -> Doc:
-    text, passages = "", []
-    for passage in data["passages"]:
-        text, start = _with_texts(text, passage["texts"], nlp.max_length)
-        passages.append(Passage(start, len(text), passage["infons"]))
-    annotations = [a for part in (data, *data["passages"]) for a in part["annotations"]]
-    mentions = [_mention(text, annotation) for annotation in annotations]
-    id = data["id"].strip() or None
-    document = Document(text, id, mentions or None, passages, data["infons"])
-    return make_doc(nlp, document, spans_key)
-
-
-def _with_texts(before: str, texts: list[list[str]], longest: int) -> tuple[str, int]:
-    """The text with these put at their offsets, blanks between, and where the first begins."""
-    text, start = before, None
-    for offset, more in texts:
-        place = _integer(offset, "the offset of a passage")
-        if not len(text) <= place <= longest:
-            raise ValueError(
-                f"a passage at {place}, where the text before it ends at {len(text)}; correct the "
-                f"offsets, which count characters up to {longest:,}"
-            )
-        text += " " * (place - len(text)) + more
-        start = place if start is None else start
-    return text, len(text) if start is None else start
-
-
-def _mention(text: str, annotation: dict[str, Any]) -> Mention:
-    """Of a mention in pieces, all from the first to the last."""
-    places = [
-        (_integer(offset, "the offset of an annotation"), _integer(length, "its length"))
-        for offset, length in annotation["locations"]
-    ]
-    if not places:
-        raise ValueError(f"the annotation {annotation['text']!r} has no location")
-    start, end = min(o for o, _ in places), max(o + length for o, length in places)
-    expected = annotation["text"]
-    if len(places) == 1 and expected is not None and text[start:end].split() != expected.split():
-        raise ValueError(
-            f"the annotation reads {expected[:60]!r} but the document has "
-            f"{text[start:end][:60]!r} at {start}-{end}; correct the offsets, which count "
-            "characters (not bytes)"
-        )
-    return Mention(start, end, annotation["label"])
-
-
-def _integer(text: str, what: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{what} is {text!r}, no whole number") from None
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
@@ -224,5 +172,5 @@ def _escaped(text: str) -> str:
     return escape(text.translate(_NO_XML), {"\r": "&#13;"})
 
 
-INPUT = Input(_documents, _doc)
+INPUT = Input(_documents, document_of_parts, has_ids=True)
 OUTPUT = TextOutput(_text, _HEAD, _TAIL)

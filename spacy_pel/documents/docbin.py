@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
+from ..errors import PelError
+from ..spans import gold_ids, mention_spans
+from .docs import gives_mentions
+from .document import Document, Mention, mention_at
 from .format import Input
 
 
@@ -23,12 +27,26 @@ def _docs(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
     except OSError:
         raise
     except Exception as error:  # of zlib, of msgpack, or of what it holds
-        raise ValueError("not a DocBin; write it with DocBin.to_disk") from error
+        raise PelError("not a DocBin", "write it with DocBin.to_disk") from error
 
 
-def _doc(nlp: Language, data: bytes, spans_key: str | None) -> Doc:
+def _doc(nlp: Language, data: bytes) -> Doc:
     (doc,) = DocBin().from_bytes(data).get_docs(nlp.vocab)
     return doc
+
+
+def _document(data: bytes, spans_key: str | None) -> Document:
+    """The document of a Doc; its mentions are the group of this key, where it has it, or ents."""
+    (doc,) = DocBin().from_bytes(data).get_docs(Vocab())
+    key = spans_key if gives_mentions(doc, spans_key) else None
+    mentions = None
+    if gives_mentions(doc, key):
+        mentions = tuple(_mention(doc.text, span) for span in mention_spans(doc, key))
+    return Document(doc.text, doc.user_data.get("id"), mentions)
+
+
+def _mention(text: str, span: Span) -> Mention:
+    return mention_at(text, span.start_char, span.end_char, span.label_, gold_ids(span))
 
 
 class _Output:
@@ -46,5 +64,5 @@ class _Output:
         docs.to_disk(path)
 
 
-INPUT = Input(_docs, _doc)
+INPUT = Input(_docs, _document, has_ids=True, doc=_doc)
 OUTPUT = _Output()

@@ -1,28 +1,41 @@
-"""A document as formats describe it, made into a Doc."""
+"""One record of a document and its mentions, whatever format they come from."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from spacy.language import Language
-from spacy.tokens import Doc
-from spacy.util import filter_spans
+from ..errors import PelError
 
-from ..spans import split_tokens
-
-DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
+OFFSETS = "correct the offsets, which count characters (not bytes), the end exclusive"
+_SHOWN = 60  # characters of the user's text quoted in an error
 
 
 class Mention(NamedTuple):
-    """A mention: character offsets into the text, and its label, "" for none."""
+    """A mention in the text of a document; ``mention_at`` makes one that is checked.
+
+    Args:
+        start: its first character.
+        end: the character after its last.
+        text: the characters between them.
+        label: its label, for example "Disease"; "" for none.
+        ids: entity ids, any of which is right; empty for a mention without an id (NIL).
+    """
 
     start: int
     end: int
+    text: str
     label: str = ""
+    ids: tuple[str, ...] = ()
 
 
 class Passage(NamedTuple):
-    """A part of a text, in characters, and what is said of it, such as {"type": "title"}."""
+    """A part of a text.
+
+    Args:
+        start: its first character.
+        end: the character after its last.
+        infons: what is known about it, for example {"type": "title"}.
+    """
 
     start: int
     end: int
@@ -30,67 +43,67 @@ class Passage(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document. mentions: those given, be it none at all; None if they are to be found."""
+    """A document and its mentions.
+
+    Args:
+        text: the whole text. All offsets count its characters.
+        id: its id; None where the format gives none.
+        mentions: in the order of the source; None where they are still to be found.
+        passages: the parts of the text, where the format has them.
+        infons: what is known about the whole document, by key.
+    """
 
     text: str
     id: str | int | None = None
-    mentions: list[Mention] | None = None
-    passages: list[Passage] = []
+    mentions: tuple[Mention, ...] | None = None
+    passages: tuple[Passage, ...] = ()
     infons: dict[str, str] = {}
 
+    @property
+    def title(self) -> str:
+        """The text of the first passage if it begins the text and is a title, else ""."""
+        for passage in self.passages[:1]:
+            if passage.start == 0 and passage.infons.get("type") == "title":
+                return self.text[: passage.end]
+        return ""
 
-def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
-    """The Doc of a document, tokens split where an edge of a mention falls inside one.
 
-    Its id, passages and infons are in ``doc.user_data``. White space at the edges of a mention is
-    left out; one without a label gets DEFAULT_LABEL. Raises ValueError, in one line, for a text
-    that is too long, a mention that is not in it, and mentions that overlap without a spans key.
+def mention_at(
+    text: str,
+    start: int,
+    end: int,
+    label: str = "",
+    ids: tuple[str, ...] = (),
+    *,
+    expected: str | None = None,
+    remedy: str = OFFSETS,
+) -> Mention:
+    """The mention at these characters of a text, without white space at its edges.
+
+    Args:
+        text: the text of the document.
+        start: the first character of the mention.
+        end: the character after its last.
+        label: see ``Mention``.
+        ids: see ``Mention``.
+        expected: how the source says that the mention reads; None if it does not say.
+        remedy: what the user can do about wrong offsets.
+
+    Raises:
+        PelError: if the offsets are not in the text, the mention is blank, or it does not read as
+            expected. White space may differ.
     """
-    try:
-        doc = nlp.make_doc(document.text)
-    except ValueError as error:
-        raise ValueError(str(error).splitlines()[0]) from error
-    if doc.text != document.text:
-        raise ValueError("the tokenizer changes the text, so that offsets would not hold")
-    if document.id is not None:
-        doc.user_data["id"] = document.id
-    if document.passages:
-        doc.user_data["passages"] = [list(passage) for passage in document.passages]
-    if document.infons:
-        doc.user_data["infons"] = document.infons
-    if document.mentions is not None:
-        _set_mentions(doc, document.mentions, spans_key)
-    return doc
-
-
-def passages_of(doc: Doc) -> list[Passage]:
-    """The passages of a doc that ``make_doc`` made; all of it is one where none are known."""
-    passages: list[Any] = doc.user_data.get("passages") or [[0, len(doc.text), {}]]
-    return [Passage(*passage) for passage in passages]
-
-
-def gives_mentions(doc: Doc, spans_key: str | None) -> bool:
-    """Whether mentions were given for a document, be it none at all."""
-    return spans_key in doc.spans if spans_key else doc.has_annotation("ENT_IOB")
-
-
-def _set_mentions(doc: Doc, mentions: list[Mention], spans_key: str | None) -> None:
-    trimmed = [_trimmed(doc.text, mention) for mention in mentions]
-    split_tokens(doc, {offset for start, end, _ in trimmed for offset in (start, end)})
-    spans = [doc.char_span(start, end, label=label) for start, end, label in trimmed]
-    if spans_key:
-        doc.spans[spans_key] = spans
-    elif len(filter_spans(spans)) < len(spans):
-        raise ValueError("mentions overlap; set --spans-key to allow that")
-    else:
-        doc.ents = spans
-
-
-def _trimmed(text: str, mention: Mention) -> Mention:
-    start, end, label = mention
     if not 0 <= start < end <= len(text):
-        raise ValueError(f"the mention {start}-{end} is not in the {len(text)} characters of text")
-    inner = text[start:end]
-    if not inner.strip():
-        raise ValueError(f"the mention {start}-{end} is blank")
-    return Mention(end - len(inner.lstrip()), start + len(inner.rstrip()), label or DEFAULT_LABEL)
+        problem = f"the mention {start}-{end} is not in the {len(text)} characters of text"
+        raise PelError(problem, remedy)
+    found = text[start:end]
+    if expected is not None and found.split() != expected.split():
+        raise PelError(
+            f"the mention reads {expected[:_SHOWN]!r} but the document has {found[:_SHOWN]!r} at "
+            f"{start}-{end}",
+            remedy,
+        )
+    if not found.strip():
+        raise PelError(f"the mention {start}-{end} is blank", "remove it, or correct its offsets")
+    start, end = end - len(found.lstrip()), start + len(found.rstrip())
+    return Mention(start, end, text[start:end], label, ids)

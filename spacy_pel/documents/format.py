@@ -9,8 +9,13 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 from spacy.language import Language
 from spacy.tokens import Doc
 
-# A longer line, row or document is no document; without a bound, one could fill the memory.
+from ..errors import PelError
+from .document import Document
+
+# A longer line, row or document is refused; without a bound, one could fill the memory.
 LONGEST = 64 * 2**20
+# Where a document begins in its file: the number of its line, or words such as "document 3".
+Place = int | str
 
 
 class Fault(NamedTuple):
@@ -25,20 +30,38 @@ class Fault(NamedTuple):
     remedy: str = "correct the document"
 
 
+class LineError(PelError):
+    """An error in one of the lines of a document.
+
+    Args:
+        line: the number of the line, from 0 for the first of the document.
+        problem: what is wrong with it.
+        remedy: what to do about it.
+    """
+
+    def __init__(self, line: int, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.line = line
+
+
 class Input(NamedTuple):
     """How a format is read.
 
-    split: from an open file and its name to pairs (place in the file, data of a document), as a
-        stream. The data is bytes or plain data: not yet checked, so that documents are passed over
-        quickly. A Fault is a document that cannot be read; ValueError means that the rest of the
-        file cannot.
-    doc: from a pipeline, the data and a spans key to the Doc, with its mentions, if any are given,
-        in ``doc.spans[spans_key]``, or ``doc.ents`` if that is None. ValueError, in one line, says
-        what is wrong with the document.
+    Args:
+        split: from an open file and its name to pairs of place and data, one a document, as a
+            stream. The data is bytes or plain data that is not checked yet, so that documents can
+            be passed over quickly. A Fault is a document that cannot be read. A ValueError means
+            that the rest of the file cannot be read.
+        document: from the data and a spans key to the document. Only a format that has several
+            groups of mentions needs the key. A ValueError, in one line, says what is wrong.
+        has_ids: whether mentions of this format have entity ids, so that it can be trained on.
+        doc: from a pipeline and the data to a Doc, for a format that holds Docs; else None.
     """
 
-    split: Callable[[BinaryIO, str], Iterator[tuple[str, Any]]]
-    doc: Callable[[Language, Any, str | None], Doc]
+    split: Callable[[BinaryIO, str], Iterator[tuple[Place, Any]]]
+    document: Callable[[Any, str | None], Document]
+    has_ids: bool
+    doc: Callable[[Language, Any], Doc] | None = None
 
 
 class Output(Protocol):
@@ -54,7 +77,14 @@ class Output(Protocol):
 
 
 class Format(NamedTuple):
-    """A file format. suffixes: how names of such files end. input, output: None if it has none."""
+    """A file format.
+
+    Args:
+        name: as the user writes it.
+        suffixes: how names of such files end, in lower case.
+        input: how it is read; None if it is only written.
+        output: how it is written; None if it is only read.
+    """
 
     name: str
     suffixes: tuple[str, ...]
@@ -63,7 +93,13 @@ class Format(NamedTuple):
 
 
 class TextOutput(NamedTuple):
-    """Text, a document after the other. text: what is written of a doc with this number."""
+    """Text, one document after the other.
+
+    Args:
+        text: from the number of a doc, the doc and a spans key to what is written of it.
+        head: what stands before all documents.
+        tail: what stands after them.
+    """
 
     text: Callable[[int, Doc, str | None], str]
     head: str = ""
@@ -72,11 +108,13 @@ class TextOutput(NamedTuple):
     def write_part(
         self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
+        """See ``Output``."""
         with open(path, "wb") as file:
             for number, doc in docs:
                 file.write(encoded(self.text(number, doc, spans_key)))
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
+        """See ``Output``."""
         from shutil import copyfileobj
 
         with open(path, "wb") as file:
@@ -87,8 +125,13 @@ class TextOutput(NamedTuple):
             file.write(encoded(self.tail))
 
 
+def place_text(place: Place) -> str:
+    """A place in words: "line 3", "document 2"."""
+    return f"line {place}" if isinstance(place, int) else place
+
+
 def encoded(text: str) -> bytes:
-    """The text in UTF-8; of a lone surrogate, which is no character, a question mark."""
+    """The text in UTF-8; a lone surrogate, which is no character, becomes a question mark."""
     return text.encode("utf8", errors="replace")
 
 
@@ -97,22 +140,23 @@ def document_id(number: int, doc: Doc) -> str:
     return str(doc.user_data.get("id", number))
 
 
-def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def byte_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """The lines of a file with their numbers, from 1, and their line feeds.
 
-    Raises ValueError for one that is longer than LONGEST.
+    Raises:
+        PelError: for a line that is longer than LONGEST.
     """
     number = 0
     while line := file.readline(LONGEST + 1):
         number += 1
         if len(line) > LONGEST:
-            raise ValueError(f"line {number}: longer than {LONGEST:,} bytes; correct it")
+            raise PelError(f"line {number}: longer than {LONGEST:,} bytes", "correct the line")
         yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
 
 
 def decoded(data: bytes) -> str:
-    """Text in UTF-8; ValueError, in one line, if it is not."""
+    """Text in UTF-8; PelError if it is not."""
     try:
         return data.decode("utf8")
     except UnicodeDecodeError as error:
-        raise ValueError("not UTF-8; convert it to UTF-8") from error
+        raise PelError("not UTF-8", "convert it to UTF-8") from error

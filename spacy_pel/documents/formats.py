@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..errors import PelError
-from . import bioc, docbin, jsonl, parquet, pubtator, tables, text
+from . import bioc, bioc_json, docbin, document_tables, json_documents, parquet, pubtator, text
 from .format import Format
 
 FORMATS = (
     Format("text", (".txt",), text.LINES),
-    Format("jsonl", (".jsonl",), jsonl.INPUT, jsonl.OUTPUT),
-    Format("csv", (".csv",), tables.CSV_INPUT, tables.CSV_OUTPUT),
-    Format("tsv", (".tsv",), tables.TSV_INPUT, tables.TSV_OUTPUT),
-    Format("pubtator", (".pubtator", ".pubtator.txt"), pubtator.INPUT, pubtator.OUTPUT),
+    Format("jsonl", (".jsonl",), json_documents.INPUT, json_documents.OUTPUT),
+    Format("csv", (".csv",), document_tables.CSV_INPUT, document_tables.CSV_OUTPUT),
+    Format("tsv", (".tsv",), document_tables.TSV_INPUT, document_tables.TSV_OUTPUT),
+    Format(
+        "pubtator", (".pubtator", ".pubtator.txt", "_pubtator.txt"), pubtator.INPUT, pubtator.OUTPUT
+    ),
     Format("bioc", (".xml",), bioc.INPUT, bioc.OUTPUT),
-    Format("parquet", (".parquet",), output=parquet.OUTPUT),
+    Format("bioc-json", (".bioc.json", ".biocjson"), bioc_json.INPUT),
+    Format("parquet", (".parquet",), parquet.INPUT, parquet.OUTPUT),
     Format("docbin", (".spacy",), docbin.INPUT, docbin.OUTPUT),
 )
 
@@ -36,9 +41,13 @@ def format_named(name: str) -> Format:
 
 def suffixes(direction: str) -> str:
     """The suffixes of what can be read ("input"), or written ("output"), for messages."""
-    return ", ".join(
-        suffix
-        for format in FORMATS
-        if getattr(format, direction) is not None
-        for suffix in format.suffixes
-    )
+    return _joined(format for format in FORMATS if getattr(format, direction) is not None)
+
+
+def suffixes_with_ids() -> str:
+    """The suffixes of what can be read and has entity ids, for messages."""
+    return _joined(format for format in FORMATS if format.input and format.input.has_ids)
+
+
+def _joined(formats: Iterable[Format]) -> str:
+    return ", ".join(suffix for format in formats for suffix in format.suffixes)

@@ -10,24 +10,27 @@ from ..spans import NIL, mention_spans
 
 
 def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
-    """{"id", "text", "mentions"}, mentions as ``linked_mention`` gives them; no "id" without one.
+    """A Doc as {"id", "text", "mentions"}.
 
-    The id is ``doc.user_data["id"]``.
+    Args:
+        doc: the Doc. Its id is ``doc.user_data["id"]``; without it there is no "id".
+        spans_key: where its mentions are: ``doc.spans[spans_key]``, or ``doc.ents`` if None.
     """
     id = {"id": doc.user_data["id"]} if "id" in doc.user_data else {}
     return {**id, "text": doc.text, "mentions": linked_mentions(doc, spans_key)}
 
 
 def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
-    """Of each: "start", "end", "text", "label", "id", "name", "score", "probability", "candidates".
+    """The mentions of a Doc; see ``linked_document``.
 
-    Offsets in characters; candidates best first, as many as the linker is set to.
+    Each has "start", "end" (characters), "text", "label", "id", "name", "score", "probability" and
+    "candidates", which are best first, as many as the linker is set to.
     """
     return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
 
 
 def entity_id(mention: dict[str, Any]) -> str | None:
-    """The id of the entity that a mention was linked to; None if it is NIL."""
+    """The id of the entity that a mention is linked to; None if it is NIL."""
     return None if mention["id"] in ("", NIL) else mention["id"]
 
 

@@ -1,21 +1,29 @@
-"""Parquet, a mention a row: for DuckDB, pandas and the like.
+"""Parquet: read with one document a row; written with one mention a row, for DuckDB or pandas.
 
-Written by DuckDB, which is there for reading tables: pyarrow is another 45 MB. Parts are JSONL; it
-makes row groups of them one after the other.
+Read and written by DuckDB, which is there for reading tables: pyarrow is another 45 MB. Parts are
+JSONL; it makes row groups of them one after the other.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from tempfile import NamedTemporaryFile
+from typing import Any, BinaryIO
 
 from spacy.tokens import Doc
 
+from ..errors import PelError
 from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
-from .format import document_id, encoded
+from .document import Document
+from .format import Input, document_id, encoded
+from .json_documents import document_of
 from .linked import linked_mentions
 
 _COLUMNS = {
@@ -33,6 +41,64 @@ _COLUMNS = {
     ),
 }
 _LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
+_ROWS = 1_000  # documents fetched at a time
+
+
+def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
+    import duckdb
+
+    with _path_of(file) as path, duckdb_connection(threads=1) as connection:
+        table = f"read_parquet({sql_path(path)})"
+        try:
+            connection.execute(f"DESCRIBE SELECT * FROM {table}")
+            columns = _columns([column for column, *_ in connection.fetchall()])
+            connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
+            fetched = iter(lambda: connection.fetchmany(_ROWS), [])
+            for number, row in enumerate(chain.from_iterable(fetched), start=1):
+                yield f"row {number}", _without_nulls(dict(zip(columns, row)))
+        except duckdb.Error as error:
+            problem = f"not Parquet, or damaged ({str(error).splitlines()[0]})"
+            raise PelError(problem, "write it again") from error
+
+
+@contextmanager
+def _path_of(file: BinaryIO) -> Iterator[Path]:
+    """The path of an open file, which DuckDB needs; of a stream, that of a copy."""
+    path = Path(str(getattr(file, "name", "")))
+    if isinstance(file, BufferedReader) and path.is_file():
+        yield path
+        return
+    with NamedTemporaryFile(suffix=".parquet") as copy:
+        shutil.copyfileobj(file, copy)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _columns(found: list[str]) -> list[str]:
+    """The columns to read; PelError if there are no documents in them."""
+    if {"document", "start", "end"} <= set(found):
+        raise PelError(
+            "it has one mention a row, as pel link writes it, and not the texts of the documents",
+            "link to JSONL, BioC, PubTator or DocBin, which keep them",
+        )
+    if "text" not in found:
+        raise PelError(
+            f"no column 'text', but: {', '.join(found)}",
+            "name the column that holds the documents 'text', and those of ids and mentions, if "
+            "any, 'id' and 'mentions'",
+        )
+    return [column for column in ("text", "id", "mentions") if column in found]
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value without the keys that have none, in structs and lists of structs."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(v) for key, v in value.items() if v is not None}
+    return [_without_nulls(v) for v in value] if isinstance(value, list) else value
+
+
+def _document(row: dict[str, Any], spans_key: str | None) -> Document:
+    return document_of(row)
 
 
 class _Output:
@@ -69,4 +135,5 @@ def _row(row: dict[str, Any]) -> bytes:
     return encoded(json.dumps({name: row[name] for name in _COLUMNS}, ensure_ascii=False) + "\n")
 
 
+INPUT = Input(_documents, _document, has_ids=True)
 OUTPUT = _Output()

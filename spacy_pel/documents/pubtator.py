@@ -6,58 +6,173 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..corpora.annotated import AnnotatedDocument, AnnotatedMention
-from ..corpora.pubtator import documents_of, pubtator_text
-from .document import Document, Mention, Passage, make_doc, passages_of
-from .format import LONGEST, Input, TextOutput, decoded, document_id, numbered_lines
+from ..errors import PelError
+from .curated_ids import curated_ids
+from .docs import passages_of
+from .document import OFFSETS, Document, Mention, Passage, mention_at
+from .format import LONGEST, Input, LineError, TextOutput, byte_lines, decoded, document_id
 from .linked import entity_id, linked_mentions
 
 _TITLE = re.compile(rb"([^\t|]+)\|t\|")
+_PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")
+_RELATION_NAME = re.compile(r"[A-Za-z_]+")
+_SHOWN = 60  # characters of the user's text quoted in an error
+_COLUMNS = "a mention has PMID, start, end, text, type and id (-1 for none) with tabs between"
 
 
-def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
+def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     """The lines of each document: a blank line ends it, and so does the next one's title line."""
     first, size, block = 0, 0, []
-    for number, line in numbered_lines(file):
+    for number, line in byte_lines(file):
         title = _TITLE.match(line)
         if block and (not line.strip() or (title and not block[0].startswith(title[1] + b"|"))):
-            yield f"line {first}", b"".join(block)
+            yield first, b"".join(block)
             size, block = 0, []
         if line.strip():
             first = first if block else number
             size += len(line)
             block.append(line)
         if size > LONGEST:
-            raise ValueError(f"line {first}: a document of more than {LONGEST:,} bytes")
+            raise PelError(f"line {first}: a document of more than {LONGEST:,} bytes", "split it")
     if block:
-        yield f"line {first}", b"".join(block)
+        yield first, b"".join(block)
 
 
-def _doc(nlp: Language, block: bytes, spans_key: str | None) -> Doc:
-    lines = decoded(block).removesuffix("\n").split("\n")
-    located = (
-        (f"line {number} of the document", line.rstrip("\r"))
-        for number, line in enumerate(lines, 1)
+def _document(block: bytes, spans_key: str | None) -> Document:
+    """The document of these lines, the first of which has its title or abstract."""
+    lines = _lines(block)
+    first = _PASSAGE.fullmatch(lines[0])
+    if first is None:
+        raise LineError(
+            0,
+            f"mention before its document, or not PubTator: {lines[0][:_SHOWN]!r}",
+            "put the 'PMID|t|title' line first, with no blank line before its mentions",
+        )
+    draft = _Draft(first[1])
+    for number, line in enumerate(lines):
+        draft.add(number, line)
+    return draft.document()
+
+
+def _lines(block: bytes) -> list[str]:
+    lines = []
+    for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
+        try:
+            lines.append(decoded(line).rstrip("\r"))
+        except PelError as error:
+            raise LineError(number, error.problem, error.remedy) from error
+    return lines
+
+
+class _Draft:
+    """A document whose lines are still being read."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self._passages: dict[str, str] = {}
+        self._rows: list[tuple[int, list[str]]] = []
+
+    def add(self, number: int, line: str) -> None:
+        """Takes a line; relation lines are passed over."""
+        row = line.split("\t")
+        if passage := _PASSAGE.fullmatch(line):
+            self._add_passage(number, *passage.groups())
+            return
+        if len(row) >= 4:
+            self._check_id(number, row[0])
+        if len(row) >= 6:
+            self._rows.append((number, row))
+        elif len(row) < 4 or not _RELATION_NAME.fullmatch(row[1]):
+            problem = f"malformed line of {len(row)} columns: {line[:_SHOWN]!r}"
+            raise LineError(number, problem, _COLUMNS)
+
+    def document(self) -> Document:
+        """The document; one without an abstract line is its title alone, and the reverse."""
+        text = " ".join(self._passages[kind] for kind in "ta" if kind in self._passages)
+        mentions = tuple(_mention(number, row, text) for number, row in self._rows)
+        return Document(text, self.id, mentions or None, self._parts(len(text)))
+
+    def _parts(self, end: int) -> tuple[Passage, ...]:
+        length = len(self._passages.get("t", ""))
+        if not length or length == end:
+            return (Passage(0, end, {"type": "title" if length else "abstract"}),)
+        title = Passage(0, length, {"type": "title"})
+        return title, Passage(length + 1, end, {"type": "abstract"})
+
+    def _add_passage(self, number: int, id: str, kind: str, text: str) -> None:
+        self._check_id(number, id)
+        if kind in self._passages:
+            raise LineError(
+                number,
+                f"second |{kind}| line of document {id}",
+                "remove it, or put a blank line between two documents",
+            )
+        self._passages[kind] = text
+
+    def _check_id(self, number: int, id: str) -> None:
+        if id != self.id:
+            raise LineError(
+                number,
+                f"line of document {id[:_SHOWN]} inside document {self.id}",
+                "move it to its own document, or put a blank line between the two",
+            )
+
+
+def _mention(number: int, row: list[str], text: str) -> Mention:
+    start, end = _offset(number, row[1]), _offset(number, row[2])
+    label = row[4].strip()
+    if not label:
+        raise LineError(number, "the mention has no type", "write one in the fifth column")
+    remedy = f"{OFFSETS}, in title + ' ' + abstract"
+    try:
+        ids = curated_ids(row[5])
+        return mention_at(text, start, end, label, ids, expected=row[3], remedy=remedy)
+    except PelError as error:
+        raise LineError(number, error.problem, error.remedy) from error
+
+
+def _offset(number: int, field: str) -> int:
+    try:
+        return int(field)
+    except ValueError:
+        problem = f"malformed offset {field[:_SHOWN]!r}"
+        raise LineError(number, problem, "columns 2 and 3 are whole numbers") from None
+
+
+def pubtator_text(document: Document) -> str:
+    """The document in PubTator format, with a blank line behind it.
+
+    The title is the first passage, if one character parts it from a second one; else all of the
+    text stands in the title line. Line ends within the text become blanks, so that offsets hold. A
+    mention without ids gets "-1".
+    """
+    id, text, title = document.id, document.text, _title_line(document)
+    lines = [f"{id}|t|{_one_line(title)}"]
+    if len(title) < len(text):
+        lines.append(f"{id}|a|{_one_line(text[len(title) + 1 :])}")
+    lines += (
+        f"{id}\t{start}\t{end}\t{_one_line(mention)}\t{label}\t{'|'.join(ids) or '-1'}"
+        for start, end, mention, label, ids in document.mentions or ()
     )
-    (document,) = documents_of(located)
-    mentions = [Mention(start, end, type) for start, end, _, type, _ in document.mentions]
-    plain = Document(document.text, document.id, mentions or None, _passages(document))
-    return make_doc(nlp, plain, spans_key)
+    return "\n".join(lines) + "\n\n"
 
 
-def _passages(document: AnnotatedDocument) -> list[Passage]:
-    length, end = len(document.title), len(document.text)
-    if not document.title or length == end:
-        return [Passage(0, end, {"type": "title" if document.title else "abstract"})]
-    return [Passage(0, length, {"type": "title"}), Passage(length + 1, end, {"type": "abstract"})]
+def _title_line(document: Document) -> str:
+    first, second, *_ = *document.passages, None, None
+    if first and second and first.start == 0 and second.start == first.end + 1:
+        return document.text[: first.end]
+    return document.text
+
+
+def _one_line(text: str) -> str:
+    return text.translate({ord(character): " " for character in "\r\n\t"})
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
     mentions = tuple(
-        AnnotatedMention(
+        Mention(
             mention["start"],
             mention["end"],
             mention["text"],
@@ -67,20 +182,12 @@ def _text(number: int, doc: Doc, spans_key: str | None) -> str:
         for mention in linked_mentions(doc, spans_key)
     )
     id = _field(document_id(number, doc)).replace("|", "_")
-    return pubtator_text(AnnotatedDocument(id, doc.text, mentions, _title(doc)))
-
-
-def _title(doc: Doc) -> str:
-    """The first passage, where what follows it is parted from it by one character, as here."""
-    first, *others = passages_of(doc)
-    if first.start == 0 and others and others[0].start == first.end + 1:
-        return doc.text[: first.end]
-    return ""
+    return pubtator_text(Document(doc.text, id, mentions, passages_of(doc)))
 
 
 def _field(text: str) -> str:
     return " ".join(text.split()) or "_"
 
 
-INPUT = Input(_blocks, _doc)
+INPUT = Input(_blocks, _document, has_ids=True)
 OUTPUT = TextOutput(_text)

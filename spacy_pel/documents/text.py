@@ -6,21 +6,19 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
-from spacy.language import Language
-from spacy.tokens import Doc
-
-from .document import Document, make_doc
-from .format import LONGEST, Fault, Input, decoded, numbered_lines
+from .document import Document
+from .format import LONGEST, Fault, Input, byte_lines, decoded
 
 
-def _lines(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
-    for number, line in numbered_lines(file):
+def filled_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, without their ends, and their numbers."""
+    for number, line in byte_lines(file):
         if line.strip():
-            yield f"line {number}", line.rstrip(b"\r\n")
+            yield number, line.rstrip(b"\r\n")
 
 
-def _doc(nlp: Language, line: bytes, spans_key: str | None) -> Doc:
-    return make_doc(nlp, Document(decoded(line)), spans_key)
+def _document(line: bytes, spans_key: str | None) -> Document:
+    return Document(decoded(line))
 
 
 def _whole(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
@@ -31,13 +29,12 @@ def _whole(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
         yield "", [name, data.removeprefix(b"\xef\xbb\xbf").decode("utf8", "surrogateescape")]
 
 
-def _whole_doc(nlp: Language, data: list[str], spans_key: str | None) -> Doc:
+def _whole_document(data: list[str], spans_key: str | None) -> Document:
     name, text = data
     text = decoded(text.encode("utf8", "surrogateescape"))
-    id = PurePath(name.removesuffix(".gz")).with_suffix("").as_posix()
-    return make_doc(nlp, Document(text, id), spans_key)
+    return Document(text, PurePath(name.removesuffix(".gz")).with_suffix("").as_posix())
 
 
-LINES = Input(_lines, _doc)
+LINES = Input(filled_lines, _document, has_ids=False)
 # The id of the document is the name of the file, without its suffix.
-WHOLE_FILE = Input(_whole, _whole_doc)
+WHOLE_FILE = Input(_whole, _whole_document, has_ids=False)

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from spacy.language import Language
 
-from ..documents.jsonl import document_of
+from ..documents import make_doc
+from ..documents.json_documents import document_of
 from ..kb import Entity, KnowledgeBase
 from ..pipeline.pipelines import linker_of
 from ..tasks.link_docs import link_documents
@@ -103,7 +104,7 @@ class LinkingService:
 
     def _document(self, number: int, record: dict[str, Any]):
         try:
-            return document_of(self.nlp, record, self._spans_key)
+            return make_doc(self.nlp, document_of(record), self._spans_key)
         except ValueError as error:
             raise Refused(422, f"document {number}: {str(error).splitlines()[0]}") from None
 

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..corpora.open_corpus import open_corpus
+from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
 from ..pipeline.pipelines import upstream_of
 from ..spans import gold_ids, mention_spans

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..documents.document import gives_mentions
+from ..documents.docs import gives_mentions
 from ..documents.linked import linked_document
 from ..pipeline.pipelines import linker_of, other_linkers, upstream_of
 from .interruptible_pipe import interruptible_pipe

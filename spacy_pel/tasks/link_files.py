@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from spacy.tokens import Doc
 
-from ..documents import Record, Source, format_named, format_of, open_source
+from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
@@ -80,7 +80,7 @@ def link_files(
     """
     read_matcher_names(linking.nlp)
     written_as = _output_format(output, output_format)
-    source = open_source(str(input), input_format)
+    source = open_documents(str(input), input_format)
     if isinstance(output, (str, Path)):
         target = Path(output).resolve()  # what a symbolic link points to is written; it stays
         if Path(input).resolve() in (target, *target.parents):
@@ -113,7 +113,7 @@ def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
 
 
 def _link_to_file(
-    linking: Linking, source: Source, output: Path, format: Format, progress: LinkProgress
+    linking: Linking, source: DocumentStream, output: Path, format: Format, progress: LinkProgress
 ) -> LinkedCounts:
     total, number, is_going_on = LinkedCounts(), -1, False
     with output_parts(output, _settings(linking, format), progress.say) as parts:
@@ -134,7 +134,11 @@ def _link_to_file(
 
 
 def _link_to_stream(
-    linking: Linking, source: Source, stream: BinaryIO, output: TextOutput, progress: LinkProgress
+    linking: Linking,
+    source: DocumentStream,
+    stream: BinaryIO,
+    output: TextOutput,
+    progress: LinkProgress,
 ) -> LinkedCounts:
     total = LinkedCounts()
     stream.write(encoded(output.head))
@@ -166,12 +170,12 @@ def _settings(linking: Linking, format: Format) -> dict[str, Any]:
 class _Batch(NamedTuple):
     """The documents of one part of the output, and the bytes of input that they took."""
 
-    records: list[Record]
+    records: list[RawDocument]
     n_bytes: int
 
 
-def _batches(source: Source) -> Iterator[_Batch]:
-    records: list[Record] = []
+def _batches(source: DocumentStream) -> Iterator[_Batch]:
+    records: list[RawDocument] = []
     size = position = 0
     for record in source:
         records.append(record)
@@ -263,7 +267,7 @@ class _PartWriter:
             else:
                 yield number, linked
 
-    def _docs(self) -> Iterator[tuple[int, Record, Doc]]:
+    def _docs(self) -> Iterator[tuple[int, RawDocument, Doc]]:
         for number, record in enumerate(self.records, self.first):
             try:
                 doc = record.doc(self.linking.nlp, self.spans_key)

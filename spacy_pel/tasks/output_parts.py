@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..documents import Record
+from ..documents import RawDocument
 from ..errors import PelError
 from ..kb.folder.lock import writer_lock
 
@@ -129,7 +129,7 @@ def output_parts(
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def documents_digest(records: Sequence[Record]) -> str:
+def documents_digest(records: Sequence[RawDocument]) -> str:
     """A digest of documents: of their data and formats, wherever they stand."""
     hash = hashlib.blake2b(digest_size=16)
     for record in records:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
 
-from spacy_pel.corpora.corpus import PubTatorCorpus, make_pubtator_corpus
+from spacy_pel.corpora.document_corpus import make_pubtator_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.spans import gold_ids, mention_spans
 
@@ -197,7 +197,7 @@ def test_documents_without_text_are_passed_over(nlp, tmp_path):
 
 
 def test_pickle_gives_the_same_examples(nlp, path):
-    corpus = PubTatorCorpus([path], spans_key="sc")
+    corpus = make_pubtator_corpus([path], spans_key="sc")
     copy = pickle.loads(pickle.dumps(corpus))
     (one,), (other,) = corpus(nlp), copy(nlp)
     assert one.reference.to_json() == other.reference.to_json()
@@ -225,7 +225,7 @@ def test_mention_spans_of_a_doc_without_the_key(nlp):
 def test_a_tokenizer_that_changes_the_text_is_refused(path):
     nlp = spacy.blank("en")
     nlp.tokenizer = lambda text: Doc(nlp.vocab, words=text.lower().split())
-    with pytest.raises(PelError, match="overlapping.txt: the tokenizer changes .* 1, .*; use a"):
+    with pytest.raises(PelError, match="overlapping.txt: the tokenizer changes .* 1, so.*; use a"):
         list(make_pubtator_corpus(path)(nlp))
 
 

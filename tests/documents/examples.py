@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import spacy
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from spacy_pel.documents import format_named, open_source
-from spacy_pel.documents.document import Document, Mention, make_doc
+from spacy_pel.documents import Document, Passage, format_named, make_doc, open_documents
+from spacy_pel.documents.document import mention_at
 from spacy_pel.pipeline.extensions import install_extensions
 from spacy_pel.spans import mention_spans
 
@@ -20,7 +22,7 @@ install_extensions()
 
 def read(path: Path, spans_key: str | None = None, format: str | None = None) -> list[Doc]:
     """The documents of a file or folder; PelError for the first that is bad."""
-    return [record.doc(NLP, spans_key) for record in open_source(str(path), format)]
+    return [record.doc(NLP, spans_key) for record in open_documents(str(path), format)]
 
 
 def written(docs: list[Doc], path: Path, format: str, spans_key: str | None = KEY) -> Path:
@@ -33,9 +35,13 @@ def written(docs: list[Doc], path: Path, format: str, spans_key: str | None = KE
     return path
 
 
-def linked(text: str, *mentions: Mention, id: str | None = None, **more: Any) -> Doc:
-    """A doc whose mentions, in ``doc.spans[KEY]``, are linked in turn to "E0", "E1", and NIL."""
-    doc = make_doc(NLP, Document(text, id, list(mentions), **more), KEY)
+def linked(text: str, *places: tuple, id: str | None = None, **more: Any) -> Doc:
+    """A doc whose mentions, in ``doc.spans[KEY]``, are linked in turn to "E0", "E1", and NIL.
+
+    A place is start, end and, where there is one, a label.
+    """
+    mentions = tuple(mention_at(text, *place) for place in places)
+    doc = make_doc(NLP, Document(text, id, mentions, **more), KEY)
     spans = []
     for number, span in enumerate(doc.spans[KEY]):
         id = ("E0", "E1", "NIL")[number % 3]
@@ -50,3 +56,34 @@ def linked(text: str, *mentions: Mention, id: str | None = None, **more: Any) ->
 def bounds(doc: Doc, spans_key: str | None = KEY) -> list[tuple[int, int, str]]:
     """Offsets and label of each mention, sorted."""
     return sorted((s.start_char, s.end_char, s.label_) for s in mention_spans(doc, spans_key))
+
+
+QUICK = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+CHARACTERS = st.one_of(
+    st.sampled_from("ab MS,\"'<&>|\t\n\r;é🧬\u2028\x85\x0b\x00-"),
+    st.characters(exclude_categories=["Cs"]),
+)
+
+
+@st.composite
+def docs(draw: st.DrawFn) -> Doc:
+    """A linked doc of any text, in one or two passages, with any mentions."""
+    text = draw(st.text(CHARACTERS, max_size=30))
+    mentions = []
+    for _ in range(draw(st.integers(0, 3)) if text else 0):
+        start = draw(st.integers(0, len(text) - 1))
+        end = draw(st.integers(start + 1, len(text)))
+        if text[start:end].strip():
+            mentions.append((start, end, draw(st.sampled_from(["Disease", "D&G"]))))
+    cut = draw(st.integers(0, len(text)))
+    passages = []
+    if cut < len(text) and draw(st.booleans()):
+        passages = [Passage(0, cut, {"type": "title"}), Passage(cut + 1, len(text), {"a": "<b>"})]
+        mentions = [m for m in mentions if not m[0] <= cut < m[1]]
+        text = text[:cut] + " " + text[cut + 1 :]
+        mentions = [m for m in mentions if text[m[0] : m[1]].strip()]
+    return linked(text, *mentions, id=draw(st.sampled_from([None, "d1", "é x"])), passages=passages)

@@ -10,46 +10,16 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from spacy_pel.corpora.pubtator import read_pubtator
-from spacy_pel.documents.document import Mention, Passage
+from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.documents.document import Passage
+from spacy_pel.documents.document_tables import COLUMNS, _line
 from spacy_pel.documents.formats import FORMATS, format_of
-from spacy_pel.documents.tables import COLUMNS, _line
 
-from .examples import KEY, bounds, linked, read, written
-
-QUICK = settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-CHARACTERS = st.one_of(
-    st.sampled_from("ab MS,\"'<&>|\t\n\r;é🧬\u2028\x85\x0b\x00-"),
-    st.characters(exclude_categories=["Cs"]),
-)
-
-
-@st.composite
-def docs(draw: st.DrawFn) -> Doc:
-    """A linked doc of any text, in one or two passages, with any mentions."""
-    text = draw(st.text(CHARACTERS, max_size=30))
-    mentions = []
-    for _ in range(draw(st.integers(0, 3)) if text else 0):
-        start = draw(st.integers(0, len(text) - 1))
-        end = draw(st.integers(start + 1, len(text)))
-        if text[start:end].strip():
-            mentions.append(Mention(start, end, draw(st.sampled_from(["Disease", "D&G"]))))
-    cut = draw(st.integers(0, len(text)))
-    passages = []
-    if cut < len(text) and draw(st.booleans()):
-        passages = [Passage(0, cut, {"type": "title"}), Passage(cut + 1, len(text), {"a": "<b>"})]
-        mentions = [m for m in mentions if not m.start <= cut < m.end]
-        text = text[:cut] + " " + text[cut + 1 :]
-        mentions = [m for m in mentions if text[m.start : m.end].strip()]
-    return linked(text, *mentions, id=draw(st.sampled_from([None, "d1", "é x"])), passages=passages)
+from .examples import KEY, QUICK, bounds, docs, linked, read, written
 
 
 def xml_text(text: str) -> str:
@@ -128,7 +98,7 @@ def test_tables_say_what_jsonl_says(tmp_path: Path, made: list[Doc]) -> None:
 
 @pytest.mark.parametrize("format", [format for format in FORMATS if format.output])
 def test_parts_decide_every_byte(tmp_path: Path, format) -> None:
-    made = [linked("MS and RA", Mention(0, 2)), linked("RA", Mention(0, 2))]
+    made = [linked("MS and RA", (0, 2)), linked("RA", (0, 2))]
     one = written(made, tmp_path / "one", format.name).read_bytes()
     assert written(made, tmp_path / "two", format.name).read_bytes() == one
     assert written([], tmp_path / "none", format.name).exists()
@@ -136,14 +106,14 @@ def test_parts_decide_every_byte(tmp_path: Path, format) -> None:
 
 def test_pubtator_has_title_abstract_and_ids(tmp_path: Path) -> None:
     passages = [Passage(0, 2, {"type": "title"}), Passage(3, 8, {"type": "abstract"})]
-    mentions = (Mention(0, 2, "D\tx"), Mention(3, 5), Mention(3, 8))
+    mentions = ((0, 2, "D\tx"), (3, 5), (3, 8))
     doc = linked("MS\nis x\ty", *mentions, id="a|b", passages=passages)
     path = written([doc], tmp_path / "f.pubtator", "pubtator")
     assert path.read_text() == (
         "a_b|t|MS\na_b|a|is x y\n"
         "a_b\t0\t2\tMS\tD x\tE0\na_b\t3\t5\tis\tMENTION\tE1\na_b\t3\t8\tis x \tMENTION\t-1\n\n"
     ).replace("is x \tM", "is x\tM").replace("\t3\t8\t", "\t3\t7\t")
-    (document,) = read_pubtator(path)
+    (document,) = open_corpus(path).documents()
     assert document.title == "MS"
     assert [mention.ids for mention in document.mentions] == [("E0",), ("E1",), ()]
 

@@ -56,7 +56,7 @@ def test_a_world_of_zeshel_is_evaluated(tiny_nlp: Language, zeshel: Path) -> Non
 
 
 def test_a_folder_needs_a_split(tiny_nlp: Language, medmentions: Path) -> None:
-    with pytest.raises(PelError, match="no split is named"):
+    with pytest.raises(PelError, match="MedMentions has several splits; write"):
         evaluate(tiny_nlp, [medmentions])
-    with pytest.raises(PelError, match=f"{medmentions}:test: no mentions; give a corpus"):
+    with pytest.raises(PelError, match=f"{medmentions}:test: no documents in it; give a corpus"):
         evaluate(tiny_nlp, [f"{medmentions}:test"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.documents import open_source
+from spacy_pel.documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.tasks.output_parts import LinkedCounts, documents_digest, output_parts
 
@@ -134,7 +134,7 @@ def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
 def test_a_digest_is_of_what_is_in_the_documents(tmp_path: Path) -> None:
     def digest_of(name: str, text: str, format: str | None = None) -> str:
         (tmp_path / name).write_text(text)
-        return documents_digest(list(open_source(str(tmp_path / name), format)))
+        return documents_digest(list(open_documents(str(tmp_path / name), format)))
 
     one = digest_of("a.txt", "ab\nc\n")
     assert digest_of("b.txt", "\nab\r\nc") == one

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
-from spacy_pel.corpora.pubtator import read_pubtator
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.system.whole_files import whole_file
 
 
@@ -19,14 +19,14 @@ def write_sample(source: Path, corpora: Iterable[Path], others: int, output: Pat
 
     Args:
         source: The JSONL file of the knowledge base; it may be gzipped.
-        corpora: PubTator files.
+        corpora: Corpora with ids, as ``open_corpus`` names them.
         others: The number of other entities.
         output: The JSONL file to write.
     """
     golds = {
         id
         for path in corpora
-        for document in read_pubtator(path)
+        for document in open_corpus(path).documents()
         for mention in document.mentions
         for id in mention.ids
     }

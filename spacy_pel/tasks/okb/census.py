@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from ...corpora.annotated import AnnotatedDocument
+from ...documents.document import Document
 from ...kb import KnowledgeBase
 
 
@@ -59,7 +59,7 @@ def resolved_ids(kb: KnowledgeBase, ids: Iterable[str]) -> dict[str, str]:
     return {id: label[0] for id, label in zip(numbers, kb.labels(list(numbers.values())))}
 
 
-def census_of(kb: KnowledgeBase, documents: Iterable[AnnotatedDocument]) -> Census:
+def census_of(kb: KnowledgeBase, documents: Iterable[Document]) -> Census:
     """Counts the documents of a split."""
     resolved: dict[str, str | None] = {}
     kinds: Counter[Kind] = Counter()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from ...corpora.annotated import AnnotatedDocument
-from ...corpora.pubtator import pubtator_text
+from ...documents.document import Document
+from ...documents.pubtator import pubtator_text
 from ...errors import PelError
 from ...kb import KnowledgeBase, build_kb
 from ...system.whole_files import whole_folder
@@ -25,15 +25,15 @@ REPORT = "report.json"
 KB = "kb"
 
 
-class Documents(Protocol):
+class ReadableCorpus(Protocol):
     """A corpus, as far as it is needed here: read anew at every call."""
 
-    def documents(self) -> Iterator[AnnotatedDocument]: ...
+    def documents(self) -> Iterator[Document]: ...
 
 
 def build_okb(
     kb: KnowledgeBase,
-    splits: Mapping[str, Sequence[Documents]],
+    splits: Mapping[str, Sequence[ReadableCorpus]],
     out: Path,
     types: Sequence[str],
     *,
@@ -81,7 +81,7 @@ def build_okb(
     return report
 
 
-def _check(splits: Mapping[str, Sequence[Documents]], out: Path) -> None:
+def _check(splits: Mapping[str, Sequence[ReadableCorpus]], out: Path) -> None:
     if not splits.get(TRAIN) or len(splits) < 2:
         raise PelError(
             "a train split and another one are needed, as entities are seen in train", "give both"
@@ -101,14 +101,14 @@ def _check_mentions(
         raise PelError(f"no mention is of {', '.join(types)}", "choose other types")
 
 
-def _documents(corpora: Sequence[Documents]) -> Iterator[AnnotatedDocument]:
+def _documents(corpora: Sequence[ReadableCorpus]) -> Iterator[Document]:
     for corpus in corpora:
         yield from corpus.documents()
 
 
 def _without(
-    documents: Iterable[AnnotatedDocument], kb: KnowledgeBase, taken: Collection[str]
-) -> Iterator[AnnotatedDocument]:
+    documents: Iterable[Document], kb: KnowledgeBase, taken: Collection[str]
+) -> Iterator[Document]:
     """The documents with the ids of mentions that are left.
 
     Of a mention that loses an id, one that the KB never had goes as well if no other stays.
@@ -125,7 +125,7 @@ def _without(
         yield document._replace(mentions=tuple(mentions))
 
 
-def _write(path: Path, documents: Iterable[AnnotatedDocument]) -> None:
+def _write(path: Path, documents: Iterable[Document]) -> None:
     with open(path, "w", encoding="utf8", newline="\n") as file:
         for document in documents:
             file.write(pubtator_text(document))

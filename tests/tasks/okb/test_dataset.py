@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.corpora.corpus import PubTatorCorpus
+from spacy_pel.corpora.document_corpus import (
+    DocumentCorpus,
+    make_pubtator_corpus,
+    open_corpus,
+)
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
 from spacy_pel.tasks.okb import build_okb
@@ -52,14 +56,14 @@ def kb(tmp_path: Path) -> KnowledgeBase:
 
 
 @pytest.fixture
-def splits(tmp_path: Path) -> dict[str, list[PubTatorCorpus]]:
+def splits(tmp_path: Path) -> dict[str, list[DocumentCorpus]]:
     for name, text in (("train", TRAIN), ("dev", DEV)):
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf8")
-    return {name: [PubTatorCorpus([tmp_path / f"{name}.txt"])] for name in ("train", "dev")}
+    return {name: [make_pubtator_corpus(tmp_path / f"{name}.txt")] for name in ("train", "dev")}
 
 
 def ids_written(out: Path, split: str) -> list[tuple[str, ...]]:
-    (document,) = PubTatorCorpus([out / f"{split}.pubtator"]).documents()
+    (document,) = open_corpus(out / f"{split}.pubtator").documents()
     return [mention.ids for mention in document.mentions]
 
 

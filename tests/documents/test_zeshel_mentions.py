@@ -9,12 +9,12 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.corpora import zeshel
-from spacy_pel.corpora.zeshel import ZeshelCorpus, make_zeshel_corpus
+from spacy_pel.corpora.document_corpus import make_zeshel_corpus
+from spacy_pel.documents import zeshel_mentions
 from spacy_pel.errors import PelError
 from spacy_pel.spans import gold_ids
 
-from .layouts import write_json_lines, write_zeshel
+from ..corpora.layouts import write_json_lines, write_zeshel
 
 
 @pytest.fixture
@@ -47,7 +47,9 @@ def test_mentions_of_a_document_come_together(folder):
 
 def test_worlds_and_limit(folder):
     def ids(**settings):
-        return [document.id for document in ZeshelCorpus(folder, "test", **settings).documents()]
+        return [
+            document.id for document in make_zeshel_corpus(folder, "test", **settings).documents()
+        ]
 
     assert ids(worlds=["harbour"]) == ["H1", "H3"]
     assert ids(worlds=["harbour", "garden"]) == ids() == ["G2", "H1", "H3"]
@@ -55,7 +57,7 @@ def test_worlds_and_limit(folder):
 
 
 def test_a_mention_of_several_tokens(folder):
-    (document,) = ZeshelCorpus(folder, "train").documents()
+    (document,) = make_zeshel_corpus(folder, "train").documents()
     (mention,) = document.mentions
     assert (mention.text, mention.ids) == ("Tulip ( flower )", ("G2",))
     assert document.text[mention.start : mention.end] == mention.text
@@ -86,8 +88,8 @@ def test_offsets_agree_with_split(tmp_path_factory, words, blanks, places, conte
         ],
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zeshel, "CONTEXT_WORDS", context)
-        documents = list(ZeshelCorpus(folder, "val").documents())
+        patch.setattr(zeshel_mentions, "CONTEXT_WORDS", context)
+        documents = list(make_zeshel_corpus(folder, "val").documents())
     assert len(documents) == bool(spans)
     for document in documents:
         texts = [document.text[mention.start : mention.end] for mention in document.mentions]
@@ -99,9 +101,9 @@ def test_offsets_agree_with_split(tmp_path_factory, words, blanks, places, conte
 
 def test_an_unknown_split_or_world(folder):
     with pytest.raises(PelError, match="no split 'dev' of ZESHEL; it has: test, train"):
-        list(ZeshelCorpus(folder, "dev").documents())
+        list(make_zeshel_corpus(folder, "dev").documents())
     with pytest.raises(PelError, match="no world 'lego' in test; it has: garden, harbour"):
-        list(ZeshelCorpus(folder, "test", ["garden", "lego"]).documents())
+        list(make_zeshel_corpus(folder, "test", ["garden", "lego"]).documents())
 
 
 @pytest.mark.parametrize(
@@ -120,10 +122,10 @@ def test_an_unknown_split_or_world(folder):
 def test_a_fault_is_named_with_its_place(folder, change, message):
     changed(folder / "mentions" / "test.json", **change)
     with pytest.raises(PelError, match=message):
-        list(ZeshelCorpus(folder, "test").documents())
+        list(make_zeshel_corpus(folder, "test").documents())
 
 
 def test_a_document_that_is_none(folder):
     changed(folder / "documents" / "harbour.json", text=7)
     with pytest.raises(PelError, match="harbour.json, line 1: 'text' is no text, or blank; give"):
-        list(ZeshelCorpus(folder, "test").documents())
+        list(make_zeshel_corpus(folder, "test").documents())

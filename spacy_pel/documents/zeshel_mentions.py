@@ -4,75 +4,61 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from spacy_pel.corpora.annotated import AnnotatedDocument, AnnotatedMention
-from spacy_pel.corpora.corpus import Corpus
-from spacy_pel.errors import PelError
-from spacy_pel.kb.readers.zeshel_dictionary import (
-    ZeshelDocument,
-    text_of,
-    zeshel_documents,
-    zeshel_records,
-)
+from ..errors import PelError
+from ..kb.readers.zeshel_dictionary import ZeshelDocument, text_of, zeshel_documents, zeshel_records
+from .document import Document, mention_at
+from .document_stream import DocumentStream, RawDocument, checked_documents
 
 # Words kept before the first and behind the last mention of a document: as many word pieces as an
 # encoder of BERT architecture reads, so nothing that it could read is cut.
 CONTEXT_WORDS = 512
 
 
-class ZeshelCorpus(Corpus):
-    """Examples of a split of ZESHEL; each world is a part.
-
-    path: the folder with ``mentions/`` and ``documents/``.
-    split: a file of mentions: train, val, test, heldout_train_seen or heldout_train_unseen.
-    worlds: those to take, as in ``documents/<world>.json``; None takes all of the split. The other
-        arguments: see Corpus.
+class ZeshelSplit(DocumentStream):
+    """The documents of a split of ZESHEL; each world is a part.
 
     A mention's id is the document that it stands for, its label the category that ZESHEL gives it
     (LOW_OVERLAP, for example). Documents come in the order of their world's file, each once with
     all its mentions, cut 512 words before the first and behind the last of them. In memory are the
     mentions of the split, and one document at a time.
+
+    Args:
+        folder: the folder with ``mentions/`` and ``documents/``.
+        split: a file of mentions: train, val, test, heldout_train_seen or heldout_train_unseen.
+        world: the one to take, as in ``documents/<world>.json``; None takes all of the split.
+
+    Raises:
+        PelError: while it is read, for an unknown split or world, a line that is no mention, a
+            mention that its document does not have where it should, and a missing document.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        split: str,
-        worlds: Sequence[str] | None = None,
-        *,
-        limit: int = 0,
-        spans_key: str | None = None,
-        gold_mentions: bool = True,
-    ) -> None:
-        super().__init__(limit=limit, spans_key=spans_key, gold_mentions=gold_mentions)
-        self.path = Path(path)
+    def __init__(self, folder: Path, split: str, world: str | None = None) -> None:
+        self.folder = folder
         self.split = split
-        self.worlds = None if worlds is None else tuple(worlds)
+        self.world = world
 
-    def parts(self) -> Iterator[tuple[str, Iterator[AnnotatedDocument]]]:
-        """The worlds of the split, by name.
-
-        Raises PelError for an unknown split or world, a line that is no mention, a mention that its
-        document does not have where it should, and a document that is missing.
-        """
+    def parts(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+        """The worlds of the split, by name; see ``DocumentStream``."""
         mentions = self._mentions()
-        if unknown := sorted(set(self.worlds or ()) - set(mentions)):
+        if self.world is not None and self.world not in mentions:
             known = ", ".join(sorted(mentions))
             raise PelError(
-                f"{self.path}: no world {unknown[0]!r} in {self.split}", f"it has: {known}"
+                f"{self.folder}: no world {self.world!r} in {self.split}", f"it has: {known}"
             )
-        for world in sorted(self.worlds or mentions):
-            file = self.path / "documents" / f"{world}.json"
-            yield f"{self.path}:{self.split}:{world}", _annotated(file, mentions[world])
+        for world in sorted(mentions) if self.world is None else [self.world]:
+            file = self.folder / "documents" / f"{world}.json"
+            documents = checked_documents(_annotated(file, mentions[world]), "zeshel")
+            yield f"{self.folder}:{self.split}:{world}", documents
 
     def _mentions(self) -> _Mentions:
-        file = self.path / "mentions" / f"{self.split}.json"
+        file = self.folder / "mentions" / f"{self.split}.json"
         if not file.is_file():
             known = ", ".join(sorted(path.stem for path in file.parent.glob("*.json"))) or "none"
-            raise PelError(f"{self.path}: no split {self.split!r} of ZESHEL", f"it has: {known}")
+            raise PelError(f"{self.folder}: no split {self.split!r} of ZESHEL", f"it has: {known}")
         mentions: _Mentions = defaultdict(lambda: defaultdict(list))
         for where, record in zeshel_records(file):
             keys = ("corpus", "context_document_id", "text", "category", "label_document_id")
@@ -98,21 +84,12 @@ class _TokenMention(NamedTuple):
 _Mentions = defaultdict[str, defaultdict[str, list[_TokenMention]]]  # by world, by document
 
 
-def make_zeshel_corpus(
-    path: Path,
-    split: str,
-    worlds: list[str] | None = None,
-    limit: int = 0,
-    spans_key: str | None = None,
-    gold_mentions: bool = True,
-) -> ZeshelCorpus:
-    """Return a split of ZESHEL, for a ``[corpora]`` block of a config; see ZeshelCorpus."""
-    return ZeshelCorpus(
-        path, split, worlds, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions
-    )
+def has_zeshel(folder: Path) -> bool:
+    """Whether a folder has ZESHEL's layout."""
+    return (folder / "mentions").is_dir() and (folder / "documents").is_dir()
 
 
-def _annotated(file: Path, mentions: dict[str, list[_TokenMention]]) -> Iterator[AnnotatedDocument]:
+def _annotated(file: Path, mentions: dict[str, list[_TokenMention]]) -> Iterator[Document]:
     found = set()
     for document in zeshel_documents(file):
         if document.id in mentions:
@@ -126,9 +103,7 @@ def _annotated(file: Path, mentions: dict[str, list[_TokenMention]]) -> Iterator
         )
 
 
-def _annotated_document(
-    document: ZeshelDocument, mentions: list[_TokenMention]
-) -> AnnotatedDocument:
+def _annotated_document(document: ZeshelDocument, mentions: list[_TokenMention]) -> Document:
     tokens = [token.span() for token in re.finditer(r"\S+", document.text)]
     for mention in mentions:
         places = tokens[mention.first : mention.last + 1]
@@ -142,10 +117,14 @@ def _annotated_document(
     last = min(len(tokens) - 1, max(mention.last for mention in mentions) + CONTEXT_WORDS)
     begin, end = tokens[first][0], tokens[last][1]
     text = document.text[begin:end]
-    annotated = []
-    for mention in mentions:
-        start, stop = tokens[mention.first][0] - begin, tokens[mention.last][1] - begin
-        annotated.append(
-            AnnotatedMention(start, stop, text[start:stop], mention.category, (mention.entity,))
+    annotated = [
+        mention_at(
+            text,
+            tokens[mention.first][0] - begin,
+            tokens[mention.last][1] - begin,
+            mention.category,
+            (mention.entity,),
         )
-    return AnnotatedDocument(document.id, text, tuple(annotated))
+        for mention in mentions
+    ]
+    return Document(text, document.id, tuple(annotated))

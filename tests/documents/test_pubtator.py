@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.corpora.annotated import AnnotatedDocument, AnnotatedMention
-from spacy_pel.corpora.pubtator import pubtator_text, read_pubtator
+from spacy_pel.corpora.document_corpus import make_pubtator_corpus
+from spacy_pel.documents.document import Document, Mention, Passage, mention_at
+from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
 
 TWO_DOCUMENTS = """\
@@ -24,6 +25,10 @@ TWO_DOCUMENTS = """\
 """
 
 
+def read_pubtator(path):
+    return make_pubtator_corpus(path).documents()
+
+
 @pytest.fixture
 def write(tmp_path):
     def _write(content, name="corpus.txt"):
@@ -35,17 +40,20 @@ def write(tmp_path):
 
 
 EXPECTED = [
-    AnnotatedDocument(
-        "1",
+    Document(
         "Lung cancer. It hurts.",
+        "1",
         (
-            AnnotatedMention(0, 11, "Lung cancer", "Disease", ("D008175",)),
-            AnnotatedMention(16, 21, "hurts", "Symptom", ()),
+            Mention(0, 11, "Lung cancer", "Disease", ("D008175",)),
+            Mention(16, 21, "hurts", "Symptom", ()),
         ),
-        "Lung cancer.",
+        (Passage(0, 12, {"type": "title"}), Passage(13, 22, {"type": "abstract"})),
     ),
-    AnnotatedDocument(
-        "2", "Flu ", (AnnotatedMention(0, 3, "Flu", "Disease", ("D007251",)),), "Flu"
+    Document(
+        "Flu ",
+        "2",
+        (Mention(0, 3, "Flu", "Disease", ("D007251",)),),
+        (Passage(0, 3, {"type": "title"}), Passage(4, 4, {"type": "abstract"})),
     ),
 ]
 
@@ -125,12 +133,16 @@ HEAD = "1|t|Flu\n1|a|bad\n"
 @pytest.mark.parametrize(
     ("content", "line", "message"),
     [
-        (HEAD + "1\t4\t8\tbad\tD\tC1\n", 3, "offsets 4-8 out of range.*7 characters; correct"),
-        (HEAD + "1\t-3\t7\tbad\tD\tC1\n", 3, "offsets -3-7 out of range"),
-        (HEAD + "1\t3\t3\t\tD\tC1\n", 3, "start 3 is not before end 3; correct"),
-        (HEAD + "1\t4\t2\tbad\tD\tC1\n", 3, "start 4 is not before end 2"),
+        (
+            HEAD + "1\t4\t8\tbad\tD\tC1\n",
+            3,
+            "mention 4-8 is not in the 7 characters of text; correct",
+        ),
+        (HEAD + "1\t-3\t7\tbad\tD\tC1\n", 3, "mention -3-7 is not in the 7 characters"),
+        (HEAD + "1\t3\t3\t\tD\tC1\n", 3, "mention 3-3 is not in the 7 characters of text; correct"),
+        (HEAD + "1\t4\t2\tbad\tD\tC1\n", 3, "mention 4-2 is not in the 7 characters"),
         (HEAD + "1\t3\t6\tbad\tD\tC1\n", 3, "reads 'bad' but the document has ' ba' at 3-6; corr"),
-        (HEAD + "1\t3\t4\t \tD\tC1\n", 3, "mention is blank; remove the line"),
+        (HEAD + "1\t3\t4\t \tD\tC1\n", 3, "mention 3-4 is blank; remove it"),
         (HEAD + "1\t0\t3\tFlu\t\tC1\n", 3, "no type; write one in the fifth column"),
         (HEAD + "1\t0\t3\tFlu\tD\n", 3, "malformed line of 5 columns.*; a mention has"),
         (HEAD + "1\t0\tthree\tFlu\tD\tC1\n", 3, "malformed offset 'three'; columns 2 and 3"),
@@ -144,7 +156,7 @@ HEAD = "1|t|Flu\n1|a|bad\n"
         ("1\t0\t3\tFlu\tD\tC1\n" + HEAD, 1, "mention before its document.*; put the 'PMID|t|"),
         (HEAD + "\n1\t0\t3\tFlu\tD\tC1\n", 4, "mention before its document"),
         ('{"text": "Flu"}\n', 1, "not PubTator"),
-        (b"1|t|Flu\n1|a|b\xe4d\n", 2, "not UTF-8; save the file as UTF-8"),
+        (b"1|t|Flu\n1|a|b\xe4d\n", 2, "not UTF-8; convert it to UTF-8"),
         ("\n1|t|Flu\n\n\n2|t|Flu\n2|a|x\n2\t1\t3\tFlu\tD\tC1\n", 7, "reads 'Flu'"),
     ],
 )
@@ -160,16 +172,16 @@ def test_an_error_names_file_line_and_remedy(write, content, line, message):
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_a_file_without_documents(write, content):
     path = write(content)
-    with pytest.raises(PelError, match=f"^{re.escape(str(path))}: no documents in the file; give"):
+    with pytest.raises(PelError, match=f"^{re.escape(str(path))}: no documents in it; give"):
         list(read_pubtator(path))
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r": cannot be read \(No such file .*; check that it is there"),
-        (b"not gzip", ": damaged gzip after line 0; fetch it again"),
-        (gzip.compress(TWO_DOCUMENTS.encode())[:-12], r": damaged gzip after line [1-9]\d*; fetch"),
+        (None, ": no such file; give a file .jsonl, "),
+        (b"not gzip", ": damaged gzip; fetch it again"),
+        (gzip.compress(TWO_DOCUMENTS.encode())[:-12], ": damaged gzip after line 1; fetch"),
     ],
     ids=["missing", "not-gzip", "truncated"],
 )
@@ -191,11 +203,19 @@ def documents(draw):
     offset = st.integers(0, len(text))
     pairs = draw(st.lists(st.tuples(offset, offset).map(sorted), max_size=4))
     mentions = tuple(
-        AnnotatedMention(start, end, text[start:end], "T", draw(IDS))
+        mention_at(text, start, end, "T", draw(IDS))
         for start, end in pairs
         if text[start:end].strip()
     )
-    return AnnotatedDocument("1", text, mentions, title)
+    return Document(text, "1", mentions or None, passages(title, text))
+
+
+def passages(title, text):
+    """Title and abstract; all of the text is the title where there is none."""
+    if not title:
+        return (Passage(0, len(text), {"type": "title"}),)
+    abstract = Passage(len(title) + 1, len(text), {"type": "abstract"})
+    return Passage(0, len(title), {"type": "title"}), abstract
 
 
 def as_one_line(text):
@@ -209,8 +229,7 @@ def test_what_is_written_is_read(tmp_path_factory, document):
     path.write_text(pubtator_text(document) * 2, "utf-8", newline="")
     expected = document._replace(
         text=as_one_line(document.text),
-        title=as_one_line(document.title or document.text),
-        mentions=tuple(m._replace(text=as_one_line(m.text)) for m in document.mentions),
+        mentions=tuple(m._replace(text=as_one_line(m.text)) for m in document.mentions or ()),
     )
     assert list(read_pubtator(path)) == [expected, expected]
 

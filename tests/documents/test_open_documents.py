@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.documents import open_source
-from spacy_pel.documents.format import Fault
+from spacy_pel.documents import format_named, formats, open_documents
+from spacy_pel.documents.format import Fault, Format
 from spacy_pel.errors import PelError
 
 from .examples import NLP, read
@@ -36,7 +36,7 @@ def test_a_folder_is_read_by_name_and_text_whole(tmp_path: Path) -> None:
         ("More", None),
         ("Two\nlines.", "b/note"),
     ]
-    assert [record.where for record in open_source(str(tmp_path))] == [
+    assert [record.where for record in open_documents(str(tmp_path))] == [
         "a.jsonl, line 1",
         "a.jsonl, line 2",
         "b/note.txt",
@@ -46,17 +46,17 @@ def test_a_folder_is_read_by_name_and_text_whole(tmp_path: Path) -> None:
 def test_stdin_is_text_unless_told_otherwise(monkeypatch) -> None:
     def texts(data: bytes, format: str | None = None) -> list[str]:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-        return [record.doc(NLP, None).text for record in open_source("-", format)]
+        return [record.doc(NLP, None).text for record in open_documents("-", format)]
 
     assert texts(b"One\n\nTwo\n") == ["One", "Two"]
     assert texts(b'{"text": "One"}\n', "jsonl") == ["One"]
-    assert open_source("-").total is None
+    assert open_documents("-").total is None
 
 
 def test_a_position_ends_at_the_total(tmp_path: Path) -> None:
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"One\nTwo\n" * 1000))
     (tmp_path / "b.txt").write_text("Three")
-    source = open_source(str(tmp_path))
+    source = open_documents(str(tmp_path))
     assert source.position == 0
     positions = [source.position for _ in source]
     assert positions == sorted(positions)
@@ -67,17 +67,17 @@ def test_a_damaged_file_is_one_bad_document(tmp_path: Path) -> None:
     data = gzip.compress(b"".join(b"%d line\n" % number for number in range(100_000)))
     (tmp_path / "a.jsonl.gz").write_bytes(data[: len(data) // 2])
     (tmp_path / "b.jsonl").write_text('{"text": "fine"}\n')
-    records = list(open_source(str(tmp_path)))
+    records = list(open_documents(str(tmp_path)))
     assert [record for record in records if isinstance(record.data, Fault)] == [records[-2]]
     assert records[-2].where == "a.jsonl.gz"
-    with pytest.raises(PelError, match="a.jsonl.gz: damaged gzip; fetch it again"):
+    with pytest.raises(PelError, match=r"a.jsonl.gz: damaged gzip after line \d+; fetch it again"):
         records[-2].doc(NLP, None)
     assert records[-1].doc(NLP, None).text == "fine"
 
 
 def test_it_is_a_stream(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("line\n" * 100_000)
-    source = open_source(str(tmp_path / "a.txt"))
+    source = open_documents(str(tmp_path / "a.txt"))
     records = iter(source)
     assert next(records).where.endswith("a.txt, line 1")
     assert source.position < source.total / 10
@@ -88,16 +88,18 @@ def test_it_is_a_stream(tmp_path: Path) -> None:
     [
         ("no.txt", None, "no.txt: no such file; give a file .txt, .jsonl"),
         ("a.pdf", None, "a.pdf: unknown kind of file; name it with --from, or give a file"),
-        ("a.parquet", None, "a.parquet: unknown kind of file"),
-        ("a.pdf", "parquet", "parquet can be written but not read"),
+        ("a.out", None, "a.out: unknown kind of file"),
+        ("a.pdf", "writeonly", "writeonly can be written but not read"),
         ("a.pdf", "pdf", 'no format "pdf"; choose one of: text, jsonl'),
         ("", None, "no file in it that can be read"),
     ],
 )
 def test_what_cannot_be_read_is_refused_at_once(
-    tmp_path: Path, name: str, format: str | None, message: str
+    tmp_path: Path, name: str, format: str | None, message: str, monkeypatch
 ) -> None:
-    for other in ("a.pdf", "a.parquet"):
+    written = Format("writeonly", (".out",), output=format_named("csv").output)
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, written))
+    for other in ("a.pdf", "a.out"):
         (tmp_path / other).touch()
     with pytest.raises(PelError, match=message):
-        open_source(str(tmp_path / name), format)
+        open_documents(str(tmp_path / name), format)

@@ -1,4 +1,4 @@
-"""CSV and TSV: read, a document a row; written, a mention a row."""
+"""CSV and TSV: read with one document a row, written with one mention a row."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..errors import PelError
-from .document import Document, make_doc
-from .format import LONGEST, Fault, Input, TextOutput, decoded, document_id, numbered_lines
+from .document import Document
+from .format import LONGEST, Fault, Input, TextOutput, byte_lines, decoded, document_id
 from .linked import linked_mentions
 
 COLUMNS = ("document", "start", "end", "text", "label", "id", "name", "score", "probability")
 
 
-def _rows(delimiter: str, file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
+def _rows(delimiter: str, file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(LONGEST)  # of 131,072, which a document may well exceed
     # Lines that are not UTF-8 come back as they were, to be refused one by one.
-    lines = (line.decode("utf8", "surrogateescape") for _, line in numbered_lines(file))
+    lines = (line.decode("utf8", "surrogateescape") for _, line in byte_lines(file))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header = _header(reader)
     places = {key: header.index(key) for key in ("text", "id") if key in header}
@@ -31,22 +30,22 @@ def _rows(delimiter: str, file: BinaryIO, name: str) -> Iterator[tuple[str, Any]
         try:
             row = next(reader, None)
         except csv.Error as error:
-            yield f"line {first}", Fault(str(error))
+            yield first, Fault(str(error))
             continue
         if row is None:
             return
         if len(row) not in (0, len(header)):
             fault = f"{len(row)} fields where the first line names {len(header)} columns"
-            yield f"line {first}", Fault(fault)
+            yield first, Fault(fault)
         elif row:
-            yield f"line {first}", {key: row[place] for key, place in places.items()}
+            yield first, {key: row[place] for key, place in places.items()}
 
 
 def _header(reader: Any) -> list[str]:
     try:
         header = next(reader, [])
     except csv.Error as error:
-        raise ValueError(f"line 1: {error}; correct it") from error
+        raise PelError(f"line 1: {error}", "correct it") from error
     if "text" not in header:
         raise PelError(
             f"no column 'text' in line 1, which names: {', '.join(header) or 'none'}",
@@ -55,9 +54,9 @@ def _header(reader: Any) -> list[str]:
     return header
 
 
-def _doc(nlp: Language, row: dict[str, str], spans_key: str | None) -> Doc:
+def _document(row: dict[str, str], spans_key: str | None) -> Document:
     cells = {key: decoded(cell.encode("utf8", "surrogateescape")) for key, cell in row.items()}
-    return make_doc(nlp, Document(cells["text"], cells.get("id")), spans_key)
+    return Document(cells["text"], cells.get("id"))
 
 
 def _lines(delimiter: str, number: int, doc: Doc, spans_key: str | None) -> str:
@@ -81,7 +80,7 @@ def _line(delimiter: str, row: Any) -> str:
 
 def _table(delimiter: str) -> tuple[Input, TextOutput]:
     return (
-        Input(partial(_rows, delimiter), _doc),
+        Input(partial(_rows, delimiter), _document, has_ids=False),
         TextOutput(partial(_lines, delimiter), head=_text(delimiter, [COLUMNS])),
     )
 

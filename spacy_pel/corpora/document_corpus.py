@@ -1,0 +1,160 @@
+"""Corpora of any format of documents that has entity ids, and one way to name them."""
+
+# Without "from __future__ import annotations": the registry reads the types of the functions below.
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..documents.document import Document
+from ..documents.document_stream import RawDocument
+from ..documents.open_documents import open_documents
+from ..errors import PelError
+from .corpus import Corpus
+
+
+class DocumentCorpus(Corpus):
+    """Examples of files, folders and splits; each file, and each world of ZESHEL, is a part.
+
+    Args:
+        names: what is read, in this order; see ``open_documents``.
+        format: the format of files; None if their names decide.
+        settings: see ``Corpus``.
+
+    Raises:
+        PelError: if there is no name. While it is read: if there is no such document, its format
+            has no entity ids, or its source breaks the format.
+    """
+
+    def __init__(
+        self, names: Sequence[str | Path], *, format: str | None = None, **settings: Any
+    ) -> None:
+        if not names:
+            raise PelError("a corpus without a file", "name one or more in 'path'")
+        super().__init__(**settings)
+        self.names = tuple(map(str, names))
+        self.format = format
+
+    def parts(self) -> Iterator[tuple[str, Iterator[Document]]]:
+        """See ``Corpus``."""
+        for name in self.names:
+            for part, documents in open_documents(name, self.format, with_ids=True).parts():
+                yield part, self._documents(part, documents)
+
+    def _documents(self, part: str, documents: Iterator[RawDocument]) -> Iterator[Document]:
+        is_empty = True
+        for raw in documents:
+            is_empty = False
+            document = raw.document(self.spans_key)
+            yield document._replace(mentions=document.mentions or ())
+        if is_empty:
+            raise PelError(f"{part}: no documents in it", "give a corpus that has some")
+
+
+def open_corpus(
+    name: str | Path,
+    *,
+    limit: int = 0,
+    spans_key: str | None = None,
+    gold_mentions: bool = True,
+) -> DocumentCorpus:
+    """The corpus of a name, whatever its format: what the commands take.
+
+    Args:
+        name: a file, a folder of files, or FOLDER:SPLIT; see ``open_documents``.
+        limit: see ``Corpus``.
+        spans_key: see ``Corpus``.
+        gold_mentions: see ``Corpus``.
+
+    Raises:
+        PelError: if there is no such file or split, or its format has no entity ids. What is wrong
+            with the documents is found when they are read.
+    """
+    open_documents(str(name), with_ids=True)  # refuses it here and now
+    return DocumentCorpus([name], limit=limit, spans_key=spans_key, gold_mentions=gold_mentions)
+
+
+def make_document_corpus(
+    path: Path | list[Path],
+    limit: int = 0,
+    spans_key: str | None = None,
+    gold_mentions: bool = True,
+) -> DocumentCorpus:
+    """Return a corpus of any format with entity ids, for a ``[corpora]`` block of a config.
+
+    Args:
+        path: one or several files, folders, or FOLDER:SPLIT; see ``open_documents``.
+        limit: see ``Corpus``.
+        spans_key: see ``Corpus``.
+        gold_mentions: see ``Corpus``.
+    """
+    settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
+    return DocumentCorpus(_listed(path), **settings)
+
+
+def make_pubtator_corpus(
+    path: Path | list[Path],
+    limit: int = 0,
+    spans_key: str | None = None,
+    gold_mentions: bool = True,
+) -> DocumentCorpus:
+    """Return a corpus of PubTator files of any name, for a ``[corpora]`` block of a config.
+
+    Args:
+        path: one or several files, plain or .gz, in the order they are read.
+        limit: see ``Corpus``.
+        spans_key: see ``Corpus``.
+        gold_mentions: see ``Corpus``.
+    """
+    settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
+    return DocumentCorpus(_listed(path), format="pubtator", **settings)
+
+
+def make_medmentions_corpus(
+    path: Path,
+    split: str,
+    limit: int = 0,
+    spans_key: str | None = None,
+    gold_mentions: bool = True,
+) -> DocumentCorpus:
+    """Return a split of MedMentions, for a ``[corpora]`` block of a config.
+
+    Args:
+        path: the folder; see ``MedMentionsSplit``.
+        split: "train", "dev" or "test".
+        limit: see ``Corpus``.
+        spans_key: see ``Corpus``.
+        gold_mentions: see ``Corpus``.
+    """
+    settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
+    return DocumentCorpus([f"{path}:{split}"], **settings)
+
+
+def make_zeshel_corpus(
+    path: Path,
+    split: str,
+    worlds: list[str] | None = None,
+    limit: int = 0,
+    spans_key: str | None = None,
+    gold_mentions: bool = True,
+) -> DocumentCorpus:
+    """Return a split of ZESHEL, for a ``[corpora]`` block of a config.
+
+    To train on it without holding all documents in memory, set ``max_epochs`` to -1.
+
+    Args:
+        path: the folder; see ``ZeshelSplit``.
+        split: train, val, test, heldout_train_seen or heldout_train_unseen.
+        worlds: the worlds to take; None takes all of the split.
+        limit: see ``Corpus``.
+        spans_key: see ``Corpus``.
+        gold_mentions: see ``Corpus``.
+    """
+    settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
+    split_name = f"{path}:{split}"
+    names = [f"{split_name}:{world}" for world in sorted(worlds or ())] or [split_name]
+    return DocumentCorpus(names, **settings)
+
+
+def _listed(path: Path | list[Path]) -> list[Path]:
+    return [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted

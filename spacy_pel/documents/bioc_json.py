@@ -1,0 +1,65 @@
+"""BioC JSON: a collection of documents as one JSON object, which is held in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from ..errors import PelError
+from .bioc_parts import document_of_parts
+from .format import Fault, Input, decoded
+
+
+def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
+    try:
+        collection = json.loads(decoded(file.read()).removeprefix("\ufeff"))
+        documents = list(collection["documents"])
+    except json.JSONDecodeError as error:
+        raise PelError(f"bad JSON ({error.msg} in line {error.lineno})", "correct it") from error
+    except (KeyError, TypeError, RecursionError) as error:
+        raise PelError("no 'documents' in it", "give a BioC collection") from error
+    for number, document in enumerate(documents, start=1):
+        try:
+            yield f"document {number}", _plain_document(document)
+        except (AttributeError, KeyError, TypeError) as error:
+            problem = f"not as BioC has it ({type(error).__name__}: {error})"
+            yield f"document {number}", Fault(problem)
+
+
+def _plain_document(document: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": str(document.get("id", "")),
+        "infons": _infons(document),
+        "passages": [_plain_passage(passage) for passage in document["passages"]],
+        "annotations": _annotations(document),
+    }
+
+
+def _plain_passage(passage: dict[str, Any]) -> dict[str, Any]:
+    sentences = passage.get("sentences") or []
+    holders = [passage] if passage.get("text") is not None else sentences
+    return {
+        "infons": _infons(passage),
+        "texts": [[holder["offset"], holder.get("text") or ""] for holder in holders],
+        "annotations": [a for holder in (passage, *sentences) for a in _annotations(holder)],
+    }
+
+
+def _infons(holder: dict[str, Any]) -> dict[str, str]:
+    infons = holder.get("infons") or {}
+    return {key: str(value) for key, value in infons.items() if value is not None}
+
+
+def _annotations(holder: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "infons": _infons(annotation),
+            "text": annotation.get("text"),
+            "locations": [[place["offset"], place["length"]] for place in annotation["locations"]],
+        }
+        for annotation in holder.get("annotations") or []
+    ]
+
+
+INPUT = Input(_documents, document_of_parts, has_ids=True)

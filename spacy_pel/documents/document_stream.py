@@ -1,0 +1,139 @@
+"""A stream of documents: what all ways to read some have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..errors import PelError
+from .docs import make_doc
+from .document import Document
+from .format import Fault, Format, Input, LineError, Place, place_text
+
+
+class RawDocument(NamedTuple):
+    """A document of an input that is not checked yet.
+
+    Args:
+        name: the file that it is from, for messages; "" if the data says it.
+        place: where in the file it begins.
+        data: what it is made of; see ``Input.split``.
+        format: the format of the data.
+    """
+
+    name: str
+    place: Place
+    data: Any
+    format: Format
+
+    @property
+    def where(self) -> str:
+        """File and place, for messages."""
+        return self._at(self.place)
+
+    @property
+    def packed(self) -> bytes:
+        """The data as bytes, and what format they are of."""
+        data = (
+            self.data
+            if isinstance(self.data, bytes)
+            else json.dumps(self.data, default=str).encode()
+        )
+        return f"{self.format.name} {len(data)} ".encode() + data
+
+    def document(self, spans_key: str | None = None) -> Document:
+        """The document.
+
+        Args:
+            spans_key: see ``Input.document``.
+
+        Raises:
+            PelError: in one line, if it cannot be read.
+        """
+        try:
+            return self._input().document(self.data, spans_key)
+        except ValueError as error:
+            raise self._placed(error) from error
+
+    def doc(self, nlp: Language, spans_key: str | None) -> Doc:
+        """The Doc of the document, to be linked; see ``make_doc``.
+
+        Raises:
+            PelError: in one line, if it cannot be read.
+        """
+        try:
+            read = self._input()
+            if read.doc:
+                return read.doc(nlp, self.data)
+            return make_doc(nlp, read.document(self.data, spans_key), spans_key)
+        except ValueError as error:
+            raise self._placed(error) from error
+
+    def _input(self) -> Input:
+        """How the data is read; PelError if it is a fault."""
+        if isinstance(self.data, Fault):
+            raise PelError(*self.data)
+        assert self.format.input is not None
+        return self.format.input
+
+    def _placed(self, error: ValueError) -> PelError:
+        """The error, with file and place before it."""
+        if isinstance(error, LineError):
+            assert isinstance(self.place, int)
+            return error.at(self._at(self.place + error.line))
+        if isinstance(error, PelError):
+            return error.at(self.where) if self.where else error
+        return PelError(f"{self.where}: {error}", "correct the document")
+
+    def _at(self, place: Place) -> str:
+        return ", ".join(filter(None, (self.name, place_text(place))))
+
+
+class DocumentStream:
+    """A stream of documents in parts, for example files. It can be read again and again.
+
+    Attributes:
+        total: the bytes of the input; None if that is not known.
+        position: the bytes that have been read.
+    """
+
+    total: int | None = None
+    position: int = 0
+
+    def parts(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+        """The parts, in their order: a name for messages, and all documents of each.
+
+        What cannot be read, such as the rest of a damaged file, is a RawDocument with a Fault.
+        """
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[RawDocument]:
+        for _, documents in self.parts():
+            yield from documents
+
+
+def checked_documents(documents: Iterable[Document], format_name: str) -> Iterator[RawDocument]:
+    """Documents that have been read and checked, as those of a stream.
+
+    Args:
+        documents: the documents. A PelError of theirs, which names the place, becomes a Fault.
+        format_name: how a format of these documents would be named.
+    """
+    format = Format(format_name, (), Input(_nothing, _as_it_is, has_ids=True))
+    try:
+        for document in documents:
+            yield RawDocument("", f"document {document.id}", document, format)
+    except PelError as error:
+        yield RawDocument("", "", Fault(error.problem, error.remedy), format)
+
+
+def _nothing(file: object, name: str) -> Iterator[tuple[Place, Any]]:
+    return iter(())
+
+
+def _as_it_is(document: Document, spans_key: str | None) -> Document:
+    return document

@@ -1,0 +1,102 @@
+"""One way to name documents, whatever their format: what is linked, and what is trained on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from ..errors import PelError
+from .document_files import DocumentFile, FileStream, files_in
+from .document_stream import DocumentStream
+from .format import Format
+from .formats import format_named, format_of, suffixes, suffixes_with_ids
+from .published_splits import layout_of, open_split
+
+STDIN = "-"
+
+
+def open_documents(
+    given: str, format_name: str | None = None, *, with_ids: bool = False
+) -> DocumentStream:
+    """The documents of a file, of all files of a folder, of a split, or of standard input.
+
+    Args:
+        given: a path; or FOLDER:SPLIT of a corpus as its authors publish it (see
+            ``published_splits``); or "-" for standard input. The files of a folder are read by
+            name; files of other kinds are passed over, and a text file is one document.
+        format_name: the format of files; else the longest suffix of a name decides, and standard
+            input is text.
+        with_ids: whether mentions must have entity ids; formats that have none are then refused,
+            and passed over in a folder.
+
+    Raises:
+        PelError: if there is nothing to read.
+    """
+    wanted = _Wanted(format_name, with_ids)
+    if given == STDIN:
+        if sys.stdin is None:
+            raise PelError("stdin is closed", f"give {wanted.kinds}")
+        return FileStream([DocumentFile("stdin", None, wanted.format_of("stdin.txt"))])
+    path = Path(given)
+    if path.is_file():
+        return FileStream([DocumentFile(given, path, wanted.format_of(given))])
+    folder, words = _folder(given)
+    if folder is None:
+        raise PelError(f"{given}: no such file", f"give {wanted.kinds}")
+    if words or (format_name is None and layout_of(folder)):
+        return open_split(folder, words)
+    files = files_in(folder, wanted.format_or_none)
+    if not files:
+        raise PelError(f"{folder}{os.sep}: no file in it that can be read", f"give {wanted.kinds}")
+    return FileStream(files)
+
+
+class _Wanted:
+    """Which files are read, and in what format."""
+
+    def __init__(self, format_name: str | None, with_ids: bool) -> None:
+        self.given = None if format_name is None else format_named(format_name)
+        self.with_ids = with_ids
+        if self.given and self.given.input is None:
+            raise PelError(f"{self.given.name} can be written but not read", f"give {self.kinds}")
+
+    @property
+    def kinds(self) -> str:
+        """What can be given."""
+        if self.with_ids:
+            files, other = suffixes_with_ids(), "FOLDER:SPLIT of MedMentions or ZESHEL"
+        else:
+            files, other = suffixes("input"), "- for stdin"
+        return f"a file {files}, each also .gz; a folder of such files; or {other}"
+
+    def format_of(self, name: str) -> Format:
+        """The format of a file of this name; PelError if it is not to be read."""
+        format = self.given or format_of(name.lower().removesuffix(".gz"))
+        if format is None or format.input is None:
+            named = "" if self.with_ids else "name it with --from, or "
+            raise PelError(f"{name}: unknown kind of file", f"{named}give {self.kinds}")
+        if self.with_ids and not format.input.has_ids:
+            raise PelError(
+                f"{name}: {format.name} files have no entity ids",
+                f"give it the suffix of another format if it is in that, or give {self.kinds}",
+            )
+        return format
+
+    def format_or_none(self, name: str) -> Format | None:
+        """The format of a file of this name; None if it is not to be read."""
+        try:
+            return self.format_of(name)
+        except PelError:
+            return None
+
+
+def _folder(given: str) -> tuple[Path | None, list[str]]:
+    """The folder with which the name begins, and what stands behind it, parted by colons."""
+    words: list[str] = []
+    while not Path(given).is_dir():
+        given, colon, last = given.rpartition(":")
+        if not colon or len(words) == 2:
+            return None, []
+        words.insert(0, last)
+    return Path(given), words

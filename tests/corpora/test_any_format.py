@@ -1,0 +1,203 @@
+"""Every format with entity ids is a corpus; what is linked can be trained on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import BinaryIO
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from spacy_pel.corpora.document_corpus import make_document_corpus, open_corpus
+from spacy_pel.documents import Document, formats, open_documents
+from spacy_pel.documents.document import mention_at
+from spacy_pel.documents.format import Format, Input
+from spacy_pel.documents.text import filled_lines
+from spacy_pel.errors import PelError
+from spacy_pel.spans import gold_ids, mention_spans
+
+from ..documents.examples import KEY, NLP, QUICK, docs, linked, read, written
+from .layouts import write_medmentions, write_zeshel
+
+TEXT = "MS hurts"
+JSONL = {"text": TEXT, "id": "d", "mentions": [{"start": 0, "end": 2, "label": "D", "id": "A|B"}]}
+BIOC = {
+    "documents": [
+        {
+            "id": "d",
+            "passages": [
+                {
+                    "offset": 0,
+                    "infons": {"type": "title"},
+                    "text": TEXT,
+                    "annotations": [
+                        {
+                            "infons": {"type": "D", "identifier": "MESH:A|B"},
+                            "text": "MS",
+                            "locations": [{"offset": 0, "length": 2}],
+                        }
+                    ],
+                }
+            ],
+        }
+    ]
+}
+XML = (
+    "<collection><document><id>d</id><passage><offset>0</offset><text>MS hurts</text><annotation>"
+    "<infon key='type'>D</infon><infon key='identifier'>A|B</infon>"
+    "<location offset='0' length='2'/><text>MS</text></annotation></passage></document></collection>"
+)
+FILES = {
+    "a.jsonl": json.dumps(JSONL),
+    "a.pubtator": "d|t|MS hurts\nd\t0\t2\tMS\tD\tUMLS:A|B\n",
+    "a.xml": XML,
+    "a.bioc.json": json.dumps(BIOC),
+}
+
+
+def mentions(docs: list[Doc], key: str | None = KEY) -> list[tuple]:
+    """Of each doc its mentions: where they are, their labels and gold ids."""
+    return [
+        sorted((m.start_char, m.end_char, m.label_, gold_ids(m)) for m in mention_spans(doc, key))
+        for doc in docs
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, format",
+    [("a.jsonl", "jsonl"), ("a.spacy", "docbin"), ("a.xml", "bioc"), ("a.pubtator", "pubtator")],
+)
+@QUICK
+@given(made=st.lists(docs(), min_size=1, max_size=3))
+def test_what_is_linked_is_a_corpus(tmp_path: Path, name: str, format: str, made: list[Doc]):
+    path = written(made, tmp_path / name, format)
+    references = [example.reference for example in open_corpus(path, spans_key=KEY)(NLP)]
+    assert mentions(references) == [found for found, doc in zip(mentions(made), made) if doc.text]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_where_ids_stand(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(FILES[name], encoding="utf8")
+    (document,) = open_corpus(tmp_path / name).documents()
+    assert (document.id, document.text) == ("d", TEXT)
+    assert document.mentions == (mention_at(TEXT, 0, 2, "D", ("A", "B")),)
+    (example,) = make_document_corpus(tmp_path / name)(NLP)
+    assert mentions([example.reference], None) == [[(0, 2, "D", ("A", "B"))]]
+    (doc,) = read(tmp_path / name)
+    assert mentions([doc], None) == [[(0, 2, "D", ())]]  # to link it, its ids are not told
+
+
+@pytest.mark.parametrize("id, ids", [(None, ()), ("", ()), ("NIL", ()), (7, ("7",)), ("A", ("A",))])
+def test_the_id_of_a_mention_in_jsonl(tmp_path: Path, id, ids: tuple[str, ...]) -> None:
+    record = {"text": TEXT, "mentions": [{"start": 0, "end": 2, "id": id}]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record), encoding="utf8")
+    (document,) = open_corpus(tmp_path / "a.jsonl").documents()
+    assert document.mentions[0].ids == ids
+    (example,) = open_corpus(tmp_path / "a.jsonl")(NLP)
+    assert mentions([example.reference], None) == [[(0, 2, "MENTION", ids)]]
+
+
+def test_an_id_that_is_none(tmp_path: Path) -> None:
+    record = {"text": TEXT, "mentions": [{"start": 0, "end": 2, "id": ["A"]}]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record), encoding="utf8")
+    with pytest.raises(PelError, match="line 1: 'id' of the mention .* is not a string; join"):
+        list(open_corpus(tmp_path / "a.jsonl").documents())
+
+
+def test_the_entities_of_a_docbin_where_it_lacks_the_group(tmp_path: Path) -> None:
+    doc = linked(TEXT, (0, 2, "D"))
+    doc.ents = list(doc.spans.pop(KEY))
+    path = written([doc], tmp_path / "a.spacy", "docbin")
+    for key in (None, KEY):
+        (example,) = open_corpus(path, spans_key=key)(NLP)
+        assert mentions([example.reference], key) == [[(0, 2, "D", ("E0",))]]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_parquet_has_a_document_a_row(tmp_path: Path, zipped: bool) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(map(json.dumps, [JSONL, {"text": "x"}, {"text": "y", "mentions": []}]))
+    )
+    path = tmp_path / "a.parquet"
+    duckdb.sql(f"COPY (SELECT * FROM '{tmp_path}/a.jsonl') TO '{path}' (FORMAT parquet)")
+    if zipped:
+        import gzip
+
+        path = tmp_path / "a.parquet.gz"
+        path.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
+    expected = list(open_documents(str(tmp_path / "a.jsonl")))
+    found = list(open_documents(str(path)))
+    assert [raw.document() for raw in found] == [raw.document() for raw in expected]
+    assert [raw.where for raw in found] == [f"{path}, row {number}" for number in (1, 2, 3)]
+
+
+def test_parquet_without_documents(tmp_path: Path) -> None:
+    path = written([linked(TEXT, (0, 2))], tmp_path / "a.parquet", "parquet")
+    with pytest.raises(
+        PelError, match="a.parquet: it has one mention a row.*; link to JSONL, BioC"
+    ):
+        list(open_corpus(path).documents())
+    duckdb.sql(f"COPY (SELECT 1 AS body) TO '{path}' (FORMAT parquet)")
+    with pytest.raises(PelError, match="no column 'text', but: body; name the column"):
+        list(open_corpus(path).documents())
+    path.write_text("nonsense")
+    with pytest.raises(PelError, match="not Parquet, or damaged .*; write it again"):
+        list(open_corpus(path).documents())
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{", r"bad JSON \(.* in line 1\); correct it"),
+        ("[]", "no 'documents' in it; give a BioC collection"),
+        ("{}", "no 'documents' in it"),
+        ('{"documents": 3}', "no 'documents' in it"),
+        ('{"documents": [{}]}', "document 1: not as BioC has it .*'passages'.*; correct the"),
+        ('{"documents": [3]}', "document 1: not as BioC has it"),
+        (json.dumps(BIOC).replace('"offset": 0', '"offset": "x"'), "is 'x', no whole number"),
+    ],
+)
+def test_bad_bioc_json(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.bioc.json").write_text(text)
+    with pytest.raises(PelError, match=f"a.bioc.json.*{message}"):
+        list(open_corpus(tmp_path / "a.bioc.json").documents())
+
+
+@pytest.mark.parametrize("write, split", [(write_zeshel, "test"), (write_medmentions, "dev")])
+def test_a_published_split_is_read_to_be_linked(tmp_path: Path, write, split: str) -> None:
+    folder = write(tmp_path / "corpus")
+    name = f"{folder if write is write_zeshel else folder / 'st21pv'}:{split}"
+    gold = [example.reference for example in open_corpus(name, spans_key=KEY)(NLP)]
+    linked_docs = [raw.doc(NLP, KEY) for raw in open_documents(name)]
+    assert [doc.text for doc in linked_docs] == [doc.text for doc in gold]
+    assert mentions(linked_docs) == [[(*m[:3], ()) for m in found] for found in mentions(gold)]
+    assert all(raw.packed for raw in open_documents(name))
+
+
+def test_a_new_format_is_a_module_and_a_line(tmp_path: Path, monkeypatch) -> None:
+    """The format ``word=ID word ...``: read to be linked, and trained on."""
+
+    def document(line: bytes, spans_key: str | None) -> Document:
+        words = [word.partition("=") for word in line.decode().split()]
+        text = " ".join(word for word, *_ in words)
+        starts = [len(" ".join(w for w, *_ in words[:n])) + (n > 0) for n in range(len(words))]
+        found = [(s, s + len(w), (id,)) for s, (w, _, id) in zip(starts, words) if id]
+        return Document(text, None, tuple(mention_at(text, s, e, "", ids) for s, e, ids in found))
+
+    def split(file: BinaryIO, name: str):
+        return filled_lines(file, name)
+
+    toy = Format("toy", (".toy",), Input(split, document, has_ids=True))
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, toy))
+    (tmp_path / "a.toy").write_text("my MS=C1 and RA=C2\nnothing\n")
+    examples = list(open_corpus(tmp_path / "a.toy")(NLP))
+    expected = [[(3, 5, "MENTION", ("C1",)), (10, 12, "MENTION", ("C2",))], []]
+    assert mentions([example.reference for example in examples], None) == expected
+    assert mentions(read(tmp_path / "a.toy"), None)[0] == [(*m[:3], ()) for m in expected[0]]
+    (tmp_path / "b.toy").write_text("=C1\n")
+    with pytest.raises(PelError, match="b.toy, line 1: the mention 0-0 is not in the 0 char"):
+        list(open_corpus(tmp_path / "b.toy")(NLP))
