@@ -60,5 +60,5 @@ def test_equations_are_mathml(site: Path) -> None:
 
 def test_the_reference_has_the_docstrings(site: Path) -> None:
     html = (site / "api.html").read_text(encoding="utf8")
-    assert "Opened, not loaded" in html
+    assert "A KB is opened, not loaded." in html
     assert 'id="spacy_pel.kb.KnowledgeBase.search"' in html
