@@ -1,4 +1,4 @@
-"""The Typer apps, and what all commands share: options, output, and errors in one line."""
+"""The Typer apps, and what all commands share: options, output, and errors of one line."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from wasabi import Printer
 from ..errors import PelError
 from .signals import ending_on_sigterm
 
-_PEL = """Link the mentions of documents to the entities of a knowledge base.
+_PEL = """Link the mentions of documents to the entities of a knowledge base (KB).
 
 \b
-From a source of entities to linked documents:
+From an ontology to linked documents:
   python -m spacy pel kb build umls/2024AA/META kb
   python -m spacy train config.cfg --output training --paths.kb kb
   python -m spacy pel kb embed kb training/model-best
   python -m spacy pel calibrate training/model-best dev.pubtator
   python -m spacy pel link training/model-best notes.txt --output linked.jsonl
 
-Each command shows examples of its own: python -m spacy pel link --help. Where something does not
-work: python -m spacy pel doctor training/model-best
+Each command has examples, as in: python -m spacy pel link --help. If something does not work, run:
+python -m spacy pel doctor training/model-best
 """
 pel = typer.Typer(
     help=_PEL,
@@ -52,29 +52,36 @@ Corpora = Annotated[
     ),
 ]
 OtherKB = Annotated[
-    Path | None, typer.Option("--kb", help="Folder of a KB to use instead of the pipeline's own")
+    Path | None, typer.Option("--kb", help="Folder of a KB to use [default: the pipeline's own]")
+]
+Limit = Annotated[
+    int, typer.Option(min=0, help="Number of documents taken of each file; 0 takes all")
 ]
 SpansKey = Annotated[
     str | None,
-    typer.Option(help="Mentions are doc.spans[KEY] instead of what the pipeline is set to"),
+    typer.Option(help="Take mentions from doc.spans[KEY] [default: as the pipeline is set]"),
 ]
 
 
 def command(
     app: typer.Typer, name: str, *, after_all: str = "nothing was written", **settings: Any
 ) -> Callable[[Callable], Callable]:
-    """Decorator: adds a function to the app, and gives it back unchanged.
+    """Decorator that adds a function to an app as a command, and returns it unchanged.
 
-    after_all: how things stand after an interruption or a failure of the disk. settings: Typer's.
+    As a command, an error that the user can put right is one line on stderr and the exit code 1
+    (130 for Ctrl-C, 143 for SIGTERM). Any other error is a bug and keeps its traceback.
 
-    As a command, what the user can put right is one line on stderr and the exit code 1 (130 for
-    Ctrl-C, 143 for SIGTERM); any other error is a bug and keeps its traceback.
+    Args:
+        app: The app.
+        name: The name of the command.
+        after_all: What an interruption or a failure of the disk has left, for the message.
+        **settings: Further settings of Typer's ``command``.
     """
 
     def add(function: Callable) -> Callable:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> None:
-            if sys.stderr is None:  # closed, as by a daemon; progress is written to it
+            if sys.stderr is None:  # closed, as for a daemon; progress is written to it
                 sys.stderr = open(os.devnull, "w")
             try:
                 with ending_on_sigterm():
@@ -100,6 +107,6 @@ def command(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Ends the program with one line on stderr; wasabi would break it, and print it to stdout."""
+    """End the program with one line on stderr. (wasabi would break it, and print it to stdout.)"""
     typer.secho(f"Error: {message}", fg=typer.colors.RED, err=True)
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""``pel kb embed``: a knowledge base gets the vectors of a pipeline's encoder."""
+"""``pel kb embed``: gives a knowledge base the vectors of a pipeline's encoder."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ..kb import KnowledgeBase
-from ..kb.folder.lock import writer_lock
-from ..kb.folder.vector_chunks import remove_chunks
 from ..pipeline.pipelines import linker_of, load_pipeline
-from ..tasks.embedding import embed_kb, has_settings, is_embedded
+from ..tasks.embedding import update_vectors
 from .apps import Component, Pipeline, command, kb, msg
 
 
@@ -24,24 +21,27 @@ def embed_cli(
     component: Component = "proxy_linker",
     reuse: Annotated[
         Path | None,
-        typer.Option(help="Folder of an older KB, embedded with this pipeline, to copy from"),
+        typer.Option(
+            help="Folder of an older KB with vectors of this pipeline; what is unchanged is copied"
+        ),
     ] = None,
     dtype: Annotated[
-        str, typer.Option(help="Type of the vectors at rest: float32, float16, int8 or auto")
+        str, typer.Option(help="Type in which vectors are stored: float32, float16, int8 or auto")
     ] = "auto",
-    index: Annotated[str, typer.Option(help="Kind of the index, or auto")] = "auto",
-    engine: Annotated[
-        str, typer.Option(help="local: this computer; ray: the actors of a Ray cluster")
-    ] = "local",
+    index: Annotated[
+        str, typer.Option(help="Kind of the index: exact, approximate or auto")
+    ] = "auto",
+    engine: Annotated[str, typer.Option(help="local: this computer; ray: a Ray cluster")] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster; without, Ray is started here")
+        str | None,
+        typer.Option(help="Address of the Ray cluster [default: Ray is started on this computer]"),
     ] = None,
 ) -> None:
-    """Give a KB a pipeline's vectors.
+    """Give a KB the vectors of a pipeline.
 
-    They take the place of those it has. Needed after each training, as a linker refuses the
-    vectors of another encoder. If it is interrupted, run it again: it goes on with the last
-    finished chunk.
+    They replace the vectors that the KB has. Run this after each training: a linker refuses vectors
+    of another encoder. After an interruption, run the same command again: it goes on after the last
+    chunk that was finished.
 
     \b
     Examples:
@@ -51,28 +51,21 @@ def embed_cli(
     from tqdm import tqdm
 
     linker = linker_of(load_pipeline(pipeline), component)
-    with KnowledgeBase.open(folder) as present:  # closed again, so that its old files can go
-        fits = is_embedded(present, linker)
-        done = fits and has_settings(present, dtype, index)
-        if fits and reuse is None and present.manifest["vectors"]["dtype"] == "float32":
-            reuse = folder  # what the encoder gave: it need not be asked again
-    if done:
-        with writer_lock(folder):  # a run that was killed at the last moment left its chunks
-            remove_chunks(folder)
-        msg.good(f"{folder} has the vectors of this encoder already")
-        return
     start = time.perf_counter()
-    made = embed_kb(
+    made = update_vectors(
         folder,
         linker,
         dtype=dtype,
         index=index,
-        reuse=None if reuse is None else KnowledgeBase.open(reuse),
+        reuse=reuse,
         engine=engine,
         address=address,
         progress=partial(tqdm, desc="Encoding", unit=" entities"),
         report=msg.info,
     )
+    if made is None:
+        msg.good(f"{folder} has the vectors of this encoder already")
+        return
     rows = made.manifest["vectors"]["rows"]
     msg.good(
         f"Embedded {folder}: {len(made):,} entities, {rows:,} vectors of {made.dim} dimensions, "

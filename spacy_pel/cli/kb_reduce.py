@@ -1,4 +1,4 @@
-"""``pel kb reduce``: the vectors of a knowledge base in fewer numbers."""
+"""``pel kb reduce``: makes the vectors of a knowledge base smaller."""
 
 from __future__ import annotations
 
@@ -17,22 +17,30 @@ def reduce_cli(
     folder: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")],
     dim: Annotated[
         int | None,
-        typer.Argument(metavar="[DIM]", help="Numbers that a vector is to have; else all it has"),
+        typer.Argument(
+            metavar="[DIM]", help="Numbers that a vector is to have [default: as many as it has]"
+        ),
     ] = None,
     alike: Annotated[
         float | None,
-        typer.Option(metavar="COSINE", help="Names of an entity as alike as this are found as one"),
+        typer.Option(
+            metavar="COSINE",
+            help="Names of an entity with at least this cosine share a code of the index",
+        ),
     ] = None,
 ) -> None:
-    """Store the vectors of a KB in fewer numbers, for less memory and a quicker search.
+    """Make the vectors of a KB smaller.
 
-    They are put into the axes along which most of their length is (principal components). The
-    pipeline that they were made with goes on as before, at some cost in recall: measure it with
-    "pel evaluate". Training its mentions against the reduced KB (project/configs/mentions.cfg) wins
-    it back. With --alike 0.95 the index of 50,000 to 2 million vectors has one code for names such
-    as "lung cancer" and "lung cancers", so that a search takes half the time; what it finds is
-    scored by all names. To have whole vectors again, copy the folder before, or run "kb embed"
-    again.
+    Search then needs less memory and less time. With DIM, each vector is stored in fewer numbers:
+    its coordinates along the principal components of all vectors. The pipeline works as before, with
+    some loss of recall. Measure it with "pel evaluate". To win it back, train the mention encoder
+    against the reduced KB (project/configs/mentions.cfg).
+
+    With --alike 0.95, similar names of an entity, such as "lung cancer" and "lung cancers", share a
+    code in the index. This halves the time of a search among 50,000 to 2 million vectors. All names
+    still count for the scores.
+
+    There is no way back: copy the folder before, or run "kb embed" again.
 
     \b
     Examples:

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..kb import Entity, KnowledgeBase
+from ..tasks.describe_kb import kb_find, kb_info
 from .apps import command, kb, msg
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
-_COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
-_SHOWN = 20  # of a list
+_SHOWN = 20  # entries of a list
 
 
 @command(kb, "info")
@@ -21,6 +20,8 @@ def info_cli(
     folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False
 ) -> None:
     """Show what a KB holds.
+
+    Gives counts, sources, types, the size on disk, and what there is to say of its vectors.
 
     \b
     Example:
@@ -39,11 +40,12 @@ def info_cli(
 def find_cli(
     folder: Folder,
     text: Annotated[str, typer.Argument(help="Words of a name, or an id")],
-    limit: Annotated[int, typer.Option(min=1, help="How many entities to show")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="Number of entities to show")] = 10,
 ) -> None:
-    """Find entities by the words of their names, or by id.
+    """Find entities by name or id.
 
-    Shows id, name and types of each, the one named most like the text first.
+    Shows the id, name and types of each. A name must hold all words of TEXT; the names most like it
+    come first.
 
     \b
     Example:
@@ -55,50 +57,6 @@ def find_cli(
         typer.echo(f"{entity.concept_id}\t{entity.canonical_name}\t{types}")
     if not found:
         msg.text(f"{folder} has no id {text!r} and no entity whose names hold all these words")
-
-
-def kb_info(folder: Path) -> dict[str, Any]:
-    """Counts, sources, types, sizes in bytes and vectors of a KB, as plain data.
-
-    None stands for what only vectors have. codes: of an index of the kind PQ4, fewer than rows where
-    names that are alike share them. recall: of the approximate index, at 1 and at 64 candidates;
-    None where search is exact. Raises PelError if there is no KB or it is not whole.
-    """
-    with KnowledgeBase.open(folder) as opened:
-        manifest, types = opened.manifest, opened.semantic_types
-        stored_dim = opened.stored_dim if opened.has_vectors else None
-    segments, vectors = manifest["segments"], manifest["vectors"] or {}
-    index = _index(segments)
-    return {
-        "path": str(opened.path),
-        "created_by": manifest["created_by"],
-        "sources": manifest["sources"],
-        **{name: manifest["counts"][name] for name in _COUNTS},
-        "types": [type.name for type in types],
-        "segments": len(segments),
-        "removed": sum(entry["count"] for entry in segments) - len(opened),
-        "bytes": sum(file["bytes"] for file in manifest["files"].values()),
-        **{name: vectors.get(name) for name in ("rows", "row_kind", "dim")},
-        "stored_dim": stored_dim,
-        "dtype": vectors.get("dtype"),
-        "index": (index["kind"] if index else "exact") if vectors else None,
-        "codes": index.get("codes") if index else None,
-        "recall": index["recall"] if index else None,
-        "fingerprint": vectors.get("fingerprint"),
-    }
-
-
-def kb_find(folder: Path, text: str, limit: int) -> list[Entity]:
-    """The entity with this id, or those whose names hold all words of the text, best first."""
-    with KnowledgeBase.open(folder) as opened:
-        return [opened[text]] if text in opened else opened.found(text, limit)
-
-
-def _index(segments: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The approximate index of the largest segment that has one."""
-    indexed = [s for s in segments if s["vectors"] and s["vectors"]["index"]]
-    largest = max(indexed, key=lambda segment: segment["count"], default=None)
-    return largest["vectors"]["index"] if largest else None
 
 
 def _readable(value: Any) -> str:

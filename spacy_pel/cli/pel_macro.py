@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..errors import PelError
 from ..evaluation.linking_metrics import metrics_table
-from ..evaluation.macro_average import averaged_metrics
-from ..system.whole_files import whole_file
+from ..tasks.metrics_files import average_metrics
 from .apps import command, msg, pel
 
 
@@ -24,8 +21,8 @@ def macro_cli(
 ) -> None:
     """Average several evaluations.
 
-    For ZESHEL, where each world has a KB of its own: the macro average, in which all worlds weigh
-    the same, and the micro average over all mentions.
+    This is for ZESHEL, where each world has a KB of its own. The macro average gives every world
+    the same weight. The micro average gives every mention the same weight.
 
     \b
     Example:
@@ -33,23 +30,8 @@ def macro_cli(
       python -m spacy pel evaluate PIPELINE zeshel:test:yugioh --kb kb/yugioh -o metrics/yugioh.json
       python -m spacy pel macro metrics/lego.json metrics/yugioh.json -o metrics/zeshel.json
     """
-    averages = averaged_metrics([_metrics(path) for path in metrics])
-    with whole_file(output) as file:
-        json.dump({"of": [str(path) for path in metrics], **averages}, file, indent=2)
-        file.write("\n")
+    averages = average_metrics(metrics, output)
     for name in ("macro", "micro"):
         typer.echo(f"{name.capitalize()} average of {averages['evaluations']}\n")
         typer.echo(metrics_table(averages[name]) + "\n")
     msg.good(f"Averages: {output}")
-
-
-def _metrics(path: Path) -> dict[str, Any]:
-    try:
-        metrics = json.loads(path.read_text("utf8"))
-    except ValueError as error:
-        raise PelError(
-            f"{path}: no JSON ({error})", "give files that pel evaluate wrote"
-        ) from error
-    if not isinstance(metrics, dict) or not {"mentions", "recall@1", "mrr"} <= metrics.keys():
-        raise PelError(f"{path}: no metrics of linking in it", "give files that pel evaluate wrote")
-    return metrics

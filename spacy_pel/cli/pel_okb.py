@@ -1,8 +1,7 @@
-"""``pel okb``: a data set of mentions whose entities are out of the knowledge base."""
+"""``pel okb``: makes a data set of mentions whose entities the knowledge base lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -26,30 +25,33 @@ def okb_cli(
     types: Annotated[
         list[str],
         typer.Option(
-            help="Types to take out of the KB: a semantic type by name or code, an entity with all "
-            "below it, or paper, for the paper's; may be repeated"
+            help="What to take out of the KB: a semantic type, by name or code; an entity and all "
+            "below it, by name or id; or paper, for the paper's types. May be repeated"
         ),
     ],
     train: Annotated[list[str], typer.Option(help=f"Train: {_CORPUS}")],
-    dev: Annotated[list[str] | None, typer.Option(help="Dev, likewise")] = None,
-    test: Annotated[list[str] | None, typer.Option(help="Test, likewise")] = None,
+    dev: Annotated[list[str] | None, typer.Option(help=f"Dev: {_CORPUS}")] = None,
+    test: Annotated[list[str] | None, typer.Option(help=f"Test: {_CORPUS}")] = None,
     tolerance: Annotated[
         float,
         typer.Option(
             min=0,
             max=100,
-            help="Points by which the share seen in train may differ from that of the whole",
+            help="Percentage points by which the share seen in train may differ from that of the "
+            "whole split",
         ),
     ] = 2.0,
-    seed: Annotated[int, typer.Option(help="Of the choice of entities that stay for it")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the choice of entities that stay")] = 0,
 ) -> None:
-    """Take the entities of chosen types out of a KB.
+    """Make a data set for experiments with NIL.
 
-    For experiments with NIL: OUT gets the corpora, where mentions of these entities are NIL, and
-    the KB without them, to be embedded. Where the share of entities or of mentions seen in train
-    would differ from that of the whole split, some entities of the types stay in the KB, chosen at
-    random; --tolerance 100 takes all of them out. OUT/table.md tells what there is to take out, as
-    the paper's Table 7 does, and how like the whole it is.
+    The entities of chosen types are taken out of the KB, so that their mentions become NIL. OUT gets
+    the KB without these entities, to be embedded, and the corpora with NIL for their mentions.
+
+    The share of entities and of mentions that are seen in train should be the same for NIL as for
+    the whole split. Where it differs by more than --tolerance, some entities of the types stay in
+    the KB, chosen at random. With --tolerance 100 all of them are taken out. OUT/table.md has the
+    counts of the paper's Table 7, and compares these shares.
 
     \b
     Example:
@@ -58,23 +60,17 @@ def okb_cli(
       python -m spacy pel okb kb/mesh okb --types "Nervous System Diseases" --train train.pubtator
         --dev dev.pubtator
     """
-    # Imported here: spaCy takes a second, and imports this module for all of its commands.
-    from ..corpora.document_corpus import open_corpus
+    from tqdm import tqdm
 
     given = {"train": train, "dev": dev, "test": test}
-    splits = {
-        name: [open_corpus(corpus) for corpus in corpora]
-        for name, corpora in given.items()
-        if corpora
-    }
     report = build_okb(
         KnowledgeBase.open(kb),
-        splits,
+        {split: corpora for split, corpora in given.items() if corpora},
         out,
         types,
         tolerance=tolerance / 100,
         seed=seed,
-        progress=_shown,
+        progress=lambda items, what: tqdm(items, desc=what, unit=""),
     )
     typer.echo(markdown(report))
     for warning in report["warnings"]:
@@ -83,15 +79,9 @@ def okb_cli(
     if entities["kept_in_line"]:
         msg.info(
             f"{entities['kept_in_line']:,} of {entities['of_types']:,} entities of the types stay "
-            "in the KB, so that the shares seen in train are those of the whole"
+            "in the KB, so that the shares seen in train are those of the whole split"
         )
     msg.good(
         f"Took {entities['taken_out']:,} of {report['kb_entities']['before']:,} entities out: {out}"
     )
     msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out / 'kb'} PIPELINE")
-
-
-def _shown(items: Iterable, what: str) -> Iterable:
-    from tqdm import tqdm
-
-    return tqdm(items, desc=what, unit="")

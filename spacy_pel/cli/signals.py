@@ -1,4 +1,4 @@
-"""Being told to end, by SIGTERM."""
+"""SIGTERM, which tells a command to end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _told = threading.Event()
 
 @contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """Within the block, SIGTERM raises SystemExit(143), so that what was begun is cleared away."""
+    """Within the block SIGTERM raises SystemExit(143), so that half-done work is cleared away."""
     if threading.current_thread() is not threading.main_thread():  # has no signals
         yield
         return
@@ -27,10 +27,10 @@ def ending_on_sigterm() -> Iterator[None]:
 
 
 def end_if_told() -> None:
-    """Raises SystemExit(143) if SIGTERM came before, within ``ending_on_sigterm``.
+    """Raise SystemExit(143) if SIGTERM has come since ``ending_on_sigterm`` began.
 
-    Its error may have been lost: libraries drop errors of all kinds where they try an import, and
-    Python itself those of a callback. So what goes on for ever asks before it begins.
+    The error that SIGTERM raised may have been lost: some libraries drop all errors when they try an
+    import, and Python drops those of callbacks. So a command that runs for ever calls this first.
     """
     if _told.is_set():
         _end()

@@ -1,4 +1,4 @@
-"""What ``pel doctor`` looks at, and what it says of it."""
+"""The single checks of ``pel doctor``: of what is installed, the computer, a KB and a pipeline."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ _FAISS = ("faiss-cpu", "faiss-gpu")
 
 
 class Finding(NamedTuple):
-    """What was found of a subject: state is "ok", "note", or "broken", which must be put right.
+    """What a check found.
 
-    remedy: what to do about it; "" if there is nothing to do.
+    Attributes:
+        state: "ok"; "note", which may be improved; or "broken", which must be put right.
+        subject: What was checked, in a word.
+        found: What was found.
+        remedy: What to do about it; "" if there is nothing to do.
     """
 
     state: str
@@ -38,7 +42,7 @@ class Finding(NamedTuple):
 
 
 def installed() -> Iterator[Finding]:
-    """The versions that are installed, against those that the package asks for."""
+    """Whether the installed versions are those that the package asks for."""
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
@@ -90,7 +94,7 @@ def _faiss() -> Iterator[Finding]:
 
 
 def computing() -> Iterator[Finding]:
-    """What linking computes with: processor, threads, bfloat16, GPU."""
+    """What linking computes with: GPU, threads, bfloat16."""
     import torch
 
     from ..models.bert import has_fast_bfloat16
@@ -121,7 +125,7 @@ def computing() -> Iterator[Finding]:
 
 
 def knowledge_base(path: Path) -> Iterator[Finding]:
-    """Whether a KB can be opened, and what it needs of disk and memory."""
+    """Whether a KB can be opened, and fits on the disk and in memory."""
     try:
         kb = KnowledgeBase.open(path)
     except PelError as error:
@@ -146,7 +150,7 @@ def knowledge_base(path: Path) -> Iterator[Finding]:
 
 
 def _memory(kb: KnowledgeBase) -> Iterator[Finding]:
-    """Of vectors, which are mapped: quick while they fit into memory."""
+    """Whether the vectors, which are mapped from their files, fit into memory."""
     sizes = (e["bytes"] for name, e in kb.manifest["files"].items() if ".sqlite" not in name)
     size, free = sum(sizes), _free_memory()
     found = f"{kb.manifest['vectors']['rows']:,} of {kb.stored_dim} dimensions, {_size(size)}"
@@ -216,14 +220,14 @@ def _version(name: str) -> str | None:
 
 
 def _cores() -> set[int]:
-    """Those that this process may use."""
+    """The processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))
 
 
 def _free_memory() -> int | None:
-    """Bytes that are free or can be freed; None where the system does not say."""
+    """The bytes of memory that are free or can be freed; None where the system does not tell."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,4 +1,4 @@
-"""Gold mentions of corpora, linked: what is evaluated, and calibrated on."""
+"""Gold mentions of corpora, linked: what a linker is evaluated and calibrated on."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ if TYPE_CHECKING:
 
 
 def gold_examples(
-    nlp: Language, linker: ProxyLinker, corpus: Sequence[Path], limit: int = 0
+    nlp: Language, linker: ProxyLinker, corpus: Sequence[str | Path], limit: int = 0
 ) -> list[Example]:
-    """The documents of corpora, with their mentions where the linker is set to have them.
+    """The documents of corpora, with their gold mentions where the linker looks for mentions.
 
-    corpus: names as ``open_corpus`` takes them. limit: documents taken of each file or world; 0
-    takes all. Raises PelError if there is no mention, or the KB has no vectors of the linker's
-    encoder.
+    Args:
+        nlp: The pipeline, whose tokenizer is used.
+        linker: The linker of the pipeline.
+        corpus: Names of corpora, as ``open_corpus`` takes them.
+        limit: The number of documents taken of each file or world. 0 takes all.
+
+    Raises:
+        PelError: There is no mention, or the KB has no vectors of the linker's encoder.
     """
     linker.finish_training()
     linker.index  # refuses a KB that does not fit before the corpus is read
@@ -42,8 +47,19 @@ def gold_examples(
     return examples
 
 
-def check_ids(examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[Path]) -> bool:
-    """Whether the mentions have ids at all; PelError if they do, and the KB has none of them."""
+def check_ids(
+    examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[str | Path]
+) -> bool:
+    """Whether any gold mention has an id, that is, is not NIL.
+
+    Args:
+        examples: The examples of ``gold_examples``.
+        linker: The linker with its KB.
+        corpus: The names of the corpora, for the message.
+
+    Raises:
+        PelError: There are ids, and the KB has none of them.
+    """
     spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
     ids = {id for span in spans for id in gold_ids(span)}
     if ids and not any(id in linker.kb for id in ids):
@@ -56,7 +72,7 @@ def check_ids(examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence
 
 
 def docs_to_link(nlp: Language, linker: ProxyLinker, examples: Iterable[Example]) -> Iterator[Doc]:
-    """The examples' docs, read by the components that the linker listens to, and by no others."""
+    """The examples' docs, run through those components alone that the linker listens to."""
     docs = (example.predicted for example in examples)
     for name in upstream_of(nlp, linker.name):
         docs = nlp.get_pipe(name).pipe(docs)
@@ -69,17 +85,24 @@ def link_examples(
     examples: Sequence[Example],
     progress: Callable[[], object] | None = None,
 ) -> None:
-    """Link the mentions, each to 64 candidates or more. progress: called after each document."""
+    """Link the gold mentions of the examples, in place, each to 64 candidates or more.
+
+    Args:
+        nlp: The pipeline.
+        linker: The linker of the pipeline.
+        examples: The examples of ``gold_examples``.
+        progress: Called after each document.
+    """
     with enough_candidates(linker):
         for doc in linker.pipe(docs_to_link(nlp, linker, examples)):
-            forget_reading(doc)
+            forget_shared_states(doc)
             if progress:
                 progress()
 
 
 @contextmanager
 def enough_candidates(linker: ProxyLinker) -> Iterator[None]:
-    """Have the linker give 64 candidates or more, for the time being."""
+    """Within the block, the linker gives 64 candidates or more."""
     from ..linking.candidate_search import SEARCH_DEPTH  # here: torch takes seconds
 
     kept = linker.candidates
@@ -90,8 +113,8 @@ def enough_candidates(linker: ProxyLinker) -> Iterator[None]:
         linker.candidates = kept
 
 
-def forget_reading(doc: Doc) -> None:
-    """Forget what other components have read of a document: of a corpus that is half a gigabyte."""
+def forget_shared_states(doc: Doc) -> None:
+    """Drop the vectors that other components left on a doc: a corpus has half a gigabyte."""
     doc.tensor = np.zeros(0, dtype=np.float32)
     if doc.has_extension("trf_data"):
         doc._.trf_data = None

@@ -1,4 +1,4 @@
-"""The model card of a pipeline that carries its KB: what it is, can do and cannot, as Markdown."""
+"""The model card of a pipeline that carries its KB: what it is, what it can and cannot do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thinc.api import Config
 from ..evaluation.linking_metrics import metrics_table
 from ..evaluation.nil_metrics import nil_summary
 from ..pipeline.pipelines import linker_of
-from .card_figures import evaluate_command
+from .metrics_files import evaluate_command
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _USE = """\
 ## Use
 
-It needs `pip install "spacy-pel[cpu]>={release}"` (with a GPU, `[gpu]`). Weights and knowledge base
-are in the package: nothing is downloaded, then or later.
+It needs `pip install "spacy-pel[cpu]>={release}"` (with a GPU, `[gpu]`). The weights and the knowledge
+base are in the package. Nothing is downloaded.
 
 ```python
 import spacy
@@ -32,17 +32,22 @@ for ent in doc.ents:
     print(ent.text, ent.kb_id_, ent._.kb_score, ent._.kb_candidates[:3])
 ```"""
 _FIGURES = """\
-Of the linker on gold mentions: those that the pipeline does not find, or finds wrongly, are not
-counted here. `all`: a gold id that the knowledge base lacks is a miss; `in_kb`: mentions whose
-entity it has; `seen` and `unseen`: whether the entity is among the training mentions."""
+These are figures of the linker on gold mentions. Mentions that the pipeline misses, or finds where
+there is none, are not counted. `all`: all mentions; a gold id that the knowledge base lacks is a miss.
+`in_kb`: mentions whose entity the knowledge base has. `seen`, `unseen`: whether the entity is among
+the training mentions."""
 
 
 def model_card(
-    nlp: Language, component: str, figures: dict[str, dict[str, Any]], licences: str
+    nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
 ) -> str:
-    """The card, by the pipeline's meta, its linker with the KB, and its figures.
+    """The model card of a pipeline, as Markdown.
 
-    figures: as ``figures_of`` gives them. licences: notes on those of what is inside; may be "".
+    Args:
+        nlp: The pipeline, whose meta has its name, version and so on.
+        component: The name of the linker in it.
+        metrics_by_name: Metrics, see ``metrics_files.metrics_of_linker``.
+        licences: Notes on the licences of what is inside; may be "".
     """
     linker = linker_of(nlp, component)
     package = package_name(nlp.meta)
@@ -58,13 +63,13 @@ def model_card(
         ),
         _USE.format(package=package, release=version("spacy-pel")),
         *_knowledge_base(linker),
-        *_figures(figures),
+        *_figures(metrics_by_name),
         *_training(nlp, linker),
         *_limits(nlp, linker),
         "## Licences",
         licences.strip()
         or "No notes were given. The licences of the sources above, of the encoder that training "
-        "began with and of the training texts hold for what was made of them.",
+        "began with and of the training texts also hold for what was made of them.",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -90,10 +95,10 @@ def _knowledge_base(linker: ProxyLinker) -> Iterator[str]:
     )
 
 
-def _figures(figures: dict[str, dict[str, Any]]) -> Iterator[str]:
+def _figures(metrics_by_name: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "## Figures"
-    yield _FIGURES if figures else "None were given."
-    for name, metrics in figures.items():
+    yield _FIGURES if metrics_by_name else "None were given."
+    for name, metrics in metrics_by_name.items():
         yield f"### {name}"
         yield f"`{evaluate_command(metrics)}`"
         yield metrics_table(metrics)
@@ -104,7 +109,7 @@ def _figures(figures: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def _training(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
-    # Imported here: torch takes seconds, and spaCy imports this module for all of its commands.
+    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
     from ..architectures import encoder_of
 
     encoders = map(encoder_of, linker.model.layers)
@@ -112,8 +117,8 @@ def _training(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
     yield "## Training"
     yield (
         f"The retriever has {parameters:,} parameters and vectors of {linker.retriever.width} "
-        f"dimensions. {len(linker.cfg['trained_entities']):,} entities were seen in training; an "
-        "entity needs none, as it is what its names, types and definition say."
+        f"dimensions. {len(linker.cfg['trained_entities']):,} entities were seen in training. Other "
+        "entities are linked as well: the encoder reads their names, types and definitions."
     )
     corpus = nlp.config.interpolate()["corpora"]["train"]
     if corpus != nlp.default_config.interpolate()["corpora"]["train"]:
@@ -131,16 +136,16 @@ def _limits(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
         else "It finds no mentions: they must be given, or found by a component before it.",
         "It knows the entities of its knowledge base, in the releases above, and no others; "
         + (
-            "it gives any mention one of these."
+            "every mention gets one of them."
             if threshold is None
-            else f"a mention whose best score is below {threshold:.3f} is NIL: none of these."
+            else f"a mention whose best score is below {threshold:.3f} is NIL: none of them."
         ),
         "The probability of a link was fitted on the texts that it was calibrated on."
         if linker.calibration
-        else "Its scores are cosines and no probabilities.",
-        "Its figures are of texts like those above; on other texts, evaluate it first.",
-        "For search and research: a wrong link looks like a right one, and no decision about a "
-        "patient should rest on one that nobody has checked.",
+        else "Its scores are cosines, not probabilities.",
+        "Its figures hold for texts like those above. Evaluate it first on texts of another kind.",
+        "It is for search and research. A wrong link looks like a right one, so no decision about a "
+        "patient should rest on a link that nobody has checked.",
     ]
     yield "\n".join(f"- {point}" for point in points)
 

@@ -11,9 +11,9 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_pel.cli.pel_calibrate import calibrate
-from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.errors import PelError
+from spacy_pel.tasks.calibrate import calibrate
+from spacy_pel.tasks.evaluate import evaluate
 
 TEXT = "Aspirin relieves headache and MS is not measured in the kidney of mice."
 MENTIONS = [  # two in the KB whose best candidate is right, one where it is not, two NIL
@@ -84,8 +84,8 @@ def test_only_the_settings_change(run, pipeline: Path, corpus: Path, tmp_path: P
     # The pipeline, evaluated on the same mentions, has the figures that were promised.
     figures = calibrate(spacy.load(pipeline), [corpus])
     metrics = evaluate(spacy.load(pipeline), [corpus])
-    assert metrics["nil"] == figures["nil"]
-    error = figures["expected_calibration_error"]["after"]
+    assert metrics["nil"] == figures.nil
+    error = figures.error_after
     assert metrics["expected_calibration_error"] == pytest.approx(error)
 
 
@@ -97,7 +97,7 @@ def test_the_threshold_has_the_best_f1(tiny_nlp: Language, corpus: Path) -> None
     for threshold in [n / 50 for n in range(-50, 51)] + [found]:
         linker.nil_threshold = threshold
         scores.append(evaluate(tiny_nlp, [corpus])["nil"]["f1"])
-    assert scores[-1] == max(scores) == figures["nil"]["f1"] > 0
+    assert scores[-1] == max(scores) == figures.nil["f1"] > 0
 
 
 def test_calibrating_again_gives_the_same(tiny_nlp: Language, corpus: Path) -> None:

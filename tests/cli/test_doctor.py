@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.cli import pel
-from spacy_pel.cli.pel_doctor import diagnosis
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.calibration import Calibration
 from spacy_pel.registry import REGISTERED
 from spacy_pel.tasks import checks
 from spacy_pel.tasks.checks import BROKEN, NOTE, OK, Finding
+from spacy_pel.tasks.diagnose import diagnose
 
 
 def of(subject: str, findings) -> list[Finding]:
@@ -27,7 +27,7 @@ def of(subject: str, findings) -> list[Finding]:
 
 
 def test_a_healthy_pipeline(tiny_folder: Path, tiny_kb: Path) -> None:
-    findings = list(diagnosis(str(tiny_folder)))
+    findings = list(diagnose(str(tiny_folder)))
     assert [finding for finding in findings if finding.state == BROKEN] == []
     states = {finding.subject: finding.state for finding in findings}
     for subject in ("python", "spacy", "faiss", "kb", "vectors", "fit", "pipeline"):
@@ -56,9 +56,9 @@ def test_it_prints_what_to_do_and_fails_if_something_is_broken(
 
 
 def test_names_that_are_registered_but_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [finding.state for finding in of("registered names", diagnosis())] == [OK]
+    assert [finding.state for finding in of("registered names", diagnose())] == [OK]
     monkeypatch.setitem(REGISTERED, "thinc_optimizers", {"spacy-pel.New.v1": "spacy_pel:New"})
-    (finding,) = of("registered names", diagnosis())
+    (finding,) = of("registered names", diagnose())
     assert (finding.state, finding.remedy) == (
         BROKEN,
         "install the package again: pip install -e .",
@@ -71,7 +71,7 @@ def test_vectors_of_another_encoder(tiny_nlp: Language, tmp_path: Path) -> None:
     for parameter in encoder_of(linker.model.layers[0]).parameters():
         parameter.data += 0.1
     tiny_nlp.to_disk(tmp_path / "other")
-    (fit,) = of("fit", diagnosis(str(tmp_path / "other")))
+    (fit,) = of("fit", diagnose(str(tmp_path / "other")))
     assert fit.state == BROKEN and "made by another encoder" in fit.found
     assert fit.remedy.startswith("run: python -m spacy pel kb embed")
 
@@ -86,11 +86,11 @@ def test_a_calibrated_pipeline(tiny_nlp: Language, tmp_path: Path) -> None:
 def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_path: Path) -> None:
     tiny_nlp.remove_pipe("entity_ruler")
     tiny_nlp.to_disk(tmp_path / "pipeline")
-    (mentions,) = of("mentions", diagnosis(str(tmp_path / "pipeline")))
+    (mentions,) = of("mentions", diagnose(str(tmp_path / "pipeline")))
     assert mentions.state == NOTE and "kb_matcher" in mentions.remedy
     spacy.blank("en").to_disk(tmp_path / "blank")
     for name, found in (("blank", 'no linker "proxy_linker"'), ("none", "cannot be loaded")):
-        (broken,) = of("pipeline", diagnosis(str(tmp_path / name)))
+        (broken,) = of("pipeline", diagnose(str(tmp_path / name)))
         assert broken.state == BROKEN and found in broken.found and broken.remedy
 
 

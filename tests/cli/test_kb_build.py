@@ -74,7 +74,7 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
         given.append(options)
         return Source(iter(ENTITIES))
 
-    monkeypatch.setattr("spacy_pel.cli.kb_build.open_source", opened)
+    monkeypatch.setattr("spacy_pel.tasks.build_from_sources.open_source", opened)
     choices = ("--preset", "st21pv", "--language", "all", "--type", "T047", "--type", "Finding")
     run("kb", "build", source, tmp_path / "kb", *choices, "--include-suppressed")
     [options] = given
@@ -96,7 +96,7 @@ def test_build_says_what_is_missing(run, source: Path, tmp_path: Path) -> None:
     assert "write FIELD=COLUMN" in run("kb", "build", source, out, "--column", "aliases", code=1)
     twice = ("--column", "concept_id=Id", "--column", "canonical_name=Id")
     assert "Id is named twice" in run("kb", "build", source, out, *twice, code=1)
-    assert "--by-xref needs a --mapping" in run("kb", "build", source, out, "--by-xref", code=1)
+    assert "--by-xref without a --mapping" in run("kb", "build", source, out, "--by-xref", code=1)
     assert "absent: no such file" in run("kb", "build", source, tmp_path / "absent", out, code=1)
     assert not out.exists()
 
@@ -123,6 +123,8 @@ def test_a_build_that_breaks_off_leaves_the_old_kb(
         raise error
 
     before = contents(bare_kb.path)
-    monkeypatch.setattr("spacy_pel.cli.kb_build.open_source", lambda *_, **__: Source(broken()))
+    monkeypatch.setattr(
+        "spacy_pel.tasks.build_from_sources.open_source", lambda *_, **__: Source(broken())
+    )
     assert message in run("kb", "build", "any.jsonl", bare_kb.path, code=code)
     assert contents(bare_kb.path) == before

@@ -30,7 +30,7 @@ def test_embed_does_nothing_twice(
     run, bare_kb: KnowledgeBase, tiny_folder: Path, monkeypatch
 ) -> None:
     run("kb", "embed", bare_kb.path, tiny_folder)
-    monkeypatch.setattr("spacy_pel.cli.kb_embed.embed_kb", None)
+    monkeypatch.setattr("spacy_pel.tasks.embedding.embed.embed_kb", None)
     assert "has the vectors of this encoder already" in run(
         "kb", "embed", bare_kb.path, tiny_folder
     )

@@ -21,7 +21,10 @@ def test_averages_of_files(run, tmp_path: Path) -> None:
 
 def test_other_files_are_refused(run, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
-    for text, message in [("{", "bad.json: no JSON"), ('{"recall@1": 1}', "no metrics of linking")]:
+    for text, message in [
+        ("{", "bad.json: is not JSON"),
+        ('{"recall@1": 1}', "no metrics of linking"),
+    ]:
         bad.write_text(text, encoding="utf8")
         assert message in run("macro", bad, "-o", tmp_path / "out.json", code=1)
     assert not (tmp_path / "out.json").exists()

@@ -12,8 +12,8 @@ from spacy.language import Language
 
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.calibration import Calibration
-from spacy_pel.tasks.card_figures import linker_state
 from spacy_pel.tasks.embedding import embed_kb
+from spacy_pel.tasks.linker_state import linker_state
 
 from ..conftest import ENTITIES
 
@@ -75,7 +75,7 @@ def test_it_says_what_it_is_and_what_was_measured(
     (row,) = re.findall(r"^\| recall@1 .*$", card, re.M)
     assert row.split()[3:7:2] == cells
     assert f"`python -m spacy pel evaluate {tiny_folder} {corpus}`" in card
-    assert "it gives any mention one of these" in card and "come from `entity_ruler`" in card
+    assert "every mention gets one of them" in card and "come from `entity_ruler`" in card
     assert card.endswith("## Licences\n\nNames: CC0 1.0.\n")
     assert (out / "LICENSES_SOURCES").read_text() == "Names: CC0 1.0.\n"
 
@@ -132,7 +132,7 @@ def test_figures_of_another_linker_are_refused(
     metrics.write_text(json.dumps(before))
     assert "does not say of which linker it is; make it anew" in refusal(tiny_folder)
     metrics.write_text("no JSON")
-    assert "on-test.json: is not JSON; give a file of" in refusal(tiny_folder)
+    assert "on-test.json: is not JSON" in refusal(tiny_folder)
     metrics.unlink()
     assert "on-test.json: No such file" in refusal(tiny_folder)
     assert not (tmp_path / "out").exists()

@@ -13,11 +13,11 @@ from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import TrainedEncoder, encoder_of
-from spacy_pel.cli.pel_calibrate import calibrate
-from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
+from spacy_pel.tasks.calibrate import calibrate
 from spacy_pel.tasks.embedding import embed_kb
+from spacy_pel.tasks.evaluate import evaluate
 from spacy_pel.tasks.gold_examples import gold_examples, link_examples
 from spacy_pel.tasks.link_docs import link_documents
 from spacy_pel.training.retriever_trainer import RetrieverTrainer

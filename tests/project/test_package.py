@@ -10,7 +10,7 @@ from pathlib import Path
 import spacy
 from spacy.cli.package import package
 
-from spacy_pel.cli.pel_assemble import Release, assemble
+from spacy_pel.tasks.assemble import PackageInfo, assemble
 
 TEXT = "The patient has MS and cephalgia."
 # In a process of its own, that can open no connection.
@@ -33,8 +33,8 @@ print(json.dumps([nlp.meta, str(kb.path), ents]))
 def test_installed_it_needs_nothing_else(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
     nlp = spacy.load(tiny_folder)
     expected = [[ent.kb_id_, ent._.kb_candidates] for ent in nlp(TEXT).ents]
-    release = Release(name="tiny_linker", version="1.2.0", licences="Names: CC0 1.0.\n")
-    assemble(nlp, tiny_kb, tmp_path / "pipeline", release=release)
+    info = PackageInfo(name="tiny_linker", version="1.2.0", licences="Names: CC0 1.0.\n")
+    assemble(nlp, tiny_kb, tmp_path / "pipeline", info=info)
     (tmp_path / "packages").mkdir()
     package(tmp_path / "pipeline", tmp_path / "packages", create_sdist=False)
     installed = tmp_path / "installed"

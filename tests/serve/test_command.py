@@ -18,7 +18,7 @@ from spacy.language import Language
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel, pel_serve
-from spacy_pel.cli.pel_serve import _listening
+from spacy_pel.serve.server import address, is_local, listen
 
 
 def failure(*arguments: object) -> str:
@@ -54,11 +54,20 @@ def test_no_pipeline(tmp_path: Path) -> None:
     assert "cannot be loaded as a pipeline" in failure(tmp_path, "--port", 0)
 
 
-def test_a_warning_beyond_this_computer(capsys: pytest.CaptureFixture) -> None:
-    _listening("127.0.0.1", 0).close()
-    assert "no login" not in capsys.readouterr().out
-    _listening("0.0.0.0", 0).close()
-    assert "no login" in " ".join(capsys.readouterr().out.split())
+@pytest.mark.parametrize("host, is_warned", [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_a_warning_beyond_this_computer(tmp_path: Path, host: str, is_warned: bool) -> None:
+    arguments = ["serve", str(tmp_path), "--host", host, "--port", "0"]
+    output = " ".join(CliRunner().invoke(pel, arguments).output.split())
+    assert ("no login" in output) is is_warned and "cannot be loaded" in output
+
+
+@pytest.mark.parametrize(
+    "host, url", [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:")]
+)
+def test_the_address_that_is_printed(host: str, url: str) -> None:
+    with listen(host, 0) as listener:
+        assert address(listener) == f"{url}{listener.getsockname()[1]}"
+        assert is_local(listener)
 
 
 def test_told_to_end_while_a_library_drops_all_errors(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from spacy.language import Language
 
-from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.errors import PelError
+from spacy_pel.tasks.evaluate import evaluate
 from spacy_pel.tasks.gold_examples import gold_examples
 
 from ..corpora.layouts import write_json_lines

@@ -16,14 +16,14 @@ import spacy
 from filelock import FileLock, Timeout
 from spacy.language import Language
 
-from spacy_pel.cli.pel_calibrate import calibrate
-from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.errors import PelError
 from spacy_pel.evaluation.macro_average import averaged_metrics
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 from spacy_pel.system.whole_files import whole_file, whole_folder
+from spacy_pel.tasks.calibrate import calibrate
 from spacy_pel.tasks.embedding import embed_kb, is_embedded
+from spacy_pel.tasks.evaluate import evaluate
 
 from .configs import Choices, Run, filled, places_of
 from .corpora import WORLDS, Corpus

@@ -1,4 +1,4 @@
-"""All entities of a KB encoded, chunk by chunk, and written as its vectors."""
+"""Encodes all entities of a KB, chunk by chunk, and writes them as its vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...kb.folder.vector_chunks import VectorChunks, chunks_folder, opened_chunks
+from ...kb.folder.lock import writer_lock
+from ...kb.folder.vector_chunks import (
+    VectorChunks,
+    chunks_folder,
+    opened_chunks,
+    remove_chunks,
+)
 from ...kb.knowledge_base import KnowledgeBase
 from ...kb.vectors.inverted_file import INDEX_MEMORY
 from ...kb.writing.compaction import compact
@@ -42,30 +48,43 @@ def embed_kb(
     progress: Callable[..., Any] | None = None,
     report: Report = logger.info,
 ) -> KnowledgeBase:
-    """Encode all entities of a KB folder with the linker's retriever, and open the KB again.
+    """Encode all entities of a KB with a linker's retriever, and open the KB again.
 
-    Which rows there are is for the linker's ``row_kind`` to say. A KB of several segments is
-    compacted first. A linker that has this KB open must open it anew: ``linker.set_kb(path)``.
+    The linker's ``row_kind`` says which rows an entity gets. A KB of several segments is compacted
+    first. A linker that has this KB open must open it again: ``linker.set_kb(path)``.
 
-    Until the very end, and after any error or interruption, the KB stays as it was; nobody else can
-    write to it meanwhile. The chunks that were encoded until then are kept in its folder, in
-    float32, and the next run with the same encoder goes on there; its vectors are, to the last bit,
-    those of a run without a break.
+    Until the very end, and after any error or interruption, the KB stays as it was, and no other
+    process can write to it. Chunks that are encoded are kept in its folder, in float32. The next run
+    with the same encoder goes on from them; its vectors are, to the last bit, those of a run that
+    was never interrupted.
 
-    dtype, index, memory: see ``write_vectors``.
-    reuse: an older KB with vectors of the same encoder; an entity whose texts are the same there
-    takes its rows, as they are stored.
-    engine: "local", this computer, with a process for each GPU if it has several; or "ray", the
-    Ray cluster at the address, or a local one. Its nodes must see the folder of the KB.
-    progress: makes a bar, as tqdm does, from ``total`` and ``initial``, numbers of entities.
-    report: called with a line about all else that happens.
-    Raises PelError if there is no KB or the linker has no weights, if another process writes to the
-    KB, if nothing can be re-used, for unknown settings, and for a full disk.
+    Args:
+        path: The folder of the KB.
+        linker: A linker with weights.
+        dtype: See ``kb.writing.vector_writing.write_vectors``.
+        index: See ``write_vectors``.
+        memory: See ``write_vectors``.
+        reuse: An older KB with vectors of the same encoder. An entity whose texts are the same there
+            takes its rows from it, as they are stored.
+        engine: "local" is this computer, with one process for each GPU if it has several. "ray" is a
+            Ray cluster, whose nodes must see the folder of the KB.
+        address: The address of the Ray cluster. None starts Ray on this computer.
+        progress: Makes a bar, as ``tqdm`` does, from ``total`` and ``initial``, numbers of entities.
+        report: Called with a line about everything else that happens.
+
+    Returns:
+        The KB with its new vectors.
+
+    Raises:
+        PelError: There is no KB, the linker has no weights, another process writes to the KB, the
+            older KB cannot be reused, a setting is unknown, or the disk is full.
     """
     rows = LinkerRows(linker)
     if reuse is not None:
         StoredRows(reuse).check(rows)
-    with _one_segment(path, report) as kb:  # closed again, lest it hold on to files that are to go
+    with _one_segment(
+        path, report
+    ) as kb:  # closed again: it would keep files open that are to be removed
         job = _job(kb, rows, reuse)
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers
@@ -95,14 +114,48 @@ def embed_kb(
     return made
 
 
-def has_settings(kb: KnowledgeBase, dtype: str, index: str) -> bool:
-    """Whether the vectors that the KB has are kept and found as these say; see ``embed_kb``."""
-    vectors = kb.manifest["vectors"]
-    return dtype in ("auto", vectors["dtype"]) and index in ("auto", vectors.get("index"))
+def update_vectors(
+    path: str | Path,
+    linker: ProxyLinker,
+    *,
+    dtype: str = "auto",
+    index: str = "auto",
+    reuse: str | Path | None = None,
+    **options: Any,
+) -> KnowledgeBase | None:
+    """Give a KB the vectors of a linker, unless it has them already in the form that is asked for.
+
+    Vectors that the encoder made and the KB stores in another form are not computed again.
+
+    Args:
+        path: The folder of the KB.
+        linker: A linker with weights.
+        dtype: The type of the stored vectors, see ``embed_kb``.
+        index: The kind of the index, see ``embed_kb``.
+        reuse: The folder of an older KB whose vectors are reused, see ``embed_kb``.
+        **options: Further options of ``embed_kb``.
+
+    Returns:
+        The KB with its new vectors, or None if it had them already.
+
+    Raises:
+        PelError: See ``embed_kb``.
+    """
+    with KnowledgeBase.open(path) as present:  # closed again, so that its old files can go
+        fits = is_embedded(present, linker)
+        is_done = fits and _has_settings(present, dtype, index)
+        if fits and reuse is None and present.manifest["vectors"]["dtype"] == "float32":
+            reuse = path  # it has what the encoder would give
+    if is_done:
+        with writer_lock(Path(path)):  # a run that was killed at its very end left its chunks
+            remove_chunks(Path(path))
+        return None
+    old = None if reuse is None else KnowledgeBase.open(reuse)
+    return embed_kb(path, linker, dtype=dtype, index=index, reuse=old, **options)
 
 
 def is_embedded(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
-    """Whether the KB already has the vectors that ``embed_kb`` would give it, however kept."""
+    """Whether a KB has the vectors that ``embed_kb`` would give it, in whatever form."""
     return (
         kb.has_vectors
         and kb.stored_dim == kb.dim
@@ -111,8 +164,14 @@ def is_embedded(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
     )
 
 
+def _has_settings(kb: KnowledgeBase, dtype: str, index: str) -> bool:
+    """Whether the vectors of a KB are stored and found as these settings say."""
+    vectors = kb.manifest["vectors"]
+    return dtype in ("auto", vectors["dtype"]) and index in ("auto", vectors.get("index"))
+
+
 def _one_segment(path: str | Path, report: Report) -> KnowledgeBase:
-    """The KB, compacted if need be, so that its entities are numbered without a gap."""
+    """The KB with one segment, so that its entities are numbered without a gap."""
     kb = KnowledgeBase.open(path)
     if len(kb.segments) == 1 and not len(kb.segments[0].removed):
         return kb

@@ -1,4 +1,4 @@
-"""The mentions of a split, counted by what they mean and how they read."""
+"""The mentions of a split, counted by their entities and their text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ...documents.document import Document
 from ...kb import KnowledgeBase
 
 
-class Kind(NamedTuple):
-    """What mentions of the same meaning and form have in common.
+class MentionKind(NamedTuple):
+    """Mentions with the same entities and the same text are of one kind.
 
-    entities: the concept ids of those of the mention's ids that the KB has.
-    form: how it reads, in lower case and with single blanks.
+    Attributes:
+        entities: The concept ids of the entities that the KB has, of those that the mention names.
+        form: The text, in lower case and with single blanks.
     """
 
     entities: tuple[str, ...]
@@ -22,28 +23,42 @@ class Kind(NamedTuple):
 
 
 class Census(NamedTuple):
-    """documents and mentions of a split; kinds: those of the mentions with an entity in the KB."""
+    """The documents and mentions of a split, counted.
+
+    Attributes:
+        documents: The number of documents.
+        mentions: The number of mentions.
+        kinds: For each kind the number of its mentions; mentions without an entity in the KB are
+            left out.
+    """
 
     documents: int
     mentions: int
-    kinds: Counter[Kind]
+    kinds: Counter[MentionKind]
 
     @property
     def entities(self) -> set[str]:
+        """The concept ids of all entities that are mentioned."""
         return {entity for kind in self.kinds for entity in kind.entities}
 
-    def without(self, taken: Collection[str]) -> Iterator[tuple[Kind, int]]:
-        """The kinds that become NIL without these entities, with their numbers of mentions."""
+    def without(self, taken: Collection[str]) -> Iterator[tuple[MentionKind, int]]:
+        """The kinds that become NIL if these entities are taken out, and how many mentions each has."""
         for kind, count in self.kinds.items():
             if all(entity in taken for entity in kind.entities):
                 yield kind, count
 
 
-class Figures(NamedTuple):
-    """What the paper's Table 7 says of a split, and how much of it is seen in training.
+class SplitStatistics(NamedTuple):
+    """The counts of the paper's Table 7 for a split, and the shares of it that are seen in training.
 
-    entities_seen, mentions_seen: the share of the entities, and of the mentions, of which an entity
-    is in train. forms_seen: the share of the distinct forms that are in train. None of nothing.
+    A share is from 0 to 1; None where there is nothing to take a share of.
+
+    Attributes:
+        mentions: The number of mentions.
+        entities: The number of distinct entities.
+        entities_seen: The share of these entities that are mentioned in train.
+        mentions_seen: The share of the mentions that have an entity which is mentioned in train.
+        forms_seen: The share of the distinct forms that occur in train.
     """
 
     mentions: int
@@ -54,15 +69,15 @@ class Figures(NamedTuple):
 
 
 def resolved_ids(kb: KnowledgeBase, ids: Iterable[str]) -> dict[str, str]:
-    """The concept ids of those of the ids that the KB has."""
+    """The concept id of each id, without ids that the KB lacks."""
     numbers = {id: number for id in ids if (number := kb.number(id)) is not None}
     return {id: label[0] for id, label in zip(numbers, kb.labels(list(numbers.values())))}
 
 
 def census_of(kb: KnowledgeBase, documents: Iterable[Document]) -> Census:
-    """Counts the documents of a split."""
+    """Count the documents of a split and their mentions."""
     resolved: dict[str, str | None] = {}
-    kinds: Counter[Kind] = Counter()
+    kinds: Counter[MentionKind] = Counter()
     n_documents = n_mentions = 0
     for document in documents:
         n_documents += 1
@@ -72,12 +87,21 @@ def census_of(kb: KnowledgeBase, documents: Iterable[Document]) -> Census:
         for mention in document.mentions:
             entities = tuple(dict.fromkeys(filter(None, map(resolved.get, mention.ids))))
             if entities:
-                kinds[Kind(entities, " ".join(mention.text.lower().split()))] += 1
+                kinds[MentionKind(entities, " ".join(mention.text.lower().split()))] += 1
     return Census(n_documents, n_mentions, kinds)
 
 
-def figures(split: Census, train: Census, taken: Collection[str] | None = None) -> Figures:
-    """The figures of the mentions that become NIL, or of all with an entity in the KB if None."""
+def split_statistics(
+    split: Census, train: Census, taken: Collection[str] | None = None
+) -> SplitStatistics:
+    """The statistics of a part of a split's mentions.
+
+    Args:
+        split: The split.
+        train: The train split, which says what is seen.
+        taken: The entities that are taken out of the KB: the mentions that become NIL are counted.
+            None counts all mentions with an entity in the KB.
+    """
     pairs = list(split.kinds.items() if taken is None else split.without(taken))
     of_train = train.kinds if taken is None else dict(train.without(taken))
     trained, trained_forms = train.entities, {kind.form for kind in of_train}
@@ -85,7 +109,7 @@ def figures(split: Census, train: Census, taken: Collection[str] | None = None) 
     forms = {kind.form for kind, _ in pairs}
     mentions = sum(count for _, count in pairs)
     seen = sum(count for kind, count in pairs if not trained.isdisjoint(kind.entities))
-    return Figures(
+    return SplitStatistics(
         mentions,
         len(entities),
         _share(len(entities & trained), len(entities)),

@@ -1,19 +1,20 @@
-"""From corpora and a KB to a data set whose mentions of chosen types are out of the KB."""
+"""Makes a data set for NIL: a KB without the entities of chosen types, and corpora to match."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from ...corpora.document_corpus import DocumentCorpus, open_corpus
 from ...documents.document import Document
 from ...documents.pubtator import pubtator_text
 from ...errors import PelError
 from ...kb import KnowledgeBase, build_kb
 from ...system.whole_files import whole_folder
 from .census import Census, census_of, resolved_ids
-from .entities_of_types import ids_of_types
+from .entities_of_types import entities_of_types
 from .kept_entities import kept_in_line
 from .okb_report import markdown, report_of
 
@@ -25,15 +26,9 @@ REPORT = "report.json"
 KB = "kb"
 
 
-class ReadableCorpus(Protocol):
-    """A corpus, as far as it is needed here: read anew at every call."""
-
-    def documents(self) -> Iterator[Document]: ...
-
-
 def build_okb(
     kb: KnowledgeBase,
-    splits: Mapping[str, Sequence[ReadableCorpus]],
+    splits: Mapping[str, Sequence[str | Path]],
     out: Path,
     types: Sequence[str],
     *,
@@ -41,23 +36,36 @@ def build_okb(
     seed: int = 0,
     progress: Progress = lambda items, what: items,
 ) -> dict[str, Any]:
-    """Write the corpora and the KB without the entities of the types to a folder; give the report.
+    """Write a KB without the entities of chosen types, and corpora in which they are NIL.
 
-    splits: the corpora of "train", and of one or more others. types: see ``ids_of_types``.
-    tolerance, seed: see ``kept_in_line``. progress: wraps what takes long, with its name.
+    The folder gets ``kb`` (without vectors), ``<split>.pubtator``, ``report.json``, and
+    ``table.md`` with the same as tables. An id that was taken out of the KB is taken off its
+    mentions. A mention is NIL when no other of its ids is in the KB. After an error or an
+    interruption, the folder is as it was.
 
-    The folder holds ``<split>.pubtator``, ``kb`` (without vectors), ``report.json`` and the same
-    as tables in ``table.md``. An id that was taken out is gone from its mention, which is NIL when
-    no other of its ids is in the KB. Until the very end, and after any error or interruption, what
-    was at ``out`` stays.
-    Raises PelError if ``out`` holds something else, for types that the KB does not have, if no
-    mention is of the types, and for a fault of the corpora.
+    Args:
+        kb: The KB.
+        splits: The names of the corpora, as ``corpora.document_corpus.open_corpus`` takes them, of "train" and of at
+            least one other split.
+        out: The folder to make. A data set that is there is replaced.
+        types: What is taken out, see ``entities_of_types``.
+        tolerance: See ``kept_in_line``.
+        seed: See ``kept_in_line``.
+        progress: Wraps the items of what takes long, with a name for it.
+
+    Returns:
+        The report, see ``okb_report.report_of``.
+
+    Raises:
+        PelError: ``out`` holds something else, the KB has no such types, no mention is of the types,
+            or a corpus is missing or faulty.
     """
     _check(splits, out)
-    of_types = ids_of_types(kb, types, progress(kb, "Reading the KB"))
+    opened = {split: [open_corpus(name) for name in names] for split, names in splits.items()}
+    of_types = entities_of_types(kb, types, progress(kb, "Reading the KB"))
     censuses = {
         split: census_of(kb, progress(_documents(corpora), f"Counting {split}"))
-        for split, corpora in splits.items()
+        for split, corpora in opened.items()
     }
     others = [census for split, census in censuses.items() if split != TRAIN]
     kept = kept_in_line(censuses[TRAIN], others, of_types, tolerance=tolerance, seed=seed)
@@ -65,7 +73,7 @@ def build_okb(
     _check_mentions(censuses, taken, types)
     report = report_of(kb, censuses, types, of_types, taken, tolerance=tolerance, seed=seed)
     with whole_folder(out) as folder:
-        for split, corpora in splits.items():
+        for split, corpora in opened.items():
             documents = progress(_documents(corpora), f"Writing {split}")
             _write(folder / f"{split}.pubtator", _without(documents, kb, taken))
         entities = (entity for entity in kb if entity.concept_id not in taken)
@@ -81,7 +89,7 @@ def build_okb(
     return report
 
 
-def _check(splits: Mapping[str, Sequence[ReadableCorpus]], out: Path) -> None:
+def _check(splits: Mapping[str, Sequence[str | Path]], out: Path) -> None:
     if not splits.get(TRAIN) or len(splits) < 2:
         raise PelError(
             "a train split and another one are needed, as entities are seen in train", "give both"
@@ -101,7 +109,7 @@ def _check_mentions(
         raise PelError(f"no mention is of {', '.join(types)}", "choose other types")
 
 
-def _documents(corpora: Sequence[ReadableCorpus]) -> Iterator[Document]:
+def _documents(corpora: Sequence[DocumentCorpus]) -> Iterator[Document]:
     for corpus in corpora:
         yield from corpus.documents()
 
@@ -109,9 +117,9 @@ def _documents(corpora: Sequence[ReadableCorpus]) -> Iterator[Document]:
 def _without(
     documents: Iterable[Document], kb: KnowledgeBase, taken: Collection[str]
 ) -> Iterator[Document]:
-    """The documents with the ids of mentions that are left.
+    """The documents, with those ids of their mentions that are left.
 
-    Of a mention that loses an id, one that the KB never had goes as well if no other stays.
+    Where a mention loses an id, and the KB has none of those that are left, it loses these as well.
     """
     for document in documents:
         resolved = resolved_ids(kb, {id for mention in document.mentions for id in mention.ids})

@@ -1,4 +1,4 @@
-"""Which entities are taken out: those of semantic types, or of a branch of the ontology."""
+"""The entities of semantic types, or of a branch of an ontology."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...kb import Entity, KnowledgeBase
 from ...kb.records.semantic_types import with_descendants
 
 PAPER = "paper"
-# The eleven types of the paper's data set from MedMentions (it names one of them twice), without
-# those below them: it names "Health Care Activity" and two of the types below it, not the third.
+# The eleven types of the paper's data set from MedMentions (the paper names one of them twice). Types
+# below them are left out: the paper names "Health Care Activity" and two of the three types below it.
 PAPER_TYPES = {
     "Mental Process": "T041",
     "Health Care Related Organization": "T093",
@@ -27,18 +27,22 @@ PAPER_TYPES = {
 }
 
 
-def ids_of_types(
+def entities_of_types(
     kb: KnowledgeBase, types: Sequence[str], entities: Iterable[Entity] | None = None
 ) -> set[str]:
-    """The concept ids of all entities of the types, which are given in any of these ways.
+    """The concept ids of all entities of some types.
 
-    - the name or code of a semantic type of the KB, such as "T058": with the types below it;
-    - "paper", for PAPER_TYPES, without the types below them;
-    - the id or name of an entity, such as "Nervous System Diseases": the entity and all that are
-      below it by their ``parents``, a branch of MeSH for example.
+    Args:
+        kb: The KB.
+        types: Each is one of the following. The name or code of a semantic type of the KB, such as
+            "T058": the entities of it and of the types below it. "paper": the entities of
+            PAPER_TYPES, without the types below them. The id or name of an entity, such as "Nervous
+            System Diseases": this entity and all below it by their ``parents``, for example a branch
+            of MeSH.
+        entities: All entities of the KB; given where they are counted while they are read.
 
-    entities: those of the KB, for one who counts them as they come.
-    Raises PelError for a type that is none of these, and if no entity is of the types.
+    Raises:
+        PelError: A type is none of these, or no entity is of the types.
     """
     names, roots = _names_and_roots(kb, types)
     ids: set[str] = set()

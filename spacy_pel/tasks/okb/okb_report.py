@@ -1,4 +1,4 @@
-"""What was taken out, and whether it is like the whole: figures, tables and warnings."""
+"""What was taken out of a KB, and whether it is like the rest: counts, tables and warnings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from ...evaluation.markdown_table import markdown_table
 from ...kb import KnowledgeBase
-from .census import Census, figures
+from .census import Census, split_statistics
 
 TRAIN = "train"
-_AT_ONCE = 1_000  # entities read
-# The shares of Figures, and what they are called.
+_AT_ONCE = 1_000  # entities read together
+# The shares of SplitStatistics, and their names.
 SHARES = {
     "entities_seen": "entities seen in train",
     "mentions_seen": "mentions of entities seen in train",
@@ -31,11 +31,20 @@ def report_of(
     tolerance: float,
     seed: int,
 ) -> dict[str, Any]:
-    """All there is to say of the data set, ready for JSON; shares are from 0 to 1.
+    """The report on a data set, as plain data that is ready for JSON.
 
-    For each split "okb" are the Figures of the mentions that become NIL, "of_types" those of all
-    mentions of the types, also of entities that stay to keep the shares in line, and "whole" those
-    of all mentions with an entity in the KB.
+    For each split it has ``SplitStatistics`` of three sets of mentions: "okb", those that become
+    NIL; "of_types", those of the types, also where the entity stays in the KB; and "whole", those
+    with an entity in the KB before.
+
+    Args:
+        kb: The KB before.
+        censuses: The census of each split.
+        types: The types that were asked for.
+        of_types: The entities of the types.
+        taken: The entities that are taken out.
+        tolerance: The largest difference of shares that gives no warning, from 0 to 1.
+        seed: The seed of the choice, for the record.
     """
     train = censuses[TRAIN]
     mentioned = set().union(*(census.entities for census in censuses.values()))
@@ -56,9 +65,9 @@ def report_of(
                 "documents": census.documents,
                 "mentions": census.mentions,
                 "without_entity_in_kb": census.mentions - sum(census.kinds.values()),
-                "okb": figures(census, train, taken)._asdict(),
-                "of_types": figures(census, train, of_types)._asdict(),
-                "whole": figures(census, train)._asdict(),
+                "okb": split_statistics(census, train, taken)._asdict(),
+                "of_types": split_statistics(census, train, of_types)._asdict(),
+                "whole": split_statistics(census, train)._asdict(),
             }
             for name, census in censuses.items()
         },
@@ -72,7 +81,7 @@ def report_of(
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """The paper's Table 7, and beside it what must be in line, as Markdown."""
+    """A report as Markdown: the counts of the paper's Table 7, and the shares that should agree."""
     splits = report["splits"].values()
     header = ["", *report["splits"]]
     table_7 = [
@@ -97,7 +106,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     parts = [
         "Mentions out of the KB (Table 7)",
         markdown_table(header, table_7),
-        "In line with the whole (out of the KB / all with an entity in it), in %",
+        "Seen in train, in % (out of the KB / all with an entity in it)",
         markdown_table(header, shares),
         "Descriptions of the mentioned entities",
         markdown_table(["", "out of the KB", "whole"], descriptions),
@@ -108,7 +117,7 @@ def markdown(report: Mapping[str, Any]) -> str:
 def _mentions_by_type(
     kb: KnowledgeBase, censuses: Mapping[str, Census], taken: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """How many mentions of each semantic type become NIL in each split."""
+    """The number of mentions that become NIL, by semantic type and split."""
     counts: dict[str, Counter[str]] = {}
     for name, census in censuses.items():
         for kind, count in census.without(taken):
@@ -118,7 +127,7 @@ def _mentions_by_type(
 
 
 def _descriptions(kb: KnowledgeBase, ids: Collection[str]) -> dict[str, Any]:
-    """How many of the entities have a definition, and of how many words."""
+    """The share of the entities that have a definition, and how many words these have."""
     numbers = [kb.number(id) for id in sorted(ids)]
     words = [
         len(entity.definition.split())
@@ -153,7 +162,7 @@ def _warnings(report: Mapping[str, Any]) -> list[str]:
 def _difference(
     what: str, pair: Mapping[str, Mapping[str, Any]], field: str, tolerance: float
 ) -> list[str]:
-    """A warning, or none, where a share of what is out of the KB is not that of the whole."""
+    """A warning where a share of what is out of the KB differs from that of the whole."""
     okb, whole = pair["okb"][field], pair["whole"][field]
     if abs(okb - whole) <= tolerance:
         return []

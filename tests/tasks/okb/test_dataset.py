@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.corpora.document_corpus import (
-    DocumentCorpus,
-    make_pubtator_corpus,
     open_corpus,
 )
 from spacy_pel.errors import PelError
@@ -56,10 +54,10 @@ def kb(tmp_path: Path) -> KnowledgeBase:
 
 
 @pytest.fixture
-def splits(tmp_path: Path) -> dict[str, list[DocumentCorpus]]:
+def splits(tmp_path: Path) -> dict[str, list[Path]]:
     for name, text in (("train", TRAIN), ("dev", DEV)):
-        (tmp_path / f"{name}.txt").write_text(text, encoding="utf8")
-    return {name: [make_pubtator_corpus(tmp_path / f"{name}.txt")] for name in ("train", "dev")}
+        (tmp_path / f"{name}.pubtator").write_text(text, encoding="utf8")
+    return {name: [tmp_path / f"{name}.pubtator"] for name in ("train", "dev")}
 
 
 def ids_written(out: Path, split: str) -> list[tuple[str, ...]]:
@@ -155,8 +153,8 @@ def test_faults_are_named_and_leave_what_was_there(kb, splits, tmp_path: Path) -
     other = build_kb([Entity("D1", "blood test", types=("Test",))], tmp_path / "other", types=TYPES)
     with pytest.raises(PelError, match="none of the corpora's ids is in the KB; give a KB that"):
         build_okb(other, splits, out, ["T1"])
-    (tmp_path / "dev.txt").write_text(DEV + "broken\n", encoding="utf8")
-    with pytest.raises(PelError, match="dev.txt, line 9"):
+    (tmp_path / "dev.pubtator").write_text(DEV + "broken\n", encoding="utf8")
+    with pytest.raises(PelError, match="dev.pubtator, line 9"):
         build_okb(kb, splits, out, ["T1"])
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

@@ -8,14 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.tasks.okb.census import Census, Kind, figures
+from spacy_pel.tasks.okb.census import Census, MentionKind, split_statistics
 from spacy_pel.tasks.okb.kept_entities import kept_in_line
 
 TOLERANCE = 0.02
 
 
 def census(counts: dict[str, int]) -> Census:
-    kinds = Counter({Kind((id,), f"form of {id}"): n for id, n in counts.items() if n})
+    kinds = Counter({MentionKind((id,), f"form of {id}"): n for id, n in counts.items() if n})
     return Census(1, sum(counts.values()), kinds)
 
 
@@ -26,7 +26,7 @@ def random_split(rng: np.random.Generator, ids: list[str], share: float) -> Cens
 
 
 def differences(train: Census, split: Census, taken: set[str]) -> list[float]:
-    okb, whole = figures(split, train, taken), figures(split, train)
+    okb, whole = split_statistics(split, train, taken), split_statistics(split, train)
     return [
         abs(okb.mentions_seen - whole.mentions_seen),
         abs(okb.entities_seen - whole.entities_seen),
@@ -74,11 +74,11 @@ def test_it_never_gets_worse_and_no_split_runs_empty(train, dev, test, seed) -> 
         return sum(
             max(0, difference - TOLERANCE)
             for split in splits
-            if figures(split, train, taken).mentions
+            if split_statistics(split, train, taken).mentions
             for difference in differences(train, split, taken)
         )
 
     for split in splits:
-        if figures(split, train, of_types).mentions:
-            assert figures(split, train, of_types - kept).mentions
+        if split_statistics(split, train, of_types).mentions:
+            assert split_statistics(split, train, of_types - kept).mentions
     assert beyond(of_types - kept) <= beyond(of_types) + 1e-9

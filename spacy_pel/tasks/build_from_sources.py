@@ -1,0 +1,79 @@
+"""From source files, such as ontologies and a UMLS release, to one knowledge base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..errors import PelError
+from ..kb import Entity, KnowledgeBase, build_kb
+from ..kb.readers import ReadOptions, open_source
+from ..kb.readers.sssom import mapping_version, read_mapping
+from ..kb.records.merging import merged
+
+
+def build_from_sources(
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    mappings: Sequence[Path] = (),
+    by_xref: bool = False,
+    format: str | None = None,
+    options: ReadOptions = ReadOptions(),
+    progress: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
+) -> KnowledgeBase:
+    """Build a KB of one or several sources. A KB that is there is replaced.
+
+    Records with the same id become one entity, and so do records whose ids mean the same by a
+    mapping. The name and the definition are those of the first source. The KB has no vectors yet.
+    After an error or an interruption, the folder is as it was.
+
+    Args:
+        sources: Files or folders to read.
+        out: The folder to make.
+        mappings: SSSOM tables of ids that mean the same.
+        by_xref: Whether a record is also joined by its cross-reference, if it has a single one to
+            which a mapping leads, and no other record of its source has the same.
+        format: A name of ``kb.readers.format_names()`` for all sources. None: told by the files.
+        options: Choices that only some formats know.
+        progress: Wraps the entities of a source, with its file name.
+
+    Returns:
+        The opened KB.
+
+    Raises:
+        PelError: A source or mapping is missing or faulty, or ``by_xref`` is given without a
+            mapping.
+        OSError: The folder cannot be written.
+    """
+    if by_xref and not mappings:
+        raise PelError(
+            "--by-xref without a --mapping", "give the --mapping whose ids the records refer to"
+        )
+    opened = {path: open_source(path, format=format, options=options) for path in sources}
+    streams = {path: progress(source.entities, path.name) for path, source in opened.items()}
+    if len(opened) == 1 and not mappings:
+        [entities] = streams.values()
+    else:
+        named = [_with_sources(stream, path) for path, stream in streams.items()]
+        entities = merged(named, read_mapping(mappings), by_xref=by_xref)
+    return build_kb(
+        entities,
+        out,
+        types=(type for source in opened.values() for type in source.types),
+        sources=[
+            *(source_name(path, source.version) for path, source in opened.items()),
+            *(source_name(path, mapping_version(path)) for path in mappings),
+        ],
+    )
+
+
+def source_name(path: Path, version: str | None) -> str:
+    """The name of a source in the manifest of a KB."""
+    return f"{path} ({version})" if version else str(path)
+
+
+def _with_sources(entities: Iterable[Entity], path: Path) -> Iterator[Entity]:
+    """The entities; one that names no source gets the file as its source."""
+    for entity in entities:
+        yield entity if entity.sources else entity._replace(sources=(path.name,))

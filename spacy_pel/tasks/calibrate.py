@@ -1,0 +1,254 @@
+"""The NIL threshold and the calibration of a linker, fitted to gold mentions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.training import Example
+
+from ..errors import PelError
+from ..evaluation.calibration_error import expected_calibration_error
+from ..evaluation.feature_weight import feature_weight
+from ..evaluation.nil_metrics import best_nil_threshold
+from ..evaluation.platt_scaling import platt_fit
+from ..pipeline.pipelines import linker_of, load_pipeline
+from ..spans import gold_ids, mention_spans
+from ..system.whole_files import whole_file
+from .gold_examples import (
+    check_ids,
+    docs_to_link,
+    enough_candidates,
+    forget_shared_states,
+    gold_examples,
+    link_examples,
+)
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+    from ..pipeline.scorer import ScoredMention
+
+Progress = Callable[[], object]
+
+
+class CalibrationReport(NamedTuple):
+    """What was fitted, and how well it does on the mentions that it was fitted to.
+
+    Attributes:
+        mentions: The number of gold mentions.
+        nil_threshold: A mention whose best score is below it is NIL. None: no mention is.
+        rerank_weight: The weight of the cross-encoder's score beside the retriever's. None where
+            there is nothing to weigh.
+        name_weight: What an exact name adds to a candidate's score. None where names do not count.
+        nil: How well NIL is told, see ``evaluation.nil_metrics``.
+        error_before: The expected calibration error of the plain score: a cosine, cut to 0 to 1, or
+            the reranker's probability.
+        error_after: The expected calibration error of the fitted probability.
+    """
+
+    mentions: int
+    nil_threshold: float | None
+    rerank_weight: float | None
+    name_weight: float | None
+    nil: dict[str, Any]
+    error_before: float
+    error_after: float
+
+
+def calibrate_folder(
+    pipeline: str | Path,
+    corpus: Sequence[str | Path],
+    *,
+    component: str = "proxy_linker",
+    kb: Path | None = None,
+    spans_key: str | None = None,
+    limit: int = 0,
+    names: bool = False,
+    progress: Progress | None = None,
+) -> CalibrationReport:
+    """Calibrate the linker of a saved pipeline, and change its settings in the folder.
+
+    After an error or an interruption the folder is as it was.
+
+    Args:
+        pipeline: The folder of a pipeline.
+        corpus: See ``calibrate``, as for the arguments after ``spans_key``.
+        component: The name of the linker in the pipeline.
+        kb: The folder of a KB to use instead of the linker's own.
+        spans_key: Mentions are in ``doc.spans[spans_key]``. None: where the linker looks for them.
+        limit: See ``calibrate``.
+        names: See ``calibrate``.
+        progress: See ``calibrate``.
+
+    Returns:
+        What was fitted.
+
+    Raises:
+        PelError: There is no pipeline with such a linker in the folder, or what ``calibrate``
+            raises.
+        OSError: The folder cannot be written to.
+    """
+    settings = Path(pipeline) / component / "cfg"
+    if not settings.is_file():
+        raise PelError(
+            f'{pipeline}: no folder of a pipeline with a "{component}"',
+            "give one that may be changed, such as training/model-best",
+        )
+    nlp = load_pipeline(pipeline)
+    linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+    report = calibrate(
+        nlp, corpus, component=component, limit=limit, names=names, progress=progress
+    )
+    with whole_file(settings) as file:
+        json.dump(linker.cfg, file)
+    return report
+
+
+def calibrate(
+    nlp: Language,
+    corpus: Sequence[str | Path],
+    *,
+    component: str = "proxy_linker",
+    limit: int = 0,
+    names: bool = False,
+    progress: Progress | None = None,
+) -> CalibrationReport:
+    """Set the NIL threshold and the calibration of a linker by the gold mentions of corpora.
+
+    The NIL threshold is the one with the best F1 of the NIL class; it is None where no mention is
+    NIL. The calibration is a Platt scaling. In a linker that reranks and whose retriever's score
+    counts as well, the weight of the cross-encoder's score is fitted, too; it is 0 where the
+    cross-encoder adds nothing.
+
+    Args:
+        nlp: A pipeline with a trained linker, which is changed.
+        corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
+        component: The name of the linker in the pipeline.
+        limit: The number of documents taken of each corpus file. 0 takes all.
+        names: Whether a candidate is to get a higher score where the mention is exactly one of its
+            names. If so, the weight of such a name is fitted; if not, names count nothing.
+        progress: Called after each document; twice for each where a weight is fitted.
+
+    Returns:
+        What was fitted.
+
+    Raises:
+        PelError: There is no linker or no mention, all mentions are NIL, none of the gold ids is in
+            the KB, the best candidates are all right or all wrong, or the KB has no vectors of the
+            linker's encoder.
+    """
+    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
+    from ..linking.calibration import Calibration
+    from ..linking.nil import is_nil
+    from ..pipeline.scorer import nil_scores, scored_mentions
+
+    linker = linker_of(nlp, component)
+    examples = gold_examples(nlp, linker, corpus, limit)
+    if not check_ids(examples, linker, corpus):
+        files = ", ".join(map(str, corpus))
+        raise PelError(f"{files}: all mentions are NIL", "give a corpus with entities as well")
+    _fit_weights(nlp, linker, examples, names, progress)
+    link_examples(nlp, linker, examples, progress)
+    name_weight = linker.name_weight.value if linker.name_weight else None
+    mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, name_weight or 0.0))
+    threshold = best_nil_threshold([m.score for m in mentions], [not m.golds for m in mentions])
+    said_nil = is_nil([m.score for m in mentions], threshold)
+    mentions = [m._replace(said_nil=bool(said)) for m, said in zip(mentions, said_nil)]
+    scores, right = _best_candidates(mentions)
+    linker.nil_threshold = threshold
+    linker.calibration = Calibration(*platt_fit(scores, right), linker.reranked)
+    # The reranker's scores are logarithms of probabilities; a name may take them above 0.
+    before = np.exp(np.minimum(scores, 0)) if linker.reranked else np.clip(scores, 0, 1)
+    return CalibrationReport(
+        mentions=len(mentions),
+        nil_threshold=threshold,
+        rerank_weight=linker.rerank_weight.value if linker.rerank_weight else None,
+        name_weight=name_weight,
+        nil=nil_scores(mentions, decided=threshold is not None),
+        error_before=expected_calibration_error(before, right),
+        error_after=expected_calibration_error(linker.calibration.probabilities(scores), right),
+    )
+
+
+def _best_candidates(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, np.ndarray]:
+    """The score of each mention's best candidate, float64 [n], and whether it is right, bool [n].
+
+    Raises PelError where all are right or all are wrong.
+    """
+    with_candidates = [mention for mention in mentions if mention.candidates]
+    scores = np.array([mention.decisive for mention in with_candidates])
+    right = np.array([mention.right for mention in with_candidates], dtype=bool)
+    if right.all() or not right.any():
+        raise PelError(
+            f"of {len(right)} best candidates {right.sum()} are right, which says nothing of "
+            "probabilities",
+            "give a larger corpus, or a pipeline that is better trained",
+        )
+    return scores, right
+
+
+def _fit_weights(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    names: bool,
+    progress: Progress | None,
+) -> None:
+    """Set the weights of the cross-encoder's score and of exact names, by these examples."""
+    from ..linking.calibration import FittedWeight
+    from ..linking.reranking import log_softmax
+
+    beside = linker.reranker.retriever_weight if linker.reranked else 0.0
+    # With a weight of 0 names are looked up, and change no order.
+    linker.rerank_weight, linker.name_weight = (
+        None,
+        FittedWeight(0.0, linker.reranked) if names else None,
+    )
+    if not beside and not names:
+        return
+    scores, found, named, right = _candidates(nlp, linker, examples, progress)
+    if beside:
+        # A rerank score is the cross-encoder's score plus the weighed score of the retriever, less
+        # one number for each mention (it is the logarithm of a probability).
+        read = np.isfinite(scores)
+        found = np.where(read, beside * found, -np.inf)
+        pairs = np.where(read, scores, 0) - np.where(read, found, 0)
+        weight = feature_weight(found, pairs, right) or 0.0
+        linker.rerank_weight = FittedWeight(weight, linker.reranked)
+        scores = log_softmax(found + weight * pairs)
+    if names:
+        worth = feature_weight(scores, named, right)
+        linker.name_weight = None if worth is None else FittedWeight(worth, linker.reranked)
+
+
+def _candidates(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    progress: Progress | None,
+) -> tuple[np.ndarray, ...]:
+    """Four tables [n, k] of the candidates of the examples' gold mentions.
+
+    They are: the score that orders candidates, the retriever's score, whether the mention is one of
+    the candidate's names, and whether the candidate is right.
+    """
+    tables = []
+    for example, doc in zip(examples, docs_to_link(nlp, linker, examples)):
+        with enough_candidates(linker):
+            links = linker.predict([doc])
+        forget_shared_states(doc)
+        if links is not None:
+            golds = [
+                [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
+                for span in mention_spans(example.reference, linker.spans_key)
+            ]
+            right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
+            named = np.zeros_like(right) if links.named is None else links.named
+            tables.append((links.ranking_scores, links.scores, named, right))
+        if progress:
+            progress()
+    return tuple(np.concatenate(columns) for columns in zip(*tables))

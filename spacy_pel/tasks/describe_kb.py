@@ -1,0 +1,74 @@
+"""What a knowledge base holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..kb import Entity, KnowledgeBase
+
+_COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
+
+
+def kb_info(folder: Path) -> dict[str, Any]:
+    """Counts, sources, types, sizes and vectors of a KB, as plain data.
+
+    Args:
+        folder: The folder of the KB.
+
+    Returns:
+        A value for each fact. Sizes are in bytes. Facts about vectors are None where the KB has
+        none. "codes" is the number of codes of an index of the kind PQ4, which is smaller than
+        "rows" where similar names share codes. "recall" is that of the approximate index, at 1 and
+        at 64 candidates; None where search is exact.
+
+    Raises:
+        PelError: There is no KB, or it is not whole.
+    """
+    with KnowledgeBase.open(folder) as opened:
+        manifest, types = opened.manifest, opened.semantic_types
+        stored_dim = opened.stored_dim if opened.has_vectors else None
+    segments, vectors = manifest["segments"], manifest["vectors"] or {}
+    index = _index(segments)
+    return {
+        "path": str(opened.path),
+        "created_by": manifest["created_by"],
+        "sources": manifest["sources"],
+        **{name: manifest["counts"][name] for name in _COUNTS},
+        "types": [type.name for type in types],
+        "segments": len(segments),
+        "removed": sum(entry["count"] for entry in segments) - len(opened),
+        "bytes": sum(file["bytes"] for file in manifest["files"].values()),
+        **{name: vectors.get(name) for name in ("rows", "row_kind", "dim")},
+        "stored_dim": stored_dim,
+        "dtype": vectors.get("dtype"),
+        "index": (index["kind"] if index else "exact") if vectors else None,
+        "codes": index.get("codes") if index else None,
+        "recall": index["recall"] if index else None,
+        "fingerprint": vectors.get("fingerprint"),
+    }
+
+
+def kb_find(folder: Path, text: str, limit: int) -> list[Entity]:
+    """The entity with an id, or the entities whose names hold all words of a text.
+
+    Args:
+        folder: The folder of the KB.
+        text: An id, or words.
+        limit: The largest number of entities to give.
+
+    Returns:
+        The entities; those whose names are most like the text come first.
+
+    Raises:
+        PelError: There is no KB, or it is not whole.
+    """
+    with KnowledgeBase.open(folder) as opened:
+        return [opened[text]] if text in opened else opened.found(text, limit)
+
+
+def _index(segments: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The approximate index of the largest segment that has one."""
+    indexed = [s for s in segments if s["vectors"] and s["vectors"]["index"]]
+    largest = max(indexed, key=lambda segment: segment["count"], default=None)
+    return largest["vectors"]["index"] if largest else None

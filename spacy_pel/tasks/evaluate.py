@@ -1,0 +1,69 @@
+"""Linking metrics of a pipeline on gold mentions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+
+from ..pipeline.pipelines import linker_of
+from .gold_examples import check_ids, gold_examples, link_examples
+from .linker_state import linker_state
+
+# What is kept of the scores. The others are the same numbers under names for training configs.
+KEPT = (
+    *("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nil", "concepts"),
+    *("expected_calibration_error", "nel_micro_"),
+)
+
+
+def evaluate(
+    nlp: Language,
+    corpus: Sequence[str | Path],
+    *,
+    component: str = "proxy_linker",
+    limit: int = 0,
+    progress: Callable[[], object] | None = None,
+) -> dict[str, Any]:
+    """Link the gold mentions of corpora, and score the 64 best candidates of each.
+
+    Only the linker runs, and the components that it listens to.
+
+    Args:
+        nlp: A pipeline with a trained linker.
+        corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
+        component: The name of the linker in the pipeline.
+        limit: The number of documents taken of each corpus file. 0 takes all.
+        progress: Called after each document.
+
+    Returns:
+        The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also:
+        ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates that are
+        reranked; ``kb``, ``kb_entities``, ``corpus``, ``limit`` and ``spans_key``; and ``linker``,
+        which says of which linker the metrics are (see ``linker_state``).
+
+    Raises:
+        PelError: There is no linker or no mention, the KB has none of the gold ids, or it has no
+            vectors of the linker's encoder.
+    """
+    linker = linker_of(nlp, component)
+    examples = gold_examples(nlp, linker, corpus, limit)
+    check_ids(examples, linker, corpus)
+    start = time.perf_counter()
+    link_examples(nlp, linker, examples, progress)
+    seconds = time.perf_counter() - start
+    scores = linker.score(examples)
+    return {
+        **{name: value for name, value in scores.items() if name.startswith(KEPT)},
+        "mentions_per_second": scores["mentions"] / seconds,
+        "reranked": linker.reranked,
+        "kb": str(linker.kb.path),
+        "kb_entities": len(linker.kb),
+        "corpus": [str(path) for path in corpus],
+        "limit": limit,
+        "spans_key": linker.spans_key,
+        "linker": linker_state(nlp, component),
+    }
