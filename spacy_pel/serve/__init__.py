@@ -1,1 +1,1 @@
-"""A trained pipeline behind HTTP: an API, and a page to look at (extra ``serve``)."""
+"""A trained pipeline behind HTTP: an API and a web page (needs the extra ``serve``)."""

@@ -1,4 +1,4 @@
-"""The web application: routes, and errors in plain words."""
+"""The web application: its routes, and its errors as sentences."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .messages import (
     Problem,
     SearchResponse,
 )
-from .middleware import LimitedBody, Observed, ThisComputer
-from .server_metrics import Metrics
+from .middleware import AnswersCounted, BodyLimited, LocalOnly
+from .server_metrics import ServerMetrics
 from .service import LinkingService, Refused
 
 PAGE = Path(__file__).parent / "page"
@@ -43,10 +43,13 @@ router = APIRouter()
 def create_app(
     service: LinkingService, entity_url: str | None = None, *, local: bool = False
 ) -> FastAPI:
-    """The application that serves a linker, and closes it at the end.
+    """The application that serves a linker. It closes the service when it ends.
 
-    entity_url: address of an entity's page at its source, with "{id}" for the id.
-    local: whether it is for this computer alone, so that no page elsewhere may reach it.
+    Args:
+        service: The linker and its limits.
+        entity_url: The URL of an entity's page at its source, with "{id}" in the place of the id.
+        local: Whether only this computer may use the server. If so, pages of other hosts cannot
+            reach it.
     """
 
     @asynccontextmanager
@@ -63,11 +66,11 @@ def create_app(
     )
     app.state.service = service
     app.state.entity_url = entity_url
-    app.state.metrics = metrics = Metrics(lambda: service.waiting)
-    app.add_middleware(LimitedBody, limits=service.limits)
+    app.state.metrics = metrics = ServerMetrics(lambda: service.waiting)
+    app.add_middleware(BodyLimited, limits=service.limits)
     if local:
-        app.add_middleware(ThisComputer)
-    app.add_middleware(Observed, metrics=metrics)
+        app.add_middleware(LocalOnly)
+    app.add_middleware(AnswersCounted, metrics=metrics)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _not_as_asked)
     app.add_exception_handler(Refused, _refused)
@@ -79,7 +82,7 @@ def create_app(
 
 @router.post("/link", responses={**WRONG, **BUSY}, response_model_exclude_unset=True)
 async def link(asked: LinkRequest, request: Request) -> LinkResponse:
-    """Link the mentions of documents: those given, or those that the pipeline finds."""
+    """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
     service, metrics = request.app.state.service, request.app.state.metrics
     _check(asked, service.limits)
     records = await service.link(asked.model_dump(exclude_none=True)["documents"])
@@ -90,7 +93,7 @@ async def link(asked: LinkRequest, request: Request) -> LinkResponse:
 
 @router.get("/entity/{id:path}", responses={404: {"model": Problem}, **BUSY})
 async def entity(id: str, request: Request) -> EntityRecord:
-    """The entity with this id, be it an alternative or a retired one."""
+    """The entity with this id, which may be an alternative or a retired id."""
     found = await request.app.state.service.entity(id)
     if found is None:
         raise HTTPException(404, "the knowledge base has no entity with this id")
@@ -103,9 +106,9 @@ async def search(
     q: Annotated[
         str, Query(min_length=1, max_length=200, description="Words", examples=["sclerosis"])
     ],
-    limit: Annotated[int, Query(ge=1, le=100, description="Entities at most")] = 10,
+    limit: Annotated[int, Query(ge=1, le=100, description="The largest number of entities")] = 10,
 ) -> SearchResponse:
-    """The entities whose names hold all words of the query, those named most like it first."""
+    """The entities whose names hold all words of the query; the most similar names come first."""
     found = await request.app.state.service.search(q, limit)
     record = partial(_record, entity_url=request.app.state.entity_url)
     return SearchResponse(entities=list(map(record, found)))
@@ -113,7 +116,7 @@ async def search(
 
 @router.get("/health")
 async def health(request: Request) -> Health:
-    """That the server is up, and what it serves."""
+    """What the server serves. An answer means that it is up."""
     service = request.app.state.service
     meta = service.nlp.meta
     return Health(
@@ -138,7 +141,7 @@ async def page() -> FileResponse:
 
 
 def _check(asked: LinkRequest, limits: Limits) -> None:
-    """Raises HTTPException for more than the server takes on."""
+    """Raise HTTPException for a request beyond the limits."""
     if len(asked.documents) > limits.documents:
         raise HTTPException(
             422, f"{len(asked.documents):,} documents; at most {limits.documents:,} are taken"
@@ -179,12 +182,12 @@ async def _refused(request: Request, error: Refused) -> JSONResponse:
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:
-    """The traceback goes to the server's log alone."""
+    """An answer without details: the traceback goes to the server's log."""
     return JSONResponse({"detail": "an error inside the server; its log says more"}, 500)
 
 
 async def _not_as_asked(request: Request, error: RequestValidationError) -> JSONResponse:
-    """The first fault, and how many more there are; what was sent is not repeated."""
+    """The first fault and the number of others, without repeating what was sent."""
     first, *others = error.errors()
     if first["type"] == "json_invalid":
         reason = f"the body is not JSON: {first['ctx']['error']}"
@@ -203,10 +206,10 @@ def _place(location: tuple) -> str:
 
 def _description(limits: Limits) -> str:
     return (
-        "Links mentions in texts to the entities of a knowledge base. A document is what a line of "
-        "`python -m spacy pel link` is in JSONL, in and out; offsets count characters (code "
-        f"points). A request has at most {limits.body:,} bytes and {limits.documents:,} documents "
+        "Links mentions in texts to the entities of a knowledge base. Documents have the form of the "
+        "JSONL lines that `python -m spacy pel link` reads and writes. Offsets count characters "
+        f"(code points). A request has at most {limits.body:,} bytes and {limits.documents:,} documents "
         f"of {limits.characters:,} characters, with {limits.mentions:,} given mentions each, and "
-        f"is answered within {limits.seconds:g} seconds. Every error is an object with `detail`, a "
-        "sentence."
+        f"is answered within {limits.seconds:g} seconds. Every error is an object with a sentence "
+        "in `detail`."
     )

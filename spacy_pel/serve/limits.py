@@ -1,4 +1,4 @@
-"""What a server takes on, and no more."""
+"""The limits of a server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a request may ask for, and that may be asked for at once.
+    """The most that a request may ask for, and the most requests at once.
 
-    body: bytes of a request's body.
-    documents: of a request. characters: of a document's text. mentions: given for a document.
-    seconds: until a request is given up; also, for its body to arrive.
-    waiting: requests that may be under way, those that wait for the model among them.
+    Attributes:
+        body: The bytes of a request's body.
+        documents: The documents of a request.
+        characters: The characters of a document's text.
+        mentions: The mentions that are given for a document.
+        seconds: The time in which the body must arrive, and then the time for the answer.
+        waiting: The requests under way, including those that wait for the model.
     """
 
     body: int = 1_048_576

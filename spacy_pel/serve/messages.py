@@ -1,4 +1,4 @@
-"""What the API takes and gives, typed; its documents are those of ``pel link``'s JSONL."""
+"""The typed messages of the API. Its documents are those of ``pel link`` in JSONL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT = "Her MS relapsed with a new brain lesion."
 
 
 def _of_characters(text: str) -> str:
-    """The text; an error if it has halves of surrogate pairs, as JSON may ("\\ud800")."""
+    """The text. JSON may hold half of a surrogate pair ("\\ud800"), which is an error here."""
     try:
         text.encode("utf8")
     except UnicodeEncodeError:
@@ -23,26 +23,27 @@ _Text = Annotated[str, AfterValidator(_of_characters)]
 
 
 class _Given(BaseModel):
-    """Taken as it is written: no 3.0 for 3, no field that means nothing."""
+    """A message that is taken strictly: no 3.0 for 3, no unknown field."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
 class GivenMention(_Given):
-    """Where a mention is, in characters (Unicode code points, not UTF-16 units or bytes)."""
+    """The place of a mention, in characters (Unicode code points, not UTF-16 units or bytes)."""
 
-    start: int = Field(ge=0, description="Its first character", examples=[4])
-    end: int = Field(gt=0, description="The character after its last", examples=[6])
+    start: int = Field(ge=0, description="Place of its first character", examples=[4])
+    end: int = Field(gt=0, description="Place after its last character", examples=[6])
     label: _Text = Field("", description='Its label; "MENTION" if empty', examples=["Disease"])
 
 
 class GivenDocument(_Given):
-    """A text, with its mentions if they are known."""
+    """A text, and its mentions where they are known."""
 
     text: _Text = Field(examples=[TEXT])
-    id: _Text | int | None = Field(None, description="Given back", examples=["note-1"])
+    id: _Text | int | None = Field(None, description="Returned as it is", examples=["note-1"])
     mentions: list[GivenMention] | None = Field(
-        None, description="If given, be it none, no others are looked for"
+        None,
+        description="The mentions to link; if the list is given, even empty, no others are found",
     )
 
 
@@ -60,32 +61,38 @@ class Candidate(BaseModel):
 
     id: str = Field(examples=["C0026769"])
     name: str = Field(examples=["multiple sclerosis"])
-    score: float = Field(description="Of the retriever", examples=[0.91])
+    score: float = Field(description="Score of the retriever", examples=[0.91])
     rerank_score: float | None = Field(
-        None, description="Of the reranker; null if it has not seen it, absent if there is none"
+        None,
+        description="Score of the reranker; null if it did not read this candidate, absent if there is "
+        "no reranker",
     )
     name_match: bool | None = Field(
-        None, description="Whether the mention is one of its names; absent if names do not count"
+        None,
+        description="Whether the mention is exactly one of its names; absent if names do not count",
     )
 
 
 class LinkedMention(BaseModel):
-    """A mention and what it means."""
+    """A mention and its entity."""
 
-    start: int = Field(description="Its first character (code point)", examples=[4])
-    end: int = Field(description="The character after its last", examples=[6])
+    start: int = Field(description="Place of its first character", examples=[4])
+    end: int = Field(description="Place after its last character", examples=[6])
     text: str = Field(examples=["MS"])
     label: str = Field(examples=["Disease"])
     id: str = Field(
-        description='Of the best entity; "NIL": the knowledge base lacks it; "" if there is none',
+        description='Id of the best entity; "NIL" if the knowledge base lacks it; "" if none is found',
         examples=["C0026769"],
     )
-    name: str | None = Field(description="Its name; null of NIL", examples=["multiple sclerosis"])
-    score: float | None = Field(description="Of the best candidate", examples=[0.91])
-    probability: float | None = Field(
-        description="That the best candidate is right; null unless calibrated", examples=[0.88]
+    name: str | None = Field(
+        description="Name of the entity; null for NIL", examples=["multiple sclerosis"]
     )
-    candidates: list[Candidate] = Field(description="Best first, also of NIL")
+    score: float | None = Field(description="Score of the best candidate", examples=[0.91])
+    probability: float | None = Field(
+        description="Probability that the best candidate is right; null unless calibrated",
+        examples=[0.88],
+    )
+    candidates: list[Candidate] = Field(description="Best first; also for NIL")
 
 
 class LinkedDocument(BaseModel):
@@ -97,7 +104,7 @@ class LinkedDocument(BaseModel):
 
 
 class LinkResponse(BaseModel):
-    """The documents of the request, in its order."""
+    """The documents of the request, in their order."""
 
     documents: list[LinkedDocument]
 
@@ -111,14 +118,16 @@ class EntityRecord(BaseModel):
     types: list[str] = Field(examples=[["Disease or Syndrome"]])
     definition: str | None
     parents: list[str] = Field(description="Ids of broader entities")
-    alternative_ids: list[str] = Field(description="Also retired ones; each finds this entity")
+    alternative_ids: list[str] = Field(
+        description="Other ids that find this entity, also retired ones"
+    )
     cross_references: list[str] = Field(examples=[["MSH:D009103"]])
     sources: list[str] = Field(examples=[["MSH", "SNOMEDCT_US"]])
-    url: str | None = Field(description="Its page at the source; null if none was configured")
+    url: str | None = Field(description="URL of its page at the source; null if none is configured")
 
 
 class SearchResponse(BaseModel):
-    """The entities found, those named most like the query first."""
+    """The entities found; names most like the query come first."""
 
     entities: list[EntityRecord]
 
@@ -128,14 +137,14 @@ class Health(BaseModel):
 
     status: str = Field(examples=["ok"])
     pipeline: str = Field(examples=["en_demo_proxy_linker 0.1.0"])
-    entities: int = Field(description="In the knowledge base", examples=[540])
+    entities: int = Field(description="Number of entities in the knowledge base", examples=[540])
     finds_mentions: bool = Field(
         description="Whether the pipeline has components that may find mentions"
     )
 
 
 class Problem(BaseModel):
-    """Why there is no answer, in words."""
+    """The reason why there is no answer."""
 
     detail: str = Field(
         examples=["document 0: the mention 40-41 is not in the 40 characters of text"]

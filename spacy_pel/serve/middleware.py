@@ -1,4 +1,4 @@
-"""What is done for every request: its body is limited, its answer counted and given headers."""
+"""What is done for every request: limit its body, count its answer, set headers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .limits import Limits
-from .server_metrics import Metrics
+from .server_metrics import ServerMetrics
 
-# The page takes nothing from elsewhere, and no script but its own files.
+# The page loads nothing from other hosts, and no scripts apart from its own files.
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# That of the API has a script in the page itself, and no text of users.
+# The page of the API has a script in the page itself, and shows no text of users.
 _DOCS_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; frame-ancestors 'none'"
 )
 
 
-class ThisComputer:
-    """Refuses a request that was sent to a name other than localhost: 421.
+class LocalOnly:
+    """Refuses a request that was sent to a host name other than localhost, with 421.
 
-    A page elsewhere may let its own name stand for this computer's address (DNS rebinding), and a
-    browser would let it read the answers.
+    A page of another host may let its own name stand for this computer's address (DNS rebinding). A
+    browser would then let the page read the answers.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -47,8 +47,8 @@ class ThisComputer:
         await JSONResponse({"detail": reason}, 421)(scope, receive, send)
 
 
-class LimitedBody:
-    """Reads the body before anything else: 413 if it is too large, 408 if it does not come."""
+class BodyLimited:
+    """Reads the body first. Answers 413 if it is too large, 408 if it does not arrive in time."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self.app = app
@@ -68,7 +68,7 @@ class LimitedBody:
             reason = f"the request did not arrive within {self.limits.seconds:g} seconds"
             closing = {"connection": "close"}
             await JSONResponse({"detail": reason}, 408, closing)(scope, receive, send)
-        except _Gone:
+        except _Disconnected:
             pass
         else:
             await self.app(scope, _again(body, receive), send)
@@ -77,23 +77,23 @@ class LimitedBody:
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > self.limits.body:
             raise _TooLarge
-        parts, size, more = [], 0, True
+        chunks, size, more = [], 0, True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise _Gone
-            part, more = message.get("body", b""), message.get("more_body", False)
-            size += len(part)
+                raise _Disconnected
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            size += len(chunk)
             if size > self.limits.body:
                 raise _TooLarge
-            parts.append(part)
-        return b"".join(parts)
+            chunks.append(chunk)
+        return b"".join(chunks)
 
 
-class Observed:
-    """Counts answers, and gives them headers that let a browser do little with them."""
+class AnswersCounted:
+    """Counts answers, and sets headers that restrict what a browser does with them."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self.app = app
         self.metrics = metrics
 
@@ -126,12 +126,12 @@ class _TooLarge(Exception):
     pass
 
 
-class _Gone(Exception):
+class _Disconnected(Exception):
     pass
 
 
 def _is_local(host: str) -> bool:
-    """Whether a Host header names localhost or an address, which no name can stand for."""
+    """Whether a Host header has localhost or an IP address, which no other name can stand for."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or bool(ipaddress.ip_address(name))
@@ -140,7 +140,7 @@ def _is_local(host: str) -> bool:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that gives the body once more, and then what comes after it."""
+    """A ``receive`` that gives the body again, and then what comes after it."""
     is_given = False
 
     async def receive_again() -> Message:

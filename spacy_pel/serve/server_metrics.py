@@ -1,4 +1,4 @@
-"""Figures of a server, in the text format of Prometheus."""
+"""Counters of a server, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from prometheus_client import (
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
-class Metrics:
-    """Counters of one server; memory and processor time of its process, where it can be told."""
+class ServerMetrics:
+    """Counters of one server, and the memory and processor time of its process.
+
+    Attributes:
+        documents: The number of documents linked.
+        mentions: The number of mentions linked.
+    """
 
     def __init__(self, waiting: Callable[[], int]) -> None:
-        """waiting: how many requests are under way."""
+        """Start at 0. ``waiting`` gives the number of requests under way."""
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self._requests = Counter(
@@ -39,10 +44,16 @@ class Metrics:
         gauge.set_function(waiting)
 
     def note(self, route: str, status: int, seconds: float) -> None:
-        """Counts an answer. route: a template, so that there are as many as the API has."""
+        """Count an answer.
+
+        Args:
+            route: The template of the route, so that there are only as many as the API has.
+            status: The HTTP status.
+            seconds: The time from the request to the answer.
+        """
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """All figures as they are now."""
+        """All counters as they are now."""
         return generate_latest(self._registry)

@@ -1,8 +1,8 @@
 """One linker and one KB for all requests, each in a thread of its own.
 
-Requests are linked one after the other, and so are the documents of a request, between which the
-clock is looked at: the model uses the processor whole, and spaCy's vocabulary is not made for
-several threads.
+Requests are linked one after another: the model uses the whole processor, and spaCy's vocabulary is
+not made for several threads. The documents of a request are linked one after another as well, and
+the clock is looked at between them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ T = TypeVar("T")
 
 
 class Refused(Exception):
-    """A request that gets no answer: the HTTP status to send, and why, in words."""
+    """A request that gets no answer.
+
+    Args:
+        status: The HTTP status to send.
+        reason: The reason, as a sentence.
+    """
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -35,10 +40,19 @@ class Refused(Exception):
 
 
 class LinkingService:
-    """Links documents and looks up entities, within limits, for an event loop."""
+    """Links documents and looks up entities within limits, for an event loop."""
 
     def __init__(self, nlp: Language, component: str = "proxy_linker", *, limits: Limits) -> None:
-        """Raises PelError if there is no linker, or its KB has no vectors of its encoder."""
+        """Start the threads.
+
+        Args:
+            nlp: The pipeline.
+            component: The name of the linker in it.
+            limits: The limits on requests.
+
+        Raises:
+            PelError: There is no linker, or its KB has no vectors of its encoder.
+        """
         self.nlp = nlp
         self.component = component
         self.limits = limits
@@ -46,7 +60,9 @@ class LinkingService:
         linker = linker_of(nlp, component)
         linker.index  # refuses a KB that does not fit now, not at the first request
         self._spans_key = linker.spans_key
-        self._kb = KnowledgeBase.open(linker.kb.path)  # its own: look-ups do not wait for the model
+        self._kb = KnowledgeBase.open(
+            linker.kb.path
+        )  # a second one: look-ups do not wait for the model
         self.entity_count = len(self._kb)
         self._model_thread = ThreadPoolExecutor(1, "model")
         self._kb_thread = ThreadPoolExecutor(1, "kb")
@@ -57,23 +73,30 @@ class LinkingService:
         return any(name != self.component for name in self.nlp.pipe_names)
 
     async def link(self, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Documents as ``pel link`` reads them from JSONL, as it writes them.
+        """Link documents.
 
-        Raises Refused for a document that is wrong, and if the service is busy or the time is up.
+        Args:
+            documents: Documents in the form in which ``pel link`` reads JSONL.
+
+        Returns:
+            The documents in the form in which ``pel link`` writes JSONL.
+
+        Raises:
+            Refused: A document is wrong, the service is busy, or the time is up.
         """
         deadline = time.monotonic() + self.limits.seconds
         return await self._in_time(self._model_thread, self._linked, documents, deadline)
 
     async def entity(self, id: str) -> Entity | None:
-        """The entity with this concept, alternative or retired id; raises Refused as above."""
+        """The entity with this concept id, alternative id or retired id. Raises Refused if busy."""
         return await self._in_time(self._kb_thread, self._entity, id)
 
     async def search(self, text: str, limit: int) -> list[Entity]:
-        """The entities whose names hold all words of the text; raises Refused as above."""
+        """The entities whose names hold all words of the text. Raises Refused if busy."""
         return await self._in_time(self._kb_thread, self._kb.found, text, limit)
 
     def close(self) -> None:
-        """Waits for what is under way, and drops what waits."""
+        """Wait for the work under way, drop the work that waits, and close the KB."""
         for thread in (self._model_thread, self._kb_thread):
             thread.shutdown(cancel_futures=True)
         self._kb.close()

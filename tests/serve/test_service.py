@@ -15,7 +15,7 @@ from spacy.language import Language
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 from spacy_pel.serve.limits import Limits
-from spacy_pel.serve.middleware import LimitedBody
+from spacy_pel.serve.middleware import BodyLimited
 from spacy_pel.serve.service import LinkingService, Refused
 
 from ..conftest import ENTITIES
@@ -95,7 +95,7 @@ def test_what_waits_is_dropped_at_the_end(make_app: Callable, held: threading.Ev
 
 
 def sent_by(receive: Callable, limits: Limits) -> list[dict]:
-    """What LimitedBody sends where the application would not answer."""
+    """What BodyLimited sends where the application would not answer."""
     sent: list[dict] = []
 
     async def app(scope: dict, receive: Callable, send: Callable) -> None:
@@ -105,7 +105,7 @@ def sent_by(receive: Callable, limits: Limits) -> list[dict]:
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/link", "headers": []}
-    asyncio.run(LimitedBody(app, limits)(scope, receive, send))
+    asyncio.run(BodyLimited(app, limits)(scope, receive, send))
     return sent
 
 

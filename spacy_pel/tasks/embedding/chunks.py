@@ -1,4 +1,4 @@
-"""The unit of work: a chunk of a KB's entities, encoded into a file of its own."""
+"""Chunks of a KB's entities, each encoded into a file of its own: the unit of work."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ _MODEL = "model"
 
 
 class Job(NamedTuple):
-    """What any process needs to make any chunk, as plain data.
+    """What any process needs to encode any chunk, as plain data. Every process must see the folders.
 
-    kb, partial, reuse: folders, which every process must see; reuse is that of an older KB or None.
-    records: the file of the KB's records. chunks: the entity numbers of each.
+    Attributes:
+        kb: The folder of the KB.
+        records: The file of the KB's records.
+        chunks: The entity numbers of each chunk.
+        partial: The folder of the finished chunks.
+        row_kind: What a row stands for, see ``reading.proxies``.
+        reuse: The folder of an older KB whose rows are reused, or None.
     """
 
     kb: str
@@ -36,16 +41,17 @@ class Job(NamedTuple):
 
     @property
     def n_entities(self) -> int:
+        """The number of entities of all chunks."""
         return sum(map(len, self.chunks))
 
     def save_model(self, retriever: Retriever) -> None:
-        """Leaves the weights where ``load_retriever`` finds them."""
+        """Save the weights where ``load_retriever`` finds them."""
         from ...architectures import pack_model
 
         Path(self.partial, _MODEL).write_bytes(pack_model(retriever.model))
 
     def load_retriever(self, device: str) -> Retriever:
-        """The retriever whose weights were saved, on a torch device."""
+        """The retriever with the saved weights, on a torch device."""
         from ...architectures import encoder_of, from_packed
         from ...linking.retriever import Retriever
 
@@ -56,10 +62,10 @@ class Job(NamedTuple):
 
 
 class ChunkEncoder:
-    """Makes chunks of a job, by number."""
+    """Encodes the chunks of a job, by number, and writes them to their files."""
 
     def __init__(self, job: Job, retriever: Retriever) -> None:
-        """Raises PelError if the KB is not the one that the job is for."""
+        """Open the KB. Raises PelError if it has changed since the job was made."""
         self.job = job
         check_records(job.kb, job.records)
         self.kb = KnowledgeBase.open(job.kb)
@@ -68,12 +74,12 @@ class ChunkEncoder:
         self.stored = StoredRows(KnowledgeBase.open(job.reuse)) if job.reuse else None
 
     def __call__(self, number: int) -> int:
-        """Writes the chunk of this number, and gives the number."""
+        """Write the chunk with this number, and return the number."""
         self.partial.write(number, self._chunk(np.asarray(self.job.chunks[number])))
         return number
 
     def close(self) -> None:
-        """Lets go of the KB, so that a writer can remove its old files."""
+        """Close the KB, so that a writer can remove its old files."""
         self.kb.close()
 
     def _chunk(self, numbers: np.ndarray) -> VectorChunk:
@@ -91,15 +97,15 @@ class ChunkEncoder:
 
 
 class ChunkWorker:
-    """Makes chunks in a process of its own, with an encoder that it loads for the first one."""
+    """Encodes chunks in a process of its own, and loads the encoder for the first of them."""
 
     def __init__(self, job: Job, device: str) -> None:
-        """device: torch's name of it. The weights are those saved in the job."""
+        """Remember the job and the name of a torch device. The weights are those saved in the job."""
         self.job = job
         self.device = device
 
     def __call__(self, number: int) -> int:
-        """As ``ChunkEncoder`` does it."""
+        """Write the chunk with this number, and return the number."""
         return self._encoder(number)
 
     @cached_property
@@ -108,7 +114,7 @@ class ChunkWorker:
 
 
 def check_records(kb_folder: str, records: str) -> None:
-    """Raises PelError unless the KB has one segment, of these records."""
+    """Raise PelError unless the KB has a single segment, with these records."""
     segments = read_manifest(Path(kb_folder))["segments"]
     if [segment["records"] for segment in segments] != [records]:
         raise PelError(f"{kb_folder}: was changed meanwhile", "run kb embed again")

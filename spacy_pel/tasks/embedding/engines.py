@@ -1,6 +1,6 @@
-"""Who makes the chunks: this process, one process a GPU, or the actors of a Ray cluster.
+"""What encodes the chunks: this process, one process for each GPU, or a Ray cluster.
 
-An engine takes a job and the numbers of chunks, and gives each number when its chunk is on disk.
+An engine takes a job and the numbers of chunks, and yields each number when its chunk is on disk.
 """
 
 from __future__ import annotations
@@ -21,10 +21,19 @@ ENGINES = ("local", "ray")
 def finished_chunks(
     job: Job, retriever: Retriever, numbers: Sequence[int], engine: str, address: str | None
 ) -> Iterator[int]:
-    """Makes the chunks of these numbers, and gives each when it is finished, in any order.
+    """Encode chunks, and yield the number of each when it is finished, in any order.
 
-    engine, address: see ``embed_kb``. Raises PelError for an unknown engine, and what workers
-    raise; what was finished until then is kept.
+    Chunks that are finished before an error are kept.
+
+    Args:
+        job: The job.
+        retriever: The retriever that encodes.
+        numbers: The numbers of the chunks.
+        engine: See ``embed_kb``.
+        address: See ``embed_kb``.
+
+    Raises:
+        PelError: The engine is unknown, or a worker failed.
     """
     if engine not in ENGINES:
         raise PelError(f'unknown engine "{engine}"', f"choose one of {', '.join(ENGINES)}")
@@ -47,13 +56,13 @@ def finished_chunks(
 
 
 def made_here(job: Job, numbers: Sequence[int], retriever: Retriever) -> Iterator[int]:
-    """Makes chunks in this process."""
+    """Encode chunks in this process."""
     with closing(ChunkEncoder(job, retriever)) as encoder:
         yield from map(encoder, numbers)
 
 
 def made_by_processes(job: Job, numbers: Sequence[int], devices: Sequence[str]) -> Iterator[int]:
-    """Makes chunks in a process for each torch device. The weights are those saved in the job."""
+    """Encode chunks in one process for each torch device, with the weights saved in the job."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool

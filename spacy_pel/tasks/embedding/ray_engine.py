@@ -1,4 +1,4 @@
-"""Chunks made by the actors of a Ray cluster; Ray does again what a lost worker had begun."""
+"""Chunks encoded by the actors of a Ray cluster. Ray repeats the work of a worker that is lost."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 from ...errors import PelError
 from .chunks import ChunkWorker, Job
 
-# Ray would begin a chunk again for ever, even if it is the chunk that kills its workers.
+# Without a limit Ray would repeat a chunk for ever, also one that kills its workers.
 _RETRIES = 4
 
 
 class Actor:
-    """What an actor of Ray Data does with a batch, which is one chunk."""
+    """An actor of Ray Data. A batch is one chunk."""
 
     def __init__(self, job: Job, device: str) -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # an actor has one core
         self.worker = ChunkWorker(job, device)
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, list[Any]]:
-        """What the user can mend is told, not raised: Ray would wrap it in a traceback."""
+        """Encode a chunk. A PelError is returned, not raised: Ray would wrap it in a traceback."""
         number, problem, remedy = int(batch["number"][0]), "", ""
         try:
             self.worker(number)
@@ -34,11 +34,18 @@ class Actor:
 
 
 def made_by_ray(job: Job, numbers: Sequence[int], address: str | None) -> Iterator[int]:
-    """Makes chunks on the Ray cluster at an address, or on a local one; see ``finished_chunks``.
+    """Encode chunks on a Ray cluster; see ``finished_chunks``.
 
-    Its nodes must have this package and see the folder of the KB. One actor for each GPU of the
-    cluster, or for each core if it has no GPU. The weights are those saved in the job.
-    Raises PelError if Ray is not installed, not there, or loses too many workers.
+    The nodes must have this package and see the folder of the KB. There is one actor for each GPU of
+    the cluster, or for each core if it has no GPU. The weights are those saved in the job.
+
+    Args:
+        job: The job.
+        numbers: The numbers of the chunks.
+        address: The address of the cluster. None starts Ray on this computer.
+
+    Raises:
+        PelError: Ray is not installed or cannot be reached, or it loses too many workers.
     """
     try:
         import ray

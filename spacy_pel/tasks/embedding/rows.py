@@ -1,4 +1,4 @@
-"""Where the rows of entities come from: an encoder, or a KB that has them already."""
+"""The rows of entities: made by an encoder, or taken from a KB that has them already."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 class EncodedRows:
-    """Rows that a retriever encodes: a ``RowEncoder`` of the KB's changes (``kb.row_encoder``)."""
+    """Rows that a retriever encodes. It is a ``kb.writing.row_encoder.RowEncoder``.
+
+    Attributes:
+        retriever: The retriever.
+        row_kind: What a row stands for, see ``reading.proxies``.
+        dim: The width of the vectors.
+    """
 
     def __init__(self, retriever: Retriever, row_kind: str) -> None:
         self.retriever = retriever
@@ -28,28 +34,37 @@ class EncodedRows:
 
     @cached_property
     def fingerprint(self) -> str:
+        """The fingerprint of the entity encoder, as the KB's manifest has it."""
         return self.retriever.entity_fingerprint()
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors, float32 [n, dim], and the place of each one's entity among them, int64 [n]."""
+        """Encode the rows of entities.
+
+        Args:
+            entities: The entities.
+
+        Returns:
+            The vectors, float32 [n, dim], and for each the place of its entity in ``entities``,
+            int64 [n].
+        """
         return entity_rows(entities, self.row_kind, self.retriever.entity_vectors)
 
 
 class LinkerRows(EncodedRows):
-    """The rows of a pipeline's linker. Raises PelError if it has no weights."""
+    """Rows that the retriever of a linker encodes. Raises PelError if the linker has no weights."""
 
     def __init__(self, linker: ProxyLinker) -> None:
         super().__init__(linker.retriever, linker.cfg["row_kind"])
 
 
 class StoredRows:
-    """Rows that ``embed_kb`` wrote, for entities whose texts are the same still."""
+    """Rows of an embedded KB, for entities whose texts have not changed since."""
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self.kb = kb
 
     def check(self, encoder: EncodedRows) -> None:
-        """Raises PelError if the encoder would not have made these rows."""
+        """Raise PelError if the KB's rows are not those that the encoder would make."""
         kb = self.kb
         if not kb.has_vectors:
             raise PelError(f"{kb.path}: has no vectors that could be re-used", "embed without it")
@@ -63,15 +78,17 @@ class StoredRows:
             )
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """The rows that are there, as ``EncodedRows.rows`` gives those of all entities."""
+        """The rows of those entities that have not changed; see ``EncodedRows.rows``."""
         places, numbers, counts = self._unchanged(entities)
         vectors, owners = self.kb.rows(numbers)
         whole = np.bincount(owners, minlength=len(places)) == counts  # one may lack its rows
         return vectors[whole[owners]], places[owners[whole[owners]]]
 
     def _unchanged(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the entities that have the same texts here: their places among those given, their
-        numbers here, and how many rows each has to have. int64 [n] each."""
+        """The entities that have the same texts in this KB, as three arrays, int64 [n].
+
+        They are: the places in ``entities``, the numbers in this KB, and the numbers of rows.
+        """
         numbers = [self.kb.number(entity.concept_id) for entity in entities]
         present = [place for place, number in enumerate(numbers) if number is not None]
         found = []
