@@ -70,7 +70,7 @@ def build_cli(
     whose ids mean the same by a mapping. The name and the definition are those of the first source.
     The ids of the others are kept as alternative ids.
 
-    A KB that is there is replaced. The new one has no vectors: make them with "kb embed".
+    An existing KB is replaced. The new one has no vectors: make them with "kb embed".
 
     \b
     Examples:

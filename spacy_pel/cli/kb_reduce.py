@@ -40,7 +40,7 @@ def reduce_cli(
     code in the index. This halves the time of a search among 50,000 to 2 million vectors. All names
     still count for the scores.
 
-    There is no way back: copy the folder before, or run "kb embed" again.
+    The change is final. Copy the folder first, or make whole vectors again with "kb embed".
 
     \b
     Examples:

@@ -21,7 +21,7 @@ def info_cli(
 ) -> None:
     """Show what a KB holds.
 
-    Gives counts, sources, types, the size on disk, and what there is to say of its vectors.
+    Gives counts, sources, types, the size on disk, and facts about its vectors.
 
     \b
     Example:

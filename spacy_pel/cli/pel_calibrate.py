@@ -31,7 +31,7 @@ def calibrate_cli(
     """Tune NIL and probabilities on dev.
 
     Give a corpus that the pipeline was not trained on. The settings of the pipeline are changed in
-    its folder; its weights and vectors stay. What is fitted:
+    its folder; its weights and vectors stay. These are fitted:
 
     \b
     NIL threshold    A mention whose best score is below it is NIL. It is the threshold with the

@@ -53,7 +53,7 @@ def assemble(
     component: str = "proxy_linker",
     info: PackageInfo = PackageInfo(),
 ) -> None:
-    """Write a pipeline, with its KB inside, to a folder. A pipeline that is there is replaced.
+    """Write a pipeline, with its KB inside, to a folder. An existing pipeline is replaced.
 
     The linker then uses the KB in the folder, and so does a ``kb_matcher``. Nothing in the folder
     points out of it. After an error or an interruption, the folder is as it was.

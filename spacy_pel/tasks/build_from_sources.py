@@ -22,7 +22,7 @@ def build_from_sources(
     options: ReadOptions = ReadOptions(),
     progress: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
 ) -> KnowledgeBase:
-    """Build a KB of one or several sources. A KB that is there is replaced.
+    """Build a KB of one or several sources. An existing KB is replaced.
 
     Records with the same id become one entity, and so do records whose ids mean the same by a
     mapping. The name and the definition are those of the first source. The KB has no vectors yet.

@@ -86,14 +86,14 @@ def metrics_of_linker(
         if not isinstance(metrics.get("linker"), dict):
             raise PelError(
                 f"{path}: does not say of which linker it is",
-                f"make it anew: python -m spacy pel evaluate PIPELINE CORPUS --output {path}",
+                f"make it again: python -m spacy pel evaluate PIPELINE CORPUS --output {path}",
             )
         before = metrics["linker"]
         changed = [key for key in {**before, **state} if before.get(key) != state.get(key)]
         if changed:
             raise PelError(
                 f"{path}: has figures of another {', '.join(changed)} than those of the pipeline",
-                f"evaluate anew: {evaluate_command(metrics)} --output {path}",
+                f"evaluate it again: {evaluate_command(metrics)} --output {path}",
             )
         if path.stem in metrics_by_name:
             raise PelError(f"{path}: is the second file of this name", "rename one of them")

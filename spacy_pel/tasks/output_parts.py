@@ -151,7 +151,7 @@ def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], objec
         changed = sorted(
             key for key in {*before, *settings} if before.get(key) != settings.get(key)
         )
-        report(f"{folder}: was begun with another {', '.join(changed)}; starting anew")
+        report(f"{folder}: was begun with another {', '.join(changed)}; starting again")
     for path in folder.iterdir():
         if not path.name.startswith("."):  # the lock
             path.unlink()

@@ -1,4 +1,4 @@
-"""A digest of a whole pipeline, whatever its components are."""
+"""A digest of a whole pipeline, of all its components and KBs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.tasks.link_docs import link_documents
 
 TEXT = "The patient has MS and cephalgia."
 
@@ -72,13 +71,6 @@ def test_two_linkers_of_one_kb_or_of_two(
     said = run("assemble", tmp_path / "pipeline", tiny_kb, tmp_path / "out2", code=1)
     assert '"second" links to another KB' in said
     assert not (tmp_path / "out2").exists()
-
-
-def test_the_linker_that_is_named_has_the_last_word(tiny_folder: Path) -> None:
-    nlp = two_linkers(tiny_folder)
-    for name, n in (("proxy_linker", 7), ("second", 1)):
-        (record,) = link_documents(nlp, [nlp.make_doc(TEXT)], component=name)
-        assert len(record["mentions"][0]["candidates"]) == n
 
 
 def test_only_a_pipeline_is_replaced_and_only_by_force(

@@ -11,45 +11,16 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_pel.errors import PelError
 from spacy_pel.tasks.calibrate import calibrate
 from spacy_pel.tasks.evaluate import evaluate
 
-TEXT = "Aspirin relieves headache and MS is not measured in the kidney of mice."
-MENTIONS = [  # two in the KB whose best candidate is right, one where it is not, two NIL
-    ("Aspirin", "C05"),
-    ("headache", "C06"),
-    ("MS", "C02"),
-    ("kidney", "C98"),
-    ("measured", "-1"),
-]
-
-
-def pubtator(mentions) -> str:
-    lines = [f"1|t|{TEXT}", "1|a|"]
-    for mention, id in mentions:
-        start = TEXT.index(mention)
-        lines.append(f"1\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
-    return "\n".join(lines) + "\n"
+from ..tasks.calibration_corpus import pubtator, write_corpus
 
 
 @pytest.fixture
 def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
-    """MENTIONS, the first and the third with the ids that make the linker right, and wrong."""
-    doc = tiny_nlp.make_doc(TEXT)
-    spans = [
-        doc.char_span(TEXT.index(mention), TEXT.index(mention) + len(mention), label="TERM")
-        for mention, _ in MENTIONS
-    ]
-    doc.ents = spans
-    with tiny_nlp.select_pipes(enable="proxy_linker"):
-        best = {ent.text: ent._.kb_candidates for ent in tiny_nlp(doc).ents}
-    golds = dict(MENTIONS)
-    golds["Aspirin"], golds["headache"] = best["Aspirin"][0]["id"], best["headache"][0]["id"]
-    golds["MS"] = best["MS"][1]["id"]
-    path = tmp_path / "dev.pubtator"
-    path.write_text(pubtator(golds.items()), encoding="utf8")
-    return path
+    """A corpus for calibration, see ``write_corpus``."""
+    return write_corpus(tiny_nlp, tmp_path / "dev.pubtator")
 
 
 @pytest.fixture
@@ -87,25 +58,6 @@ def test_only_the_settings_change(run, pipeline: Path, corpus: Path, tmp_path: P
     assert metrics["nil"] == figures.nil
     error = figures.error_after
     assert metrics["expected_calibration_error"] == pytest.approx(error)
-
-
-def test_the_threshold_has_the_best_f1(tiny_nlp: Language, corpus: Path) -> None:
-    figures = calibrate(tiny_nlp, [corpus])
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    found = linker.nil_threshold
-    scores = []
-    for threshold in [n / 50 for n in range(-50, 51)] + [found]:
-        linker.nil_threshold = threshold
-        scores.append(evaluate(tiny_nlp, [corpus])["nil"]["f1"])
-    assert scores[-1] == max(scores) == figures.nil["f1"] > 0
-
-
-def test_calibrating_again_gives_the_same(tiny_nlp: Language, corpus: Path) -> None:
-    first = calibrate(tiny_nlp, [corpus])
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    settings = dict(linker.cfg)
-    assert calibrate(tiny_nlp, [corpus]) == first
-    assert linker.cfg == settings
 
 
 def test_without_nil_mentions_there_is_no_threshold(run, pipeline: Path, corpus: Path) -> None:
@@ -167,13 +119,3 @@ def test_an_interruption_leaves_the_pipeline_as_it_was(
     monkeypatch.setattr(os, "replace", full)
     assert "No space left" in run("calibrate", pipeline, corpus, code=1)
     assert contents(pipeline) == before
-
-
-def test_a_failure_leaves_the_linker_as_it_was(tiny_nlp: Language, corpus: Path) -> None:
-    calibrate(tiny_nlp, [corpus])
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    settings = dict(linker.cfg)
-    corpus.write_text(pubtator([("MS", "-1")]), encoding="utf8")
-    with pytest.raises(PelError, match="all mentions are NIL"):
-        calibrate(tiny_nlp, [corpus])
-    assert linker.cfg == settings

@@ -3,41 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib import metadata
 from pathlib import Path
 
-import pytest
-import spacy
-import torch
-from spacy.language import Language
 from typer.testing import CliRunner
 
-from spacy_pel.architectures import encoder_of
 from spacy_pel.cli import pel
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.linking.calibration import Calibration
-from spacy_pel.registry import REGISTERED
-from spacy_pel.tasks import checks
-from spacy_pel.tasks.checks import BROKEN, NOTE, OK, Finding
-from spacy_pel.tasks.diagnose import diagnose
-
-
-def of(subject: str, findings) -> list[Finding]:
-    return [finding for finding in findings if finding.subject == subject]
-
-
-def test_a_healthy_pipeline(tiny_folder: Path, tiny_kb: Path) -> None:
-    findings = list(diagnose(str(tiny_folder)))
-    assert [finding for finding in findings if finding.state == BROKEN] == []
-    states = {finding.subject: finding.state for finding in findings}
-    for subject in ("python", "spacy", "faiss", "kb", "vectors", "fit", "pipeline"):
-        assert states[subject] == OK, of(subject, findings)
-    (calibration,) = of("calibration", findings)
-    assert (calibration.state, calibration.remedy) == (
-        NOTE,
-        "python -m spacy pel calibrate PIPELINE DEV",
-    )
-    assert f"{tiny_kb}: 7 entities" in of("kb", findings)[0].found
 
 
 def test_it_prints_what_to_do_and_fails_if_something_is_broken(
@@ -53,97 +24,3 @@ def test_it_prints_what_to_do_and_fails_if_something_is_broken(
     assert result.exit_code == 1
     assert {"broken", "ok"} <= {finding["state"] for finding in json.loads(result.stdout)}
     assert "spacy: " in run("doctor")
-
-
-def test_names_that_are_registered_but_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [finding.state for finding in of("registered names", diagnose())] == [OK]
-    monkeypatch.setitem(REGISTERED, "thinc_optimizers", {"spacy-pel.New.v1": "spacy_pel:New"})
-    (finding,) = of("registered names", diagnose())
-    assert (finding.state, finding.remedy) == (
-        BROKEN,
-        "install the package again: pip install -e .",
-    )
-    assert finding.found.endswith(": spacy-pel.AdamW.v1, spacy-pel.New.v1")
-
-
-def test_vectors_of_another_encoder(tiny_nlp: Language, tmp_path: Path) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    for parameter in encoder_of(linker.model.layers[0]).parameters():
-        parameter.data += 0.1
-    tiny_nlp.to_disk(tmp_path / "other")
-    (fit,) = of("fit", diagnose(str(tmp_path / "other")))
-    assert fit.state == BROKEN and "made by another encoder" in fit.found
-    assert fit.remedy.startswith("run: python -m spacy pel kb embed")
-
-
-def test_a_calibrated_pipeline(tiny_nlp: Language, tmp_path: Path) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.nil_threshold, linker.calibration = 0.25, Calibration(1.0, 0.0)
-    (found,) = checks._calibration(linker)
-    assert found == Finding(OK, "calibration", "probabilities; a mention below 0.250 is NIL")
-
-
-def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_path: Path) -> None:
-    tiny_nlp.remove_pipe("entity_ruler")
-    tiny_nlp.to_disk(tmp_path / "pipeline")
-    (mentions,) = of("mentions", diagnose(str(tmp_path / "pipeline")))
-    assert mentions.state == NOTE and "kb_matcher" in mentions.remedy
-    spacy.blank("en").to_disk(tmp_path / "blank")
-    for name, found in (("blank", 'no linker "proxy_linker"'), ("none", "cannot be loaded")):
-        (broken,) = of("pipeline", diagnose(str(tmp_path / name)))
-        assert broken.state == BROKEN and found in broken.found and broken.remedy
-
-
-def test_a_kb_of_another_schema(bare_kb: KnowledgeBase) -> None:
-    manifest = bare_kb.path / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"schema_version": ', '"schema_version": 9'))
-    (finding,) = checks.knowledge_base(bare_kb.path)
-    assert finding.state == BROKEN and "schema version 9" in finding.found
-    assert "pel kb build" in finding.remedy
-
-
-def test_an_interrupted_embedding_and_a_full_disk(bare_kb: KnowledgeBase, monkeypatch) -> None:
-    (bare_kb.path / ".partial-x").mkdir()
-    usage = type("Usage", (), {"free": 1})
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda path: usage)
-    findings = list(checks.knowledge_base(bare_kb.path))
-    assert any("was interrupted" in finding.found for finding in of("vectors", findings))
-    assert of("disk", findings)[0].state == NOTE
-
-
-def test_little_memory(tiny_nlp: Language, monkeypatch) -> None:
-    monkeypatch.setattr(checks, "_free_memory", lambda: 1)
-    path = tiny_nlp.get_pipe("proxy_linker").kb.path
-    (vectors,) = of("vectors", checks.knowledge_base(path))
-    assert vectors.state == NOTE and "int8" in vectors.remedy
-
-
-@pytest.mark.parametrize(
-    "versions, subject, state, found",
-    [
-        ({"spacy": "3.7.0"}, "spacy", BROKEN, "3.7.0, where <3.9,>=3.8.2 is asked for"),
-        ({"spacy": None}, "spacy", BROKEN, "not installed"),
-        ({"ray": "1.0"}, "ray", NOTE, "1.0, where >=2.10 is asked for"),
-        ({"faiss-cpu": None}, "faiss", BROKEN, "not installed"),
-        ({"faiss-gpu": "1.14.3"}, "faiss", BROKEN, "one of which overwrites the other"),
-    ],
-)
-def test_versions(monkeypatch, versions: dict, subject: str, state: str, found: str) -> None:
-    def version(name: str) -> str:
-        present = versions[name] if name in versions else real(name)
-        if present is None:
-            raise metadata.PackageNotFoundError(name)
-        return present
-
-    real = metadata.version
-    monkeypatch.setattr(checks, "version", version)
-    (finding,) = of(subject, checks.installed())
-    assert finding.state == state and found in finding.found
-    assert finding.remedy.startswith("pip ")
-
-
-def test_threads(monkeypatch) -> None:
-    monkeypatch.setattr(checks, "_cores", lambda: set(range(64)))
-    (threads,) = of("threads", checks.computing())
-    assert threads.state == NOTE
-    assert threads.found == f"{torch.get_num_threads()} of 64 processor cores"

@@ -11,20 +11,9 @@ from spacy.language import Language
 
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.inputs import MentionInContext
-from spacy_pel.tasks.evaluate import evaluate
 
-# Alternatives, an alternative id (X3), an entity that the KB lacks, and NIL. The ruler, which would
-# find "kidney" as well, has no say.
-CORPUS = """\
-1|t|Aspirin relieves headache and RA.
-1|a|MS is not measured in the kidney.
-1\t0\t7\tAspirin\tTERM\tC05
-1\t17\t25\theadache\tTERM\tC99|C06
-1\t30\t32\tRA\tTERM\tX3
-1\t34\t36\tMS\tTERM\tC98
-1\t44\t52\tmeasured\tTERM\t-1
+from ..tasks.evaluation_corpus import CORPUS
 
-"""
 MENTIONS = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]  # those in the KB, with the numbers of their golds
 
 
@@ -63,23 +52,6 @@ def test_metrics_agree_with_brute_force(
     assert metrics["kb_entities"] == 7
     assert metrics["corpus"] == [str(corpus)]
     assert metrics["pipeline"] == str(tiny_folder)
-
-
-def test_there_are_64_candidates_whatever_the_linker_keeps(
-    tiny_nlp: Language, corpus: Path
-) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.candidates = 1
-    metrics = evaluate(tiny_nlp, [corpus])
-    assert metrics["recall@64"]["in_kb"] == 1.0  # all 7 entities are candidates
-    assert linker.candidates == 1
-
-
-def test_several_files_and_a_limit(tiny_nlp: Language, corpus: Path, tmp_path: Path) -> None:
-    more = tmp_path / "more.pubtator"
-    more.write_text(CORPUS + CORPUS.replace("1|", "2|").replace("1\t", "2\t"), encoding="utf8")
-    assert evaluate(tiny_nlp, [corpus, more])["mentions"] == 15
-    assert evaluate(tiny_nlp, [corpus, more], limit=1)["mentions"] == 10
 
 
 def test_spans_key(run, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:

@@ -6,20 +6,16 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from itertools import count, islice
 from pathlib import Path
 
 import pytest
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.tasks.link_docs import link_documents
 
 from .link_examples import GIVEN, TEXT, records
 
@@ -133,18 +129,6 @@ def test_a_closed_stream_is_named(tiny_folder: Path, text: Path, stream: str) ->
     assert f"Error: {stream} is closed" in ended.stderr
 
 
-def test_the_input_is_read_as_a_stream(tiny_nlp: Language) -> None:
-    taken = count()
-
-    def endless() -> Iterator[Doc]:
-        while True:
-            next(taken)
-            yield tiny_nlp.make_doc(TEXT)
-
-    assert len(list(islice(link_documents(tiny_nlp, endless(), batch_size=4), 6))) == 6
-    assert next(taken) <= 12
-
-
 def test_without_any_mention_there_is_one_warning(
     run, tiny_nlp: Language, tmp_path: Path, out: Path
 ) -> None:
@@ -175,8 +159,3 @@ def test_missing_input_and_unwritable_output(run, tiny_folder: Path, text: Path)
         in output
     )
     assert [path.name for path in text.parent.iterdir()] == [text.name]
-
-
-def test_a_pipeline_without_a_linker_is_refused() -> None:
-    with pytest.raises(PelError, match='no linker "proxy_linker" among its components .none.'):
-        next(link_documents(spacy.blank("en"), []))

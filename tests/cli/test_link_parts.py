@@ -69,7 +69,7 @@ def test_another_input_or_pipeline_is_linked_anew(
         assert "The input has changed from about document 3 on" in output
         assert linked[0].startswith("Case 2:") and linked[1].startswith("Case X:")
     output = run(*arguments, "--candidates", 3)
-    assert "was begun with another number of candidates; starting anew" in output
+    assert "was begun with another number of candidates; starting again" in output
     run(
         "link",
         tiny_folder,

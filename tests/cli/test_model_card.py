@@ -7,13 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-import spacy
 from spacy.language import Language
 
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.calibration import Calibration
 from spacy_pel.tasks.embedding import embed_kb
-from spacy_pel.tasks.linker_state import linker_state
 
 from ..conftest import ENTITIES
 
@@ -121,7 +119,7 @@ def test_figures_of_another_linker_are_refused(
     tiny_nlp.to_disk(tmp_path / "calibrated")
     output = refusal(tmp_path / "calibrated")
     assert "on-test.json: has figures of another NIL threshold than those of the" in output
-    assert "evaluate anew: python -m spacy pel evaluate" in output
+    assert "evaluate it again: python -m spacy pel evaluate" in output
 
     other = build_kb(ENTITIES[:6], tmp_path / "other").path
     embed_kb(other, linker)
@@ -130,7 +128,7 @@ def test_figures_of_another_linker_are_refused(
     before = json.loads(metrics.read_text("utf8"))
     del before["linker"]
     metrics.write_text(json.dumps(before))
-    assert "does not say of which linker it is; make it anew" in refusal(tiny_folder)
+    assert "does not say of which linker it is; make it again" in refusal(tiny_folder)
     metrics.write_text("no JSON")
     assert "on-test.json: is not JSON" in refusal(tiny_folder)
     metrics.unlink()
@@ -157,19 +155,3 @@ def test_what_no_package_can_be_called(
     output = run("assemble", tiny_folder, tiny_kb, tmp_path / "out", option, value, code=1)
     assert f"Error: {option} {value}: " in output
     assert not (tmp_path / "out").exists()
-
-
-def test_the_state_is_what_decides_the_answers(
-    tiny_folder: Path, tiny_nlp: Language, tmp_path: Path
-) -> None:
-    state = linker_state(tiny_nlp)
-    assert json.loads(json.dumps(state)) == state
-    opened = spacy.blank("en")
-    linker = opened.add_pipe("proxy_linker", config={"path": str(tiny_folder), "candidates": 3})
-    assert linker_state(opened) == state
-    linker.nil_threshold = 0.1
-    assert linker_state(opened) != state
-    config = {"path": str(tiny_folder), "label_types": {"TERM": ["Disease"]}}
-    limited = spacy.blank("en")
-    limited.add_pipe("proxy_linker", config=config)
-    assert linker_state(limited) != state

@@ -19,8 +19,8 @@ from spacy_pel.linking.link import link
 from spacy_pel.reading.inputs import MentionInContext
 from spacy_pel.tasks.evaluate import evaluate
 
+from ..tasks.calibration_corpus import MENTIONS, TEXT, pubtator
 from ..towers import spread_weights
-from .test_calibrate import MENTIONS, TEXT, pubtator
 
 
 @pytest.fixture

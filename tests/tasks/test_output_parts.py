@@ -76,7 +76,7 @@ def test_other_settings_start_anew(out: Path) -> None:
     with output_parts(out, {"batch size": 2, "pipeline": "x"}, said.append) as parts:
         assert parts.finished(0, "a") is None
         assert not list(parts.folder.glob("*.part"))
-    assert said == [f"{parts.folder}: was begun with another batch size, pipeline; starting anew"]
+    assert said == [f"{parts.folder}: was begun with another batch size, pipeline; starting again"]
 
 
 def test_nothing_is_left_where_nothing_was_done(out: Path) -> None:

@@ -47,7 +47,7 @@ def build_okb(
         kb: The KB.
         splits: The names of the corpora, as ``corpora.document_corpus.open_corpus`` takes them, of "train" and of at
             least one other split.
-        out: The folder to make. A data set that is there is replaced.
+        out: The folder to make. An existing data set is replaced.
         types: What is taken out, see ``entities_of_types``.
         tolerance: See ``kept_in_line``.
         seed: See ``kept_in_line``.

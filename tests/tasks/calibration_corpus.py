@@ -1,0 +1,41 @@
+"""A corpus that a linker can be calibrated on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spacy.language import Language
+
+TEXT = "Aspirin relieves headache and MS is not measured in the kidney of mice."
+MENTIONS = [  # two in the KB whose best candidate is right, one where it is not, two NIL
+    ("Aspirin", "C05"),
+    ("headache", "C06"),
+    ("MS", "C02"),
+    ("kidney", "C98"),
+    ("measured", "-1"),
+]
+
+
+def pubtator(mentions) -> str:
+    lines = [f"1|t|{TEXT}", "1|a|"]
+    for mention, id in mentions:
+        start = TEXT.index(mention)
+        lines.append(f"1\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
+    return "\n".join(lines) + "\n"
+
+
+def write_corpus(tiny_nlp: Language, path: Path) -> Path:
+    """Write MENTIONS, the first and the third with the ids that make the linker right, and wrong."""
+    doc = tiny_nlp.make_doc(TEXT)
+    spans = [
+        doc.char_span(TEXT.index(mention), TEXT.index(mention) + len(mention), label="TERM")
+        for mention, _ in MENTIONS
+    ]
+    doc.ents = spans
+    with tiny_nlp.select_pipes(enable="proxy_linker"):
+        best = {ent.text: ent._.kb_candidates for ent in tiny_nlp(doc).ents}
+    golds = dict(MENTIONS)
+    golds["Aspirin"], golds["headache"] = best["Aspirin"][0]["id"], best["headache"][0]["id"]
+    golds["MS"] = best["MS"][1]["id"]
+    path.write_text(pubtator(golds.items()), encoding="utf8")
+    return path

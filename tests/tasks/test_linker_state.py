@@ -1,0 +1,27 @@
+"""What decides the answers of a linker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+
+from spacy_pel.tasks.linker_state import linker_state
+
+
+def test_the_state_is_what_decides_the_answers(
+    tiny_folder: Path, tiny_nlp: Language, tmp_path: Path
+) -> None:
+    state = linker_state(tiny_nlp)
+    assert json.loads(json.dumps(state)) == state
+    opened = spacy.blank("en")
+    linker = opened.add_pipe("proxy_linker", config={"path": str(tiny_folder), "candidates": 3})
+    assert linker_state(opened) == state
+    linker.nil_threshold = 0.1
+    assert linker_state(opened) != state
+    config = {"path": str(tiny_folder), "label_types": {"TERM": ["Disease"]}}
+    limited = spacy.blank("en")
+    limited.add_pipe("proxy_linker", config=config)
+    assert linker_state(limited) != state
