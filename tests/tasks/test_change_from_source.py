@@ -37,7 +37,7 @@ def test_each_change_reads_the_source(bare_kb: KnowledgeBase, source: Path) -> N
 def test_new_entities_are_encoded(bare_kb: KnowledgeBase, tiny_nlp: Language, source: Path) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
     embed_kb(bare_kb.path, linker)
-    with pytest.raises(PelError, match="has vectors, which new entities need too"):
+    with pytest.raises(PelError, match="has vectors, so new entities need vectors too"):
         change_from_source("merge", bare_kb.path, source)
     change_from_source("merge", bare_kb.path, source, linker=linker)
     kb = KnowledgeBase.open(bare_kb.path)
