@@ -13,7 +13,7 @@ _SHOWN = 60  # characters of the user's text quoted in an error
 class Mention(NamedTuple):
     """A mention in the text of a document; ``mention_at`` makes one that is checked.
 
-    Args:
+    Attributes:
         start: its first character.
         end: the character after its last.
         text: the characters between them.
@@ -31,7 +31,7 @@ class Mention(NamedTuple):
 class Passage(NamedTuple):
     """A part of a text.
 
-    Args:
+    Attributes:
         start: its first character.
         end: the character after its last.
         infons: what is known about it, for example {"type": "title"}.
@@ -45,7 +45,7 @@ class Passage(NamedTuple):
 class Document(NamedTuple):
     """A document and its mentions.
 
-    Args:
+    Attributes:
         text: the whole text. All offsets count its characters.
         id: its id; None where the format gives none.
         mentions: in the order of the source; None where they are still to be found.

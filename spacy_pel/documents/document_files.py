@@ -19,7 +19,7 @@ from .text import WHOLE_FILE
 class DocumentFile(NamedTuple):
     """A file of documents.
 
-    Args:
+    Attributes:
         name: for messages.
         path: where it is; None for standard input.
         format: its format.

@@ -18,7 +18,7 @@ from .format import Fault, Format, Input, LineError, Place, place_text
 class RawDocument(NamedTuple):
     """A document of an input that is not checked yet.
 
-    Args:
+    Attributes:
         name: the file that it is from, for messages; "" if the data says it.
         place: where in the file it begins.
         data: what it is made of; see ``Input.split``.

@@ -21,7 +21,7 @@ Place = int | str
 class Fault(NamedTuple):
     """What stands in the place of a document that cannot be read.
 
-    Args:
+    Attributes:
         problem: what is wrong, in one line.
         remedy: what to do about it.
     """
@@ -47,7 +47,7 @@ class LineError(PelError):
 class Input(NamedTuple):
     """How a format is read.
 
-    Args:
+    Attributes:
         split: from an open file and its name to pairs of place and data, one a document, as a
             stream. The data is bytes or plain data that is not checked yet, so that documents can
             be passed over quickly. A Fault is a document that cannot be read. A ValueError means
@@ -79,7 +79,7 @@ class Output(Protocol):
 class Format(NamedTuple):
     """A file format.
 
-    Args:
+    Attributes:
         name: as the user writes it.
         suffixes: how names of such files end, in lower case.
         input: how it is read; None if it is only written.
@@ -95,7 +95,7 @@ class Format(NamedTuple):
 class TextOutput(NamedTuple):
     """Text, one document after the other.
 
-    Args:
+    Attributes:
         text: from the number of a doc, the doc and a spans key to what is written of it.
         head: what stands before all documents.
         tail: what stands after them.

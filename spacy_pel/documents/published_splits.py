@@ -18,7 +18,7 @@ from .zeshel_mentions import ZeshelSplit, has_zeshel
 class Layout(NamedTuple):
     """A layout of folders.
 
-    Args:
+    Attributes:
         name: the corpus.
         is_in: whether a folder has this layout.
         opened: from the folder and the words that stand behind it to the documents.
