@@ -11,7 +11,7 @@ from spacy.language import Language
 
 from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import MentionInContext
 
 # Alternatives, an alternative id (X3), an entity that the KB lacks, and NIL. The ruler, which would
 # find "kidney" as well, has no say.

@@ -17,7 +17,7 @@ from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.cli.pel_evaluate import evaluate
 from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.linking.link import link
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import MentionInContext
 
 from ..towers import spread_weights
 from .test_calibrate import MENTIONS, TEXT, pubtator
