@@ -26,8 +26,8 @@ from spacy_pel.evaluation.feature_weight import feature_weight
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.linking.exact_names import exact_name_matches
+from spacy_pel.pipeline.doc_mentions import mentions_in_context
 from spacy_pel.pipeline.gold import gold_numbers
-from spacy_pel.pipeline.mentions import mentions_of
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 from spacy_pel.spans import gold_ids, mention_spans
 from spacy_pel.tasks.embedding import embed_kb
@@ -55,9 +55,10 @@ def linked(linker: ProxyLinker, examples: list[Example]) -> Table:
     """Link the examples' gold mentions."""
     tables = []
     for i, example in enumerate(examples):
-        links = linker.predict([example.predicted])
-        if links is None:
+        linked_spans = linker.predict([example.predicted])
+        if linked_spans is None:
             continue
+        links = linked_spans.links
         golds = [
             [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
             for span in mention_spans(example.reference, linker.spans_key)
@@ -91,7 +92,7 @@ def look_up_rate(linker: ProxyLinker, examples: list[Example]) -> float:
     numbers = linker.kb.numbers()[:64]
     started, n = time.perf_counter(), 0
     for doc in docs:
-        mentions = mentions_of([doc], linker.spans_key, False)
+        mentions = mentions_in_context(doc, mention_spans(doc, linker.spans_key), False)
         exact_name_matches(linker.kb, mentions, np.tile(numbers, (len(mentions), 1)))
         n += len(mentions)
     return n / (time.perf_counter() - started)

@@ -100,10 +100,10 @@ def _gold(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set[int]]]:
     for document in open_corpus(path).documents():
         offsets = [(mention.start, mention.end) for mention in document.mentions]
         read = expanded(document.text, offsets, defined_acronyms(document.text))
-        for mention, (text, start, end) in zip(document.mentions, read):
+        for mention, context in zip(document.mentions, read):
             golds = {n for n in map(kb.number, mention.ids) if n is not None}
             if golds:
-                yield mention.text, text[start:end], golds
+                yield mention.text, context.surface, golds
 
 
 def _hits(row, owners: np.ndarray, golds: set) -> np.ndarray:

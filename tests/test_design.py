@@ -212,7 +212,7 @@ def test_nothing_is_pickled(module: str) -> None:
         assert module not in set(imported_modules(path)), path
 
 
-@pytest.mark.parametrize("module", ["spacy_pel", "spacy_pel.kb", "spacy_pel.reading.inputs"])
+@pytest.mark.parametrize("module", ["spacy_pel", "spacy_pel.kb", "spacy_pel.reading.pairs"])
 def test_an_import_is_light(module: str) -> None:
     script = (
         f"import sys, {module}\n"

@@ -9,7 +9,9 @@ from spacy_pel.architectures import BiEncoder, ScratchEncoder, encoder_of, set_d
 from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.inputs import EntityText, MentionInContext, TokenIds
+from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.text_inputs import TokenIds
 
 TEXTS = [
     "Multiple sclerosis (MS) is a disease of the nerves; the patient has lesions of myelin.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -20,13 +20,15 @@ import typer
 from protocol import Document
 
 from docs import doc_of
-from spacy_pel.architectures import TowerInputs, encoder_of
+from spacy_pel.architectures import encoder_of
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.text_encoder import TextEncoder
 from spacy_pel.models.window_encoder import pooled_tokens
-from spacy_pel.pipeline.mentions import mentions_of
-from spacy_pel.reading.document_windows import Window
-from spacy_pel.reading.inputs import TokenIds
+from spacy_pel.pipeline.doc_mentions import mentions_in_context
+from spacy_pel.reading.document_windows import Window, WindowInputs
+from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.text_inputs import TextInputs, TokenIds
+from spacy_pel.spans import mention_spans
 
 ROUNDS = 3
 
@@ -45,33 +47,38 @@ def main(
     batch = [Document(**d) for d in json.loads(documents.read_text("utf8"))]
     docs = [doc_of(nlp.vocab, document) for document in batch]
     retriever, base = linker.retriever, linker.kb
-    mentions = mentions_of(docs, None, linker.resolve_abbreviations)
-    tokens = retriever.mention_tokens(mentions)
-    vectors = retriever.mention_tower.predict(TowerInputs(tokens))
-    links = linker.predict(docs)
+
+    def read() -> list[MentionInContext]:
+        resolve = linker.resolve_abbreviations
+        return [m for d in docs for m in mentions_in_context(d, mention_spans(d), resolve)]
+
+    mentions = read()
+    inputs = retriever.mention_inputs(mentions)
+    vectors = retriever.mention_tower.predict(inputs)
+    linked = linker.predict(docs)
 
     def encode() -> None:
         with linker.runtime.computes(linker.linking_encoders()):
-            retriever.mention_tower.predict(TowerInputs(tokens))
+            retriever.mention_tower.predict(inputs)
 
     parts = {
-        "mentions and acronyms": lambda: mentions_of(docs, None, linker.resolve_abbreviations),
-        "tokenising": lambda: retriever.mention_tokens(mentions),
+        "mentions and acronyms": read,
+        "tokenising": lambda: retriever.mention_inputs(mentions),
         "encoding": encode,
         "search": lambda: base.search(vectors, linker.candidates),
-        "answers": lambda: linker.set_annotations(docs, links),
+        "answers": lambda: linker.set_annotations(docs, linked),
     }
     seconds = {part: best_of(work) for part, work in parts.items()}
     whole = best_of(lambda: linker.set_annotations(docs, linker.predict(docs)))
     n_rows = sum(len(segment.index.row_entities) for segment in base.segments)
     flops = {
-        "encoding": encoder_flops(retriever, tokens),
+        "encoding": encoder_flops(retriever, inputs),
         "search": 2.0 * n_rows * base.dim * len(vectors),  # if it looks at every row
     }
     peak = matrix_speed()
     print(
-        f"{len(docs)} documents, {len(mentions)} mentions, {len(tokens)} inputs of "
-        f"{np.mean([len(t.ids) for t in tokens]):.0f} tokens, {n_rows} rows; a product of large "
+        f"{len(docs)} documents, {len(mentions)} mentions, {len(inputs.lengths())} inputs of "
+        f"{inputs.lengths().mean():.0f} tokens, {n_rows} rows; a product of large "
         f"matrices does {peak / 1e9:.0f} GFLOP/s\n"
     )
     print("| | ms a mention | share | GFLOP/s | of the limit |\n|---|---:|---:|---:|---:|")
@@ -94,7 +101,7 @@ def best_of(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def encoder_flops(retriever: Retriever, inputs: Sequence[TokenIds | Window]) -> float:
+def encoder_flops(retriever: Retriever, inputs: TextInputs | WindowInputs) -> float:
     """The floating-point operations of a BERT's matrix products over these inputs, without padding.
 
     The last layer computes keys and values for all tokens, and the rest for the pooled ones.
@@ -102,8 +109,9 @@ def encoder_flops(retriever: Retriever, inputs: Sequence[TokenIds | Window]) -> 
     encoder = encoder_of(retriever.mention_tower)
     config = encoder.transformer.config
     width, inner = config.hidden_size, config.intermediate_size
-    tokens = np.array([len(x.ids) for x in inputs], dtype=float)
-    pooled = np.array([n_pooled(encoder, x) for x in inputs], dtype=float)
+    each = inputs.windows if isinstance(inputs, WindowInputs) else inputs.tokens
+    tokens = np.array(inputs.lengths(), dtype=float)
+    pooled = np.array([n_pooled(encoder, x) for x in each], dtype=float)
 
     def layer(n: np.ndarray) -> np.ndarray:
         read = 4 * tokens * width**2 + 4 * tokens * n * width

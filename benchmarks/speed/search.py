@@ -24,7 +24,8 @@ from docs import doc_of
 from spacy_pel import KnowledgeBase
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.kb.vectors.stored_index import opened_projection, opened_rows
-from spacy_pel.pipeline.mentions import mentions_of
+from spacy_pel.pipeline.doc_mentions import mentions_in_context
+from spacy_pel.spans import mention_spans
 
 CANDIDATES = (64, 16, 5)
 
@@ -58,7 +59,8 @@ def main(
     linker.set_kb(kb[0])
     read = [Document(**d) for d in json.loads(documents.read_text("utf8"))]
     docs = [doc_of(nlp.vocab, document) for document in read]
-    mentions = mentions_of(docs, None, linker.resolve_abbreviations)
+    resolve = linker.resolve_abbreviations
+    mentions = [m for d in docs for m in mentions_in_context(d, mention_spans(d), resolve)]
     vectors = linker.retriever.mention_vectors(mentions)
     golds = [gold for document in read for gold in document.golds]
     print("| | candidates | ms a mention | recall@ them | share of exact | first |")

@@ -19,8 +19,7 @@ import typer
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_pel.architectures import entity_settings, from_packed
-from spacy_pel.architectures.sources import linker_folder
+from spacy_pel.architectures import architecture_of, linker_folder, unpack_retriever
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.training.optimizer import AdamW
 
@@ -62,7 +61,7 @@ def pipeline(
 ) -> tuple[Language, AdamW]:
     """A pipeline ready to be trained, which starts from the teacher."""
     linker = linker_folder(teacher)
-    of_entities = entity_settings(from_packed(linker / "model"))
+    of_entities = architecture_of(unpack_retriever(linker / "model")).entity_settings
     model: dict[str, Any] = {
         "shared": not frozen,
         "mixed_precision": False,

@@ -1,33 +1,31 @@
 """thinc models around ``models/``: what the pipeline trains, saves and loads.
 
-The reranker's is in ``architectures.crossencoder``, which is imported where there is one.
+The reranker is in ``architectures.crossencoder``, which is imported only where there is one.
 """
 
 from .biencoder import BiEncoder
-from .document import DocumentEncoder
-from .retrievers import (
-    entity_settings,
-    from_packed,
-    from_settings,
-    input_builder,
-    reads_documents,
-    settings,
-    shares_reading,
+from .document_encoder import DocumentEncoder
+from .encoder_sources import EncoderSource, PretrainedEncoder, ScratchEncoder
+from .retriever_model import (
+    Architecture,
+    architecture_of,
+    entity_reader,
+    make_retriever,
+    mention_reader,
     tok2vec_of,
 )
-from .shared import SharedEncoder
-from .sources import EncoderSource, PretrainedEncoder, ScratchEncoder, TrainedEncoder
-from .towers import (
-    Tower,
-    TowerInputs,
-    encoder_of,
-    is_initialized,
-    pack_model,
-    set_dropout,
-    set_gradient_caching,
+from .saved_retriever import (
+    pack_retriever,
+    retriever_from_settings,
+    saved_settings,
+    unpack_retriever,
 )
+from .shared_encoder import SharedEncoder
+from .towers import Tower, encoder_of, is_initialized, set_dropout, set_gradient_caching
+from .trained_encoder import TrainedEncoder, linker_folder
 
 __all__ = [
+    "Architecture",
     "BiEncoder",
     "DocumentEncoder",
     "EncoderSource",
@@ -35,19 +33,19 @@ __all__ = [
     "ScratchEncoder",
     "SharedEncoder",
     "Tower",
-    "TowerInputs",
     "TrainedEncoder",
+    "architecture_of",
     "encoder_of",
-    "entity_settings",
-    "from_packed",
-    "from_settings",
-    "input_builder",
+    "entity_reader",
     "is_initialized",
-    "pack_model",
-    "reads_documents",
+    "linker_folder",
+    "make_retriever",
+    "mention_reader",
+    "pack_retriever",
+    "retriever_from_settings",
+    "saved_settings",
     "set_dropout",
     "set_gradient_caching",
-    "settings",
-    "shares_reading",
     "tok2vec_of",
+    "unpack_retriever",
 ]

@@ -8,10 +8,11 @@ from thinc.api import Model
 from ..errors import PelError
 from ..models.packed_weights import Packed, unpack
 from ..models.pair_scorer import PairScorer
-from ..reading.inputs import PairBuilder
-from .biencoder import check_length
-from .sources import EncoderSource, no_source
-from .towers import TowerInputs, encoder_of, fill_model, load_encoder, make_tower
+from ..reading.pairs import PairReader
+from ..reading.text_inputs import TextInputs
+from .encoder_sources import EncoderSource, no_source
+from .setting_checks import check_length
+from .towers import encoder_of, fill_model, load_encoder, make_tower, pack_model
 
 
 def CrossEncoder(
@@ -20,19 +21,27 @@ def CrossEncoder(
     mixed_precision: bool = False,
     retriever_weight: float = 0.0,
     sure: float = 1.0,
-) -> Model[TowerInputs, np.ndarray]:
+) -> Model[TextInputs, np.ndarray]:
     """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
 
-    encoder: where the weights come from at initialisation.
-    length: the most tokens of a pair (``inputs.PairBuilder``), 16 or more.
-    mixed_precision: bfloat16 where it is safe, on processors that have it: a large gain there.
-    retriever_weight: what the retriever's score counts beside that of the pair. 0: nothing (the
-        paper). With the alpha that the retriever was trained with (32), training begins where the
-        retriever stands, which suits an encoder or a corpus that is too small to begin anew.
-    Raises PelError if the length is less.
+    ``initialize(X=texts)`` fetches the weights. The model reads ``TextInputs``. The pairs may be of
+    any number of mentions and documents. Pairs of similar length are scored together.
 
-    ``initialize(X=texts)`` fetches the weights. Input is that of a tower (``towers``), be it of
-    how many mentions and documents: pairs of like length are scored together.
+    Args:
+        encoder: Where the weights come from at initialisation.
+        length: The most tokens of a pair (``PairReader``), 16 or more.
+        mixed_precision: Compute in bfloat16 where it is safe, on processors that have it. There it is
+            much faster.
+        retriever_weight: The weight of the retriever's score, which is added to the score of the pair.
+            With 0 it counts nothing (the paper). With the alpha that the retriever was trained with
+            (32), training begins with the retriever's ranking. That suits an encoder or a corpus that
+            is too small to begin anew.
+        sure: A mention is read again only if the retriever gives its best candidate less than this
+            probability. With 1 all mentions are.
+
+    Raises:
+        PelError: If the length is too short, or ``sure`` is no probability or has no
+            ``retriever_weight`` to go by.
     """
     check_length("length", length, 16)
     if not 0 < sure <= 1:
@@ -56,19 +65,28 @@ def CrossEncoder(
     )
 
 
-def from_packed(packed: Packed) -> Model:
-    """The cross-encoder that ``pack_model`` packed. Raises PelError if it did not."""
+def pack_crossencoder(crossencoder: Model) -> bytes:
+    """The weights and the settings of a cross-encoder, as bytes."""
+    return pack_model(crossencoder, dict(crossencoder.attrs))
+
+
+def unpack_crossencoder(packed: Packed) -> Model:
+    """The cross-encoder that ``pack_crossencoder`` packed.
+
+    Raises:
+        PelError: If it is no packed cross-encoder.
+    """
     contents = unpack(packed)
     return fill_model(CrossEncoder(no_source, **contents.settings), contents)
 
 
-def pair_builder(crossencoder: Model) -> PairBuilder:
-    """The builder of its inputs."""
+def pair_reader(crossencoder: Model) -> PairReader:
+    """What turns pairs into the inputs of the cross-encoder."""
     encoder = encoder_of(crossencoder.layers[0])
-    return PairBuilder(encoder.tokenizer, crossencoder.attrs["length"], encoder.position_limit)
+    return PairReader(encoder.tokenizer, crossencoder.attrs["length"], encoder.position_limit)
 
 
 def _forward(
-    model: Model, inputs: TowerInputs, is_train: bool
+    model: Model, inputs: TextInputs, is_train: bool
 ) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
     return model.layers[0](inputs, is_train)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..reading.inputs import MentionInContext
+from ..reading.mention import MentionInContext
 
 
 class ExactNameBonus(NamedTuple):
@@ -40,7 +40,7 @@ def exact_name_matches(
     Returns:
         Bool [n, k]; false where there is no candidate.
     """
-    surfaces = [text[start:end] for text, start, end in mentions]
+    surfaces = [mention.surface for mention in mentions]
     entities = {surface: kb.numbers_named(surface) for surface in dict.fromkeys(surfaces)}
     matches = [np.isin(row, entities[surface]) for surface, row in zip(surfaces, numbers)]
     return np.array(matches).reshape(numbers.shape)

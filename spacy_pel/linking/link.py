@@ -12,7 +12,7 @@ import numpy as np
 
 from ..kb.search_filter import SearchFilter
 from ..kb.vectors.index import Candidates
-from ..reading.inputs import MentionInContext
+from ..reading.mention import MentionInContext
 from .calibration import Calibration
 from .candidate_search import SEARCH_DEPTH, Searchable, nearest
 from .exact_names import ExactNameBonus, exact_name_matches

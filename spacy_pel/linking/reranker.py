@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from thinc.api import Model
 
-from ..architectures.crossencoder import pair_builder
-from ..architectures.towers import TowerInputs
+from ..architectures.crossencoder import pair_reader
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..reading.inputs import EntityText, MentionInContext, TokenIds
+from ..reading.entity_texts import EntityText
+from ..reading.mention import MentionInContext
 from ..reading.proxies import proxy_texts
+from ..reading.text_inputs import TextInputs, TokenIds
 
 # The number of mentions whose pairs are made and held at a time: enough to sort pairs by length.
 CHUNK = 256
@@ -32,7 +33,7 @@ class Reranker:
 
     def __init__(self, model: Model):
         self.model = model
-        self.builder = pair_builder(model)
+        self.reader = pair_reader(model)
         self.retriever_weight: float = model.attrs["retriever_weight"]
         self.sure: float = model.attrs["sure"]
 
@@ -70,7 +71,7 @@ class Reranker:
         for first in range(0, len(unsure), CHUNK):
             chunk = unsure[first : first + CHUNK]
             pairs, cells = self.pairs([mentions[i] for i in chunk], numbers[chunk], kb)
-            outputs = self.model.predict(TowerInputs(pairs))[:, 0]
+            outputs = self.model.predict(TextInputs(pairs))[:, 0]
             if not np.isfinite(outputs).all():
                 raise PelError("the reranker gives NaN or infinity", "check its weights")
             scores[chunk] = np.where(cells < 0, np.float32(-np.inf), weight * outputs[cells])
@@ -119,7 +120,7 @@ class Reranker:
         known = entities[entities >= 0]
         # The text of an entity as in the paper: all names, and the definition.
         texts = [proxy_texts(entity, "entity")[0] for entity in kb.entities(known)]
-        left, right = self.builder.mentions(mentions), self.builder.entities(texts)
+        left, right = self.reader.mentions(mentions), self.reader.entities(texts)
         place_of_text: dict[EntityText, int] = {}
         for place, text in enumerate(texts):
             place_of_text.setdefault(text, place)
@@ -129,6 +130,6 @@ class Reranker:
             entity = place_of_text[texts[columns[i, j]]]
             place = place_of_pair.setdefault((i, entity), len(pairs))
             if place == len(pairs):
-                pairs.append(self.builder.pair(left[i], right[entity]))
+                pairs.append(self.reader.pair(left[i], right[entity]))
             cells[i, j] = place
         return pairs, cells

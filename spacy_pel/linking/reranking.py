@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.vectors.index import Candidates
-from ..reading.inputs import MentionInContext
+from ..reading.mention import MentionInContext
 from .mention_groups import group_means
 
 

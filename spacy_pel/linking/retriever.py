@@ -1,4 +1,4 @@
-"""The bi-encoder as the rest of the package uses it: texts in, vectors out."""
+"""The retriever as the rest of the package uses it: mentions and entities in, vectors out."""
 
 from __future__ import annotations
 
@@ -10,68 +10,84 @@ from typing import Any
 import numpy as np
 from thinc.api import Model
 
-from .. import architectures
-from ..architectures import Tower, TowerInputs
-from ..reading.inputs import EntityText, InputBuilder, MentionInContext, TokenIds
+from ..architectures import (
+    Tower,
+    architecture_of,
+    encoder_of,
+    entity_reader,
+    mention_reader,
+)
+from ..reading.entity_texts import EntityText
+from ..reading.mention import MentionInContext
+from ..reading.text_inputs import TextInputs, TokenIds
 
 
 class Retriever:
-    """An initialised bi-encoder with its tokenizer, be it one that reads documents in windows."""
+    """An initialised bi-encoder, whatever its architecture.
+
+    Args:
+        model: What a function of ``architectures`` made. It has weights.
+    """
 
     def __init__(self, model: Model):
         self.model = model
-        self.builder: InputBuilder = architectures.input_builder(model)
+        self._mention_reader = mention_reader(model)
+        self._entity_reader = entity_reader(model)
 
     @property
     def mention_tower(self) -> Tower:
+        """Gives the vectors of mentions."""
         return self.model.get_ref("mention")
 
     @property
     def entity_tower(self) -> Tower:
+        """Gives the vectors of entities."""
         return self.model.get_ref("entity")
 
     @property
     def width(self) -> int:
-        """Length of the vectors."""
-        return architectures.encoder_of(self.entity_tower).width
+        """The length of the vectors."""
+        return encoder_of(self.entity_tower).width
 
     @property
     def reads_documents(self) -> bool:
-        """Whether a document is read once for all its mentions, which all count in it."""
-        return architectures.reads_documents(self.model)
+        """Whether a document is read once for all its mentions (``MentionReader``)."""
+        return self._mention_reader.reads_documents
 
-    def mention_tokens(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
-        """What the mention tower reads: an input a mention, or windows of documents."""
-        return self.builder.mentions(mentions)
+    def mention_inputs(self, mentions: Sequence[MentionInContext]) -> Any:
+        """What the mention tower reads; its kind is a matter of the architecture."""
+        return self._mention_reader.inputs(mentions)
 
     def entity_tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
-        return self.builder.entities(entities)
+        """The token ids of each entity."""
+        return self._entity_reader.tokens(entities)
 
     def mention_vectors(self, mentions: Sequence[MentionInContext]) -> np.ndarray:
-        """float32 [n, d], in the order given."""
-        return self.mention_tower.predict(TowerInputs(self.mention_tokens(mentions)))
+        """The vectors of mentions, float32 [n, d], in the order given."""
+        return self.mention_tower.predict(self.mention_inputs(mentions))
 
     def entity_vectors(self, entities: Sequence[EntityText]) -> np.ndarray:
-        """float32 [n, d], in the order given."""
-        return self.entity_tower.predict(TowerInputs(self.entity_tokens(entities)))
+        """The vectors of entities, float32 [n, d], in the order given."""
+        return self.entity_tower.predict(TextInputs(self.entity_tokens(entities)))
 
     def fingerprint(self) -> str:
         """A digest of all that decides the vectors: weights, configuration, tokenizer, settings."""
-        return _digest(architectures.settings(self.model), self.model.layers)
+        return _digest(architecture_of(self.model).settings, self.model.layers)
 
     def entity_fingerprint(self) -> str:
-        """A digest of all that decides the entities' vectors, and with them whose KB fits.
+        """A digest of all that decides the vectors of entities. It tells which KBs fit.
 
         Retrievers that read mentions in other ways, or with other weights, may have it in common.
         """
-        return _digest(architectures.entity_settings(self.model), [self.entity_tower])
+        return _digest(architecture_of(self.model).entity_settings, [self.entity_tower])
 
 
 def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:
+    """A digest of some settings, and of the encoders in some towers."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(settings, sort_keys=True).encode())
     for tower in towers:
-        encoder = architectures.encoder_of(tower)
+        encoder = encoder_of(tower)
         for value in encoder.description().values():
             digest.update(str(value).encode())
         for name, tensor in sorted(encoder.weights().items()):

@@ -12,20 +12,35 @@ from spacy.tokens import Doc, Span
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.link import Links
-from ..spans import NIL, mention_spans
+from ..spans import NIL
 from .extensions import Columns
 
 
-class Answer(NamedTuple):
-    """What is said of a mention, as plain data.
+class LinkedSpans(NamedTuple):
+    """What linking says of docs.
 
-    id: of the best candidate, "NIL" if that is rejected; "" if there is none to reject.
-    score, probability: of the best candidate; None if there is none. Nor is there a probability
-        before the linker is calibrated.
-    columns: of the candidates, best first, also where they are rejected: their "id", "name" and
-        "score"; from a linker that reranks also "rerank_score", None of those that were not looked
-        at again; from one to which exact names say something also "name_match", whether it is one.
-    kb_ents: (id, score) of those that are offered, as scispaCy gives them.
+    Attributes:
+        spans: The mentions of each doc.
+        links: What linking says of all mentions, in their order.
+    """
+
+    spans: list[list[Span]]
+    links: Links
+
+
+class Answer(NamedTuple):
+    """What linking says of a mention, as plain data.
+
+    Attributes:
+        id: The id of the best candidate; "NIL" if that is rejected; "" if there is none to reject.
+        score: The score of the best candidate; None if there is none.
+        probability: The probability that the best candidate is right; None if there is no candidate,
+            or the linker is not calibrated.
+        columns: What is known of the candidates, best first, whether or not they are rejected: "id",
+            "name" and "score". A linker that reranks adds "rerank_score", None for candidates that
+            were not read again. A linker that weighs exact names adds "name_match", whether the
+            mention is a name of the candidate.
+        kb_ents: (id, score) of the candidates that are offered, as scispaCy gives them.
     """
 
     id: str
@@ -36,12 +51,15 @@ class Answer(NamedTuple):
 
 
 def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[Answer]:
-    """An answer a mention, in their order.
+    """The answer to each mention, in their order.
 
-    offered: bool [n, k], which candidates are in ``kb_ents``; false where there is none.
+    Args:
+        links: What linking says of n mentions.
+        kb: The KB that has their entities.
+        offered: bool [n, k], which candidates are in ``kb_ents``; false where there is none.
     """
     columns = _columns(links, kb)
-    found = (links.numbers >= 0).sum(axis=1).tolist()  # of k places; they come first
+    found = (links.numbers >= 0).sum(axis=1).tolist()  # the candidates come first of k places
     if links.probabilities is None:
         probabilities = [None] * len(links.nil)
     else:
@@ -58,7 +76,7 @@ def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[An
 
 
 def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
-    """What is said of all candidates: by its name, a list of k a mention."""
+    """What is known of all candidates: for each name of a fact, a list of k values a mention."""
     distinct, places = np.unique(links.numbers, return_inverse=True)
     there = distinct >= 0
     labels = np.full((len(distinct), 2), "", dtype=object)
@@ -74,24 +92,32 @@ def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
 
 
 def write_answers(
-    docs: Iterable[Doc], answers: Iterator[Answer], spans_key: str | None, overwrite: bool
+    docs: Iterable[Doc],
+    spans: Iterable[Sequence[Span]],
+    answers: Iterator[Answer],
+    spans_key: str | None,
+    overwrite: bool,
 ) -> None:
-    """Write the answers on the mentions of the docs, in their order.
+    """Write the answers on the mentions of docs.
 
-    overwrite: whether an id that is there is replaced; a mention that keeps its own is given
-        nothing else either.
+    Args:
+        docs: The docs.
+        spans: The mentions of each doc.
+        answers: The answer to each mention, in their order.
+        spans_key: The group of ``doc.spans`` that has the mentions; None if they are in ``doc.ents``.
+        overwrite: Whether an id that is there is replaced. A mention that keeps its id gets nothing
+            else either.
     """
-    for doc in docs:
-        spans = mention_spans(doc, spans_key)
-        ids = [_annotate(span, next(answers), overwrite) for span in spans]
+    for doc, own in zip(docs, spans):
+        ids = [_annotate(span, next(answers), overwrite) for span in own]
         if not spans_key:
-            _write_token_ids(spans, ids)
-        elif spans:  # a doc may lack the group
+            _write_token_ids(own, ids)
+        elif own:  # a doc may lack the group
             _write_group_ids(doc, spans_key, ids)
 
 
 def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
-    """Set the span's attributes; gives its id."""
+    """Set the attributes of a span, and return its id."""
     values = span._
     if span.kb_id_ and not overwrite:
         values.kb_id = span.kb_id_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinc.api import Model
@@ -12,7 +13,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
 from ..models.bert import BertEncoder
 from .kb_reference import KBPipe
-from .reading import packed_retriever
+from .listening import packed_retriever
 from .runtime import Runtime
 from .saving import Saved, SavedFile
 from .settings import SearchSettings
@@ -126,11 +127,10 @@ class EncodersPipe(KBPipe):
 
     def encoder_files(self) -> dict[str, SavedFile]:
         """How the encoders are saved: weights, settings and tokenizers."""
-        reranker = self.reranker_model
         return {
             "model": SavedFile(lambda _: packed_retriever(self.model), self._set_model),
             "reranker": SavedFile(
-                (lambda _: architectures.pack_model(reranker)) if reranker is not None else None,
+                None if self.reranker_model is None else self._packed_reranker,
                 self._set_reranker,
                 missing=self._unset_reranker,
             ),
@@ -138,13 +138,18 @@ class EncodersPipe(KBPipe):
 
     def _set_model(self, saved: Saved) -> None:
         tok2vec = architectures.tok2vec_of(self.model)  # from the pipeline's config
-        self.model = architectures.from_packed(saved, tok2vec)
+        self.model = architectures.unpack_retriever(saved, tok2vec)
         self.forget_weights()
 
-    def _set_reranker(self, saved: Saved) -> None:
-        from ..architectures.crossencoder import from_packed
+    def _packed_reranker(self, path: Path | None) -> bytes:
+        from ..architectures.crossencoder import pack_crossencoder
 
-        self.reranker_model = from_packed(saved)
+        return pack_crossencoder(self.reranker_model)
+
+    def _set_reranker(self, saved: Saved) -> None:
+        from ..architectures.crossencoder import unpack_crossencoder
+
+        self.reranker_model = unpack_crossencoder(saved)
         self.forget_weights()
 
     def _unset_reranker(self) -> None:

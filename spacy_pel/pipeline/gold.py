@@ -9,8 +9,9 @@ from spacy.training import Example
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..reading.gold_mention import GoldMention
+from ..reading.mention import DocumentContext
 from ..spans import gold_ids, mention_spans
-from .mentions import mentions_in_context
+from .doc_mentions import mentions_in_context
 
 
 def trainable_mentions(
@@ -18,16 +19,21 @@ def trainable_mentions(
     kb: KnowledgeBase,
     spans_key: str | None,
     resolve_abbreviations: bool = False,
-    texts: Sequence[str] | None = None,
+    documents: Iterable[DocumentContext | None] | None = None,
 ) -> list[GoldMention]:
     """The gold mentions that have an entity in the KB.
 
-    resolve_abbreviations, texts: as for linking; see ``mentions``.
+    Args:
+        examples: The examples.
+        kb: The knowledge base.
+        spans_key: The group of ``doc.spans`` that has the mentions; None if they are in ``doc.ents``.
+        resolve_abbreviations: Whether acronyms are read as their long forms.
+        documents: The contexts of the predicted docs, if another component has read them.
     """
     mentions = []
-    for example, text in zip(examples, texts or repeat(None)):
+    for example, document in zip(examples, documents or repeat(None)):
         spans = mention_spans(example.reference, spans_key)
-        contexts = mentions_in_context(example.reference, spans, resolve_abbreviations, text)
+        contexts = mentions_in_context(example.reference, spans, resolve_abbreviations, document)
         for span, context in zip(spans, contexts):
             golds = _numbers(kb, gold_ids(span))
             if golds:

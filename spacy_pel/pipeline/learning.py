@@ -10,12 +10,13 @@ from thinc.api import Model, Optimizer
 from .. import architectures
 from ..linking.candidate_search import Searchable
 from ..reading.gold_mention import GoldMention
+from ..reading.mention import DocumentContext
 from ..training.optimizer import apply_gradients
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from .calibrated import CalibratedPipe
 from .gold import gold_numbers, trainable_mentions
-from .reading import begin_reading, check_listens
+from .listening import begin_reading, check_listens
 from .settings import MentionSettings, TrainingSettings
 from .training_session import (
     TrainingSession,
@@ -141,8 +142,9 @@ class LearningPipe(CalibratedPipe):
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "ProxyLinker.update")
-        texts, backprop = begin_reading(self.model, [example.predicted for example in examples])
-        mentions = self._trainable(examples, texts)
+        docs = [example.predicted for example in examples]
+        documents, backprop = begin_reading(self.model, docs)
+        mentions = self._trainable(examples, documents)
         if mentions:
             if self._session is None:
                 self.prepare_training(examples)
@@ -192,11 +194,11 @@ class LearningPipe(CalibratedPipe):
             self._session.trainer.note_update()
 
     def _trainable(
-        self, examples: Iterable[Example], texts: Sequence[str] | None = None
+        self, examples: Iterable[Example], documents: Sequence[DocumentContext] | None = None
     ) -> list[GoldMention]:
         resolved = self.mention_settings.resolve_abbreviations
         return trainable_mentions(
-            examples, self.kb, self.mention_settings.spans_key, resolved, texts
+            examples, self.kb, self.mention_settings.spans_key, resolved, documents
         )
 
     def _begin_session(self, wanted: set[int], searched_entities: int | None) -> None:

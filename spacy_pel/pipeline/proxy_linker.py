@@ -11,18 +11,18 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..architectures.sources import linker_folder
-from ..linking.link import Links, link
+from ..architectures import linker_folder
+from ..linking.link import link
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
-from .annotations import answers, write_answers
+from .annotations import LinkedSpans, answers, write_answers
 from .calibrated import NOT_CALIBRATED
+from .doc_mentions import agreeing, mentions_of, search_filters
 from .extensions import install_extensions
 from .kb_ents import offered
 from .kb_reference import KB_REFERENCE
 from .learning import LearningPipe
-from .mentions import agreeing, mentions_of, search_limits
-from .reading import read_texts
+from .listening import read_documents
 from .saving import SavedFile
 from .settings import (
     AnswerSettings,
@@ -115,36 +115,33 @@ class ProxyLinker(LearningPipe, TrainablePipe):
 
     # Linking
 
-    def predict(self, docs: Iterable[Doc]) -> Links | None:
+    def predict(self, docs: Iterable[Doc]) -> LinkedSpans | None:
         """Link the mentions of docs; changes nothing on the docs.
 
         Args:
             docs: Docs with mentions.
 
         Returns:
-            What linking says of the mentions, in their order; None if there is no mention.
+            The mentions, and what linking says of them; None if there is no mention.
 
         Raises:
             PelError: There is no KB, or there are no weights, or they do not fit.
         """
         docs = list(docs)
-        if not any(mention_spans(doc, self.spans_key) for doc in docs):
+        spans = [mention_spans(doc, self.spans_key) for doc in docs]
+        if not any(spans):
             return None
-        texts = read_texts(self.model, docs)
-        mentions = mentions_of(docs, self.spans_key, self.resolve_abbreviations, texts)
+        documents = read_documents(self.model, docs)
+        mentions = mentions_of(docs, spans, documents, self.resolve_abbreviations)
         use_one_thread_in_a_worker()
         search = self.search_settings
-        only = search_limits(
-            docs,
-            self.spans_key,
-            types=search.types,
-            sources=search.sources,
-            label_types=search.label_types,
+        filters = search_filters(
+            spans, types=search.types, sources=search.sources, label_types=search.label_types
         )
         # In a training session weights change, and only torch follows them.
         encoders = [] if self._session else self.linking_encoders()
         with self.runtime.computes(encoders):
-            return link(
+            links = link(
                 self.retriever,
                 self.index,
                 mentions,
@@ -153,22 +150,24 @@ class ProxyLinker(LearningPipe, TrainablePipe):
                 calibration=self.fitting(self.calibration),
                 reranking=self.reranking,
                 exact_names=self.exact_names,
-                filters=only,
-                groups=agreeing(docs, self.spans_key, mentions, only) if search.agree else None,
+                filters=filters,
+                groups=agreeing(spans, mentions, filters) if search.agree else None,
             )
+        return LinkedSpans(spans, links)
 
-    def set_annotations(self, docs: Iterable[Doc], links: Links | None) -> None:
+    def set_annotations(self, docs: Iterable[Doc], linked: LinkedSpans | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions.
 
         Args:
             docs: The docs that were given to ``predict``.
-            links: What it returned.
+            linked: What it returned.
         """
-        if links is None:
+        if linked is None:
             return
+        spans, links = linked
         chosen = offered(links, self.kb, self.answer_settings)
         said = answers(links, self.kb, chosen)
-        write_answers(docs, said, self.spans_key, self.answer_settings.overwrite)
+        write_answers(docs, spans, said, self.spans_key, self.answer_settings.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Score linked docs.

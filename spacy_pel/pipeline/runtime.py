@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from ..architectures.biencoder import check_choice
+from ..architectures.setting_checks import check_choice
 from ..models.bert import BertEncoder
 from ..models.onnx_states import OnnxStates
 

@@ -9,7 +9,7 @@ import numpy as np
 from spacy.training import Example
 from thinc.api import Model
 
-from ..architectures import is_initialized, shares_reading
+from ..architectures import architecture_of, is_initialized
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
@@ -190,7 +190,7 @@ def check_candidates(name: str, kb: KnowledgeBase, retriever: Model, candidates:
             f'"rerank" of "{name}" is {candidates}',
             "to train a reranker it must be 2 or more (the paper: 16)",
         )
-    if shares_reading(retriever):
+    if architecture_of(retriever).listens:
         raise PelError(
             f'the retriever of "{name}" shares what another component reads, and a reranker '
             "is trained before that runs",

@@ -1,11 +1,11 @@
-"""Acronyms that a document defines, as in "multiple sclerosis (MS)", read as their long forms.
+"""Acronyms that a document defines, as in "multiple sclerosis (MS)", are read as their long forms.
 
-A mention "MS" of this document is encoded as "multiple sclerosis", in its place in the text. SearchFilter
-what stands in a mention is replaced: the rest of the text stays as it is.
+A mention "MS" of this document is encoded as "multiple sclerosis", in its place in the text. Only
+what stands in a mention is replaced. The rest of the text stays as it is.
 
-Definitions are found as Schwartz and Hearst (2003) say, by ``abbreviation_extractor``: of the
-packages that do it alone, the one that is kept up and has wheels for all Pythons and systems of
-ours. scispaCy's detector does the same over tokens; see ``pipeline.mentions``.
+``abbreviation_extractor`` finds the definitions, as Schwartz and Hearst (2003) describe it. It is
+the one maintained package for this alone that has wheels for every Python and system that we
+support. scispaCy's detector does the same over tokens (``pipeline.doc_mentions``).
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
-from .inputs import MentionInContext
+from .mention import DocumentContext, MentionInContext
 
 Offsets = tuple[int, int]
 _PADDING = re.compile(r"(?<=\() +| +(?=\))")
 
 
-@lru_cache(maxsize=1024)  # a document is asked again in every epoch, and for each of its windows
+@lru_cache(maxsize=1024)  # a document is asked for again in every epoch and for each of its parts
 def defined_acronyms(text: str) -> Mapping[str, str]:
-    """From the acronyms that the text defines to their long forms; of several, the first."""
+    """Find the acronyms that a text defines.
+
+    Returns:
+        From each acronym to its long form; to the first one if the text defines it several times.
+    """
     from abbreviation_extractor import extract_abbreviation_definition_pairs
 
     if "(" not in text:
@@ -36,46 +40,68 @@ def defined_acronyms(text: str) -> Mapping[str, str]:
 
 
 def expanded(
-    text: str, mentions: Sequence[Offsets], long_forms: Mapping[str, str]
+    text: str,
+    mentions: Sequence[Offsets],
+    long_forms: Mapping[str, str],
+    document: DocumentContext | None = None,
 ) -> list[MentionInContext]:
-    """The mentions in one text where acronyms in mentions have made room for their long forms.
+    """The mentions of a text in which acronyms that stand in mentions are replaced by long forms.
 
-    mentions: offsets in ``text``. long_forms: from acronyms to what they stand for; an acronym is
-    known by its exact letters, as a whole word. A mention that holds an acronym and its long form,
-    "multiple sclerosis (MS)", stays as it is, in the text as it is.
+    A mention that holds an acronym and its long form, "multiple sclerosis (MS)", stays as it is, in
+    the text as it is.
+
+    Args:
+        text: The text of the document.
+        mentions: The first character of each mention, and the one behind its last.
+        long_forms: From acronyms to what they stand for. An acronym is known by its exact letters, as
+            a whole word.
+        document: The document that the mentions are of.
     """
-    plain = [MentionInContext(text, start, end) for start, end in mentions]
-    spelt_out = [_defines(text[start:end], long_forms) for start, end in mentions]
-    read = [offsets for offsets, defines in zip(mentions, spelt_out) if not defines]
+    plain = [MentionInContext(text, start, end, document) for start, end in mentions]
+    defines = [_defines(mention.surface, long_forms) for mention in plain]
+    read = [offsets for offsets, is_definition in zip(mentions, defines) if not is_definition]
     places = _within(_occurrences(text, long_forms), read)
     if not places:
         return plain
     new = _Replaced(text, places, [long_forms[text[start:end]] for start, end in places])
     return [
-        mention if defines else MentionInContext(new.text, *new.offsets(mention.start, mention.end))
-        for mention, defines in zip(plain, spelt_out)
+        mention
+        if is_definition
+        else MentionInContext(new.text, *new.offsets(mention.start, mention.end), document)
+        for mention, is_definition in zip(plain, defines)
     ]
 
 
 def at_long_forms(
-    text: str, mentions: Sequence[Offsets], long_forms: Mapping[str, str]
+    text: str,
+    mentions: Sequence[Offsets],
+    long_forms: Mapping[str, str],
+    document: DocumentContext | None = None,
 ) -> list[MentionInContext]:
-    """The mentions in one text that is as it is; those that are acronyms, where their long forms
-    first stand in it. The arguments are those of ``expanded``."""
+    """The mentions of a text that stays as it is.
+
+    A mention that is an acronym is read where its long form first stands in the text.
+
+    Args:
+        text: The text of the document.
+        mentions: As for ``expanded``.
+        long_forms: As for ``expanded``.
+        document: The document that the mentions are of.
+    """
     found = []
     for start, end in mentions:
         long = long_forms.get(text[start:end], "")
         first = text.find(long) if long else -1
         place = (start, end) if first < 0 else (first, first + len(long))
-        found.append(MentionInContext(text, *place))
+        found.append(MentionInContext(text, *place, document))
     return found
 
 
 class _Replaced:
-    """A text with some places replaced, and where its offsets have gone."""
+    """A text in which some places are replaced, and the new offsets of its spans."""
 
     def __init__(self, text: str, places: Sequence[Offsets], news: Sequence[str]) -> None:
-        """places: ascending and apart. news: what stands there instead."""
+        """places: ascending, without overlap. news: what stands there instead."""
         edges = [0, *(edge for place in places for edge in place), len(text)]
         kept = [text[start:end] for start, end in zip(edges[::2], edges[1::2])]
         self.text = "".join(part for pair in zip(kept, [*news, ""]) for part in pair)
@@ -84,7 +110,7 @@ class _Replaced:
         self._shifts = list(accumulate(growth, initial=0))
 
     def offsets(self, start: int, end: int) -> Offsets:
-        """Where a span has gone; one that cuts into a replaced place has the whole of it."""
+        """The new offsets of a span; one that cuts into a replaced place gets the whole of it."""
         return self._moved(start, 0), self._moved(end, 1)
 
     def _moved(self, offset: int, side: int) -> int:
@@ -95,7 +121,7 @@ class _Replaced:
 
 
 def _occurrences(text: str, long_forms: Mapping[str, str]) -> list[Offsets]:
-    """Where the acronyms stand as whole words, of two that overlap the longer."""
+    """Where the acronyms stand as whole words; of two that overlap, the longer."""
     if not long_forms:
         return []
     by_length = sorted(long_forms, key=len, reverse=True)
@@ -108,7 +134,7 @@ def _defines(mention: str, long_forms: Mapping[str, str]) -> bool:
 
 
 def _within(places: Sequence[Offsets], mentions: Sequence[Offsets]) -> list[Offsets]:
-    """Those of the places that lie in a mention."""
+    """The places that lie in a mention."""
     begun = sorted(mentions)
     starts = [start for start, _ in begun]
     reached = [-1, *accumulate((end for _, end in begun), max)]  # by the first n of them

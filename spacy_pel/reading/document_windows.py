@@ -1,9 +1,9 @@
-"""Documents as the encoder reads them once for all their mentions: windows of token ids.
+"""Documents that are read once for all their mentions: windows of token ids.
 
     window:  [CLS] tokens [SEP]
 
-No token is inserted, so that a mention's tokens are those of the text. What stands in a mention, in
-any of them, is marked. Knows tokenizers and numpy, as ``inputs`` does.
+No token is inserted, so a mention has the tokens of the text. Every token that stands in a mention
+is marked, whichever mention it is.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from tokenizers import Tokenizer
 
-from .inputs import InputBuilder, MentionInContext, pad_ids
+from .encoder_inputs import PaddedInputs, pad_ids
+from .mention import DocumentContext, MentionInContext
+from .word_pieces import WordPieces
 
-# Of the tokens of a window, the least share that the next one has as well.
+# The least share of the tokens of a window that the next window has as well.
 OVERLAP = 0.25
 
 
 class Window(NamedTuple):
     """A piece of a document, and the mentions that are read in it.
 
-    ids: int32 [t]. marked: bool [t], true in mentions, also in those that other windows own.
-    mentions: int64 [m], which of the mentions given these are. spans: int64 [m, 2], the tokens of
-    each: its first one and the one behind its last.
+    Attributes:
+        ids: int32 [t], the token ids.
+        marked: bool [t], true in mentions, also in those that are read in other windows.
+        mentions: int64 [m], the places of its mentions among those that were given.
+        spans: int64 [m, 2], the tokens of each: its first one and the one behind its last.
     """
 
     ids: np.ndarray
@@ -34,9 +39,15 @@ class Window(NamedTuple):
 
 
 class WindowBatch(NamedTuple):
-    """Padded windows. ``ids``: int64 [n, t]; ``mask``, ``focus``: bool [n, t], true where there is
-    a token, and where it is marked; ``spans``: int64 [m, 2], the mentions of one window after the
-    other, counted in the tokens of all rows, padding included."""
+    """Padded windows.
+
+    Attributes:
+        ids: int64 [n, t], the token ids.
+        mask: bool [n, t], true where there is a token.
+        focus: bool [n, t], true where a token is marked.
+        spans: int64 [m, 2], the mentions of one window after the other. Their tokens are counted
+            through all rows, padding included.
+    """
 
     ids: np.ndarray
     mask: np.ndarray
@@ -44,55 +55,94 @@ class WindowBatch(NamedTuple):
     spans: np.ndarray
 
 
-class WindowBuilder(InputBuilder):
-    """An ``InputBuilder`` whose mentions are read in the windows of their documents.
+class WindowInputs(NamedTuple):
+    """Windows, each with an output for each of its mentions (``EncoderInputs``).
 
-    ``mention_length`` is the most tokens of a window, special tokens counted.
+    Attributes:
+        windows: The windows.
     """
 
-    def mentions(  # type: ignore[override]
-        self, mentions: Sequence[MentionInContext]
-    ) -> list[Window]:
-        """Windows that have each of the mentions whole, and in one of them alone.
+    windows: Sequence[Window]
 
-        Mentions are of one document if they have their text in common, the very same object: two
-        documents of equal texts may have different mentions. A document is cut into windows of
-        one length, as few as can be, that overlap. A mention is read in that one where it is
-        farthest from the edges, and one that is whole in none of them in a window of its own, with
-        the mention in its midst; of one that is longer than a window its beginning is read.
-        Windows that no mention is read in are left out.
+    @property
+    def core_tokens(self) -> int:
+        """One: a window is long, and gets a pass of its own.
+
+        So its mentions have the same vectors, to the last bit, whatever other documents are read.
+        """
+        return 1
+
+    @property
+    def n_outputs(self) -> int:
+        return sum(len(window.mentions) for window in self.windows)
+
+    def lengths(self) -> np.ndarray:
+        return np.array([len(window.ids) for window in self.windows], dtype=np.int64)
+
+    def outputs_of(self, group: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.windows[i].mentions for i in group])
+
+    def padded(self, group: np.ndarray, pad_id: int, least: int) -> PaddedInputs:
+        return PaddedInputs(pad_windows([self.windows[i] for i in group], pad_id, least))
+
+
+class WindowReader:
+    """Reads mentions in windows of their documents.
+
+    Args:
+        tokenizer: The encoder's tokenizer (``WordPieces``).
+        length: The most tokens of a window, special tokens included.
+        position_limit: The most tokens that the encoder has positions for.
+    """
+
+    reads_documents = True
+
+    def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
+        self.length = min(length, position_limit)
+        self._pieces = WordPieces(tokenizer)
+
+    def inputs(self, mentions: Sequence[MentionInContext]) -> WindowInputs:
+        """Windows such that each mention stands whole in one of them, and is read in that one alone.
+
+        A document is cut into as few windows as possible, all of one length, that overlap. A mention
+        is read in the window where it is farthest from the edges. If no window has the whole of it,
+        it gets a window of its own, with the mention in the middle. If it is longer than a window,
+        its beginning is read. Windows in which no mention is read are left out.
 
         A text is tokenised once, split where a mention begins or ends. A mention without a token
         is read from its whole window.
         """
-        texts, boundaries, members = {}, {}, {}
-        for place, (text, start, end) in enumerate(mentions):
-            texts[id(text)] = text
-            boundaries.setdefault(id(text), {0, len(text)}).update((start, end))
-            members.setdefault(id(text), []).append(place)
+        members = _by_document(mentions)
+        texts = {key: mentions[places[0]].text for key, places in members.items()}
+        offsets = {
+            key: {0, len(texts[key])}.union(*(mentions[i][1:3] for i in places))
+            for key, places in members.items()
+        }
         windows = []
-        for key, (ids, token_at) in self._tokenise_at(texts, boundaries).items():
-            spans = [(token_at[mentions[i].start], token_at[mentions[i].end]) for i in members[key]]
+        for key, (ids, token_at) in self._pieces.tokenize_split(texts, offsets).items():
+            own = [mentions[i] for i in members[key]]
+            spans = [(token_at[mention.start], token_at[mention.end]) for mention in own]
             windows += self._windows(ids, np.array(spans), np.array(members[key]))
-        return windows
+        return WindowInputs(windows)
 
     def _windows(self, ids: np.ndarray, spans: np.ndarray, mentions: np.ndarray) -> list[Window]:
         """The windows of one document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m]."""
         marked = _inside(spans, len(ids))
-        room = self.mention_length - 2
+        room = self.length - 2
         spans[:, 1] = np.minimum(spans[:, 1], spans[:, 0] + room)
         bounds = window_bounds(len(ids), spans, room)
         order = np.lexsort(bounds.T)
-        parts = np.flatnonzero(np.diff(bounds[order], axis=0).any(axis=1)) + 1
+        first_of_window = np.flatnonzero(np.diff(bounds[order], axis=0).any(axis=1)) + 1
         windows = []
-        for members in np.split(order, parts):
+        for members in np.split(order, first_of_window):
             first, last = bounds[members[0]]
             places = spans[members] - first + 1
             places[places[:, 0] == places[:, 1]] = 0, last - first + 2
             inner = slice(first, last)
+            framed = [[self._pieces.cls], ids[inner], [self._pieces.sep]]
             windows.append(
                 Window(
-                    np.concatenate([[self._cls], ids[inner], [self._sep]]).astype(np.int32),
+                    np.concatenate(framed).astype(np.int32),
                     np.concatenate([[False], marked[inner], [False]]),
                     mentions[members],
                     places,
@@ -101,14 +151,29 @@ class WindowBuilder(InputBuilder):
         return windows
 
 
-def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
-    """The window of each mention: int64 [m, 2], its first token and the one behind its last.
+def _by_document(
+    mentions: Sequence[MentionInContext],
+) -> dict[tuple[DocumentContext | None, str], list[int]]:
+    """The places of the mentions that have a document and a text in common."""
+    members: dict[tuple[DocumentContext | None, str], list[int]] = {}
+    for place, mention in enumerate(mentions):
+        members.setdefault((mention.document, mention.text), []).append(place)
+    return members
 
-    n_tokens: of the document. spans: int64 [m, 2], the tokens of the mentions, of which none has
-    more than ``room``, the most tokens of a window.
+
+def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
+    """Choose the window of each mention.
+
+    Args:
+        n_tokens: The number of tokens of the document.
+        spans: int64 [m, 2], the tokens of the mentions. None has more than ``room``.
+        room: The most tokens of a window, without its special tokens.
+
+    Returns:
+        int64 [m, 2], the first token of each window and the one behind its last.
     """
-    firsts, length = _laid(n_tokens, room)
-    # The window whose centre is nearest is the one that leaves most on the mention's narrower side.
+    firsts, length = _laid_out(n_tokens, room)
+    # The window with the nearest centre leaves most context on the mention's narrower side.
     doubled = spans.sum(axis=1)
     nearest = firsts[np.searchsorted(firsts[1:] + firsts[:-1] + length, doubled)]
     bounds = np.stack([nearest, nearest + length], axis=1)
@@ -119,7 +184,13 @@ def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
 
 
 def pad_windows(windows: Sequence[Window], pad_id: int, least: int = 0) -> WindowBatch:
-    """The windows as one padded batch, of at least ``least`` tokens in all."""
+    """The windows as one padded batch.
+
+    Args:
+        windows: The windows, at least one.
+        pad_id: The id of the padding token.
+        least: The least number of tokens of the batch, padding included.
+    """
     ids, mask = pad_ids([window.ids for window in windows], pad_id, least)
     focus = np.zeros_like(mask)
     focus[mask] = np.concatenate([window.marked for window in windows])
@@ -128,8 +199,8 @@ def pad_windows(windows: Sequence[Window], pad_id: int, least: int = 0) -> Windo
     return WindowBatch(ids, mask, focus, np.concatenate(spans))
 
 
-def _laid(n_tokens: int, room: int) -> tuple[np.ndarray, int]:
-    """Where the windows of a document begin, int64 [k], ascending, and how long all of them are."""
+def _laid_out(n_tokens: int, room: int) -> tuple[np.ndarray, int]:
+    """The first tokens of a document's windows, int64 [k], ascending, and the length of all of them."""
     if n_tokens <= room:
         return np.zeros(1, dtype=np.int64), n_tokens
     overlap = int(OVERLAP * room)

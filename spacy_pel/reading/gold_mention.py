@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .inputs import MentionInContext
+from .mention import MentionInContext
 
 
 class GoldMention(NamedTuple):
     """A mention and the entities that it may mean.
 
     Attributes:
-        context: the mention in the text of its document.
-        golds: the numbers of its gold entities in the knowledge base, at least one. Any of them
+        context: The mention in the text of its document.
+        golds: The numbers of its gold entities in the knowledge base, at least one. Any of them
             is right.
     """
 
@@ -22,5 +22,4 @@ class GoldMention(NamedTuple):
     @property
     def surface(self) -> str:
         """The words of the mention."""
-        text, start, end = self.context
-        return text[start:end]
+        return self.context.surface

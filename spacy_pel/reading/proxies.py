@@ -1,13 +1,14 @@
-"""Which texts stand for an entity in the index, and their vectors.
+"""The texts that stand for an entity in the index (its proxies), and their vectors.
 
-Many rows may stand for one entity; search keeps the best. ``row_kind`` says which rows there are:
+Several rows of the index may stand for one entity. Search keeps the best of them. The row kind says
+which rows an entity has:
 
-- "entity": one row, ``[CLS] name [SEP] types [SEP] aliases; definition [SEP]`` (PEL);
-- "name": one row a name, ``[CLS] name [SEP] types [SEP] canonical name [SEP]``, so that a name at
-  the end of a long list is as easy to find as the first, and two entities that share an acronym
-  still have different rows;
-- "described-name": the same with the definition behind the canonical name. It costs two or three
-  times as much to encode, and gives an encoder that knows little more to compare contexts with.
+- "entity": one row, ``[CLS] name [SEP] types [SEP] aliases; definition [SEP]`` (PEL).
+- "name": one row for each name, ``[CLS] name [SEP] types [SEP] canonical name [SEP]``. The last
+  name of a long list is as easy to find as the first, and two entities that share an acronym still
+  have different rows.
+- "described-name": the same, with the definition behind the canonical name. It costs two or three
+  times as much to encode. It gives an encoder that knows little more to compare contexts with.
 """
 
 from __future__ import annotations
@@ -19,26 +20,31 @@ import numpy as np
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
-from .inputs import EntityText
+from .entity_texts import EntityText
 
 ROW_KINDS = ("entity", "name", "described-name")
 
 # From texts to their vectors, float32 [n, d].
 EncodeEntities = Callable[[Sequence[EntityText]], np.ndarray]
 
-# Entities read from the KB and encoded at a time: enough to sort by length, little to hold.
+# The number of entities that are read and encoded at a time: enough to sort texts by length, and
+# few enough to hold.
 CHUNK = 2048
 
 
 def check_row_kind(row_kind: str) -> str:
-    """The row kind. Raises PelError if there is no such one."""
+    """The row kind.
+
+    Raises:
+        PelError: If there is no such row kind.
+    """
     if row_kind not in ROW_KINDS:
         raise PelError(f'unknown row kind "{row_kind}"', f"choose one of {', '.join(ROW_KINDS)}")
     return row_kind
 
 
 def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:
-    """The texts of the entity's rows, at least one."""
+    """The texts of the rows of an entity, at least one."""
     types, canonical = ", ".join(entity.types), entity.canonical_name
     if row_kind == "entity":
         aliases = "; ".join(entity.names[1:])
@@ -57,9 +63,16 @@ def _sentences(*parts: str | None) -> str:
 def entity_rows(
     entities: Sequence[Entity], row_kind: str, encode: EncodeEntities
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of the entities: vectors, float32 [b, d], and the place of each's entity, int64 [b].
+    """Encode the rows of entities.
 
-    The place is that in ``entities``; rows stand in the order of their entities.
+    Args:
+        entities: The entities.
+        row_kind: One of ``ROW_KINDS``.
+        encode: Gives the vectors of texts.
+
+    Returns:
+        The vectors, float32 [b, d], in the order of the entities, and for each row the place of its
+        entity in ``entities``, int64 [b].
     """
     texts = [proxy_texts(entity, row_kind) for entity in entities]
     owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
@@ -69,7 +82,18 @@ def entity_rows(
 def encode_rows(
     kb: KnowledgeBase, numbers: Sequence[int], row_kind: str, encode: EncodeEntities
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The rows of the entities in the order given, as chunks of (vectors [b, d], entities [b])."""
+    """Encode the rows of entities of a KB, chunk by chunk.
+
+    Args:
+        kb: The knowledge base.
+        numbers: The numbers of the entities.
+        row_kind: One of ``ROW_KINDS``.
+        encode: Gives the vectors of texts.
+
+    Yields:
+        The vectors of some entities, float32 [b, d], in the order of the numbers, and the number
+        of each row's entity, int64 [b].
+    """
     for first in range(0, len(numbers), CHUNK):
         chunk = np.asarray(numbers[first : first + CHUNK], dtype=np.int64)
         vectors, owners = entity_rows(kb.entities(chunk), row_kind, encode)

@@ -1,7 +1,4 @@
-"""Documents that a component before the linker has read: the states of their tokens, to be shared.
-
-Knows numpy, as ``windows`` does; nothing of spaCy or torch.
-"""
+"""Mentions that are read from the states that another component gave the tokens of a document."""
 
 from __future__ import annotations
 
@@ -11,68 +8,69 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import PelError
-from .inputs import InputBuilder, MentionInContext
+from .mention import DocumentContext, MentionInContext, TokenStates
 
 
-class ReadText(str):
-    """The text of a document, and what is known of its tokens.
+class DocumentSpans(NamedTuple):
+    """The mentions of a document as spans of its tokens.
 
-    states: float32 [t, w]. offsets: int64 [t, 2], the characters of each, ascending. gradient:
-    float32 [t, w], to which training adds the gradient with respect to the states.
+    Attributes:
+        tokens: The states of the document's tokens.
+        mentions: int64 [m], the places of the mentions among those that were given.
+        spans: int64 [m, 2], the tokens of each: its first one and the one behind its last.
     """
 
-    states: np.ndarray
-    offsets: np.ndarray
-    gradient: np.ndarray
-
-    @classmethod
-    def of(cls, text: str, states: np.ndarray, offsets: np.ndarray) -> ReadText:
-        read = cls(text)
-        read.states, read.offsets, read.gradient = states, offsets, np.zeros_like(states)
-        return read
-
-
-class ReadMentions(NamedTuple):
-    """The mentions of a document in its tokens.
-
-    text: the document. mentions: int64 [m], which of the mentions given these are. spans: int64
-    [m, 2], the tokens of each: its first one and the one behind its last.
-    """
-
-    text: ReadText
+    tokens: TokenStates
     mentions: np.ndarray
     spans: np.ndarray
 
 
-class StatesBuilder(InputBuilder):
-    """An ``InputBuilder`` whose mentions are places in texts that were read."""
+class StatesInputs(NamedTuple):
+    """What a tower that pools states reads.
 
-    def mentions(  # type: ignore[override]
-        self, mentions: Sequence[MentionInContext]
-    ) -> list[ReadMentions]:
-        """The mentions of each document, with every token that they touch.
+    Attributes:
+        documents: The documents, each with its mentions.
+    """
 
-        Raises PelError if a mention's text was not read.
+    documents: Sequence[DocumentSpans]
+
+
+class SharedStatesReader:
+    """Reads mentions from the states that their documents carry (``DocumentContext.token_states``)."""
+
+    reads_documents = True
+
+    def inputs(self, mentions: Sequence[MentionInContext]) -> StatesInputs:
+        """The mentions of each document, each with all tokens that it touches.
+
+        Raises:
+            PelError: If no component gave the tokens of a document any states.
         """
-        texts = {id(mention.text): mention.text for mention in mentions}
-        members: dict[int, list[int]] = {key: [] for key in texts}
+        members: dict[DocumentContext | None, list[int]] = {}
         for place, mention in enumerate(mentions):
-            members[id(mention.text)].append(place)
-        return [
-            ReadMentions(text, np.array(places), _spans(text, [mentions[i] for i in places]))
-            for text, places in zip(texts.values(), members.values())
-        ]
+            members.setdefault(mention.document, []).append(place)
+        documents = []
+        for document, places in members.items():
+            tokens = _token_states(document)
+            spans = _token_spans(tokens.offsets, [mentions[i] for i in places])
+            documents.append(DocumentSpans(tokens, np.array(places), spans))
+        return StatesInputs(documents)
 
 
-def _spans(text: str, mentions: Sequence[MentionInContext]) -> np.ndarray:
-    """The tokens of mentions of a text: int64 [m, 2], none without one."""
-    if not isinstance(text, ReadText):
+def _token_states(document: DocumentContext | None) -> TokenStates:
+    """The states of the document's tokens; PelError if it has none."""
+    if document is None or document.token_states is None:
         raise PelError(
             "the linker shares what a component before it has read, and is without it here",
             "load the whole pipeline, spacy.load(FOLDER)",
         )
-    starts, ends = text.offsets.T
+    return document.token_states
+
+
+def _token_spans(offsets: np.ndarray, mentions: Sequence[MentionInContext]) -> np.ndarray:
+    """The tokens of the mentions, int64 [m, 2]; the nearest one if a mention touches none."""
+    starts, ends = offsets.T
     first = np.searchsorted(ends, [mention.start for mention in mentions], side="right")
     last = np.searchsorted(starts, [mention.end for mention in mentions], side="left")
-    first = np.minimum(first, len(text.offsets) - 1)
+    first = np.minimum(first, len(offsets) - 1)
     return np.stack([first, np.maximum(last, first + 1)], axis=1)

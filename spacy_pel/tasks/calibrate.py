@@ -239,9 +239,10 @@ def _candidates(
     tables = []
     for example, doc in zip(examples, docs_to_link(nlp, linker, examples)):
         with enough_candidates(linker):
-            links = linker.predict([doc])
+            linked = linker.predict([doc])
         forget_shared_states(doc)
-        if links is not None:
+        if linked is not None:
+            links = linked.links
             golds = [
                 [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
                 for span in mention_spans(example.reference, linker.spans_key)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..architectures import TowerInputs
 from ..models.adversarial import FGSM
-from ..reading.inputs import TokenIds
+from ..reading.text_inputs import TextInputs, TokenIds
 
 
-def clean_inputs(tokens: Sequence[TokenIds], width: int, fgsm: FGSM | None) -> TowerInputs:
+def clean_inputs(tokens: Sequence[TokenIds], width: int, fgsm: FGSM | None) -> TextInputs:
     """The inputs of the first pass.
 
     Args:
@@ -21,14 +20,14 @@ def clean_inputs(tokens: Sequence[TokenIds], width: int, fgsm: FGSM | None) -> T
             the gradient with respect to each, float32 [t, width].
     """
     if fgsm is None:
-        return TowerInputs(tokens)
+        return TextInputs(tokens)
     zeros = [np.zeros((len(token_ids.ids), width), dtype=np.float32) for token_ids in tokens]
-    return TowerInputs(tokens, zeros)
+    return TextInputs(tokens, zeros)
 
 
 def perturbed_inputs(
     tokens: Sequence[TokenIds], d_inputs: Sequence[np.ndarray], fgsm: FGSM
-) -> TowerInputs:
+) -> TextInputs:
     """The inputs of the second pass (PEL, Eq. 6 and 7).
 
     Args:
@@ -36,4 +35,4 @@ def perturbed_inputs(
         d_inputs: what its backward pass gave for each of them, float32 [t, width].
         fgsm: makes the perturbations.
     """
-    return TowerInputs(tokens, fgsm.perturbations(d_inputs))
+    return TextInputs(tokens, fgsm.perturbations(d_inputs))

@@ -11,7 +11,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.search_filter import SearchFilter, filtered_numbers
 from ..kb.vectors.index import Candidates
 from ..linking.retriever import Retriever
-from ..reading.inputs import EntityText
+from ..reading.entity_texts import EntityText
 from ..reading.proxies import encode_rows, proxy_texts
 from .negatives import Row
 from .row_index import RowIndex

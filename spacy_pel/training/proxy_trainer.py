@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..architectures import TowerInputs
 from ..linking.retriever import Retriever
 from ..models.losses import ScoreLoss, Targets
 from ..reading.gold_mention import GoldMention
@@ -58,8 +57,8 @@ class ProxyTrainer(Trainer):
             these, float32 [n, d], back to the weights of the mention tower.
         """
         self._counts.mention_inputs += len(mentions)
-        tokens = self.retriever.mention_tokens([mention.context for mention in mentions])
-        return self.retriever.mention_tower.begin_update(TowerInputs(tokens))
+        inputs = self.retriever.mention_inputs([mention.context for mention in mentions])
+        return self.retriever.mention_tower.begin_update(inputs)
 
     def choose_rows(
         self, mentions: Sequence[GoldMention], vectors: np.ndarray

@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from ..architectures import TowerInputs, encoder_of
+from ..architectures import encoder_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.reranker import Reranker
@@ -17,7 +17,7 @@ from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
 from ..reading.gold_mention import GoldMention
-from ..reading.inputs import TokenIds
+from ..reading.text_inputs import TextInputs, TokenIds
 from .adversarial_inputs import clean_inputs, perturbed_inputs
 from .trainer import StepLoss, Trainer
 
@@ -155,7 +155,7 @@ class RerankerTrainer(Trainer):
 
     def _pair_pass(
         self,
-        inputs: TowerInputs,
+        inputs: TextInputs,
         places: np.ndarray,
         added: np.ndarray,
         targets: Targets,
@@ -249,5 +249,5 @@ def _row_groups(pairs: Sequence[TokenIds], cells: np.ndarray) -> Iterator[np.nda
 
 def _key(mention: GoldMention) -> tuple[bytes, int, int]:
     """A small key for a mention, however long its text."""
-    text, start, end = mention.context
-    return hashlib.blake2b(text.encode(), digest_size=16).digest(), start, end
+    text = hashlib.blake2b(mention.context.text.encode(), digest_size=16).digest()
+    return text, mention.context.start, mention.context.end

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..architectures import TowerInputs
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss, Targets
 from ..reading.gold_mention import GoldMention
+from ..reading.text_inputs import TextInputs
 from .adversarial_inputs import clean_inputs, perturbed_inputs
 from .negatives import Sampler
 from .proxy_pool import ProxyPool
@@ -83,7 +83,7 @@ class RetrieverTrainer(ProxyTrainer):
         return StepLoss(clean.loss, adversarial.loss)
 
     def proxy_pass(
-        self, inputs: TowerInputs, mentions: np.ndarray, targets: Targets, weight: float = 1.0
+        self, inputs: TextInputs, mentions: np.ndarray, targets: Targets, weight: float = 1.0
     ) -> ProxyPass:
         """Encode the proxies, compare them with the mentions, and go back to the entity tower.
 

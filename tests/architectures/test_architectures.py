@@ -14,18 +14,23 @@ from spacy_pel.architectures import (
     BiEncoder,
     PretrainedEncoder,
     ScratchEncoder,
-    TowerInputs,
+    architecture_of,
     encoder_of,
-    from_settings,
-    input_builder,
+    entity_reader,
     is_initialized,
+    mention_reader,
+    retriever_from_settings,
+    saved_settings,
     set_dropout,
     set_gradient_caching,
-    settings,
     towers,
 )
 from spacy_pel.errors import PelError
-from spacy_pel.reading.inputs import EntityText, MentionInContext, train_tokenizer
+from spacy_pel.reading import text_inputs
+from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.text_inputs import TextInputs
+from spacy_pel.reading.word_pieces import train_tokenizer
 
 from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, biencoder
 
@@ -49,10 +54,14 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
+def inputs_of(model: Model, side: str) -> TextInputs:
+    if side == "mention":
+        return mention_reader(model).inputs(MENTIONS)
+    return TextInputs(entity_reader(model).tokens(ENTITIES))
+
+
 def vectors(model: Model, side: str = "entity") -> np.ndarray:
-    builder = input_builder(model)
-    tokens = builder.entities(ENTITIES) if side == "entity" else builder.mentions(MENTIONS)
-    return model.get_ref(side).predict(TowerInputs(tokens))
+    return model.get_ref(side).predict(inputs_of(model, side))
 
 
 def weights(model: Model, side: str) -> dict[str, torch.Tensor]:
@@ -60,9 +69,7 @@ def weights(model: Model, side: str) -> dict[str, torch.Tensor]:
 
 
 def train_one_side(model: Model, side: str) -> None:
-    builder = input_builder(model)
-    tokens = builder.entities(ENTITIES) if side == "entity" else builder.mentions(MENTIONS)
-    output, backprop = model.get_ref(side).begin_update(TowerInputs(tokens))
+    output, backprop = model.get_ref(side).begin_update(inputs_of(model, side))
     backprop(np.random.default_rng(0).normal(size=output.shape).astype(np.float32))
     model.finish_update(Adam(0.01))
 
@@ -91,19 +98,19 @@ def test_a_pretrained_second_tower_starts_alike_too(tmp_path: Path) -> None:
 
 def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     model = biencoder()
-    tower, builder = model.get_ref("entity"), input_builder(model)
+    tower, reader = model.get_ref("entity"), entity_reader(model)
     rng = np.random.default_rng(0)
     words = " ".join(TEXTS).split()
     texts = [EntityText(" ".join(rng.choice(words, n))) for n in rng.permutation(np.arange(1, 20))]
-    tokens = builder.entities(texts)
-    together = tower.predict(TowerInputs(tokens))
+    tokens = reader.tokens(texts)
+    together = tower.predict(TextInputs(tokens))
     assert together.shape == (19, 32) and together.dtype == np.float32
-    alone = np.concatenate([tower.predict(TowerInputs([t])) for t in tokens])
+    alone = np.concatenate([tower.predict(TextInputs([t])) for t in tokens])
     np.testing.assert_allclose(together, alone, atol=1e-5)
-    monkeypatch.setattr(towers, "CORE_TOKENS", 30)  # many groups
-    np.testing.assert_allclose(tower.predict(TowerInputs(tokens)), together, atol=1e-5)
+    monkeypatch.setattr(text_inputs, "CORE_TOKENS", 30)  # many groups
+    np.testing.assert_allclose(tower.predict(TextInputs(tokens)), together, atol=1e-5)
     order = rng.permutation(len(tokens))
-    shuffled = tower.predict(TowerInputs([tokens[i] for i in order]))
+    shuffled = tower.predict(TextInputs([tokens[i] for i in order]))
     np.testing.assert_allclose(shuffled, together[order], atol=1e-5)
     expected = bert_vector(encoder_of(tower).eval(), tokens[7]).detach().numpy()
     np.testing.assert_allclose(together[7], expected, atol=1e-5)
@@ -111,23 +118,23 @@ def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyP
 
 def test_no_input_gives_no_vector() -> None:
     model = biencoder()
-    assert model.get_ref("mention").predict(TowerInputs([])).shape == (0, 32)
+    assert model.get_ref("mention").predict(TextInputs([])).shape == (0, 32)
 
 
 def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     model = biencoder()
     set_dropout(model, 0.5)  # which inference has none of
-    tower, builder = model.get_ref("entity"), input_builder(model)
-    tokens = builder.entities([EntityText(" ".join(TEXTS[: i % 3 + 1])) for i in range(30)])
-    monkeypatch.setattr(towers, "CORE_TOKENS", 40)  # many groups
-    alone = tower.predict(TowerInputs(tokens))
+    tower, reader = model.get_ref("entity"), entity_reader(model)
+    tokens = reader.tokens([EntityText(" ".join(TEXTS[: i % 3 + 1])) for i in range(30)])
+    monkeypatch.setattr(text_inputs, "CORE_TOKENS", 40)  # many groups
+    alone = tower.predict(TextInputs(tokens))
     torch.set_num_threads(3)
     try:
-        np.testing.assert_array_equal(tower.predict(TowerInputs(tokens)), alone)
+        np.testing.assert_array_equal(tower.predict(TextInputs(tokens)), alone)
         assert torch.get_num_threads() == 3
         monkeypatch.setattr(towers, "in_threads", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            tower.predict(TowerInputs(tokens))
+            tower.predict(TextInputs(tokens))
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(1)
@@ -140,12 +147,12 @@ def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -
         model = biencoder()
         set_dropout(model, 0.3)  # drops the same when it is computed again
         set_gradient_caching(model, cached)
-        tower, tokens = model.get_ref("entity"), input_builder(model).entities(ENTITIES)
+        tower, tokens = model.get_ref("entity"), entity_reader(model).tokens(ENTITIES)
         transformer, count = encoder_of(tower).transformer, []
         transformer.embeddings.register_forward_pre_hook(lambda *_: count.append(1))
         torch.manual_seed(0)
         zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens]
-        output, backprop = tower.begin_update(TowerInputs(tokens, zeros))
+        output, backprop = tower.begin_update(TextInputs(tokens, zeros))
         weights = np.random.default_rng(0).normal(size=output.shape).astype(np.float32)
         d_perturbations = backprop(weights)
         grads = [p.grad for p in transformer.parameters() if p.grad is not None]
@@ -159,43 +166,43 @@ def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -
 def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(towers, "BATCH_TOKENS", 30)
     model = biencoder()
-    tower, tokens = model.get_ref("entity"), input_builder(model).entities(ENTITIES)
+    tower, tokens = model.get_ref("entity"), entity_reader(model).tokens(ENTITIES)
     zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens]
-    output, backprop = tower.begin_update(TowerInputs(tokens, zeros))
-    np.testing.assert_allclose(output, tower.predict(TowerInputs(tokens)), atol=1e-5)
+    output, backprop = tower.begin_update(TextInputs(tokens, zeros))
+    np.testing.assert_allclose(output, tower.predict(TextInputs(tokens)), atol=1e-5)
     d_output = np.random.default_rng(0).normal(size=output.shape).astype(np.float32)
     for inputs, d_vector, gradient in zip(tokens, d_output, backprop(d_output), strict=True):
         embeddings = torch.zeros(len(inputs.ids), 32, requires_grad=True)
         (bert_vector(encoder_of(tower), inputs, embeddings) @ torch.tensor(d_vector)).backward()
         np.testing.assert_allclose(gradient, embeddings.grad.numpy(), atol=1e-5, rtol=1e-4)
-    _, backprop = tower.begin_update(TowerInputs(tokens))
+    _, backprop = tower.begin_update(TextInputs(tokens))
     assert backprop(d_output) == []
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_bytes_round_trip_without_network(shared: bool, no_network: None) -> None:
     model = biencoder(shared=shared, pooling="focus")
-    fresh = from_settings(json.loads(json.dumps(settings(model))))
+    fresh = retriever_from_settings(json.loads(json.dumps(saved_settings(model))))
     assert not is_initialized(fresh) and is_initialized(model)
     fresh.from_bytes(model.to_bytes())
     assert is_initialized(fresh) and len(fresh.layers) == (1 if shared else 2)
     for side in ("mention", "entity"):
         np.testing.assert_array_equal(vectors(fresh, side), vectors(model, side))
-    builder, expected = input_builder(fresh), input_builder(model)
-    for a, b in zip(builder.mentions(MENTIONS), expected.mentions(MENTIONS), strict=True):
+    built, expected = (inputs_of(each, "mention").tokens for each in (fresh, model))
+    for a, b in zip(built, expected, strict=True):
         assert a.ids.tolist() == b.ids.tolist()
     train_one_side(fresh, "mention")  # what was loaded can be trained on
 
 
 def test_settings_are_the_arguments() -> None:
     source = ScratchEncoder(1, 32, 4, 200, 48)
-    assert settings(BiEncoder(source, **SETTINGS)) == SETTINGS
-    assert settings(from_settings(SETTINGS)) == SETTINGS
+    assert architecture_of(BiEncoder(source, **SETTINGS)).settings == SETTINGS
+    assert architecture_of(retriever_from_settings(SETTINGS)).settings == SETTINGS
 
 
 def test_an_empty_biencoder_survives_a_round_trip() -> None:
-    empty = from_settings(SETTINGS)
-    assert not is_initialized(from_settings(SETTINGS).from_bytes(empty.to_bytes()))
+    empty = retriever_from_settings(SETTINGS)
+    assert not is_initialized(retriever_from_settings(SETTINGS).from_bytes(empty.to_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -207,14 +214,14 @@ def test_an_empty_biencoder_survives_a_round_trip() -> None:
 )
 def test_unknown_settings_are_refused(change: dict, message: str) -> None:
     with pytest.raises(PelError, match=message):
-        from_settings({**SETTINGS, **change})
+        retriever_from_settings({**SETTINGS, **change})
 
 
 def test_the_forward_pass_is_the_towers_and_weights_come_once() -> None:
     with pytest.raises(NotImplementedError, match="use a tower"):
         biencoder().predict([])
     with pytest.raises(PelError, match="not initialised again"):
-        from_settings(SETTINGS).initialize(X=TEXTS)
+        retriever_from_settings(SETTINGS).initialize(X=TEXTS)
 
 
 def test_a_vocabulary_needs_texts() -> None:
@@ -231,12 +238,13 @@ def test_cosine_vectors_have_length_1() -> None:
 
 def test_lengths_reach_the_inputs() -> None:
     model = biencoder(mention_length=10, entity_length=7)
-    builder = input_builder(model)
-    assert max(len(t.ids) for t in builder.mentions(MENTIONS)) == 10
-    assert max(len(t.ids) for t in builder.entities(ENTITIES)) == 7
-    longer = input_builder(biencoder(mention_length=1000, entity_length=1000))
-    assert len(longer.entities([EntityText("a " * 99)])[0].ids) == 48  # the positions there are
-    assert len(longer.mentions([MentionInContext("a " * 99, 0, 1)])[0].ids) == 48
+    assert inputs_of(model, "mention").lengths().max() == 10
+    assert inputs_of(model, "entity").lengths().max() == 7
+    longer = biencoder(mention_length=1000, entity_length=1000)
+    (entity,) = entity_reader(longer).tokens([EntityText("a " * 99)])
+    assert len(entity.ids) == 48  # the positions there are
+    long_mention = [MentionInContext("a " * 99, 0, 1)]
+    assert mention_reader(longer).inputs(long_mention).lengths() == [48]
 
 
 def test_dropout_is_set_in_every_tower() -> None:
@@ -284,29 +292,28 @@ def pretrained(name: str) -> Model:
 def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
     saved = BertModel.from_pretrained(save_bert(tmp_path)).eval()
     model = pretrained(str(tmp_path))
-    builder = input_builder(model)
     own = BertTokenizerFast.from_pretrained(tmp_path)
-    tokens = builder.entities([EntityText("Multiple sclerosis", "Disease")])
+    tokens = entity_reader(model).tokens([EntityText("Multiple sclerosis", "Disease")])
     assert tokens[0].ids.tolist() == own("Multiple sclerosis", "Disease").input_ids
     encoder = encoder_of(model.get_ref("entity"))
     assert encoder.transformer.config.vocab_size == len(own) + 2
     with torch.no_grad():
         expected = saved(input_ids=torch.tensor(tokens[0].ids[None])).last_hidden_state.mean(1)
-    vector = model.get_ref("entity").predict(TowerInputs(tokens))
+    vector = model.get_ref("entity").predict(TextInputs(tokens))
     np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
 
-    marked = builder.mentions(MENTIONS)[0].ids.tolist()
+    marked = inputs_of(model, "mention").tokens[0].ids.tolist()
     markers = [encoder.tokenizer.token_to_id(t) for t in ("[Ms]", "[Me]")]
     assert markers == [len(own), len(own) + 1]
     assert [marked.count(marker) for marker in markers] == [1, 1]
-    fresh = from_settings(settings(model)).from_bytes(model.to_bytes())
+    fresh = retriever_from_settings(saved_settings(model)).from_bytes(model.to_bytes())
     np.testing.assert_array_equal(vectors(fresh, "mention"), vectors(model, "mention"))
 
 
 def test_a_folder_with_tokenizer_json_alone(tmp_path: Path) -> None:
     save_bert(tmp_path)
     (tmp_path / "vocab.txt").unlink()
-    assert input_builder(pretrained(str(tmp_path))).entities(ENTITIES[:1])[0].ids[0] == 2
+    assert entity_reader(pretrained(str(tmp_path))).tokens(ENTITIES[:1])[0].ids[0] == 2
 
 
 def test_padding_and_truncation_saved_with_a_tokenizer_do_not_act(tmp_path: Path) -> None:
@@ -321,7 +328,7 @@ def test_padding_and_truncation_saved_with_a_tokenizer_do_not_act(tmp_path: Path
         "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
     }  # fmt: skip
     path.write_text(json.dumps(saved), encoding="utf8")
-    ids = input_builder(pretrained(str(tmp_path))).entities([EntityText("a disease of the")])[0].ids
+    ids = entity_reader(pretrained(str(tmp_path))).tokens([EntityText("a disease of the")])[0].ids
     assert 4 < len(ids) < 20 and 0 not in ids
 
 

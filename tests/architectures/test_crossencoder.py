@@ -11,44 +11,47 @@ import torch
 from thinc.api import Adam
 
 from spacy_pel.architectures import (
-    TowerInputs,
     TrainedEncoder,
     encoder_of,
     is_initialized,
-    pack_model,
     set_dropout,
-    settings,
-    towers,
 )
-from spacy_pel.architectures.crossencoder import CrossEncoder, from_packed, pair_builder
+from spacy_pel.architectures.crossencoder import (
+    CrossEncoder,
+    pack_crossencoder,
+    pair_reader,
+    unpack_crossencoder,
+)
 from spacy_pel.errors import PelError
+from spacy_pel.reading import text_inputs
+from spacy_pel.reading.text_inputs import TextInputs
 
 from ..towers import ENTITIES, MENTIONS, pair_score, reranker
 
 
 def some_pairs(ranker) -> list:
-    left, right = ranker.builder.mentions(MENTIONS), ranker.builder.entities(ENTITIES)
-    return [ranker.builder.pair(m, e) for m in left for e in right]
+    left, right = ranker.reader.mentions(MENTIONS), ranker.reader.entities(ENTITIES)
+    return [ranker.reader.pair(m, e) for m in left for e in right]
 
 
 def test_order_is_kept_and_a_batch_changes_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     ranker = reranker()
     pairs = some_pairs(ranker)
-    scores = ranker.model.predict(TowerInputs(pairs))
+    scores = ranker.model.predict(TextInputs(pairs))
     assert scores.shape == (20, 1) and scores.dtype == np.float32
     encoder = encoder_of(ranker.model.layers[0]).eval()
     expected = [pair_score(encoder, pair).item() for pair in pairs]
     np.testing.assert_allclose(scores[:, 0], expected, atol=1e-5)
-    monkeypatch.setattr(towers, "CORE_TOKENS", 50)
-    np.testing.assert_allclose(ranker.model.predict(TowerInputs(pairs)), scores, atol=1e-5)
+    monkeypatch.setattr(text_inputs, "CORE_TOKENS", 50)
+    np.testing.assert_allclose(ranker.model.predict(TextInputs(pairs)), scores, atol=1e-5)
 
 
 def test_saved_and_loaded_with_its_settings() -> None:
     changes = {"length": 30, "retriever_weight": 32.0, "sure": 0.8}
     ranker = reranker(**changes)
-    model = from_packed(pack_model(ranker.model))
-    assert settings(model) == {**changes, "mixed_precision": False}
-    pairs = TowerInputs(some_pairs(ranker))
+    model = unpack_crossencoder(pack_crossencoder(ranker.model))
+    assert model.attrs == {**changes, "mixed_precision": False}
+    pairs = TextInputs(some_pairs(ranker))
     np.testing.assert_array_equal(model.predict(pairs), ranker.model.predict(pairs))
     output, backprop = model.begin_update(pairs)  # what was loaded can be trained on
     backprop(np.ones_like(output))
@@ -57,7 +60,7 @@ def test_saved_and_loaded_with_its_settings() -> None:
     with pytest.raises(PelError, match="not initialised again"):
         model.initialize(X=[])
     empty = CrossEncoder(TrainedEncoder("any"))
-    assert not is_initialized(from_packed(pack_model(empty)))
+    assert not is_initialized(unpack_crossencoder(pack_crossencoder(empty)))
 
 
 def test_dropout_is_set() -> None:
@@ -73,7 +76,7 @@ def test_a_length_without_room_is_refused() -> None:
 
 
 def test_a_pair_is_256_tokens_long_unless_told() -> None:
-    assert settings(CrossEncoder(TrainedEncoder("any")))["length"] == 256
+    assert CrossEncoder(TrainedEncoder("any")).attrs["length"] == 256
 
 
 @pytest.mark.parametrize("component", ["", "proxy_linker"])
@@ -86,7 +89,7 @@ def test_the_encoder_of_a_trained_linker(tiny_folder: Path, component: str) -> N
     assert taken.tokenizer.to_str() == source.tokenizer.to_str()
     expected = source.transformer.state_dict()
     assert all(torch.equal(w, expected[k]) for k, w in taken.transformer.state_dict().items())
-    assert pair_builder(model).length == 40
+    assert pair_reader(model).length == 40
 
 
 def test_a_folder_without_a_linker_is_refused(tmp_path: Path) -> None:

@@ -13,19 +13,19 @@ from torch import Tensor
 from spacy_pel.architectures import (
     DocumentEncoder,
     ScratchEncoder,
-    TowerInputs,
     encoder_of,
-    from_settings,
     is_initialized,
+    retriever_from_settings,
+    saved_settings,
     set_dropout,
-    settings,
-    towers,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.bert import build_transformer
 from spacy_pel.models.window_encoder import WindowEncoder
-from spacy_pel.reading.inputs import MentionInContext, TokenIds
+from spacy_pel.reading.document_windows import WindowInputs
+from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.text_inputs import TokenIds
 
 from ..towers import ENTITIES, TEXTS, bert_states, bert_vector, mention, spread_weights
 
@@ -69,7 +69,7 @@ def naive_vectors(linker: Retriever, pooling: str = "mean", scale: bool = True) 
     """The vectors of MENTIONS, one window and one mention at a time."""
     encoder = encoder_of(linker.mention_tower).eval()
     vectors: list[Tensor] = [None] * len(MENTIONS)
-    for window in linker.mention_tokens(MENTIONS):
+    for window in linker.mention_inputs(MENTIONS).windows:
         segments = torch.tensor(window.marked[None]).long()
         for i, (first, last) in zip(window.mentions.tolist(), window.spans.tolist()):
             states = bert_states(encoder, TokenIds(window.ids, first, last), segments=segments)
@@ -81,13 +81,13 @@ def naive_vectors(linker: Retriever, pooling: str = "mean", scale: bool = True) 
 
 @pytest.mark.parametrize("pooling", ["mean", "start", "end"])
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-@pytest.mark.parametrize("batch_tokens", [20, 4096])
+@pytest.mark.parametrize("core_tokens", [20, 4096])
 def test_vectors_of_mentions_are_pooled_from_their_own_tokens(
-    monkeypatch: pytest.MonkeyPatch, pooling: str, similarity: str, batch_tokens: int
+    monkeypatch: pytest.MonkeyPatch, pooling: str, similarity: str, core_tokens: int
 ) -> None:
-    monkeypatch.setattr(towers, "CORE_TOKENS", batch_tokens)
+    monkeypatch.setattr(WindowInputs, "core_tokens", core_tokens)
     linker = retriever(pooling=pooling, similarity=similarity)
-    assert len(linker.mention_tokens(MENTIONS)) > 4
+    assert len(linker.mention_inputs(MENTIONS).windows) > 4
     vectors = linker.mention_vectors(MENTIONS)
     with torch.no_grad():
         expected = torch.stack(naive_vectors(linker, pooling, similarity == "cosine"))
@@ -119,7 +119,7 @@ def test_gradients_equal_pure_torch(pooling: str) -> None:
     reference = Retriever(copy.deepcopy(ours.model))
     d_vectors = np.random.default_rng(0).normal(size=(len(MENTIONS), 32)).astype(np.float32)
     tower = ours.mention_tower
-    _, backprop = tower.begin_update(TowerInputs(ours.mention_tokens(MENTIONS)))
+    _, backprop = tower.begin_update(ours.mention_inputs(MENTIONS))
     assert backprop(d_vectors) == []
     torch.stack(naive_vectors(reference, pooling)).backward(torch.tensor(d_vectors))
     expected = dict(encoder_of(reference.mention_tower).named_parameters())
@@ -134,9 +134,9 @@ def test_gradients_equal_pure_torch(pooling: str) -> None:
 def test_documents_of_a_batch_do_not_meet() -> None:
     linker = retriever()
     together = linker.mention_vectors(MENTIONS)
-    by_document: dict[int, list[int]] = {}
-    for place, (text, _, _) in enumerate(MENTIONS):
-        by_document.setdefault(id(text), []).append(place)
+    by_document: dict[str, list[int]] = {}
+    for place, mention_of_one in enumerate(MENTIONS):
+        by_document.setdefault(mention_of_one.text, []).append(place)
     for places in by_document.values():
         alone = linker.mention_vectors([MENTIONS[i] for i in places])
         np.testing.assert_allclose(alone, together[places], atol=1e-6)
@@ -146,8 +146,8 @@ def test_documents_of_a_batch_do_not_meet() -> None:
 @pytest.mark.parametrize("shared", [True, False])
 def test_bytes_round_trip(shared: bool) -> None:
     linker = retriever(shared=shared, pooling="end", similarity="dot")
-    saved = json.loads(json.dumps(settings(linker.model)))
-    fresh = from_settings(saved)
+    saved = json.loads(json.dumps(saved_settings(linker.model)))
+    fresh = retriever_from_settings(saved)
     assert not is_initialized(fresh) and len(fresh.layers) == (1 if shared else 2)
     loaded = Retriever(fresh.from_bytes(linker.model.to_bytes()))
     np.testing.assert_array_equal(
@@ -155,7 +155,7 @@ def test_bytes_round_trip(shared: bool) -> None:
     )
     np.testing.assert_array_equal(loaded.entity_vectors(ENTITIES), linker.entity_vectors(ENTITIES))
     assert loaded.fingerprint() == linker.fingerprint()
-    assert settings(loaded.model) == saved
+    assert saved_settings(loaded.model) == saved
 
 
 def test_shared_weights_are_saved_once() -> None:
@@ -183,7 +183,7 @@ def test_a_fingerprint_is_of_the_settings_too(change: dict) -> None:
 )
 def test_unknown_settings_are_refused(change: dict, message: str) -> None:
     with pytest.raises(PelError, match=message):
-        from_settings({**SETTINGS, **change})
+        retriever_from_settings({**SETTINGS, **change})
 
 
 def test_an_encoder_that_cannot_mark_is_refused() -> None:

@@ -13,8 +13,8 @@ from spacy_pel.architectures import (
     DocumentEncoder,
     ScratchEncoder,
     encoder_of,
-    from_settings,
-    settings,
+    retriever_from_settings,
+    saved_settings,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
@@ -97,7 +97,7 @@ def test_vectors_are_those_of_a_bert_of_these_layers() -> None:
     encoder.transformer = build_transformer(**config).eval()
     encoder.transformer.load_state_dict(weights)
     with torch.no_grad():
-        tokens = linker.mention_tokens(MENTIONS)
+        tokens = linker.mention_inputs(MENTIONS).tokens
         expected = torch.stack([bert_vector(encoder, each) for each in tokens]).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -105,9 +105,9 @@ def test_vectors_are_those_of_a_bert_of_these_layers() -> None:
 @both_architectures
 def test_bytes_round_trip(architecture, given) -> None:
     linker = retriever(architecture, **given, mention_layers=2)
-    saved = json.loads(json.dumps(settings(linker.model)))
+    saved = json.loads(json.dumps(saved_settings(linker.model)))
     assert saved["mention_layers"] == 2
-    loaded = Retriever(from_settings(saved).from_bytes(linker.model.to_bytes()))
+    loaded = Retriever(retriever_from_settings(saved).from_bytes(linker.model.to_bytes()))
     assert [len(layers(tower)) for tower in loaded.model.layers] == [2, N_LAYERS]
     assert loaded.fingerprint() == linker.fingerprint()
     for one, other in (

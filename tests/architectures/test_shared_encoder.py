@@ -10,18 +10,16 @@ from thinc.api import Model
 from spacy_pel.architectures import (
     ScratchEncoder,
     SharedEncoder,
-    TowerInputs,
     encoder_of,
-    from_packed,
     is_initialized,
-    pack_model,
-    settings,
+    pack_retriever,
+    saved_settings,
     tok2vec_of,
+    unpack_retriever,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.inputs import MentionInContext
-from spacy_pel.reading.shared_states import ReadText
+from spacy_pel.reading.mention import DocumentContext, MentionInContext, TokenStates
 
 from ..towers import ENTITIES, TEXTS
 
@@ -44,25 +42,25 @@ def shared(width: int = WIDTH, **changes) -> Retriever:
 def mentions(width: int = WIDTH) -> list[MentionInContext]:
     """Three mentions of two texts, of which the second comes first and last."""
     random = np.random.default_rng(0)
-    texts = []
+    documents = []
     for text in TEXTS[:2]:
         ends = np.array([i for i, letter in enumerate(text) if letter == " "])
         offsets = np.stack([np.concatenate([[0], ends[:-1] + 1]), ends], axis=1)
         states = random.normal(size=(len(offsets), width)).astype(np.float32)
-        texts.append(ReadText.of(text, states, offsets))
-    one, other = texts
+        tokens = TokenStates(states, offsets, np.zeros_like(states))
+        documents.append((text, DocumentContext(tokens)))
+    (one, document), (other, other_document) = documents
     return [
-        MentionInContext(other, 0, 17),
-        MentionInContext(one, 9, 18),
-        MentionInContext(other, 5, 17),
+        MentionInContext(other, 0, 17, other_document),
+        MentionInContext(one, 9, 18, document),
+        MentionInContext(other, 5, 17, other_document),
     ]
 
 
 def naive(linker: Retriever, mention: MentionInContext, pooling: str, states: torch.Tensor):
     """One mention's vector by torch alone."""
-    inside = [
-        i for i, (a, b) in enumerate(mention.text.offsets) if a < mention.end > mention.start < b
-    ]
+    offsets = mention.document.token_states.offsets
+    inside = [i for i, (a, b) in enumerate(offsets) if a < mention.end > mention.start < b]
     pooled = {"mean": states[inside].mean(0), "start": states[inside[0]], "end": states[inside[-1]]}
     map = encoder_of(linker.mention_tower).map
     return torch.nn.functional.normalize(map.weight @ pooled[pooling] + map.bias, dim=-1)
@@ -72,21 +70,24 @@ def naive(linker: Retriever, mention: MentionInContext, pooling: str, states: to
 def test_vectors_and_gradients(pooling: str) -> None:
     linker, given = shared(pooling=pooling), mentions()
     weight = torch.randn(3, 32)
-    states = {id(m.text): torch.tensor(m.text.states, requires_grad=True) for m in given}
-    expected = torch.stack([naive(linker, m, pooling, states[id(m.text)]) for m in given])
+    states = {
+        m.document: torch.tensor(m.document.token_states.states, requires_grad=True) for m in given
+    }
+    expected = torch.stack([naive(linker, m, pooling, states[m.document]) for m in given])
     np.testing.assert_allclose(linker.mention_vectors(given), expected.detach().numpy(), atol=1e-6)
     map = encoder_of(linker.mention_tower).map
     (expected * weight).sum().backward()
     d_map, map.weight.grad = map.weight.grad, None
 
-    inputs = TowerInputs(linker.mention_tokens(given))
+    inputs = linker.mention_inputs(given)
     vectors, backprop = linker.mention_tower.begin_update(inputs)
     np.testing.assert_allclose(vectors, expected.detach().numpy(), atol=1e-6)
     assert backprop(weight.numpy()) == []
     torch.testing.assert_close(map.weight.grad, d_map)
     for mention in given:
-        gradient = states[id(mention.text)].grad
-        np.testing.assert_allclose(mention.text.gradient, gradient.numpy(), atol=1e-6)
+        gradient = mention.document.token_states.gradient
+        expected_gradient = states[mention.document].grad.numpy()
+        np.testing.assert_allclose(gradient, expected_gradient, atol=1e-6)
 
 
 def test_no_mention() -> None:
@@ -95,27 +96,26 @@ def test_no_mention() -> None:
 
 def test_where_both_sides_are_as_wide_it_begins_with_the_states() -> None:
     linker, given = shared(32), mentions(32)
-    states = given[1].text.states[[1, 2]].mean(0)  # "sclerosis (MS)" begins at 9
     found = linker.mention_vectors(given)[1]
-    spans = linker.mention_tokens(given)[1].spans
-    states = given[1].text.states[slice(*spans[0])].mean(0)
+    document = linker.mention_inputs(given).documents[1]
+    states = document.tokens.states[slice(*document.spans[0])].mean(0)
     np.testing.assert_allclose(found, states / np.linalg.norm(states), atol=1e-6)
 
 
 def test_bytes_round_trip() -> None:
     linker, given = shared(), mentions()
-    packed = pack_model(linker.model)
+    packed = pack_retriever(linker.model)
     listener = tok2vec()
-    loaded = Retriever(from_packed(packed, listener))
+    loaded = Retriever(unpack_retriever(packed, listener))
     assert tok2vec_of(loaded.model) is listener
-    assert settings(loaded.model) == settings(linker.model)
+    assert saved_settings(loaded.model) == saved_settings(linker.model)
     assert loaded.fingerprint() == linker.fingerprint()
     assert loaded.entity_fingerprint() == linker.entity_fingerprint() != linker.fingerprint()
     np.testing.assert_array_equal(loaded.mention_vectors(given), linker.mention_vectors(given))
     np.testing.assert_array_equal(loaded.entity_vectors(ENTITIES), linker.entity_vectors(ENTITIES))
     encoder_of(loaded.mention_tower).map.bias.data[0] += 1
     assert loaded.fingerprint() != linker.fingerprint()
-    assert pack_model(from_packed(packed)) == packed  # without anything to listen to
+    assert pack_retriever(unpack_retriever(packed)) == packed  # without anything to listen to
 
 
 @pytest.mark.parametrize(

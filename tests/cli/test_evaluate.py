@@ -10,7 +10,7 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import MentionInContext
 
 from ..tasks.evaluation_corpus import CORPUS
 

@@ -16,7 +16,7 @@ from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.linking.link import link
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.tasks.evaluate import evaluate
 
 from ..tasks.calibration_corpus import MENTIONS, TEXT, pubtator

@@ -8,7 +8,7 @@ import pytest
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.linking.exact_names import exact_name_matches
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import MentionInContext
 
 from ..conftest import ENTITIES
 

@@ -17,7 +17,7 @@ from spacy_pel.linking.calibration import Calibration
 from spacy_pel.linking.exact_names import ExactNameBonus
 from spacy_pel.linking.link import link
 from spacy_pel.linking.reranking import Reranking
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import MentionInContext
 
 from ..conftest import ENTITIES
 

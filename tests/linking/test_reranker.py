@@ -6,7 +6,7 @@ import pytest
 from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking import reranker as module
-from spacy_pel.reading.inputs import EntityText
+from spacy_pel.reading.entity_texts import EntityText
 
 from ..towers import MENTIONS, pair_score, reranker
 
@@ -38,9 +38,9 @@ def naive(ranker, mention, number: int) -> float:
     """One pair by torch alone."""
     if number < 0:
         return -np.inf
-    left, right = ranker.builder.mentions([mention]), ranker.builder.entities([TEXTS[number]])
+    left, right = ranker.reader.mentions([mention]), ranker.reader.entities([TEXTS[number]])
     encoder = encoder_of(ranker.model.layers[0]).eval()
-    return pair_score(encoder, ranker.builder.pair(left[0], right[0])).item()
+    return pair_score(encoder, ranker.reader.pair(left[0], right[0])).item()
 
 
 @pytest.mark.parametrize("chunk", [256, 3, 1])
@@ -110,12 +110,12 @@ def test_a_mention_and_an_entity_are_tokenised_once(kb, monkeypatch) -> None:
     ranker = reranker()
     seen: list = []
     for name in ("mentions", "entities"):
-        whole = getattr(ranker.builder, name)
+        whole = getattr(ranker.reader, name)
 
         def counted(texts, whole=whole):
             seen.append(len(texts))
             return whole(texts)
 
-        monkeypatch.setattr(ranker.builder, name, counted)
+        monkeypatch.setattr(ranker.reader, name, counted)
     ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
     assert seen == [3, 5]  # the fourth has no candidate

@@ -9,8 +9,8 @@ from spacy_pel.architectures import (
     DocumentEncoder,
     ScratchEncoder,
     encoder_of,
-    from_packed,
-    pack_model,
+    pack_retriever,
+    unpack_retriever,
 )
 from spacy_pel.kb.vectors.index import VectorIndex
 from spacy_pel.linking.link import link
@@ -22,7 +22,11 @@ from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, retriever
 def test_vectors_of_each_side_are_its_towers() -> None:
     linker = retriever(shared=False)
     sides = [
-        (linker.mention_vectors(MENTIONS), linker.mention_tower, linker.mention_tokens(MENTIONS)),
+        (
+            linker.mention_vectors(MENTIONS),
+            linker.mention_tower,
+            linker.mention_inputs(MENTIONS).tokens,
+        ),
         (linker.entity_vectors(ENTITIES), linker.entity_tower, linker.entity_tokens(ENTITIES)),
     ]
     for vectors, tower, tokens in sides:
@@ -57,7 +61,7 @@ def test_a_fingerprint_is_of_all_that_decides_the_vectors() -> None:
     fingerprint = linker.fingerprint()
     assert fingerprint == linker.fingerprint() == retriever(shared=False).fingerprint()
     assert len(fingerprint) == 32
-    loaded = from_packed(pack_model(linker.model))
+    loaded = unpack_retriever(pack_retriever(linker.model))
     assert Retriever(loaded).fingerprint() == fingerprint
 
     others = [
@@ -78,10 +82,10 @@ def test_a_fingerprint_is_of_all_that_decides_the_vectors() -> None:
 
 def test_a_fingerprint_is_the_same_with_every_version_of_transformers(monkeypatch) -> None:
     linker = retriever()
-    fingerprint, packed = linker.fingerprint(), pack_model(linker.model)
+    fingerprint, packed = linker.fingerprint(), pack_retriever(linker.model)
     monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
-    assert Retriever(from_packed(packed)).fingerprint() == fingerprint
-    assert pack_model(from_packed(packed)) == packed
+    assert Retriever(unpack_retriever(packed)).fingerprint() == fingerprint
+    assert pack_retriever(unpack_retriever(packed)) == packed
 
 
 OF_BOTH = {"similarity": "cosine", "entity_length": 24, "mixed_precision": False}
@@ -123,7 +127,7 @@ def test_whoever_makes_the_same_vectors_of_entities_has_the_same_entity_fingerpr
     assert one.entity_fingerprint() == other.entity_fingerprint()
     assert one.fingerprint() != other.fingerprint()
     np.testing.assert_array_equal(one.entity_vectors(ENTITIES), other.entity_vectors(ENTITIES))
-    loaded = from_packed(pack_model(other.model))
+    loaded = unpack_retriever(pack_retriever(other.model))
     assert Retriever(loaded).entity_fingerprint() == one.entity_fingerprint()
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_pel.architectures import TowerInputs, encoder_of
+from spacy_pel.architectures import encoder_of
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
+from spacy_pel.reading.text_inputs import TextInputs
 
 from ..towers import ENTITIES, MENTIONS, bert_vector, retriever
 
@@ -31,7 +32,7 @@ def test_perturbations_are_eq_6_and_7(loss: ScoreLoss) -> None:
         np.array([0, 1]), np.array([[False, False, True, False, False], [False] * 3 + [True] * 2])
     )
     zeros = [np.zeros((len(t.ids), linker.width), np.float32) for t in tokens]
-    vectors, backprop = tower.begin_update(TowerInputs(tokens, zeros))
+    vectors, backprop = tower.begin_update(TextInputs(tokens, zeros))
     (_, d_vectors), _ = loss((mention_vectors, vectors), targets)
     perturbations = FGSM(epsilon=0.01).perturbations(backprop(d_vectors))
 
@@ -59,9 +60,9 @@ def test_perturbed_proxies_are_harder(loss: ScoreLoss) -> None:
     tokens = linker.entity_tokens(ENTITIES)
     targets = Targets(np.array([0]), np.array([[False, True, True, True, True]]))
     zeros = [np.zeros((len(t.ids), linker.width), np.float32) for t in tokens]
-    vectors, backprop = tower.begin_update(TowerInputs(tokens, zeros))
+    vectors, backprop = tower.begin_update(TextInputs(tokens, zeros))
     (_, d_vectors), _ = loss((mention_vectors, vectors), targets)
     perturbations = FGSM(epsilon=0.01).perturbations(backprop(d_vectors))
     scores = vectors @ mention_vectors[0]
-    harder = tower.predict(TowerInputs(tokens, perturbations)) @ mention_vectors[0]
+    harder = tower.predict(TextInputs(tokens, perturbations)) @ mention_vectors[0]
     assert harder[0] < scores[0] and (harder[1:] > scores[1:]).all()

@@ -9,7 +9,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.models.bert import build_transformer
 from spacy_pel.models.packed_weights import pack, unpack
 from spacy_pel.models.pair_scorer import PairScorer
-from spacy_pel.reading.inputs import TokenIds, pad
+from spacy_pel.reading.text_inputs import TokenIds, pad_texts
 
 from ..towers import TEXTS, bert_states, pair_score, reranker
 
@@ -25,7 +25,7 @@ def scorer() -> PairScorer:
 
 
 def scored(encoder: PairScorer, pairs, perturbation=NO_PERTURBATION) -> torch.Tensor:
-    batch = [torch.as_tensor(array) for array in pad(pairs, 0)]
+    batch = [torch.as_tensor(array) for array in pad_texts(pairs, 0)]
     return encoder(*batch, perturbation)
 
 

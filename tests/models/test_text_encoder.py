@@ -9,7 +9,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.models.bert import build_transformer, has_fast_bfloat16, mean_over
 from spacy_pel.models.text_encoder import TextEncoder
-from spacy_pel.reading.inputs import TokenIds, pad
+from spacy_pel.reading.text_inputs import TokenIds, pad_texts
 
 from ..towers import bert_states, biencoder
 
@@ -26,7 +26,7 @@ def encoder(**changes) -> TextEncoder:
 
 
 def batch(tokens: list[TokenIds]) -> list[torch.Tensor]:
-    return [torch.as_tensor(array) for array in pad(tokens, 0)]
+    return [torch.as_tensor(array) for array in pad_texts(tokens, 0)]
 
 
 @pytest.mark.parametrize("pooling", ["mean", "focus", "both"])

@@ -14,7 +14,7 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.reading.inputs import EntityText
+from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.training.checkpoint import load_checkpoint
 from spacy_pel.training.loop import CHECKPOINT
 

@@ -17,7 +17,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.models import bert
 from spacy_pel.models.onnx_states import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime
-from spacy_pel.reading.inputs import EntityText
+from spacy_pel.reading.entity_texts import EntityText
 
 from ..towers import spread_weights
 from .conftest import TEST, TRAIN, Trained, mentions_of, results, train
@@ -110,10 +110,10 @@ def test_the_reranker_is_computed_by_it_too(trained: Trained, passes: list) -> N
     nlp = with_reranker(trained)
     linker = nlp.get_pipe("proxy_linker")
     linker.reranker_model.initialize(X=[])
-    expected = linker.predict(mentions_of(nlp))
+    expected = linker.predict(mentions_of(nlp)).links
     assert not passes
     linker.runtime = Runtime("onnx")
-    links = linker.predict(mentions_of(nlp))
+    links = linker.predict(mentions_of(nlp)).links
     reranker = encoder_of(linker.reranker_model.layers[0])
     assert {id(states.transformer) for states in passes} == {
         id(encoder_of(linker.retriever.mention_tower).transformer),
@@ -140,17 +140,17 @@ def test_training_is_torchs_and_its_weights_are_taken_afterwards(
 ) -> None:
     nlp = loaded(trained, "onnx")
     linker = nlp.get_pipe("proxy_linker")
-    before = linker.predict(mentions_of(nlp))
+    before = linker.predict(mentions_of(nlp)).links
     passes.clear()
     train(nlp, 2)
     list(nlp.pipe(mentions_of(nlp)))  # as evaluation in training does
     assert not passes
     linker.finish_training()
     linker._checked_fingerprint = linker.kb.fingerprint  # the KB's vectors are of old weights
-    links = linker.predict(mentions_of(nlp))
+    links = linker.predict(mentions_of(nlp)).links
     assert passes
     linker.runtime = Runtime("torch")
-    expected = linker.predict(mentions_of(nlp))
+    expected = linker.predict(mentions_of(nlp)).links
     np.testing.assert_allclose(links.scores, expected.scores, atol=1e-4)
     assert np.abs(links.scores - before.scores).max() > 1e-3
 

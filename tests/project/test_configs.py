@@ -14,6 +14,8 @@ from spacy.lang.en import English
 from spacy.schemas import ConfigSchemaTraining
 from spacy.util import registry
 
+from spacy_pel.architectures import architecture_of
+
 CORPORA = {c.name: c for profile in PROFILES.values() for c in (*profile.linking, *profile.nil)}
 VARIANTS = {v.name: v for experiment in EXPERIMENTS.values() for v in experiment.variants}
 CHOICES = Choices("DATA", "ENCODER", limit=7, steps=20)
@@ -63,7 +65,7 @@ def test_settings_reach_the_linker(project: Path) -> None:
     run = make_run(DEMO, retriever("CE", "random", 64, fgsm=True), 0, Choices(), WORK)
     linker = util.load_model_from_config(run.config, auto_fill=True).get_pipe("proxy_linker")
     assert type(linker.loss).__name__ == "CrossEntropyLoss"
-    assert linker.model.attrs["similarity"] == "dot"
+    assert architecture_of(linker.model).settings["similarity"] == "dot"
     assert (linker.negatives.n, linker.negatives.in_batch) == (64, False)
     assert linker.regularizer.epsilon == 0.01
     run = make_run(DEMO, retriever("Pb", "mixed", 32, delta=0.1), 0, Choices(), WORK)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.reading.acronyms import at_long_forms, defined_acronyms, expanded
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
 TEXT = "Multiple sclerosis (MS) is rare. MS lesions and early MS were seen, not MSH."
 MS = {"MS": "Multiple sclerosis"}
@@ -19,7 +19,7 @@ def places(text: str, surface: str) -> list[tuple[int, int]]:
 
 
 def read(text: str, mentions: list[tuple[int, int]], long_forms: dict[str, str]) -> list[str]:
-    return [t[start:end] for t, start, end in expanded(text, mentions, long_forms)]
+    return [mention.surface for mention in expanded(text, mentions, long_forms)]
 
 
 def test_definitions_are_found() -> None:
@@ -44,7 +44,7 @@ def test_what_two_parentheses_happen_to_enclose_is_no_definition() -> None:
 def test_a_mention_is_read_as_its_long_form_in_its_place() -> None:
     second = places(TEXT, "MS")[1]
     assert expanded(TEXT, [second], MS) == [
-        (TEXT[:33] + "Multiple sclerosis" + TEXT[35:], 33, 33 + len("Multiple sclerosis"))
+        MentionInContext(TEXT[:33] + "Multiple sclerosis" + TEXT[35:], 33, 51)
     ]
 
 
@@ -52,7 +52,7 @@ def test_mentions_of_a_document_are_in_one_text() -> None:
     spans = [places(TEXT, "MS")[0], *places(TEXT, "MS lesions"), *places(TEXT, "early MS")]
     mentions = expanded(TEXT, spans, MS)
     assert len({mention.text for mention in mentions}) == 1
-    assert [m.text[m.start : m.end] for m in mentions] == [
+    assert [mention.surface for mention in mentions] == [
         "Multiple sclerosis", "Multiple sclerosis lesions", "early Multiple sclerosis"
     ]  # fmt: skip
     assert mentions[0].text == (
@@ -63,13 +63,21 @@ def test_mentions_of_a_document_are_in_one_text() -> None:
 
 def test_other_mentions_and_the_rest_of_the_text_stay() -> None:
     lesions = places(TEXT, "lesions")
-    assert expanded(TEXT, lesions, MS) == [(TEXT, *lesions[0])]
-    assert expanded(TEXT, lesions, {}) == [(TEXT, *lesions[0])]
+    assert expanded(TEXT, lesions, MS) == [MentionInContext(TEXT, *lesions[0])]
+    assert expanded(TEXT, lesions, {}) == [MentionInContext(TEXT, *lesions[0])]
+
+
+def test_mentions_keep_their_document() -> None:
+    document, (first, *_) = DocumentContext(), places(TEXT, "MS")
+    for read_in in (expanded, at_long_forms):
+        for long_forms in (MS, {}):
+            (mention,) = read_in(TEXT, [first], long_forms, document)
+            assert mention.document is document
 
 
 def test_a_mention_that_is_the_definition_stays_as_it_is() -> None:
     definition = places(TEXT, "Multiple sclerosis (MS)")[0]
-    assert expanded(TEXT, [definition], MS) == [(TEXT, *definition)]
+    assert expanded(TEXT, [definition], MS) == [MentionInContext(TEXT, *definition)]
     inner = places(TEXT, "MS")[0]
     assert read(TEXT, [definition, inner], MS) == ["Multiple sclerosis (MS)", "Multiple sclerosis"]
 
@@ -116,11 +124,11 @@ def test_any_mention_is_where_a_walk_over_the_letters_puts_it(case, long_forms) 
     new = "".join(unit for _, _, unit in units)
     for (start, end), d, mention in zip(mentions, defines, expanded(text, mentions, long_forms)):
         if d or new == text:
-            assert mention == (text, start, end) or (new == text and not d)
+            assert mention == MentionInContext(text, start, end) or (new == text and not d)
         else:
             new_start = sum(len(unit) for _, last, unit in units if last <= start)
             new_end = sum(len(unit) for first, _, unit in units if first < end)
-            assert mention == (new, new_start, new_end)
+            assert mention == MentionInContext(new, new_start, new_end)
 
 
 def walk(text: str, long_forms: dict[str, str], mentions: list[tuple[int, int]]):
@@ -149,7 +157,7 @@ def test_a_long_document_with_many_mentions_is_read_in_time() -> None:
     mentions = [(i, i + 2) for i in range(25, len(text), 11)]
     read = expanded(text, mentions, {"MS": "multiple sclerosis"})  # minutes, if all met all
     assert len(read) == len(mentions)
-    assert read[-1].text[read[-1].start : read[-1].end] == "multiple sclerosis"
+    assert read[-1].surface == "multiple sclerosis"
 
 
 def test_a_lone_surrogate_is_no_obstacle() -> None:
@@ -168,6 +176,6 @@ def test_in_a_text_that_stays_an_acronym_stands_where_its_long_form_does() -> No
     places = [(0, 2), (11, 29), (31, 33), (36, 43), (53, 55)]
     forms = {"MS": "multiple sclerosis", "RA": "right atrium"}
     found = at_long_forms(text, places, forms)
-    assert [(start, end) for _, start, end in found] == [(11, 29)] * 3 + places[3:]
+    assert [(mention.start, mention.end) for mention in found] == [(11, 29)] * 3 + places[3:]
     assert all(mention.text is text for mention in found)
     assert at_long_forms(text, places, {}) == [MentionInContext(text, *place) for place in places]

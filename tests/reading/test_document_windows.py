@@ -7,20 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.reading.document_windows import Window, WindowBuilder, pad_windows, window_bounds
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.document_windows import Window, WindowReader, pad_windows, window_bounds
+from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
-from .test_inputs import REFERENCE, TEXTS, TOKENIZER, as_pieces, pieces
-
-
-def builder(length: int = 64, limit: int = 64) -> WindowBuilder:
-    return WindowBuilder(TOKENIZER, length, 64, limit)
+from .pieces import REFERENCE, TEXTS, TOKENIZER, as_pieces, pieces
 
 
-def mentions_of(text: str, *surfaces: str) -> list[MentionInContext]:
-    """The first place of each surface; of one and the same text."""
+def reader(length: int = 64, limit: int = 64) -> WindowReader:
+    return WindowReader(TOKENIZER, length, limit)
+
+
+def mentions_of(
+    text: str, *surfaces: str, document: DocumentContext | None = None
+) -> list[MentionInContext]:
+    """The first place of each surface in a text."""
     starts = [text.index(surface) for surface in surfaces]
-    return [MentionInContext(text, a, a + len(s)) for a, s in zip(starts, surfaces)]
+    return [MentionInContext(text, a, a + len(s), document) for a, s in zip(starts, surfaces)]
 
 
 def read(window: Window) -> list[list[str]]:
@@ -39,7 +41,7 @@ def owned(windows: list[Window]) -> dict[int, tuple[Window, int]]:
 
 def test_a_short_document_is_one_window() -> None:
     text = TEXTS[0]
-    (window,) = builder().mentions(mentions_of(text, "hepatotoxicity", "severe pain", "pain"))
+    (window,) = reader().inputs(mentions_of(text, "hepatotoxicity", "severe pain", "pain")).windows
     assert as_pieces(window) == ["[CLS]", *pieces(*_parts(text, 16, 30, 35, 42, 46)), "[SEP]"]
     assert read(window) == [pieces("hepatotoxicity"), pieces("severe", "pain"), pieces("pain")]
     assert window.mentions.tolist() == [0, 1, 2]
@@ -59,13 +61,13 @@ def test_a_short_document_is_one_window() -> None:
 def test_each_mention_is_read_in_the_window_that_shows_most_of_its_context(
     surfaces: str, expected: dict[str, list[str]]
 ) -> None:
-    windows = builder(14).mentions(mentions_of(TEXTS[1], *surfaces))
+    windows = reader(14).inputs(mentions_of(TEXTS[1], *surfaces)).windows
     found = {" ".join(as_pieces(w)[1:-1]): [" ".join(m) for m in read(w)] for w in windows}
     assert found == expected
 
 
 def test_a_mention_that_no_window_holds_has_one_of_its_own() -> None:
-    windows = builder(14).mentions(mentions_of(TEXTS[1], "f g h i j k l m", "i"))
+    windows = reader(14).inputs(mentions_of(TEXTS[1], "f g h i j k l m", "i")).windows
     assert [" ".join(as_pieces(w)[1:-1]) for w in windows] == [
         "a b c d e f g h i j k",
         "d e f g h i j k l m n o",
@@ -74,8 +76,8 @@ def test_a_mention_that_no_window_holds_has_one_of_its_own() -> None:
 
 
 def test_of_a_mention_longer_than_a_window_the_beginning_is_read() -> None:
-    for build in (builder(8), builder(64, limit=8)):
-        (window,) = build.mentions(mentions_of(TEXTS[1], TEXTS[1][4:40]))
+    for build in (reader(8), reader(64, limit=8)):
+        (window,) = build.inputs(mentions_of(TEXTS[1], TEXTS[1][4:40])).windows
         assert as_pieces(window) == "[CLS] c d e f g h [SEP]".split()
         assert read(window) == ["c d e f g h".split()]
 
@@ -83,30 +85,37 @@ def test_of_a_mention_longer_than_a_window_the_beginning_is_read() -> None:
 @pytest.mark.parametrize("empty", [("", 0, 0), ("pain", 0, 0), ("pain", 4, 4), ("a   b", 2, 3)])
 def test_a_mention_without_tokens_is_read_from_its_window(empty: tuple[str, int, int]) -> None:
     text = empty[0]
-    (window,) = builder().mentions([MentionInContext(*empty)])
+    (window,) = reader().inputs([MentionInContext(*empty)]).windows
     assert as_pieces(window) == ["[CLS]", *pieces(text), "[SEP]"]
     assert read(window) == [as_pieces(window)]
     assert not window.marked.any()
 
 
 def test_no_mention_is_no_window() -> None:
-    assert builder().mentions([]) == []
+    inputs = reader().inputs([])
+    assert len(inputs.windows) == inputs.n_outputs == len(inputs.lengths()) == 0
 
 
 def test_documents_are_apart_even_if_their_texts_are_equal() -> None:
     text = TEXTS[0]
-    same = "".join([text[:5], text[5:]])
-    assert same == text and same is not text
-    first, second = mentions_of(text, "pain", "aspirin")
-    other = mentions_of(same, "severe")[0]
-    windows = builder().mentions([first, other, second])
+    first, second = mentions_of(text, "pain", "aspirin", document=DocumentContext())
+    other = mentions_of(text, "severe", document=DocumentContext())[0]
+    windows = reader().inputs([first, other, second]).windows
     assert [w.mentions.tolist() for w in windows] == [[0, 2], [1]]
     assert marked(windows[0]) == pieces("pain", "aspirin")
     assert marked(windows[1]) == pieces("severe")
 
 
+def test_a_document_in_two_texts_is_read_in_both() -> None:
+    document = DocumentContext()
+    (plain,) = mentions_of("pain after aspirin", "aspirin", document=document)
+    (replaced,) = mentions_of("severe pain after aspirin", "severe pain", document=document)
+    windows = reader().inputs([plain, replaced]).windows
+    assert [marked(window) for window in windows] == [pieces("aspirin"), pieces("severe", "pain")]
+
+
 def test_special_tokens_spelt_out_in_a_text_are_text() -> None:
-    (window,) = builder().mentions(mentions_of("methyl [Me] a [SEP] [CLS]", "a"))
+    (window,) = reader().inputs(mentions_of("methyl [Me] a [SEP] [CLS]", "a")).windows
     assert [as_pieces(window).count(s) for s in ("[Me]", "[SEP]", "[CLS]")] == [0, 1, 1]
 
 
@@ -135,7 +144,7 @@ def test_any_mention_is_read_once_and_whole(
     whole = pieces(*_parts(text, *cuts))
     at = {o: len(pieces(*_parts(text[:o], *(c for c in cuts if c < o)))) for o in {0, *cuts}}
     in_mentions = {i for m in mentions for i in range(at[m.start], at[m.end])}
-    windows = builder(length, limit).mentions(mentions)
+    windows = reader(length, limit).inputs(mentions).windows
     assert sorted(i for w in windows for i in w.mentions.tolist()) == list(range(len(mentions)))
     longest = min(length, limit)
     for window in windows:
@@ -195,9 +204,9 @@ def test_padding() -> None:
 def test_a_document_of_100_000_tokens() -> None:
     text = "a pain " * 50_000
     mentions = [MentionInContext(text, i, i + 4) for i in range(2, len(text), 70)]
-    build = builder(256, limit=512)
+    build = reader(256, limit=512)
     tracemalloc.start()
-    windows = build.mentions(mentions)
+    windows = build.inputs(mentions).windows
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     n_tokens = len(REFERENCE.encode(text, add_special_tokens=False))

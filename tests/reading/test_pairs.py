@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.reading.inputs import (
-    EntityText,
-    InputBuilder,
-    MentionInContext,
-    PairBuilder,
-    pad,
-    train_tokenizer,
-)
+from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.marked_texts import MarkedTextReader
+from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.pairs import PairReader
+from spacy_pel.reading.text_inputs import pad_texts
+from spacy_pel.reading.word_pieces import train_tokenizer
 
 from ..towers import ENTITIES, MENTIONS, TEXTS, mention
 
@@ -30,8 +28,8 @@ def plain(text: str) -> list[str]:
 
 
 def made(context: MentionInContext, entity: EntityText, length: int, limit: int = 512):
-    builder = PairBuilder(TOKENIZER, length, limit)
-    return builder.pair(builder.mentions([context])[0], builder.entities([entity])[0])
+    reader = PairReader(TOKENIZER, length, limit)
+    return reader.pair(reader.mentions([context])[0], reader.entities([entity])[0])
 
 
 def test_a_pair_with_room_to_spare_is_the_papers() -> None:
@@ -92,12 +90,12 @@ def test_how_the_length_is_shared(context, entity, length) -> None:
 
 
 def test_the_mentions_side_is_the_same_for_all_entities() -> None:
-    builder = PairBuilder(TOKENIZER, 20, 512)
-    (side,) = builder.mentions(MENTIONS[:1])
-    pairs = [builder.pair(side, entity) for entity in builder.entities(ENTITIES)]
+    reader = PairReader(TOKENIZER, 20, 512)
+    (side,) = reader.mentions(MENTIONS[:1])
+    pairs = [reader.pair(side, entity) for entity in reader.entities(ENTITIES)]
     assert {tuple(pair.ids[: pair.start]) for pair in pairs} == {tuple(side.ids)}
     assert len(side.ids) == 10
-    alone = InputBuilder(TOKENIZER, 10, 20, 512).mentions(MENTIONS[:1])[0]
+    alone = MarkedTextReader(TOKENIZER, 10, 512).tokens(MENTIONS[:1])[0]
     assert side.ids.tolist() == alone.ids.tolist()
 
 
@@ -111,7 +109,7 @@ def test_a_pair_has_no_more_tokens_than_the_encoder_has_positions() -> None:
 
 def test_padding_tells_the_entitys_side() -> None:
     pairs = [made(MENTIONS[0], entity, 30) for entity in ENTITIES[:3]]
-    batch = pad(pairs, 0)
+    batch = pad_texts(pairs, 0)
     for focus, mask, pair in zip(batch.focus, batch.mask, pairs):
         assert focus.tolist() == [
             pair.start <= i < len(pair.ids) for i in range(batch.ids.shape[1])

@@ -9,7 +9,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.reading import proxies
-from spacy_pel.reading.inputs import EntityText
+from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.proxies import check_row_kind, encode_rows, proxy_texts
 
 MS = Entity("C1", "Multiple sclerosis", ("MS", "Sclerosis"), ("Disease", "Finding"), "Of nerves.")

@@ -1,4 +1,4 @@
-"""The mentions of texts that were read, in their tokens: against token by token."""
+"""The mentions of documents that were read, in their tokens: against token by token."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.reading.inputs import MentionInContext, train_tokenizer
-from spacy_pel.reading.shared_states import ReadText, StatesBuilder
-
-BUILDER = StatesBuilder(train_tokenizer(["a text of words"], 60), 0, 16, 48)
+from spacy_pel.reading.mention import DocumentContext, MentionInContext, TokenStates
+from spacy_pel.reading.shared_states import DocumentSpans, SharedStatesReader
 
 
-def read(gaps_and_lengths: list[tuple[int, int]]) -> ReadText:
+def document(gaps_and_lengths: list[tuple[int, int]]) -> tuple[str, DocumentContext]:
     """A text of tokens so long, with so many spaces before each."""
     offsets, text = [], ""
     for gap, length in gaps_and_lengths:
         text += " " * gap
         offsets.append((len(text), len(text) + length))
         text += "x" * length
-    return ReadText.of(text, np.zeros((len(offsets), 3), np.float32), np.array(offsets))
+    states = np.zeros((len(offsets), 3), np.float32)
+    return text, DocumentContext(TokenStates(states, np.array(offsets), np.zeros_like(states)))
+
+
+def read(mentions: list[MentionInContext]) -> list[DocumentSpans]:
+    return list(SharedStatesReader().inputs(mentions).documents)
 
 
 @given(
@@ -29,29 +32,39 @@ def read(gaps_and_lengths: list[tuple[int, int]]) -> ReadText:
     st.data(),
 )
 def test_a_mention_has_the_tokens_that_it_touches(tokens, data) -> None:
-    text = read(tokens)
+    text, context = document(tokens)
     mentions = []
     for _ in range(3):
         start = data.draw(st.integers(0, len(text) - 1))
-        mentions.append(MentionInContext(text, start, data.draw(st.integers(start + 1, len(text)))))
-    (found,) = BUILDER.mentions(mentions)
-    assert found.text is text and found.mentions.tolist() == [0, 1, 2]
-    for (_, start, end), (first, last) in zip(mentions, found.spans):
-        touched = [i for i, (a, b) in enumerate(text.offsets) if a < end and start < b]
+        end = data.draw(st.integers(start + 1, len(text)))
+        mentions.append(MentionInContext(text, start, end, context))
+    (found,) = read(mentions)
+    assert found.tokens is context.token_states and found.mentions.tolist() == [0, 1, 2]
+    offsets = context.token_states.offsets
+    for (_, start, end, _), (first, last) in zip(mentions, found.spans):
+        touched = [i for i, (a, b) in enumerate(offsets) if a < end and start < b]
         assert touched == list(range(first, last)) or (not touched and last == first + 1)
-        assert 0 <= first < last <= len(text.offsets)
+        assert 0 <= first < last <= len(offsets)
 
 
 def test_mentions_are_gathered_by_document() -> None:
-    one, other = read([(0, 2), (1, 2)]), read([(0, 2), (1, 2)])  # equal texts, two documents
-    places = [(one, 0, 2), (other, 3, 5), (one, 3, 5)]
-    found = BUILDER.mentions([MentionInContext(*place) for place in places])
+    text, one = document([(0, 2), (1, 2)])
+    same, other = document([(0, 2), (1, 2)])
+    assert same == text
+    found = read(
+        [
+            MentionInContext(text, 0, 2, one),
+            MentionInContext(text, 3, 5, other),
+            MentionInContext(text, 3, 5, one),
+        ]
+    )
     assert [each.mentions.tolist() for each in found] == [[0, 2], [1]]
     assert [each.spans.tolist() for each in found] == [[[0, 1], [1, 2]], [[1, 2]]]
-    assert found[0].text is one and found[1].text is other
-    assert BUILDER.mentions([]) == []
+    assert [each.tokens for each in found] == [one.token_states, other.token_states]
+    assert read([]) == []
 
 
-def test_a_text_that_was_not_read() -> None:
+@pytest.mark.parametrize("context", [None, DocumentContext()])
+def test_a_document_that_was_not_read(context: DocumentContext | None) -> None:
     with pytest.raises(PelError, match="load the whole pipeline"):
-        BUILDER.mentions([MentionInContext("a text", 0, 1)])
+        read([MentionInContext("a text", 0, 1, context)])

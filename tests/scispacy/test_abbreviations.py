@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spacy_pel.pipeline.mentions import mentions_in_context
+from spacy_pel.pipeline.doc_mentions import mentions_in_context
 
 pytest.importorskip("scispacy", reason="scispaCy is not installed: run make test-scispacy")
 
@@ -38,8 +38,8 @@ def test_a_short_form_is_encoded_as_its_long_form(marked, make_serializable) -> 
     mentions = mentions_in_context(doc, doc.ents, True)
     long = "Spinal and bulbar muscular atrophy"
     expected = [long, "androgen receptor", long, "androgen receptor"]
-    assert [text[start:end] for text, start, end in mentions] == expected
-    text, start, end = mentions[2]
+    assert [mention.surface for mention in mentions] == expected
+    text, start, end, _ = mentions[2]
     assert text[:start].endswith("(androgen receptor). ")
     assert text[end:].startswith(" was seen in early life, and androgen receptor was")
     # Those are the long forms that scispaCy's linker looks up.

@@ -9,6 +9,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.gold_mention import GoldMention
+from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.tasks.learn_names import learn_names, renamed_entities
 
 ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
@@ -16,7 +17,8 @@ ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
 
 def mentions(*pairs: tuple[str, tuple[int, ...]]) -> list[GoldMention]:
     """Each with words around it."""
-    return [GoldMention((f"the {name}.", 4, 4 + len(name)), golds) for name, golds in pairs]
+    contexts = [MentionInContext(f"the {name}.", 4, 4 + len(name)) for name, _ in pairs]
+    return [GoldMention(context, golds) for context, (_, golds) in zip(contexts, pairs)]
 
 
 def test_a_name_goes_to_the_entity_that_most_mean(bare_kb: KnowledgeBase) -> None:

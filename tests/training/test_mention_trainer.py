@@ -15,7 +15,7 @@ from spacy_pel.linking.link import link
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss
 from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training.mention_trainer import MentionTrainer
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives, Row
@@ -96,7 +96,7 @@ def naive_step(linker: Retriever, kb: KnowledgeBase, naive, negatives) -> float:
         return bert_vector(entity_encoder, linker.entity_tokens([text])[0]).detach()
 
     losses = []
-    for i, tokens in enumerate(linker.mention_tokens(MENTIONS)):
+    for i, tokens in enumerate(linker.mention_inputs(MENTIONS).tokens):
         vector = bert_vector(mention_encoder, tokens)
         wrong = [vector @ proxy(row) for row in negatives(linker, kb, i)]
         losses.append(naive(vector @ proxy(POSITIVES[i]), wrong))

@@ -7,7 +7,7 @@ import torch
 from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.inputs import EntityText
+from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
 from spacy_pel.training.proxy_pool import ProxyPool

@@ -17,8 +17,8 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
+from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.reading.inputs import EntityText
 from spacy_pel.training import reranker_trainer as module
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_added, with_gold
 from spacy_pel.training.trainer import StepLoss
@@ -91,11 +91,11 @@ def gradients(ranker: Reranker) -> dict[str, Tensor]:
 def naive_step(ranker: Reranker, kb: KnowledgeBase, epsilon: float, weight: float) -> StepLoss:
     """Eq. 1 and 8 over pairs, one by one with autograd alone; leaves gradients on the weights."""
     module = encoder(ranker).eval()
-    builder = ranker.builder
+    reader = ranker.reader
     texts = [tokens_of_entity(ranker, kb, number) for number in range(len(ENTITIES))]
     pairs = [
-        [builder.pair(side, texts[number]) for number in candidates]
-        for side, (candidates, *_) in zip(builder.mentions(MENTIONS), TRAINED)
+        [reader.pair(side, texts[number]) for number in candidates]
+        for side, (candidates, *_) in zip(reader.mentions(MENTIONS), TRAINED)
     ]
     zeros = [[torch.zeros(len(p.ids), 32, requires_grad=True) for p in row] for row in pairs]
     clean = naive_loss(module, pairs, zeros, ranker.retriever_weight)
@@ -126,7 +126,7 @@ def tokens_of_entity(ranker: Reranker, kb: KnowledgeBase, number: int):
     parts = ["; ".join(entity.aliases), entity.definition or ""]
     description = ". ".join(part for part in parts if part)
     text = EntityText(entity.canonical_name, ", ".join(entity.types), description)
-    return ranker.builder.entities([text])[0]
+    return ranker.reader.entities([text])[0]
 
 
 def assert_close(ours: Reranker, reference: Reranker) -> None:

@@ -14,8 +14,8 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
+from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.reading.inputs import EntityText
 from spacy_pel.training.negatives import Batch, Row
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss
@@ -96,7 +96,7 @@ def naive_step(linker: Retriever, naive, epsilon: float, weight: float) -> StepL
     entity_encoder = encoder_of(linker.entity_tower).eval()
     tokens = linker.entity_tokens(ENTITIES)
     embeddings = [torch.zeros(len(t.ids), 32, requires_grad=True) for t in tokens]
-    mentions = [bert_vector(mention_encoder, t) for t in linker.mention_tokens(MENTIONS)]
+    mentions = [bert_vector(mention_encoder, t) for t in linker.mention_inputs(MENTIONS).tokens]
     entities = [bert_vector(entity_encoder, t, z) for t, z in zip(tokens, embeddings)]
     clean = mean_loss(naive, mentions, entities)
     by_embeddings = torch.autograd.grad(clean, embeddings, retain_graph=True)

@@ -14,7 +14,7 @@ from spacy_pel.linking.link import link
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss
 from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.reading.inputs import MentionInContext
+from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives
 from spacy_pel.training.proxy_pool import ProxyPool
 from spacy_pel.training.retriever_trainer import RetrieverTrainer

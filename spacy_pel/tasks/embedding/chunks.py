@@ -46,16 +46,16 @@ class Job(NamedTuple):
 
     def save_model(self, retriever: Retriever) -> None:
         """Save the weights where ``load_retriever`` finds them."""
-        from ...architectures import pack_model
+        from ...architectures import pack_retriever
 
-        Path(self.partial, _MODEL).write_bytes(pack_model(retriever.model))
+        Path(self.partial, _MODEL).write_bytes(pack_retriever(retriever.model))
 
     def load_retriever(self, device: str) -> Retriever:
         """The retriever with the saved weights, on a torch device."""
-        from ...architectures import encoder_of, from_packed
+        from ...architectures import encoder_of, unpack_retriever
         from ...linking.retriever import Retriever
 
-        model = from_packed(Path(self.partial, _MODEL))
+        model = unpack_retriever(Path(self.partial, _MODEL))
         for tower in model.layers:
             encoder_of(tower).to(device)
         return Retriever(model)

@@ -16,7 +16,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 from spacy_pel.reading import proxies
-from spacy_pel.reading.inputs import EntityText
+from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.tasks.embedding import embed_kb, is_embedded
 
 from ...conftest import ENTITIES

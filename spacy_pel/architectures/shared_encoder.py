@@ -1,4 +1,4 @@
-"""The retriever whose mentions are read by a component before the linker, as a thinc model."""
+"""The retriever whose mentions are read by a component before the linker."""
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
@@ -10,15 +10,14 @@ from thinc.api import ArgsKwargs, Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
+from ..models.bert import BertEncoder
 from ..models.span_encoder import SpanEncoder
 from ..models.text_encoder import TextEncoder
-from ..reading.shared_states import ReadMentions
-from .biencoder import check_choice, check_length, refuse_forward
-from .sources import EncoderSource
-from .towers import Tower, TowerInputs, encoder_of, make_tower, wrapped
-
-# From spaCy's documents to the states of each one's tokens, [t, w].
-Tok2Vec = Model
+from ..reading.shared_states import SharedStatesReader, StatesInputs
+from .encoder_sources import EncoderSource
+from .retriever_model import Architecture, Tok2Vec, retriever_of
+from .setting_checks import check_choice, check_length
+from .towers import Tower, encoder_of, make_tower, wrapped
 
 
 def SharedEncoder(
@@ -32,18 +31,40 @@ def SharedEncoder(
 ) -> Model:
     """Retriever that reads no mention by itself: it pools what the pipeline has read already.
 
-    tok2vec: a listener, as spaCy's other components have one: to a "transformer"
-        (spacy-transformers.TransformerListener.v1) or a "tok2vec" (spacy.Tok2VecListener.v1).
-        Where that component is not frozen, it learns from the linker, too.
-    encoder: where the entities' weights come from at initialisation.
-    pooling: a mention's vector is mapped from the "mean" of its tokens, its "start" or its "end".
-    entity_pooling and the rest: as ``pooling`` and the rest of ``BiEncoder``, of entities.
-    Raises PelError on an unknown pooling or similarity.
+    The mention tower reads ``StatesInputs``. The entity tower is that of ``BiEncoder``.
+
+    Args:
+        tok2vec: A listener, as spaCy's other components have one: to a "transformer"
+            (spacy-transformers.TransformerListener.v1) or a "tok2vec" (spacy.Tok2VecListener.v1).
+            If that component is not frozen, it learns from the linker, too.
+        encoder: Where the weights of the entity tower come from at initialisation.
+        pooling: The vector of a mention is mapped from the "mean" of its tokens, its "start" or its
+            "end".
+        entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
+        similarity: As for ``BiEncoder``.
+        entity_length: The most tokens of an entity's input.
+        mixed_precision: As for ``BiEncoder``; of the entity tower.
+
+    Raises:
+        PelError: If a pooling or the similarity is unknown, or the length is too short.
     """
     check_choice("pooling", pooling, "mean", "start", "end")
     check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("entity_length", entity_length, 4)
+    architecture = Architecture(
+        "spacy-pel.SharedEncoder.v1",
+        {
+            "pooling": pooling,
+            "entity_pooling": entity_pooling,
+            "similarity": similarity,
+            "entity_length": entity_length,
+            "mixed_precision": mixed_precision,
+        },
+        {"pooling": entity_pooling, "similarity": similarity, "entity_length": entity_length},
+        _reader,
+        listens=True,
+    )
     cosine = similarity == "cosine"
     mention = make_states_tower(SpanEncoder(pooling=pooling, normalize=cosine), tok2vec)
     entity = make_tower(
@@ -58,33 +79,33 @@ def SharedEncoder(
             encoder_of(tower).to(get_torch_default_device())
         return model
 
-    return Model(
-        "sharedencoder",
-        refuse_forward,
-        init=init,
-        layers=[mention, entity],
-        refs={"mention": mention, "entity": entity, "tok2vec": tok2vec},
-        attrs={
-            "pooling": pooling,
-            "entity_pooling": entity_pooling,
-            "similarity": similarity,
-            "entity_length": entity_length,
-            "mixed_precision": mixed_precision,
-        },
-    )
+    return retriever_of(architecture, mention, entity, init, tok2vec)
 
 
 def make_states_tower(encoder: SpanEncoder, tok2vec: Tok2Vec | None) -> Tower:
-    """A tower that pools states, float32 [n, n_outputs], in the order of the mentions.
+    """A tower that pools states.
 
-    Its callback adds the gradient with respect to the states to that of their texts.
+    It reads ``StatesInputs`` and gives float32 [n, n_outputs], in the order of the mentions. The
+    callback of its training adds the gradient with respect to the states to that of their documents.
+
+    Args:
+        encoder: Pools the states of a mention.
+        tok2vec: Makes the states. It is a layer of the tower so that spaCy finds the listener.
     """
     wrapper = wrapped(encoder, _to_torch)
     return Model("states-tower", _forward, layers=[wrapper] + ([tok2vec] if tok2vec else []))
 
 
+def _reader(encoder: BertEncoder) -> SharedStatesReader:
+    return SharedStatesReader()
+
+
 def width_of(tok2vec: Tok2Vec | None) -> int:
-    """How many numbers the states have. Raises PelError if nobody makes any."""
+    """The length of the states.
+
+    Raises:
+        PelError: If no component makes any.
+    """
     for node in tok2vec.walk() if tok2vec else ():
         if node.has_dim("nO"):
             return node.get_dim("nO")
@@ -96,15 +117,16 @@ def width_of(tok2vec: Tok2Vec | None) -> int:
 
 
 def _forward(
-    model: Tower, inputs: TowerInputs, is_train: bool
+    model: Tower, inputs: StatesInputs, is_train: bool
 ) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
-    documents: list[ReadMentions] = list(inputs.tokens)
+    """Pool the states of all documents at once; see ``make_states_tower``."""
+    documents = inputs.documents
     wrapper = model.layers[0]
     if not documents:
         return np.empty((0, encoder_of(model).n_outputs), dtype=np.float32), lambda _: []
-    lengths = [len(document.text.states) for document in documents]
+    lengths = [len(document.tokens.states) for document in documents]
     firsts = np.cumsum([0, *lengths])
-    states = np.concatenate([document.text.states for document in documents])
+    states = np.concatenate([document.tokens.states for document in documents])
     spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
     order = np.concatenate([document.mentions for document in documents])
     vectors, backprop_vectors = wrapper((states, spans), is_train)
@@ -114,7 +136,8 @@ def _forward(
     def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
         d_states = np.split(backprop_vectors(d_outputs[order]), firsts[1:-1])
         for document, d_own in zip(documents, d_states):
-            document.text.gradient += d_own
+            gradient = document.tokens.gradient
+            gradient += d_own
         return []
 
     return outputs, backprop

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
 from spacy_pel.kb import SearchFilter
-from spacy_pel.pipeline.mentions import (
+from spacy_pel.pipeline.doc_mentions import (
     agreeing,
     long_forms,
     mentions_in_context,
     mentions_of,
-    search_limits,
+    search_filters,
 )
-from spacy_pel.reading.shared_states import ReadText
+from spacy_pel.reading.mention import DocumentContext, TokenStates
+from spacy_pel.spans import mention_spans
+
+from .conftest import TRAIN, Trained
+from .conftest import mentions_of as with_given_mentions
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 
@@ -40,7 +46,7 @@ def detector() -> Iterator[None]:
 
 def surfaces(doc: Doc, resolve_abbreviations: bool) -> list[str]:
     mentions = mentions_in_context(doc, doc.ents, resolve_abbreviations)
-    return [text[start:end] for text, start, end in mentions]
+    return [mention.surface for mention in mentions]
 
 
 def test_acronyms_are_expanded_if_that_is_asked(doc: Doc) -> None:
@@ -51,10 +57,20 @@ def test_acronyms_are_expanded_if_that_is_asked(doc: Doc) -> None:
 
 
 def test_in_a_text_that_was_read_an_acronym_stands_at_its_long_form(doc: Doc) -> None:
-    text = ReadText(TEXT)
+    states = np.zeros((len(doc), 3), np.float32)
+    offsets = np.array([(token.idx, token.idx + len(token)) for token in doc])
+    document = DocumentContext(TokenStates(states, offsets, states))
     for resolve, start in ((True, 0), (False, 44)):
-        lesions, acronym = mentions_in_context(doc, doc.ents, resolve, text)
-        assert lesions.text is text and lesions.start == 33 and acronym.start == start
+        lesions, acronym = mentions_in_context(doc, doc.ents, resolve, document)
+        assert (lesions.start, acronym.start) == (33, start)
+        assert lesions.text == acronym.text == TEXT
+        assert lesions.document is acronym.document is document
+
+
+def test_documents_are_apart_even_if_their_texts_are_equal(doc: Doc) -> None:
+    first, second = mentions_in_context(doc, doc.ents, True)
+    (other, _) = mentions_in_context(doc.copy(), doc.ents, True)
+    assert first.document == second.document != other.document
 
 
 @pytest.mark.usefixtures("detector")
@@ -81,7 +97,7 @@ def test_where_the_detector_has_found_nothing_the_text_is_read(doc: Doc) -> None
 def test_a_search_is_confined_by_the_pipeline_and_by_the_label(doc: Doc) -> None:
     def limits(**settings):
         unset = {"types": None, "sources": None, "label_types": None}
-        return search_limits([doc], None, **{**unset, **settings})
+        return search_filters([doc.ents], **{**unset, **settings})
 
     first, second = doc.ents
     doc.ents = [first, Span(doc, second.start, second.end, label="OTHER")]
@@ -101,8 +117,29 @@ def test_mentions_agree_that_are_the_same_words_in_a_doc() -> None:
     docs = [nlp("MS and ms and lesions."), nlp("ms"), nlp("none")]
     for doc in docs[:2]:
         doc.ents = [Span(doc, t.i, t.i + 1, "TERM") for t in doc if t.text.lower() in "ms lesions"]
-    mentions = mentions_of(docs, None, False)
-    first, second, third, fourth = agreeing(docs, None, mentions, None)
+    spans = [mention_spans(doc) for doc in docs]
+    mentions = mentions_of(docs, spans, [DocumentContext() for _ in docs], False)
+    first, second, third, fourth = agreeing(spans, mentions, None)
     assert first == second and len({first, third, fourth}) == 3
-    apart = agreeing(docs, None, mentions, [SearchFilter(("A",)), None, None, None])
+    apart = agreeing(spans, mentions, [SearchFilter(("A",)), None, None, None])
     assert len(set(apart)) == 4
+
+
+def test_the_mentions_of_a_doc_are_derived_once(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Doc] = []
+
+    def counted(doc: Doc, spans_key: str | None = None) -> list[Span]:
+        asked.append(doc)
+        return mention_spans(doc, spans_key)
+
+    for module in [m for name, m in sys.modules.items() if name.startswith("spacy_pel.")]:
+        if hasattr(module, "mention_spans"):
+            monkeypatch.setattr(module, "mention_spans", counted)
+    linker = trained.nlp.get_pipe("proxy_linker")
+    monkeypatch.setattr(linker, "agree", True)
+    monkeypatch.setattr(linker, "label_types", {"TERM": ["Disease"]})
+    docs = with_given_mentions(trained.nlp, TRAIN[:3])
+    assert all(ent.kb_id_ for doc in linker.pipe(docs) for ent in doc.ents)
+    assert len(asked) == 3

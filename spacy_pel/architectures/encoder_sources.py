@@ -1,8 +1,10 @@
-"""Where the weights and the tokenizer of an encoder come from when a model is initialised."""
+"""Where a model gets the weights and the tokenizer of its encoders when it is initialised.
+
+``trained_encoder`` has one more source: a trained linker.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -10,26 +12,35 @@ from tokenizers import AddedToken, Tokenizer
 
 from ..errors import PelError
 from ..models.bert import build_transformer
-from ..reading.inputs import MENTION_END, MENTION_START, train_tokenizer
+from ..reading.word_pieces import MENTION_END, MENTION_START, train_tokenizer
 
 
 class Encoders(NamedTuple):
-    """What towers start from: two BERTs, which may be one and the same, with one tokenizer."""
+    """What the towers of a model start from.
+
+    Attributes:
+        mention: A BERT for mentions.
+        entity: A BERT for entities. It may be the same object.
+        tokenizer: The tokenizer of both.
+    """
 
     mention: torch.nn.Module
     entity: torch.nn.Module
     tokenizer: Tokenizer
 
 
-# From texts to learn a vocabulary from.
+# From texts, from which a vocabulary may be learned.
 EncoderSource = Callable[[Iterable[str]], Encoders]
 
 
 def PretrainedEncoder(name: str) -> EncoderSource:
-    """A Hugging Face encoder of BERT architecture, by hub name or path.
+    """A Hugging Face encoder of BERT architecture.
 
-    Loads (and, for a hub name, downloads) when the pipeline is initialised, never later: the
-    weights travel with the pipeline.
+    It is loaded when the pipeline is initialised, and downloaded if it has the name of a hub. It is
+    never loaded later, as the weights are saved with the pipeline.
+
+    Args:
+        name: The name on the hub, or the path of a folder.
     """
     return partial(_pretrained, name)
 
@@ -37,58 +48,30 @@ def PretrainedEncoder(name: str) -> EncoderSource:
 def ScratchEncoder(
     layers: int, width: int, heads: int, vocab_size: int, max_tokens: int
 ) -> EncoderSource:
-    """A small BERT with random weights, and a WordPiece vocabulary learned from the KB and corpus.
+    """A small BERT with random weights, and a vocabulary that is learned from the KB and the corpus.
 
-    layers, width, heads: its size. vocab_size: the most word pieces, if the alphabet alone does not
-    take more. max_tokens: its positions.
+    Args:
+        layers: The number of layers.
+        width: The length of the embeddings and states.
+        heads: The number of attention heads.
+        vocab_size: The most word pieces, unless the alphabet alone has more.
+        max_tokens: The number of positions.
     """
     return partial(_scratch, layers, width, heads, vocab_size, max_tokens)
 
 
-def TrainedEncoder(path: str) -> EncoderSource:
-    """The encoders of a trained linker: a pipeline's folder, or the linker's own.
-
-    To train a retriever further under other settings, or to start a cross-encoder from that of its
-    mentions.
-    """
-    return partial(_trained, path)
-
-
-def linker_folder(path: Path) -> Path:
-    """The folder of the trained linker at a path: the path itself, or the linker of a pipeline,
-    whatever its name; of several the one named "proxy_linker".
-
-    Raises PelError if there is none.
-    """
-    linkers = [file.parent for file in sorted(path.glob("*/kb.json"))]
-    for folder in (path, path / "proxy_linker", *linkers):
-        if (folder / "model").is_file():
-            return folder
-    raise PelError(
-        f"no trained linker in {path}",
-        'give the folder of a pipeline with a "proxy_linker", such as training/model-best',
-    )
-
-
 def no_source(texts: Iterable[str]):
-    """The source of a model that was loaded."""
+    """The source of a model that was loaded. It has its weights and refuses to give others.
+
+    Raises:
+        PelError: Always.
+    """
     raise PelError(
         "the encoder is already trained and is not initialised again",
         "to train it further, give "
         'its pipeline as its "source" in the config, or for a new retriever as the path of its '
         "encoder, @misc = spacy-pel.TrainedEncoder.v1",
     )
-
-
-def _trained(path: str, texts: Iterable[str]) -> Encoders:
-    # Imported here: a retriever is made with a source, and this one is made of a retriever.
-    from .retrievers import from_packed, shares_reading
-    from .towers import encoder_of
-
-    retriever = from_packed(linker_folder(Path(path)) / "model")
-    mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
-    own = entity if shares_reading(retriever) else mention  # what is shared is not its own
-    return Encoders(own.transformer, entity.transformer, entity.tokenizer)
 
 
 def _pretrained(name: str, texts: Iterable[str]) -> Encoders:
@@ -130,15 +113,15 @@ def _scratch(
         num_attention_heads=heads,
         intermediate_size=4 * width,
         max_position_embeddings=max_tokens,
-        # BERT's 0.02 is for a width of 768. At this scale attention carries as much of the context
-        # into a narrow network.
+        # BERT's 0.02 is for a width of 768. Scaled so, attention carries as much of the context into
+        # a narrow network.
         initializer_range=0.02 * (768 / width) ** 0.5,
     )
     return Encoders(transformer, transformer, tokenizer)
 
 
 def _not_empty(texts: Iterable[str]) -> Iterator[str]:
-    """The texts; PelError if there are none, since no vocabulary can be learned from nothing."""
+    """The texts; PelError if there are none, as no vocabulary can be learned from nothing."""
     empty = True
     for text in texts:
         empty = False

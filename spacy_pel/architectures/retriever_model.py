@@ -1,0 +1,135 @@
+"""What every retriever is made of, and what the rest of the package asks one, whatever its kind.
+
+A kind of retriever is one file: a function that is registered and calls ``make_retriever``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from thinc.api import Model
+
+from ..errors import PelError
+from ..models.bert import BertEncoder
+from ..models.text_encoder import TextEncoder
+from ..reading.entity_texts import EntityReader
+from ..reading.mention import MentionReader
+from .encoder_sources import EncoderSource
+from .towers import encoder_of, load_encoder, make_tower
+
+# From the documents of spaCy to the states of the tokens of each, [t, w].
+Tok2Vec = Model
+
+# From the encoder of the entities to what turns mentions into the inputs of the mention tower.
+MakeReader = Callable[[BertEncoder], MentionReader]
+
+_ARCHITECTURE = "architecture"
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How a retriever was made, and how it reads.
+
+    Attributes:
+        name: The name under which its function is registered.
+        settings: The arguments of the function that are plain data. They are saved.
+        entity_settings: The settings that decide the vectors of entities, named as those of
+            ``BiEncoder``: "pooling", "similarity" and "entity_length".
+        make_reader: Makes the reader of its mentions.
+        listens: Whether another component reads its documents. Then the function has an argument
+            ``tok2vec``.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    entity_settings: dict[str, Any]
+    make_reader: MakeReader
+    listens: bool = False
+
+    @property
+    def given(self) -> list[str]:
+        """The arguments of its function that are not saved, and given again when it is loaded."""
+        return ["tok2vec", "encoder"] if self.listens else ["encoder"]
+
+
+def make_retriever(
+    architecture: Architecture,
+    source: EncoderSource,
+    make_encoder: Callable[[], TextEncoder],
+    *,
+    shared: bool,
+    mention_layers: int | None = None,
+) -> Model:
+    """A retriever of a mention tower and an entity tower, each around a BERT.
+
+    Args:
+        architecture: How it is made and reads.
+        source: Where the weights come from.
+        make_encoder: Makes the torch module of a tower.
+        shared: Whether both sides have one tower.
+        mention_layers: The number of layers of the mention tower; None for all of the source's.
+
+    Raises:
+        PelError: If shared towers are to differ.
+    """
+    if shared and mention_layers is not None:
+        raise PelError("mention_layers are of a tower for mentions alone", 'set "shared" to false')
+    towers = [make_tower(make_encoder()) for _ in range(1 if shared else 2)]
+    return retriever_of(
+        architecture, towers[0], towers[-1], init=load_encoder(source, mention_layers)
+    )
+
+
+def retriever_of(
+    architecture: Architecture,
+    mention: Model,
+    entity: Model,
+    init: Callable[..., Model],
+    tok2vec: Tok2Vec | None = None,
+) -> Model:
+    """A retriever of two towers.
+
+    Args:
+        architecture: How it is made and reads.
+        mention: The mention tower. It reads what the architecture's reader gives.
+        entity: The entity tower, which may be the same. It reads ``TextInputs``.
+        init: Gives the towers their weights, as thinc's ``initialize`` asks it to.
+        tok2vec: Reads its documents, if the architecture listens.
+    """
+    return Model(
+        architecture.name,
+        _refuse_forward,
+        init=init,
+        layers=[mention] if mention is entity else [mention, entity],
+        refs={"mention": mention, "entity": entity, "tok2vec": tok2vec},
+        attrs={_ARCHITECTURE: architecture},
+    )
+
+
+def architecture_of(retriever: Model) -> Architecture:
+    """How the retriever was made, and how it reads."""
+    return retriever.attrs[_ARCHITECTURE]
+
+
+def tok2vec_of(retriever: Model) -> Tok2Vec | None:
+    """What reads the documents of a retriever that listens; None of others, or where it is missing."""
+    return retriever.maybe_get_ref("tok2vec")
+
+
+def mention_reader(retriever: Model) -> MentionReader:
+    """What turns mentions into the inputs of the mention tower."""
+    return architecture_of(retriever).make_reader(encoder_of(retriever.get_ref("entity")))
+
+
+def entity_reader(retriever: Model) -> EntityReader:
+    """What turns the texts of entities into the inputs of the entity tower."""
+    encoder = encoder_of(retriever.get_ref("entity"))
+    length = architecture_of(retriever).entity_settings["entity_length"]
+    return EntityReader(encoder.tokenizer, length, encoder.position_limit)
+
+
+def _refuse_forward(model: Model, X, is_train: bool):
+    """A retriever has two sides, each with a forward of its own."""
+    raise NotImplementedError('use a tower: model.get_ref("mention") or model.get_ref("entity")')

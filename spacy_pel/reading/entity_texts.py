@@ -1,0 +1,58 @@
+"""The texts of entities as token ids (PEL, appendix A).
+
+entity:   [CLS] title [SEP] types [SEP] description [SEP]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from .text_inputs import TokenIds
+from .word_pieces import WordPieces
+
+
+class EntityText(NamedTuple):
+    """What an entity's proxy is made from. Empty parts at the end are left out of the input."""
+
+    title: str
+    types: str = ""
+    description: str = ""
+
+
+class EntityReader:
+    """Turns the texts of entities into token ids.
+
+    Args:
+        tokenizer: The encoder's tokenizer (``WordPieces``).
+        length: The most tokens of an input, special tokens included.
+        position_limit: The most tokens that the encoder has positions for.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
+        self.length = min(length, position_limit)
+        self._pieces = WordPieces(tokenizer)
+
+    def tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
+        """The token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``.
+
+        What goes beyond ``length`` is cut off at the end.
+        """
+        tokenized = self._pieces.tokenize(part for entity in entities for part in entity)
+        return [self._joined([next(tokenized) for _ in EntityText._fields]) for _ in entities]
+
+    def _joined(self, parts: list[list[int]]) -> TokenIds:
+        """The input of one entity, from the ids of its parts."""
+        while len(parts) > 1 and not parts[-1]:
+            parts.pop()
+        ids = [self._pieces.cls]
+        for part in parts:
+            ids.extend(part)
+            ids.append(self._pieces.sep)
+        if len(ids) > self.length:
+            ids[self.length - 1 :] = [self._pieces.sep]
+        end = min(1 + len(parts[0]), self.length - 1)
+        return TokenIds(np.array(ids, dtype=np.int32), 1, end)

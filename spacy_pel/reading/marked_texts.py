@@ -1,0 +1,77 @@
+"""Mentions that are marked in texts of their own (PEL, appendix A).
+
+mention:  [CLS] left [Ms] mention [Me] right [SEP]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from .mention import MentionInContext
+from .text_inputs import TextInputs, TokenIds
+from .word_pieces import TokenizedText, WordPieces
+
+
+class MarkedTextReader:
+    """Reads each mention in a text of its own, between two markers.
+
+    Args:
+        tokenizer: The encoder's tokenizer (``WordPieces``).
+        length: The most tokens of an input, special tokens included.
+        position_limit: The most tokens that the encoder has positions for.
+    """
+
+    reads_documents = False
+
+    def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
+        self.length = min(length, position_limit)
+        self._position_limit = position_limit
+        self._pieces = WordPieces(tokenizer)
+
+    def inputs(self, mentions: Sequence[MentionInContext]) -> TextInputs:
+        """One input a mention, in the order of the mentions."""
+        return TextInputs(self.tokens(mentions))
+
+    def tokens(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
+        """The token ids of each mention: ``[CLS] left [Ms] mention [Me] right [SEP]``.
+
+        A mention is never cut, unless it is longer than the encoder has positions. The two sides
+        of the context share evenly what is left of ``length``, and what one side does not use goes
+        to the other.
+
+        A text is tokenised once for all its mentions, split where a mention begins or ends. It is
+        tokenised again for a mention that splits a word, as the others need that word whole.
+        """
+        keys = [_tokenised_with(mention) for mention in mentions]
+        offsets: dict[Hashable, set[int]] = {}
+        for key, mention in zip(keys, mentions):
+            ends = mention.start, mention.end
+            offsets.setdefault(key, {0, len(mention.text)}).update(ends)
+        texts = {key: mention.text for key, mention in zip(keys, mentions)}
+        tokenized = self._pieces.tokenize_split(texts, offsets)
+        return [self._marked(tokenized[key], mention) for key, mention in zip(keys, mentions)]
+
+    def _marked(self, text: TokenizedText, mention: MentionInContext) -> TokenIds:
+        """The input of one mention."""
+        ids, pieces = text.ids, self._pieces
+        first, last = text.token_at[mention.start], text.token_at[mention.end]
+        last = min(last, first + self._position_limit - 4)
+        room = max(0, self.length - 4 - (last - first))
+        n_left, n_right = first, len(ids) - last
+        left = min(n_left, max(room // 2, room - n_right))
+        right = min(n_right, room - left)
+        parts = (
+            [pieces.cls], ids[first - left : first], [pieces.mention_start],
+            ids[first:last], [pieces.mention_end], ids[last : last + right], [pieces.sep],
+        )  # fmt: skip
+        return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + last - first)
+
+
+def _tokenised_with(mention: MentionInContext) -> Hashable:
+    """What mentions must have in common to be tokenised together: the text, or nothing."""
+    text, ends = mention.text, (mention.start, mention.end)
+    splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in ends if 0 < i < len(text))
+    return mention if splits_a_word else text

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_pel.reading.marked_texts import MarkedTextReader
+from spacy_pel.reading.mention import MentionInContext
+
+from .pieces import TEXTS, TOKENIZER, as_pieces, pieces
+
+
+def reader(length: int = 64, limit: int = 64) -> MarkedTextReader:
+    return MarkedTextReader(TOKENIZER, length, limit)
+
+
+def naive_mention(
+    left: list[str], middle: list[str], right: list[str], length: int, limit: int
+) -> tuple[list[str], int]:
+    """Appendix A, context dealt out one piece at a time; and where the mention starts."""
+    middle = middle[: limit - 4]
+    n_left = n_right = 0
+    turn_of_right = True
+    while n_left + n_right + len(middle) + 4 < min(length, limit):
+        left_over, right_over = n_left < len(left), n_right < len(right)
+        if not left_over and not right_over:
+            break
+        if (turn_of_right and right_over) or not left_over:
+            n_right += 1
+        else:
+            n_left += 1
+        turn_of_right = not turn_of_right
+    context = left[len(left) - n_left :]
+    sequence = ["[CLS]", *context, "[Ms]", *middle, "[Me]", *right[:n_right], "[SEP]"]
+    return sequence, len(context) + 2
+
+
+def test_a_mention_in_context_is_appendix_a() -> None:
+    text = "the patient had hepatotoxicity after aspirin"
+    tokens = reader().tokens([MentionInContext(text, 16, 30)])[0]
+    expected = [
+        "[CLS]", *pieces("the patient had"), "[Ms]", *pieces("hepatotoxicity"), "[Me]",
+        *pieces("after aspirin"), "[SEP]",
+    ]  # fmt: skip
+    assert as_pieces(tokens) == expected
+    assert expected[tokens.start : tokens.end] == pieces("hepatotoxicity")
+    assert tokens.ids.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("length", "mention", "expected"),
+    [
+        (9, "m", "[CLS] k l [Ms] m [Me] n o [SEP]"),
+        (10, "m", "[CLS] k l [Ms] m [Me] n o p [SEP]"),
+        (9, "b", "[CLS] a [Ms] b [Me] c d e [SEP]"),
+        (9, "y", "[CLS] v w x [Ms] y [Me] z [SEP]"),
+        (9, "a", "[CLS] [Ms] a [Me] b c d e [SEP]"),
+        (9, "z", "[CLS] v w x y [Ms] z [Me] [SEP]"),
+        (5, "m", "[CLS] [Ms] m [Me] [SEP]"),
+        (8, "g h i j k l m n", "[CLS] [Ms] g h i j k l m n [Me] [SEP]"),  # never truncated
+    ],
+)
+def test_context_is_shared_evenly_and_spills_over(length: int, mention: str, expected: str) -> None:
+    start = TEXTS[1].index(mention)
+    tokens = reader(length).tokens([MentionInContext(TEXTS[1], start, start + len(mention))])[0]
+    assert as_pieces(tokens) == expected.split()
+    assert as_pieces(tokens)[tokens.start : tokens.end] == mention.split()
+
+
+def test_only_the_encoders_last_position_cuts_a_mention() -> None:
+    tokens = reader(64, 8).tokens([MentionInContext(TEXTS[1], 0, len(TEXTS[1]))])[0]
+    assert as_pieces(tokens) == "[CLS] [Ms] a b c d [Me] [SEP]".split()
+    assert (tokens.start, tokens.end) == (2, 6)
+
+
+def test_a_mention_in_the_middle_of_a_word() -> None:
+    tokens = reader().tokens([MentionInContext("severe hepatotoxicity", 13, 18)])[0]
+    left, middle, right = pieces("severe hepato"[:13]), pieces("toxic"), pieces("ity")
+    assert as_pieces(tokens) == ["[CLS]", *left, "[Ms]", *middle, "[Me]", *right, "[SEP]"]
+
+
+@pytest.mark.parametrize("empty", [("", 0, 0), ("pain", 0, 0), ("pain", 4, 4), ("a   b", 2, 3)])
+def test_a_mention_without_tokens_has_its_markers(empty: tuple[str, int, int]) -> None:
+    text, start, end = empty
+    tokens = reader().tokens([MentionInContext(*empty)])[0]
+    left, right = pieces(text[:start]), pieces(text[end:])
+    assert as_pieces(tokens) == ["[CLS]", *left, "[Ms]", "[Me]", *right, "[SEP]"]
+    assert tokens.start == tokens.end
+
+
+def test_special_tokens_spelt_out_in_a_text_are_text() -> None:
+    text = "methyl [Me] a [SEP] [Ms]"
+    tokens = reader().tokens([MentionInContext(text, 12, 13)])[0]
+    assert [as_pieces(tokens).count(s) for s in ("[Ms]", "[Me]", "[SEP]")] == [1, 1, 1]
+
+
+@st.composite
+def mention_in_text(draw: st.DrawFn) -> MentionInContext:
+    letters = st.one_of(st.sampled_from("ab hepatoxic,"), st.characters(codec="utf-8"))
+    text = draw(st.text(letters, max_size=40))
+    offsets = st.integers(0, len(text))
+    start, end = sorted((draw(offsets), draw(offsets)))
+    return MentionInContext(text, start, end)
+
+
+@settings(deadline=None)
+@given(mention_in_text(), st.integers(5, 40), st.integers(5, 40))
+def test_any_mention_equals_the_naive_input(
+    mention: MentionInContext, length: int, limit: int
+) -> None:
+    text, start, end, _ = mention
+    tokens = reader(length, limit).tokens([mention])[0]
+    parts = [pieces(part) for part in (text[:start], text[start:end], text[end:])]
+    expected, first = naive_mention(*parts, length, limit)
+    assert as_pieces(tokens) == expected
+    assert (tokens.start, tokens.end) == (first, first + len(parts[1][: limit - 4]))
+    assert len(tokens.ids) <= max(min(length, limit), min(limit, len(parts[1]) + 4))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["hepatotoxicity", "a", "pain,", "日本", "é", "x-y"]), min_size=1),
+    st.data(),
+)
+def test_many_mentions_of_a_document_equal_one_at_a_time(
+    words: list[str], data: st.DataObject
+) -> None:
+    text = " ".join(words)
+    starts = np.cumsum([0] + [len(word) + 1 for word in words])
+    mentions = []
+    for _ in range(data.draw(st.integers(1, 5))):
+        first = data.draw(st.integers(0, len(words) - 1))
+        last = data.draw(st.integers(first, len(words) - 1))
+        mentions.append(MentionInContext(text, int(starts[first]), int(starts[last + 1]) - 1))
+    mentions.append(MentionInContext("another pain", 8, 12))
+    read = reader(20)
+    alone = [read.tokens([mention])[0] for mention in mentions]
+    for a, b in zip(read.tokens(mentions), alone, strict=True):
+        assert a.ids.tolist() == b.ids.tolist() and (a.start, a.end) == (b.start, b.end)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import numpy as np
+
+from spacy_pel.reading.text_inputs import TextInputs, TokenIds, pad_texts
+
+
+def test_padding() -> None:
+    inputs = [
+        TokenIds(np.array([5, 6, 7], dtype=np.int32), 1, 2),
+        TokenIds(np.array([8], dtype=np.int32), 0, 0),  # a mention without tokens
+        TokenIds(np.array([9, 4], dtype=np.int32), 0, 2),
+    ]
+    batch = pad_texts(inputs, 3)
+    assert batch.ids.dtype == np.int64
+    assert batch.ids.tolist() == [[5, 6, 7], [8, 3, 3], [9, 4, 3]]
+    assert batch.mask.tolist() == [[True] * 3, [True, False, False], [True, True, False]]
+    assert batch.focus.tolist() == [[False, True, False], [True, False, False], [True, True, False]]
+
+
+def test_a_group_of_inputs_is_padded_with_its_perturbations() -> None:
+    tokens = [TokenIds(np.full(n, n, dtype=np.int32), 0, 1) for n in (3, 1, 2)]
+    added = [np.full((n, 2), 10 + n, dtype=np.float32) for n in (3, 1, 2)]
+    inputs = TextInputs(tokens, added)
+    assert inputs.n_outputs == 3 and inputs.lengths().tolist() == [3, 1, 2]
+    group = np.array([2, 1])
+    assert inputs.outputs_of(group).tolist() == [2, 1]
+    batch, perturbation = inputs.padded(group, 9, 0)
+    assert batch.ids.tolist() == [[2, 2], [1, 9]]
+    assert perturbation.tolist() == [[[12, 12], [12, 12]], [[11, 11], [0, 0]]]
+    assert TextInputs(tokens).padded(group, 9, 0).perturbation is None
+    assert TextInputs([]).lengths().shape == (0,)
