@@ -153,6 +153,7 @@ def _told(error: Exception) -> PelError:
     last = " ".join(re.split(r"(?m)^  .*\n", str(error))[-1].split())
     name, _, message = last.partition(": ")
     if name == f"{PelError.__module__}.{PelError.__qualname__}":
+        # Where it is parted does not matter: the error is shown as a whole.
         problem, _, remedy = message.partition("; ")
         return PelError(problem, remedy)
     return PelError(f"a worker failed: {last}", "use one process to see where")
