@@ -40,7 +40,7 @@ def make_trainer(
     kb: KnowledgeBase, loss=ProxyLoss(), fgsm=None, negatives=RandomNegatives(4), seed=0, **changes
 ) -> RetrieverTrainer:
     linker = retriever(**changes)
-    pool = ProxyPool(kb, linker, "name", np.arange(len(kb)), 0.0)
+    pool = ProxyPool(kb, linker, "name", *[np.arange(len(kb))] * 2, 0.0)
     return RetrieverTrainer(linker, pool, loss, fgsm, negatives, np.random.default_rng(seed))
 
 
