@@ -12,6 +12,7 @@ import pytest
 import torch
 from spacy.util import load_config
 
+from spacy_pel.corpora import mention_batcher
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
@@ -126,6 +127,19 @@ def test_it_goes_on_to_the_same_end(unbroken, tmp_path: Path, breaks: list[int])
     rest = list(resumed.run())
     assert timeless(rest) == timeless([line for line in lines if line["step"] > done])
     assert_same_state(output, folder / "output")
+
+
+def test_shuffled_mentions_go_on_in_the_same_batches(
+    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mention_batcher, "SHUFFLED_DOCUMENTS", 4)
+    batcher = {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 3, "shuffle_mentions": True}
+    config = write_config(tmp_path, kb, TRAIN[:12], **{"training.batcher": batcher})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    list(training_run(config, whole).run())
+    for given in (5, 99):  # lines of the log
+        list(islice(training_run(config, broken).run(), given))
+    assert_same_state(broken, whole)
 
 
 def test_a_linker_of_another_pipeline_goes_on_to_the_same_end(unbroken, tmp_path: Path) -> None:
