@@ -2,8 +2,10 @@
 
 # Without "from __future__ import annotations": the registry reads the types of the function below.
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from spacy.tokens import Span
 from spacy.training import Example
@@ -13,44 +15,82 @@ from ..spans import mention_spans
 
 Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 
+# The number of documents whose mentions are shuffled together. They are in memory: an abstract takes
+# 150 KB, so these take less than half a GB.
+SHUFFLED_DOCUMENTS = 3000
 
-def make_mention_batcher(size: int, spans_key: str | None = None) -> Batcher:
-    """Return a batcher whose batches have ``size`` gold mentions each, for ``[training.batcher]``.
 
-    The mentions stay in their order. Where a batch is full in the midst of a document, the next one
-    begins with a copy of it that has the rest. So mentions are shuffled as documents are, not one
-    by one. Documents without a mention, which teach a linker nothing, are left out.
+class _Document(NamedTuple):
+    """An example with its gold mentions."""
+
+    example: Example
+    mentions: Sequence[Span]
+
+
+def make_mention_batcher(
+    size: int, spans_key: str | None = None, shuffle_mentions: bool = False
+) -> Batcher:
+    """Make a batcher whose batches have the same number of gold mentions, for ``[training.batcher]``.
+
+    A batch has a copy of each document that has only those of its mentions that are in the batch.
+    Documents without a mention, which teach a linker nothing, are left out.
 
     Args:
-        size: mentions of a batch.
-        spans_key: where the mentions stand, as in the corpus.
+        size: The number of mentions of a batch.
+        spans_key: Where the mentions are, as in the corpus.
+        shuffle_mentions: Whether mentions are shuffled one by one. If not, they stay in the order of
+            their documents, which spaCy shuffles: a batch then has the mentions of a few documents,
+            which are alike. Shuffle them if each is read in a text of its own
+            (``spacy-pel.BiEncoder.v1``, ``spacy-pel.CrossEncoder.v1``), not if a document is read
+            once for all its mentions: it would be read again for nearly each of them. The mentions
+            of 3,000 documents are shuffled at a time.
+
+    Returns:
+        The batcher. Its order follows from the state of ``random`` when it begins, which spaCy sets.
 
     Raises:
-        PelError: if the size is not positive.
+        PelError: The size is not positive.
     """
     if size < 1:
         raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")
 
     def batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
-        batch: list[Example] = []
-        room = size
-        for example in examples:
-            mentions = iter(mention_spans(example.reference, spans_key))
-            while part := list(islice(mentions, room)):
-                batch.append(_with_mentions(example, part, spans_key))
-                room -= len(part)
-                if not room:
-                    yield batch
-                    batch, room = [], size
-        if batch:
-            yield batch
+        documents = (_Document(e, mention_spans(e.reference, spans_key)) for e in examples)
+        mentions = _shuffled(documents) if shuffle_mentions else _in_order(documents)
+        while batch := list(islice(mentions, size)):
+            yield [_with_mentions(*each, spans_key) for each in _by_document(batch)]
 
     return batches
 
 
-def _with_mentions(example: Example, mentions: Sequence[Span], spans_key: str | None) -> Example:
+def _in_order(documents: Iterable[_Document]) -> Iterator[tuple[_Document, Span]]:
+    """The mentions of the documents, each with its document."""
+    return ((document, mention) for document in documents for mention in document.mentions)
+
+
+def _shuffled(documents: Iterator[_Document]) -> Iterator[tuple[_Document, Span]]:
+    """The same, shuffled."""
+    # All is drawn from one seed. A training that goes on from a checkpoint restores the state that
+    # ``random`` had at the beginning of the epoch, and no later one.
+    rng = random.Random(random.getrandbits(64))
+    while some := list(islice(documents, SHUFFLED_DOCUMENTS)):
+        mentions = list(_in_order(some))
+        rng.shuffle(mentions)
+        yield from mentions
+
+
+def _by_document(batch: Iterable[tuple[_Document, Span]]) -> Iterable[tuple[_Document, list[Span]]]:
+    """The documents of a batch, each with its mentions in the batch."""
+    found: dict[int, tuple[_Document, list[Span]]] = {}
+    for document, mention in batch:
+        found.setdefault(id(document), (document, []))[1].append(mention)
+    return found.values()
+
+
+def _with_mentions(document: _Document, mentions: Sequence[Span], spans_key: str | None) -> Example:
     """The example with only these of its gold mentions; itself if they are all."""
-    if len(mentions) == len(mention_spans(example.reference, spans_key)):
+    example = document.example
+    if len(mentions) == len(document.mentions):
         return example
     reference = example.reference.copy()
     spans = [Span(reference, m.start, m.end, m.label, kb_id=m.kb_id) for m in mentions]

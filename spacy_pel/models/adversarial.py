@@ -21,16 +21,21 @@ class FGSM:
     The loss grows with a negative's score and falls with a positive's. So Eq. 6 and Eq. 7 are both
     Eq. 5 for the loss of the mention. The backward pass of the clean loss gives that gradient
     without further work. Where one proxy serves several mentions of a batch, its gradient is the sum
-    over them.
+    over them, and its perturbation is Eq. 5 for the loss of the batch. With ``per_pair`` each pair of
+    a mention and a proxy has a perturbed proxy of its own: Eq. 6 and Eq. 7 to the letter, at the
+    price of encoding each pair.
 
     Args:
         epsilon: The size of the step.
         weight: The lambda of Eq. 8, the weight of the adversarial loss.
+        per_pair: Whether a retriever's proxy is perturbed for each of its mentions, or once for all.
+            The inputs of a reranker are pairs in any case.
     """
 
-    def __init__(self, epsilon: float = 0.01, weight: float = 1.0):
+    def __init__(self, epsilon: float = 0.01, weight: float = 1.0, per_pair: bool = False):
         self.epsilon = epsilon
         self.weight = weight
+        self.per_pair = per_pair
 
     def perturbations(self, gradients: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Take a step of epsilon in the direction of each gradient's signs (Eq. 5).

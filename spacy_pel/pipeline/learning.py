@@ -19,6 +19,7 @@ from .gold import gold_numbers, trainable_mentions
 from .listening import begin_reading, check_listens
 from .settings import MentionSettings, TrainingSettings
 from .training_session import (
+    IndexedEntities,
     TrainingSession,
     both_towers_trainer,
     check_candidates,
@@ -30,7 +31,8 @@ from .training_session import (
 
 logger = logging.getLogger(__name__)
 
-# The number of entities that evaluations search if training goes on without ``initialize``.
+# The number of entities that hard negatives are mined among, and that evaluations search, if
+# training goes on without ``initialize``.
 RESUMED_SEARCH = 20_000
 
 
@@ -69,6 +71,7 @@ class LearningPipe(CalibratedPipe):
         get_examples: Callable[[], Iterable[Example]],
         *,
         nlp: Language | None = None,
+        mined_entities: int | None = 20000,
         searched_entities: int | None = 20000,
         searched_corpus: Callable[[Language], Iterable[Example]] | None = None,
     ) -> None:
@@ -78,18 +81,22 @@ class LearningPipe(CalibratedPipe):
         retriever has to be trained, and the KB needs its vectors. The candidates of all training
         mentions are searched now and kept.
 
-        To encode a large KB at every evaluation would take longer than the training. Evaluations
-        during training therefore search a part of it: their figures are higher than on the whole
-        KB, and comparable with each other. At the end, "pel evaluate" searches the whole KB. So do
-        all evaluations of a linker with a reranker, or with frozen entities.
+        To encode a large KB again and again would take longer than the training. Hard negatives are
+        therefore mined in a part of it. Evaluations during training also search a part: their
+        figures are higher than on the whole KB, and comparable with each other. At the end, "pel
+        evaluate" searches the whole KB. A linker with a reranker, or with frozen entities, always
+        searches the whole KB.
 
         Args:
             get_examples: Gives the training examples.
             nlp: The pipeline, for ``searched_corpus``.
+            mined_entities: The number of entities that hard negatives are mined among. They are the
+                training entities, and others drawn at random. None: the whole KB.
             searched_entities: The number of entities that evaluations search. They are the
                 training entities, those of ``searched_corpus``, and others drawn at random. None:
-                the whole KB.
-            searched_corpus: Gives examples whose entities are searched as well, usually dev.
+                the whole KB. It changes no weights.
+            searched_corpus: Gives examples whose entities evaluations search as well, usually dev.
+                It changes no weights.
 
         Raises:
             PelError: No example has a mention in the KB; a reranker has no trained retriever, or
@@ -101,19 +108,20 @@ class LearningPipe(CalibratedPipe):
             self.model.initialize(X=texts)
             self._retriever = None
             check_listens(self.model)
+            evaluated = set()
             if searched_corpus and not self.training_settings.freeze_entities:
-                others = gold_numbers(
+                evaluated = gold_numbers(
                     searched_corpus(nlp), self.kb, self.mention_settings.spans_key
                 )
-            else:
-                others = set()
-            self._begin_session(wanted | others, searched_entities)
+            self._begin_session(
+                IndexedEntities(wanted, mined_entities, evaluated, searched_entities)
+            )
             self.cfg["trained_entities"] = []
         else:
             self._check_candidates()
             self.reranker_model.initialize(X=texts)
             self._reranker = None
-            self._begin_session(wanted, None)
+            self._begin_session(IndexedEntities(wanted, None, set(), None))
             self._session.trainer.retrieve(self._trainable(get_examples()))
         self._note_trained(wanted)
 
@@ -176,7 +184,7 @@ class LearningPipe(CalibratedPipe):
                 RESUMED_SEARCH,
             )
         wanted = {number for mention in self._trainable(examples) for number in mention.golds}
-        self._begin_session(wanted, RESUMED_SEARCH)
+        self._begin_session(IndexedEntities(wanted, RESUMED_SEARCH, set(), RESUMED_SEARCH))
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Apply the accumulated gradients, and drop what was calibrated on the weights before.
@@ -201,8 +209,8 @@ class LearningPipe(CalibratedPipe):
             examples, self.kb, self.mention_settings.spans_key, resolved, documents
         )
 
-    def _begin_session(self, wanted: set[int], searched_entities: int | None) -> None:
-        """Make the trainer; the arguments are those of ``both_towers_trainer``."""
+    def _begin_session(self, indexed: IndexedEntities) -> None:
+        """Make the trainer. One whose proxies have vectors in the KB indexes nothing."""
         kb, settings, row_kind = self.kb, self.training_settings, self.cfg["row_kind"]
         trainer: Trainer
         if self.reranker_model is not None:
@@ -211,9 +219,7 @@ class LearningPipe(CalibratedPipe):
         elif settings.freeze_entities:
             trainer = mention_tower_trainer(self.name, kb, self.retriever, row_kind, settings)
         else:
-            trainer = both_towers_trainer(
-                kb, self.retriever, row_kind, settings, wanted, searched_entities
-            )
+            trainer = both_towers_trainer(kb, self.retriever, row_kind, settings, indexed)
         self._session = TrainingSession(trainer, kb)
 
     def _check_candidates(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from spacy.training import Example
@@ -47,6 +47,44 @@ class TrainingSession:
         return {id for id, _ in self._kb.labels(sorted(new))}
 
 
+class IndexedEntities(NamedTuple):
+    """Which entities of the KB are encoded again and again while both towers are trained.
+
+    Attributes:
+        trained: The numbers of the gold entities of training.
+        n_mined: The number of entities that hard negatives are mined among; None: the whole KB.
+            They are the trained ones, and others drawn at random.
+        evaluated: The numbers of the gold entities of an evaluation.
+        n_searched: The number of entities that evaluations search; None: the whole KB. They are the
+            trained ones, the evaluated ones, and others drawn at random.
+    """
+
+    trained: set[int]
+    n_mined: int | None
+    evaluated: set[int]
+    n_searched: int | None
+
+    def mined_and_searched(
+        self, kb: KnowledgeBase, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the entities of the two indexes, ascending.
+
+        Both take what is drawn in one order, so that most entities are in both. What is mined does
+        not depend on what is evaluated.
+        """
+        numbers = kb.numbers()
+        drawn = rng.permutation(np.setdiff1d(numbers, list(self.trained)))
+
+        def filled_up(wanted: set[int], n: int | None) -> np.ndarray:
+            if n is None or n >= len(numbers):
+                return numbers
+            others = drawn[~np.isin(drawn, list(wanted))][: max(0, n - len(wanted))]
+            return np.sort(np.concatenate([list(wanted), others])).astype(int)
+
+        mined = filled_up(self.trained, self.n_mined)
+        return mined, filled_up(self.trained | self.evaluated, self.n_searched)
+
+
 def training_entities(
     examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None
 ) -> set[int]:
@@ -80,8 +118,7 @@ def both_towers_trainer(
     retriever: Retriever,
     row_kind: str,
     settings: TrainingSettings,
-    wanted: set[int],
-    total: int | None,
+    indexed: IndexedEntities,
 ) -> RetrieverTrainer:
     """The trainer of a retriever whose entities are encoded anew while it learns.
 
@@ -90,13 +127,12 @@ def both_towers_trainer(
         retriever: What is trained.
         row_kind: What a row of the index stands for; see ``reading.proxies``.
         settings: How it is trained.
-        wanted: The numbers of the entities that evaluations search in any case.
-        total: The number of entities that evaluations search; the others are drawn at random.
-            None: the whole KB.
+        indexed: Which entities hard negatives are mined among, and which evaluations search.
     """
     rng = _rng()
-    numbers = _searched_numbers(kb, wanted, total, rng)
-    pool = ProxyPool(kb, retriever, row_kind, numbers, settings.name_dropout)
+    # Drawn by a generator of its own, so that the steps draw the same whatever is indexed.
+    mined, searched = indexed.mined_and_searched(kb, rng.spawn(1)[0])
+    pool = ProxyPool(kb, retriever, row_kind, mined, searched, settings.name_dropout)
     return RetrieverTrainer(
         retriever, pool, settings.loss, settings.regularizer, settings.negatives, rng
     )
@@ -197,18 +233,6 @@ def check_candidates(name: str, kb: KnowledgeBase, retriever: Model, candidates:
             "train it with a retriever that reads by itself",
         )
     kb.check_fingerprint(Retriever(retriever).entity_fingerprint())
-
-
-def _searched_numbers(
-    kb: KnowledgeBase, wanted: set[int], total: int | None, rng: np.random.Generator
-) -> np.ndarray:
-    """The wanted entities and others drawn at random, ``total`` in all; None: the whole KB."""
-    numbers = kb.numbers()
-    if total is None or total >= len(numbers):
-        return numbers
-    others = rng.permutation(np.setdiff1d(numbers, list(wanted)))
-    n_others = max(0, total - len(wanted))
-    return np.sort(np.concatenate([list(wanted), others[:n_others]])).astype(int)
 
 
 def _rng() -> np.random.Generator:

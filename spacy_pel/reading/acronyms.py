@@ -22,7 +22,9 @@ Offsets = tuple[int, int]
 _PADDING = re.compile(r"(?<=\() +| +(?=\))")
 
 
-@lru_cache(maxsize=1024)  # a document is asked for again in every epoch and for each of its parts
+# A document is asked for again in every epoch, and for each of its parts. Where mentions are
+# shuffled, this needs the texts of all documents that are shuffled together.
+@lru_cache(maxsize=4096)
 def defined_acronyms(text: str) -> Mapping[str, str]:
     """Find the acronyms that a text defines.
 

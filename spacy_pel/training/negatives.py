@@ -63,23 +63,25 @@ Sampler = Callable[[Batch, Pool, np.random.Generator], tuple[list[Row], Targets]
 
 
 class RandomNegatives:
-    """n entities drawn uniformly from the KB, anew for each batch and shared by its mentions.
+    """n entities drawn uniformly from the KB, anew for each batch.
 
     Args:
         n: the number of entities that are drawn.
-        in_batch: whether the positives of the batch's other mentions, which are encoded anyway, are
-            negatives as well.
+        in_batch: whether all that is encoded for the batch's other mentions is a negative as well.
+        shared: whether the mentions of a batch share what is drawn. If not, n entities are drawn
+            for each mention, and a step encodes that many times as many.
     """
 
-    def __init__(self, n: int = 32, in_batch: bool = False):
+    def __init__(self, n: int = 32, in_batch: bool = False, shared: bool = True):
         self.n = _at_least("n", n, 0)
         self.in_batch = in_batch
+        self.shared = shared
 
     def __call__(
         self, batch: Batch, pool: Pool, rng: np.random.Generator
     ) -> tuple[list[Row], Targets]:
-        common = pool.random_rows(self.n, rng)
-        return arrange(batch, common, [[]] * len(batch.golds), self.in_batch)
+        common, own = _drawn(pool, self.n, len(batch.golds), self.shared, rng)
+        return arrange(batch, common, own, self.in_batch)
 
 
 class InBatchNegatives:
@@ -95,7 +97,7 @@ class MixedNegatives:
     """Mixed-p: a share p of n negatives is hard, the rest random.
 
     The hard negatives of a mention are the entities that an index ranks highest for its present
-    vector. The random ones are shared by the mentions of a batch.
+    vector.
 
     Args:
         n: the number of negatives of a mention.
@@ -103,15 +105,24 @@ class MixedNegatives:
         refresh: the number of updates after which the index is encoded again.
         in_batch: whether all that the batch encodes for one mention is a negative of the others as
             well.
+        shared: whether the mentions of a batch share the random ones; see ``RandomNegatives``.
     """
 
-    def __init__(self, n: int = 32, p: float = 0.5, refresh: int = 500, in_batch: bool = False):
+    def __init__(
+        self,
+        n: int = 32,
+        p: float = 0.5,
+        refresh: int = 500,
+        in_batch: bool = False,
+        shared: bool = True,
+    ):
         if not 0.0 <= p <= 1.0:
             raise PelError(f"the share p of hard negatives is {p}", "choose it between 0 and 1")
         self.hard = round(p * _at_least("n", n, 0))
         self.random = n - self.hard
         self.refresh = _at_least("refresh", refresh, 1)
         self.in_batch = in_batch
+        self.shared = shared
 
     def __call__(
         self, batch: Batch, pool: Pool, rng: np.random.Generator
@@ -119,7 +130,9 @@ class MixedNegatives:
         if self.hard:
             pool.refresh_every(self.refresh)
         hard = pool.hard_rows(batch.vectors, batch.golds, self.hard)
-        return arrange(batch, pool.random_rows(self.random, rng), hard, self.in_batch)
+        common, random = _drawn(pool, self.random, len(batch.golds), self.shared, rng)
+        own = [[*a, *b] for a, b in zip(hard, random)]
+        return arrange(batch, common, own, self.in_batch)
 
 
 def arrange(
@@ -148,6 +161,16 @@ def arrange(
         mask[np.isin(entities, list(golds))] = False
     positive = np.array([column[row] for row in batch.positives], dtype=np.int64)
     return list(column), Targets(positive, negatives)
+
+
+def _drawn(
+    pool: Pool, n: int, mentions: int, shared: bool, rng: np.random.Generator
+) -> tuple[list[Row], list[list[Row]]]:
+    """n random rows for all mentions of a batch, or n for each: those of all, those of each."""
+    if shared:
+        return pool.random_rows(n, rng), [[]] * mentions
+    rows = pool.random_rows(n * mentions, rng)
+    return [], [rows[n * i : n * (i + 1)] for i in range(mentions)]
 
 
 def _at_least(name: str, value: int, least: int) -> int:

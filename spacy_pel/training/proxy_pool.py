@@ -1,8 +1,7 @@
-"""The proxies that training and its evaluations see: a part of the KB under the present weights."""
+"""The proxies that training and its evaluations see: parts of the KB under the present weights."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,27 +11,26 @@ from ..kb.search_filter import SearchFilter, filtered_numbers
 from ..kb.vectors.index import Candidates
 from ..linking.retriever import Retriever
 from ..reading.entity_texts import EntityText
-from ..reading.proxies import encode_rows, proxy_texts
+from ..reading.proxies import proxy_texts
 from .negatives import Row
-from .row_index import RowIndex
+from .proxy_index import ProxyIndex
 from .row_pool import RowPool
-
-logger = logging.getLogger(__name__)
 
 
 class ProxyPool(RowPool):
-    """Chooses proxies of the KB for training, and searches some of them.
+    """Chooses proxies of the KB for training, and searches some of them for evaluations.
+
+    It has two indexes: hard negatives are mined in one, evaluations search the other. Evaluations
+    search the gold entities of dev, which training must not know. Both indexes may hold a part of a
+    large KB, because encoding all of it again and again would take longer than the training. If
+    both hold the same entities, they are one index.
 
     Args:
         kb, row_kind: see ``RowPool``.
         retriever: encodes the entities.
-        searched: the numbers of the entities that the index holds. The index may hold a part of a
-            large KB, because encoding all of it at every evaluation would take longer than the
-            training.
+        mined: the numbers of the entities that hard negatives are mined among, int64, ascending.
+        searched: the numbers of the entities that ``search`` finds, int64, ascending.
         name_dropout: see ``RowPool``. Aliases are also hidden when an entity's text is made.
-
-    Attributes:
-        encoded_rows: the number of rows that were encoded for the index so far.
     """
 
     def __init__(
@@ -40,33 +38,55 @@ class ProxyPool(RowPool):
         kb: KnowledgeBase,
         retriever: Retriever,
         row_kind: str,
+        mined: np.ndarray,
         searched: np.ndarray,
         name_dropout: float,
     ):
         super().__init__(kb, row_kind, name_dropout)
         self.retriever = retriever
-        self.searched = searched
-        self.encoded_rows = 0
-        self._index: RowIndex | None = None
-        self._age = 0  # of the index, in updates
+        self._mined = ProxyIndex(kb, retriever, row_kind, mined)
+        self._searched = self._mined
+        if not np.array_equal(mined, searched):
+            self._searched = ProxyIndex(kb, retriever, row_kind, searched)
+        self._rows_before = 0  # encoded before the checkpoint that training goes on from
+
+    @property
+    def mined(self) -> np.ndarray:
+        """The numbers of the entities that hard negatives are mined among."""
+        return self._mined.numbers
+
+    @property
+    def searched(self) -> np.ndarray:
+        """The numbers of the entities that ``search`` finds."""
+        return self._searched.numbers
+
+    @property
+    def encoded_rows(self) -> int:
+        """The number of rows that were encoded for the indexes so far."""
+        return self._rows_before + sum(index.encoded_rows for index in self._indexes)
+
+    @property
+    def _indexes(self) -> set[ProxyIndex]:
+        return {self._mined, self._searched}
 
     def note_update(self) -> None:
         """Tell the pool that the weights have changed."""
-        self._age += 1
+        for index in self._indexes:
+            index.note_update()
 
     def refresh_every(self, steps: int) -> None:
-        """Encode the index if it is ``steps`` updates old or older, or was never encoded."""
-        self._index_younger_than(steps)
+        """Encode the mined index if it is ``steps`` updates old or older, or was never encoded."""
+        self._mined.younger_than(steps)
 
     def bring_up_to_date(self) -> bool:
-        """Encode the index again if the weights have changed since.
+        """Encode the mined index again if the weights have changed since.
 
         Returns:
-            Whether there is an index. One that was never encoded is not encoded now.
+            Whether there is one. An index that was never encoded is not encoded now.
         """
-        if self._index is not None:
+        if self._mined.is_encoded:
             self.refresh_every(1)
-        return self._index is not None
+        return self._mined.is_encoded
 
     def restore(self, has_index: bool, encoded_rows: int) -> None:
         """Go on as the pool of a checkpoint, under the weights of that time.
@@ -77,7 +97,7 @@ class ProxyPool(RowPool):
         """
         if has_index:
             self.refresh_every(1)
-        self.encoded_rows = encoded_rows
+        self._rows_before += encoded_rows - self.encoded_rows
 
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """The k best of the searched entities, under the present weights.
@@ -87,7 +107,10 @@ class ProxyPool(RowPool):
             k: the number of entities for each query.
             only: the entities that may be found; None for all.
         """
-        index = self._index_younger_than(1)
+        # A checkpoint, which follows an evaluation, does this too. So negatives are the same with
+        # and without checkpoints, and whether there are two indexes or one.
+        self.bring_up_to_date()
+        index = self._searched.younger_than(1, known=self._mined)
         if only is None:
             return index.search(vectors, k)
         allowed = np.zeros(self.searched.max(initial=0) + 1, dtype=bool)
@@ -97,7 +120,7 @@ class ProxyPool(RowPool):
     def hard_rows(
         self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
-        """Search the index for hard negatives, as it was last encoded.
+        """Mine hard negatives in the index, as it was last encoded.
 
         An index that was never encoded is encoded now.
 
@@ -107,13 +130,12 @@ class ProxyPool(RowPool):
             n: the number of entities for each mention.
 
         Returns:
-            For each mention the n searched entities that score highest, best first. Each is given
-            by the row that scores highest.
+            For each mention the n mined entities that score highest, best first. Each is given by
+            the row that scores highest.
         """
         if n == 0:
             return [[] for _ in golds]
-        index = self._encoded_index() if self._index is None else self._index
-        return index.best_rows(vectors, golds, n)
+        return self._mined.as_it_is().best_rows(vectors, golds, n)
 
     def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:
         """The texts of the rows. Where an entity has one row, some of its aliases are hidden."""
@@ -124,20 +146,3 @@ class ProxyPool(RowPool):
                 entity = entity._replace(aliases=tuple(np.array(entity.aliases)[shown]))
             texts.append(proxy_texts(entity, self.row_kind)[row.name])
         return texts
-
-    def _index_younger_than(self, steps: int) -> RowIndex:
-        """The index, encoded again if it is that many updates old or older."""
-        if self._index is None or self._age >= steps:
-            return self._encoded_index()
-        return self._index
-
-    def _encoded_index(self) -> RowIndex:
-        """The index, encoded now."""
-        logger.info("encoding %d of the KB's %d entities", len(self.searched), len(self.kb))
-        chunks = list(
-            encode_rows(self.kb, self.searched, self.row_kind, self.retriever.entity_vectors)
-        )
-        vectors, owners = (np.concatenate(arrays) for arrays in zip(*chunks))
-        self.encoded_rows += len(owners)
-        self._index, self._age = RowIndex(vectors, owners), 0
-        return self._index

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -19,14 +19,13 @@ from ..models.losses import CrossEntropyLoss, Targets
 from ..reading.gold_mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
 from .adversarial_inputs import clean_inputs, perturbed_inputs
+from .row_groups import row_groups
 from .trainer import StepLoss, Trainer
 
 logger = logging.getLogger(__name__)
 
 # The number of mentions whose candidates are searched at a time.
 CHUNK = 1024
-# The number of tokens that go through the encoder together. Memory grows with it.
-HELD_TOKENS = 8192
 
 
 class RerankerTrainer(Trainer):
@@ -116,7 +115,8 @@ class RerankerTrainer(Trainer):
         self._counts.mention_inputs += len(mentions)
         self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         total = np.zeros(2)
-        for rows in _row_groups(pairs, cells):
+        lengths = np.array([len(pair.ids) for pair in pairs])
+        for rows in row_groups(lengths[cells]):
             share = len(rows) / len(mentions)
             their_targets = Targets(targets.positive[rows], targets.negatives[rows])
             loss = self._backpropagated_rows(pairs, cells[rows], added[rows], their_targets, share)
@@ -229,22 +229,6 @@ def with_added(scores: np.ndarray, added: np.ndarray) -> np.ndarray:
     last = np.where(found, scores, np.inf).min(axis=1, keepdims=True)
     scores = np.where(added & np.isfinite(last), last, scores)
     return np.where(np.isfinite(scores), scores, np.float32(0))
-
-
-def _row_groups(pairs: Sequence[TokenIds], cells: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of cells in groups of at most HELD_TOKENS tokens, or of one row.
-
-    The loss of a mention needs no other mention, so a step's memory need not grow with its batch.
-    """
-    lengths = np.array([len(pair.ids) for pair in pairs])
-    tokens = lengths[cells].sum(axis=1)
-    group: list[int] = []
-    for row, size in enumerate(tokens.tolist()):
-        if group and tokens[group].sum() + size > HELD_TOKENS:
-            yield np.array(group)
-            group = []
-        group.append(row)
-    yield np.array(group)
 
 
 def _key(mention: GoldMention) -> tuple[bytes, int, int]:

@@ -15,6 +15,7 @@ from ..reading.gold_mention import GoldMention
 from ..reading.text_inputs import TextInputs
 from .adversarial_inputs import clean_inputs, perturbed_inputs
 from .negatives import Sampler
+from .pair_passes import PairPasses, pairs_of
 from .proxy_pool import ProxyPool
 from .proxy_trainer import ProxyTrainer
 from .trainer import StepLoss
@@ -40,7 +41,8 @@ class RetrieverTrainer(ProxyTrainer):
 
     The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded
     once, for both terms. The proxies P are encoded once as they are and, with FGSM, once more with
-    perturbed input embeddings.
+    perturbed input embeddings. With ``fgsm.per_pair`` this is done for each pair of a mention and a
+    proxy; see ``PairPasses``.
 
     Args:
         retriever, loss, negatives, rng: see ``ProxyTrainer``.
@@ -70,6 +72,13 @@ class RetrieverTrainer(ProxyTrainer):
         vectors, backprop_mentions = self.encode_mentions(mentions)
         rows, targets = self.choose_rows(mentions, vectors)
         tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
+        if self.fgsm is not None and self.fgsm.per_pair:
+            self._counts.entity_inputs += 2 * int(pairs_of(targets).sum())
+            tower, width = self.retriever.entity_tower, self.retriever.width
+            passes = PairPasses(tower, width, self.loss, self.fgsm)
+            step_loss, d_vectors = passes.backpropagated(tokens, vectors, targets)
+            backprop_mentions(d_vectors)
+            return step_loss
 
         inputs = clean_inputs(tokens, self.retriever.width, self.fgsm)
         clean = self.proxy_pass(inputs, vectors, targets)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import cross_entropy, normalize
 
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
 
@@ -161,6 +162,22 @@ def test_gradients_of_vectors_follow_by_the_chain_rule(loss: ScoreLoss, naive, d
     assert loss.get_loss(vectors, targets) == value
     for gradient, again in zip(gradients, loss.get_grad(vectors, targets), strict=True):
         np.testing.assert_array_equal(gradient, again)
+
+
+@pytest.mark.parametrize("scale", [1.0, 32.0])
+def test_cross_entropy_of_scaled_cosines_is_torchs(scale: float) -> None:
+    torch.manual_seed(0)
+    mentions, entities = torch.randn(5, 8).double(), torch.randn(9, 8).double()
+    leaves = [normalize(vectors).requires_grad_() for vectors in (mentions, entities)]
+    expected = cross_entropy(scale * (leaves[0] @ leaves[1].T), torch.tensor([3, 1, 0, 3, 8]))
+    expected.backward()
+    positive = np.array([3, 1, 0, 3, 8])
+    targets = Targets(positive, np.arange(9) != positive[:, None])
+    vectors = tuple(leaf.detach().numpy() for leaf in leaves)
+    gradients, value = CrossEntropyLoss(scale=scale)(vectors, targets)
+    assert value == pytest.approx(expected.item(), rel=1e-8)
+    for gradient, leaf in zip(gradients, leaves, strict=True):
+        np.testing.assert_allclose(gradient, leaf.grad.numpy(), rtol=1e-6, atol=1e-9)
 
 
 def test_an_easy_negative_silences_cross_entropy_but_not_the_proxy_loss() -> None:

@@ -295,6 +295,35 @@ def test_what_a_session_searches(kb: Path, wanted: int | None, count: int) -> No
     assert linker.cfg["trained_entities"] == ["C01", "C05"]
 
 
+def test_hard_negatives_are_mined_among_entities_that_dev_has_no_say_in(kb: Path) -> None:
+    def pool_of(dev: list, **sizes: int | None):
+        fix_random_seed(0)
+        nlp = spacy.blank("en")
+        linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(kb)})
+        linker.initialize(
+            lambda: examples(nlp, TRAIN[:1]),
+            nlp=nlp,
+            searched_corpus=lambda nlp: examples(nlp, dev),
+            **sizes,
+        )
+        return linker.trainer.pool
+
+    everything = set(range(len(PROBLEM)))
+    trained = {number for number in everything if PROBLEM[number].concept_id in ("C01", "C05")}
+    blank = pool_of([], mined_entities=8, searched_entities=8)
+    assert set(blank.mined) == set(blank.searched) > trained and len(blank.mined) == 8
+    unmined = sorted(everything - set(blank.mined))
+    dev = [("A text", {"text": PROBLEM[number].concept_id}) for number in unmined[:3]]
+    for searched_entities in (8, 2, None):
+        pool = pool_of(dev, mined_entities=8, searched_entities=searched_entities)
+        assert pool.mined.tolist() == blank.mined.tolist()
+        assert set(pool.searched) >= trained | set(unmined[:3])
+    assert len(pool_of(dev, mined_entities=8, searched_entities=2).searched) == 5
+    assert set(pool_of(dev, mined_entities=None, searched_entities=2).mined) == everything
+    assert set(pool_of(dev, mined_entities=1, searched_entities=2).mined) == trained
+    assert set(pool_of(dev).mined) == everything  # 20,000 by default
+
+
 # spaCy's own training
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from spacy.util import load_config
 
+from spacy_pel.corpora import mention_batcher
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
@@ -74,6 +75,40 @@ def test_it_trains_as_spacy_does(kb: Path, tmp_path: Path, changes: dict[str, An
     assert sum("scores" in line for line in lines) == 1 + (len(steps) - 1) // 2
 
 
+INITIALIZE = "initialize.components.proxy_linker"
+
+
+@pytest.mark.parametrize("searched_entities", [20, 3, None])
+def test_what_evaluations_search_changes_no_weights(
+    kb: Path, tmp_path: Path, searched_entities: int | None
+) -> None:
+    trained = []
+    for name, changes in {
+        "without": {"searched_corpus": None, "searched_entities": 20},
+        "with": {"searched_entities": searched_entities},
+    }.items():
+        (folder := tmp_path / name).mkdir()
+        sizes = {f"{INITIALIZE}.{k}": v for k, v in {"mined_entities": 20, **changes}.items()}
+        config = write_config(folder, kb, train=TRAIN[:9], dev=TRAIN[9:], **sizes)
+        list(training_run(config, folder / "output").run())
+        trained.append(contents(folder / "output" / "model-last")["proxy_linker/model"])
+    assert trained[0] == trained[1]
+
+
+@pytest.mark.parametrize("breaks", [[4], [5]])
+def test_two_indexes_go_on_to_the_same_end(kb: Path, tmp_path: Path, breaks: list[int]) -> None:
+    sizes = {f"{INITIALIZE}.mined_entities": 12, f"{INITIALIZE}.searched_entities": 20}
+    config = write_config(tmp_path, kb, train=TRAIN[:9], dev=TRAIN[9:], **sizes)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    list(training_run(config, whole).run())
+    for given in [*breaks, 99]:  # lines of the log
+        list(islice(training_run(config, broken).run(), given))
+    assert_same_state(broken, whole)
+    train_by_spacy(config, tmp_path / "spacys")
+    for name, data in contents(tmp_path / "spacys").items():
+        assert contents(whole)[name] == data, name
+
+
 @pytest.fixture(scope="module")
 def unbroken(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
     folder = tmp_path_factory.mktemp("unbroken")
@@ -92,6 +127,19 @@ def test_it_goes_on_to_the_same_end(unbroken, tmp_path: Path, breaks: list[int])
     rest = list(resumed.run())
     assert timeless(rest) == timeless([line for line in lines if line["step"] > done])
     assert_same_state(output, folder / "output")
+
+
+def test_shuffled_mentions_go_on_in_the_same_batches(
+    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mention_batcher, "SHUFFLED_DOCUMENTS", 4)
+    batcher = {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 3, "shuffle_mentions": True}
+    config = write_config(tmp_path, kb, TRAIN[:12], **{"training.batcher": batcher})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    list(training_run(config, whole).run())
+    for given in (5, 99):  # lines of the log
+        list(islice(training_run(config, broken).run(), given))
+    assert_same_state(broken, whole)
 
 
 def test_a_linker_of_another_pipeline_goes_on_to_the_same_end(unbroken, tmp_path: Path) -> None:

@@ -48,9 +48,15 @@ def batch_of(golds: Sequence[frozenset[int]], positives: Sequence[Row] | None = 
 BATCH = batch_of([frozenset({0}), frozenset({1, 2}), frozenset({2})])
 gold_sets = st.frozensets(st.integers(0, N_ENTITIES - 1), min_size=1, max_size=4)
 samplers = st.one_of(
-    st.builds(RandomNegatives, n=st.integers(0, 12), in_batch=st.booleans()),
+    st.builds(RandomNegatives, n=st.integers(0, 12), in_batch=st.booleans(), shared=st.booleans()),
     st.builds(InBatchNegatives),
-    st.builds(MixedNegatives, n=st.integers(0, 12), p=st.floats(0, 1), in_batch=st.booleans()),
+    st.builds(
+        MixedNegatives,
+        n=st.integers(0, 12),
+        p=st.floats(0, 1),
+        in_batch=st.booleans(),
+        shared=st.booleans(),
+    ),
 )
 
 
@@ -115,6 +121,26 @@ def test_random_negatives_are_shared() -> None:
     assert with_batch == [expected | {Row(101, 0)}, expected | {Row(100, 0)}]
 
 
+FAR = batch_of([frozenset({100}), frozenset({101}), frozenset({102})])
+
+
+def test_random_negatives_of_each_mention() -> None:
+    drawn = FakePool().random_rows(15, np.random.default_rng(0))
+    own = [set(drawn[5 * i : 5 * i + 5]) for i in range(3)]
+    assert negatives_of(RandomNegatives(n=5, shared=False), FAR) == own
+    assert own[0] != own[1] != own[2]
+    everything = {*drawn, Row(100, 0), Row(101, 0), Row(102, 0)}
+    with_batch = negatives_of(RandomNegatives(n=5, in_batch=True, shared=False), FAR)
+    assert with_batch == [everything - {Row(100 + i, 0)} for i in range(3)]
+
+
+def test_mixed_negatives_of_each_mention() -> None:
+    drawn = FakePool().random_rows(6, np.random.default_rng(0))
+    hard = {Row(8, 1), Row(7, 1)}
+    found = negatives_of(MixedNegatives(n=4, p=0.5, shared=False), FAR)
+    assert found == [hard | set(drawn[2 * i : 2 * i + 2]) for i in range(3)]
+
+
 @pytest.mark.parametrize(("n", "p", "hard"), [(4, 0, 0), (4, 0.5, 2), (4, 1, 4), (3, 0.3, 1)])
 def test_a_share_p_of_the_mixed_negatives_is_hard(n: int, p: float, hard: int) -> None:
     far = batch_of([frozenset({100}), frozenset({8})])
@@ -148,8 +174,9 @@ def test_the_seed_decides() -> None:
 
 
 def test_defaults() -> None:
-    assert vars(RandomNegatives()) == {"n": 32, "in_batch": False}
-    assert vars(MixedNegatives()) == {"hard": 16, "random": 16, "refresh": 500, "in_batch": False}
+    flags = {"in_batch": False, "shared": True}
+    assert vars(RandomNegatives()) == {"n": 32, **flags}
+    assert vars(MixedNegatives()) == {"hard": 16, "random": 16, "refresh": 500, **flags}
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,12 @@ def make_pool(
     kb: KnowledgeBase,
     row_kind: str = "name",
     searched: np.ndarray = EVERYTHING,
+    mined: np.ndarray | None = None,
     name_dropout: float = 0.0,
     linker: Retriever | None = None,
 ) -> ProxyPool:
-    return ProxyPool(kb, linker or retriever(), row_kind, searched, name_dropout)
+    own = searched if mined is None else mined
+    return ProxyPool(kb, linker or retriever(), row_kind, own, searched, name_dropout)
 
 
 def ranking(pool: ProxyPool, vector: np.ndarray) -> list[tuple[float, Row]]:
@@ -103,6 +105,40 @@ def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
             ranked = [row for _, row in ranking(pool, vector) if row.entity not in gold]
             assert rows == ranked[:n]
     assert pool.hard_rows(vectors, golds, 0) == [[], [], [], []]
+
+
+def test_hard_rows_are_mined_and_the_others_searched(kb: KnowledgeBase) -> None:
+    pool = make_pool(kb, mined=np.array([0, 3, 4]), searched=np.array([0, 1, 4, 5]))
+    vectors = pool.retriever.mention_vectors(MENTIONS)
+    golds = [frozenset({number}) for number in range(4)]
+    for rows, gold in zip(pool.hard_rows(vectors, golds, 6), golds, strict=True):
+        assert {row.entity for row in rows} == {0, 3, 4} - gold
+    for vector, numbers in zip(vectors, pool.search(vectors, 4).numbers, strict=True):
+        assert numbers.tolist() == [row.entity for _, row in ranking(pool, vector)]
+
+
+def test_what_both_indexes_hold_is_encoded_once(kb: KnowledgeBase) -> None:
+    mined, searched = np.array([0, 3, 4]), np.array([0, 1, 4, 5])
+    pool, alone = make_pool(kb, mined=mined, searched=searched), make_pool(kb, searched=searched)
+    n_rows = [len(entity.names) for entity in ENTITIES]
+    vectors = pool.retriever.mention_vectors(MENTIONS)
+    golds = [frozenset({100})] * len(MENTIONS)
+    pool.search(vectors, 4)  # nothing was mined, so the index for it is not encoded
+    assert pool.encoded_rows == sum(n_rows[number] for number in searched)
+    pool = make_pool(kb, mined=mined, searched=searched)
+    expected = 0
+    for _ in range(2):
+        pool.hard_rows(vectors, golds, 1)
+        found = pool.search(vectors, 4)
+        expected += sum(n_rows[number] for number in np.union1d(mined, searched))
+        assert pool.encoded_rows == expected
+        np.testing.assert_array_equal(found.numbers, alone.search(vectors, 4).numbers)
+        np.testing.assert_allclose(found.scores, alone.search(vectors, 4).scores, atol=1e-6)
+        pool.note_update()
+    one = make_pool(kb)
+    one.hard_rows(vectors, golds, 1)
+    one.search(vectors, 1)
+    assert one.encoded_rows == sum(n_rows)
 
 
 def test_hard_rows_need_no_refresh_before(kb: KnowledgeBase) -> None:

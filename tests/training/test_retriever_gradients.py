@@ -16,6 +16,7 @@ from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.gold_mention import GoldMention
+from spacy_pel.training import row_groups
 from spacy_pel.training.negatives import Batch, Row
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss
@@ -130,6 +131,61 @@ def test_the_adversarial_step_equals_pure_torch(
     assert sum(g.abs().max() > 1e-3 for g in expected.values()) > 20 * len(ours.model.layers)
 
 
+def naive_step_of_pairs(linker: Retriever, naive, epsilon: float, weight: float) -> StepLoss:
+    """Eq. 6 to 8, one pair of mention and proxy at a time; leaves its gradients on the weights."""
+    mention_encoder = encoder_of(linker.mention_tower).eval()
+    entity_encoder = encoder_of(linker.entity_tower).eval()
+    tokens = linker.entity_tokens(ENTITIES)
+    mentions = [bert_vector(mention_encoder, t) for t in linker.mention_inputs(MENTIONS).tokens]
+
+    def scores(i: int, column: int, sign: int) -> tuple[Tensor, Tensor]:
+        z = torch.zeros(len(tokens[column].ids), 32, requires_grad=True)
+        clean = mentions[i] @ bert_vector(entity_encoder, tokens[column], z)
+        (gradient,) = torch.autograd.grad(clean, z, retain_graph=True)
+        added = sign * epsilon * gradient.sign()
+        return clean, mentions[i] @ bert_vector(entity_encoder, tokens[column], added)
+
+    losses = []
+    for i in range(len(mentions)):
+        positives = scores(i, TARGETS.positive[i], -1)
+        columns = np.flatnonzero(TARGETS.negatives[i])
+        negatives = [scores(i, column, 1) for column in columns]
+        losses.append([naive(s, [n[term] for n in negatives]) for term, s in enumerate(positives)])
+    clean, adversarial = (sum(terms) / len(mentions) for terms in zip(*losses))
+    (clean + weight * adversarial).backward()
+    return StepLoss(clean.item(), weight * adversarial.item())
+
+
+@pytest.mark.parametrize("held_tokens", [1, 8192])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "naive"),
+    [(ProxyLoss(alpha=8), naive_proxy_loss), (CrossEntropyLoss(), naive_cross_entropy)],
+)
+def test_the_step_of_pairs_equals_pure_torch(
+    shared: bool, loss: ScoreLoss, naive, held_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_groups, "HELD_TOKENS", held_tokens)
+    ours = retriever(shared=shared, layers=2)
+    reference, of_batch = (Retriever(copy.deepcopy(ours.model)) for _ in range(2))
+    expected_loss = naive_step_of_pairs(reference, naive, 0.01, 0.3)
+    value = step(ours, loss, FGSM(epsilon=0.01, weight=0.3, per_pair=True))
+    assert value == pytest.approx(expected_loss, rel=1e-4)
+    assert value.adversarial > step(of_batch, loss, FGSM(epsilon=0.01, weight=0.3)).adversarial
+    expected = gradients(reference)
+    for name, gradient in gradients(ours).items():
+        scale = expected[name].abs().max().item()
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-3, atol=1e-3 * scale + 1e-6)
+
+
+def test_pairs_without_epsilon_are_the_proxies_of_the_batch() -> None:
+    pairs, batch = retriever(), retriever()
+    value = step(pairs, ProxyLoss(), FGSM(epsilon=0.0, per_pair=True))
+    assert value == pytest.approx(step(batch, ProxyLoss(), FGSM(epsilon=0.0)), rel=1e-5)
+    for name, gradient in gradients(pairs).items():
+        torch.testing.assert_close(gradient, gradients(batch)[name], rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_clean_step_equals_pure_torch(shared: bool) -> None:
     ours = retriever(shared=shared)
@@ -160,8 +216,12 @@ def test_gradients_of_steps_add_up() -> None:
         torch.testing.assert_close(gradient, 2 * gradients(once)[name])
 
 
-@pytest.mark.parametrize(("fgsm", "passes"), [(None, 1), (FGSM(), 2)])
-def test_passes_of_each_tower(fgsm: FGSM | None, passes: int) -> None:
+@pytest.mark.parametrize(
+    ("fgsm", "passes", "inputs"),
+    # 4 positives and 9 negatives are 13 pairs.
+    [(None, 1, 5), (FGSM(), 2, 5), (FGSM(per_pair=True), 2, 13)],
+)
+def test_passes_of_each_tower(fgsm: FGSM | None, passes: int, inputs: int) -> None:
     linker = retriever(shared=False)
     seen: list[tuple[str, int]] = []
     for side, tower in (("mention", linker.mention_tower), ("entity", linker.entity_tower)):
@@ -169,4 +229,4 @@ def test_passes_of_each_tower(fgsm: FGSM | None, passes: int) -> None:
             lambda module, inputs, output, side=side: seen.append((side, len(output)))
         )
     step(linker, ProxyLoss(), fgsm)
-    assert seen == [("mention", 4)] + [("entity", 5)] * passes
+    assert seen == [("mention", 4)] + [("entity", inputs)] * passes

@@ -40,7 +40,7 @@ def make_trainer(
     kb: KnowledgeBase, loss=ProxyLoss(), fgsm=None, negatives=RandomNegatives(4), seed=0, **changes
 ) -> RetrieverTrainer:
     linker = retriever(**changes)
-    pool = ProxyPool(kb, linker, "name", np.arange(len(kb)), 0.0)
+    pool = ProxyPool(kb, linker, "name", *[np.arange(len(kb))] * 2, 0.0)
     return RetrieverTrainer(linker, pool, loss, fgsm, negatives, np.random.default_rng(seed))
 
 
@@ -63,6 +63,8 @@ def best_entities(trainer: RetrieverTrainer) -> list[int]:
     [
         (ProxyLoss(), FGSM(), RandomNegatives(4, in_batch=True), "cosine"),
         (ProxyLoss(), None, MixedNegatives(4, p=0.5, refresh=5), "cosine"),
+        (ProxyLoss(), FGSM(per_pair=True), RandomNegatives(4, shared=False), "cosine"),
+        (CrossEntropyLoss(scale=32), None, RandomNegatives(4, in_batch=True), "cosine"),
         (CrossEntropyLoss(), FGSM(), InBatchNegatives(), "dot"),
     ],
 )
@@ -116,7 +118,11 @@ def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> 
 
 @pytest.mark.parametrize(
     ("fgsm", "negatives"),
-    [(None, RandomNegatives(3)), (FGSM(), MixedNegatives(2, p=0.5, refresh=1))],
+    [
+        (None, RandomNegatives(3)),
+        (FGSM(), MixedNegatives(2, p=0.5, refresh=1)),
+        (FGSM(per_pair=True), MixedNegatives(2, p=0.5, refresh=1, shared=False)),
+    ],
 )
 def test_counts_are_what_went_through_the_encoders(kb, fgsm, negatives) -> None:
     trainer = make_trainer(kb, fgsm=fgsm, negatives=negatives, shared=False)

@@ -153,7 +153,10 @@ def queries(kb: KnowledgeBase) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize(("row_kind", "expected"), [("entity", 0), ("name", 1)])
 def test_a_batch_is_one_query(kb: KnowledgeBase, row_kind: str, expected: int) -> None:
-    pool, rng = ProxyPool(kb, retriever(), row_kind, kb.numbers(), 0.1), np.random.default_rng(0)
+    pool, rng = (
+        ProxyPool(kb, retriever(), row_kind, *[kb.numbers()] * 2, 0.1),
+        np.random.default_rng(0),
+    )
 
     def count(choose: Callable[[], object]) -> int:
         with queries(kb) as asked:
