@@ -62,6 +62,8 @@ def run(
     for name in EXPERIMENTS if experiments == ["all"] else experiments:
         experiment = _known(EXPERIMENTS, name, "experiment")
         corpora = getattr(_known(PROFILES, profile, "profile"), experiment.corpora)
+        if not corpora:
+            raise PelError(f'profile "{profile}" has no corpora for {name}', "choose another one")
         if corpus:
             corpora = [_known({c.name: c for c in corpora}, corpus, f"corpus of {name}")]
         variants = {c.name: [v for v in experiment.variants if c.has(v.needs)] for c in corpora}

@@ -11,7 +11,7 @@ from experiments.page import write_page
 from experiments.registry import EXPERIMENTS
 from experiments.results import Results, figure
 from experiments.tables import table_cells, table_json, table_markdown
-from experiments.training_log import training_summary
+from experiments.training_log import recall_curve, training_summary
 
 from .conftest import result
 
@@ -63,6 +63,41 @@ def test_a_log_is_summed_up_without_what_evaluations_encode(tmp_path: Path) -> N
     }
     assert summary["gradient_norms"] == {"step": [1, 2, 3], "norm": [9.0, 2.0, 4.0]}
     assert summary["memory_mb"] == 103.0
+
+
+def test_a_curve_over_steps_begins_at_step_0(tmp_path: Path) -> None:
+    lines = [step(0, 0, 0, 1.0)]
+    for number, recall in ((0, 0.4), (200, 0.6), (400, 0.7)):
+        lines.append({"step": number, "score": 0.5, "scores": {"nel_recall_at_1": recall}})
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert recall_curve(log) == {"step": [0, 200, 400], "recall@1": [0.4, 0.6, 0.7]}
+
+
+def test_the_table_and_the_figure_of_the_arms(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason='needs the extra "project"')
+    lines = []
+    for number, variant in enumerate(EXPERIMENTS["claim"].variants):
+        for seed in range(3):
+            line = result(variant.name, seed, 0.4 + number / 10 + seed / 100, "claim-mesh")
+            line["metrics"] = dict.fromkeys(
+                ("BC5CDR", "NCBI disease"), line["metrics"]["claim-mesh"]
+            )
+            curve = {"step": [0, 200, 400], "recall@1": [0.4, 0.5, 0.6 + seed / 100]}
+            line["training"] |= {"curve": curve} if variant.trained else {"steps": 0}
+            lines.append(line | {"fitted": "on the other half of the documents"})
+    results = Results(tmp_path / "open" / "results.jsonl")
+    for line in lines:
+        results.append(line)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    rows = [
+        ln for ln in text.splitlines() if ln.startswith("| untrained, cosine; entities as rows")
+    ]
+    assert "41.0 [38.5 to 43.5]" in rows[0]
+    assert (tmp_path / "open" / "claim-mesh" / "claim-over-steps.svg").is_file()
+    assert "-10.0 (entities) [-10.0 to -10.0]: reversed" in text
+    assert "were fitted on the other half of the documents" in text
 
 
 def test_a_long_curve_is_thinned_to_means(tmp_path: Path) -> None:
@@ -129,7 +164,7 @@ def test_differences_are_within_seeds(tmp_path: Path) -> None:
 
 
 def test_a_claim_is_one_line_for_all_its_settings(tmp_path: Path) -> None:
-    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 9
+    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 13
     lines = [*seeds_of("Pb, random 32", 0.5, 0.5), *seeds_of("CE, random 32", 0.4, 0.4)]
     lines += [*seeds_of("Pb, random 64", 0.8, 0.8), *seeds_of("CE, random 64", 0.5)]
     each = found(results_of(tmp_path, *lines), AT_RANDOM)

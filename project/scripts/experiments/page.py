@@ -13,7 +13,7 @@ from spacy_pel.system.whole_files import whole_file
 
 from .claims import CLAIMS, Claim, finding
 from .corpora import PROFILES, Corpus
-from .figures import gradient_norms, nil_curves
+from .figures import gradient_norms, nil_curves, recall_over_steps
 from .registry import EXPERIMENTS, Experiment
 from .results import Results
 from .tables import table_cells, table_json, table_markdown
@@ -84,6 +84,7 @@ def _corpus_part(results: Results, corpus: Corpus, profile: str, base: Path) -> 
     folder = results.path.parent / corpus.name
     yield f"## {corpus.name} (profile {profile})\n"
     yield _settings(lines)
+    yield from _notes(lines)
     experiments = {
         name: experiment
         for name, experiment in EXPERIMENTS.items()
@@ -112,10 +113,22 @@ def _settings(lines: list[dict[str, Any]]) -> str:
     commits = sorted({line["commit"] or "unknown" for line in lines})
     minutes = sum(line["minutes"] for line in lines)
     limited = [f"{limit} documents" if limit else "all documents" for limit in limits]
+    fitted = sorted({line.get("fitted", "on the same documents") or "nothing" for line in lines})
     return (
         f"{len(lines)} runs of {' or '.join(map(str, steps))} steps on {' or '.join(limited)}, "
-        f"{minutes:.0f} minutes in all; commit {', '.join(commits)}.\n"
+        f"{minutes:.0f} minutes in all; commit {', '.join(commits)}. Thresholds and weights were fitted "
+        f"{' or '.join(fitted)}.\n"
     )
+
+
+def _notes(lines: list[dict[str, Any]]) -> Iterator[str]:
+    """What is to be known of some of the runs, with their variants."""
+    notes: dict[str, set[str]] = {}
+    for line in lines:
+        if "note" in line:
+            notes.setdefault(line["note"], set()).add(line["variant"])
+    for note, variants in notes.items():
+        yield f"{'; '.join(sorted(variants))}: {note}.\n"
 
 
 def _experiment_part(experiment: Experiment, cells: dict[str, dict]) -> str:
@@ -141,7 +154,15 @@ def _figure_3(results: Results, corpus: Corpus, path: Path):
     return gradient_norms(results, corpus.name, path)
 
 
+def _curves(name: str):
+    def draw(results: Results, corpus: Corpus, path: Path):
+        return recall_over_steps(results, EXPERIMENTS[name], corpus.name, path)
+
+    return draw, f"{name}-over-steps", "Recall@1 over steps, on a sample of dev and KB"
+
+
 FIGURES = {
+    **{name: _curves(name) for name in ("claim", "claim-names", "claim-negatives")},
     "nil": (_figure_2, "figure2-nil", "Precision and recall of NIL"),
     "gradient-norms": (_figure_3, "figure3-gradient-norms", "Gradient norms over steps"),
 }

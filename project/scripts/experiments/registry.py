@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .variants import Variant, extras, reranker, retriever
+from .variants import ARMS, Variant, arm, extras, reranker, retriever, untrained, untrained_arm
 
 # Table 2 (MedMentions) and table 3 (ZESHEL): recall@1 and recall@64 by variant.
 MEDMENTIONS_TABLE_2 = {
@@ -37,6 +37,9 @@ NIL_TABLE_4 = {
     "CE, mixed 32": (32.3, 31.8, 74.0, 64.4, 76.1),
 }
 BEST = retriever("Pb", "mixed", 32)
+# Step 0 of the retrievers: the encoder as it comes.
+STEP_0 = untrained("cosine")
+STEPS_0 = [STEP_0, untrained("dot")]
 MARGINS = [retriever("Pb", "mixed", 32, delta=delta) for delta in (0, 0.01, 0.05, 0.1)]
 
 
@@ -66,8 +69,9 @@ class Experiment(NamedTuple):
         columns: The columns of the table.
         paper: The paper's figures by their heading, then by variant, in the order of the columns;
             there may be fewer than columns.
-        corpora: Which corpora of the profile it runs on: "linking" or "nil".
+        corpora: Which corpora of the profile it runs on: "linking", "nil" or "claim".
         of_training: Whether the table is about training, and so is the same for all dev sets.
+        intervals: Whether cells have 95 % confidence intervals in place of standard deviations.
     """
 
     title: str
@@ -77,6 +81,7 @@ class Experiment(NamedTuple):
     paper: Mapping[str, Mapping[str, tuple[float, ...]]] = {}
     corpora: str = "linking"
     of_training: bool = False
+    intervals: bool = False
 
 
 RECALL = [Column(f"recall@{k}", (f"recall@{k}", "in_kb")) for k in (1, 5, 16, 64)]
@@ -105,12 +110,22 @@ NORMS = [
     Column("variance / mean²", ("training", "gradient_norm", "relative_variance"), 1, 3),
 ]
 
+
+def _arms(rows: str) -> list[Variant]:
+    """The arms of the comparison of losses, each after its step 0."""
+    return [
+        *(untrained_arm(similarity, rows) for similarity in ("cosine", "dot")),
+        *(arm(name, rows) for name in ARMS),
+    ]
+
+
 EXPERIMENTS = {
     "retrieval": Experiment(
         "Candidate retrieval (tables 2 and 3)",
         "Which loss, which negatives and how many of them find entities best, and does FGSM help? "
         "Recall is over the mentions whose entity is in the KB.",
-        [
+        STEPS_0
+        + [
             retriever(loss, negatives, n, fgsm)
             for n, fgsm in ((32, False), (32, True), (64, False), (64, True))
             for negatives in ("random", "mixed")
@@ -122,10 +137,10 @@ EXPERIMENTS = {
     "nil": Experiment(
         "Mentions whose entity the KB lacks (table 4, figure 2)",
         "How well does the best score tell NIL? Precision, recall and F1 of NIL are at the threshold "
-        "tuned on the same dev set. recall@k is over all mentions, with NIL as one more class: a mention "
+        "tuned on the other half of the dev documents. recall@k is over all mentions, with NIL as one more class: a mention "
         "that is called NIL and is not is a miss, as in the paper. The last column counts NIL as one "
         "more candidate before the others, so that such a mention's entity is still found.",
-        [*MARGINS, retriever("CE", "mixed", 32)],
+        [*STEPS_0, *MARGINS, retriever("CE", "mixed", 32)],
         NIL,
         {"MedMentions": NIL_TABLE_4},
         corpora="nil",
@@ -134,9 +149,9 @@ EXPERIMENTS = {
         "Reranking (table 5)",
         "What does a cross-encoder over the best candidates (16; demo and open: 8) add, with and "
         "without FGSM? On the demo and open corpora the retriever's score is added to its score, "
-        "with a weight fitted on the same dev sets. On the open corpora it does not read mentions "
+        "with a weight fitted on the other half of the dev documents. On the open corpora it does not read mentions "
         "that the retriever is sure of.",
-        [BEST, reranker(BEST), reranker(BEST, fgsm=True)],
+        [STEP_0, BEST, reranker(BEST), reranker(BEST, fgsm=True)],
         [*RECALL, Column("mentions/s", ("mentions_per_second",), 1, 0)],
         {
             "MedMentions": {
@@ -169,22 +184,66 @@ EXPERIMENTS = {
     "alpha": Experiment(
         "Ablation of alpha",
         "How strongly should proxies pull and push mentions?",
-        [retriever("Pb", "mixed", alpha=alpha) for alpha in (8, 16, 32, 64)],
+        [STEP_0, *(retriever("Pb", "mixed", alpha=alpha) for alpha in (8, 16, 32, 64))],
         RECALL,
     ),
     "delta": Experiment(
         "Ablation of the margin delta",
         "What does a margin cost if the KB has every entity?",
-        MARGINS,
+        [STEP_0, *MARGINS],
         RECALL,
     ),
     "extras": Experiment(
         "Beyond the paper",
         "What is gained by each of four additions: reading an acronym as the long form that its "
-        "document defines; a bonus for exact names (fitted on the same dev sets); searching only "
+        "document defines; a bonus for exact names (fitted on the other half of the documents); "
+        "searching only "
         "entities of the types that a mention's label allows; aligning the names of the KB before "
         "training?",
-        [BEST, *extras(BEST)],
+        [STEP_0, BEST, *extras(BEST)],
         RECALL,
+    ),
+    "claim": Experiment(
+        "The claim in the paper's setting",
+        "Is it the loss or the similarity that finds entities? A row of the index stands for an "
+        "entity: its names, types and definition. Negatives are random, and a batch shares them. "
+        "Recall is of a search in all of the knowledge base.",
+        _arms("entity"),
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-names": Experiment(
+        "The claim with names as rows",
+        "The same, with a row of the index for each name of an entity.",
+        _arms("name"),
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-negatives": Experiment(
+        "The claim with other negatives",
+        "The same as the first, with 64 random negatives, with hard ones, and with FGSM.",
+        [
+            arm(name, "entity", negatives, n, fgsm)
+            for negatives, n, fgsm in (
+                ("random", 64, False),
+                ("mixed", 32, False),
+                ("random", 32, True),
+            )
+            for name in ARMS
+        ],
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-nil": Experiment(
+        "The claim for NIL",
+        "How well does the best score of each arm tell NIL? The threshold is "
+        "tuned on the other half of the dev documents.",
+        [*_arms("entity"), *_arms("name")],
+        NIL,
+        corpora="claim",
+        intervals=True,
     ),
 }

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-LOSSES = {
-    "Pb": ({"@losses": "spacy-pel.ProxyLoss.v1", "alpha": 32, "delta": 0}, "cosine"),
-    "CE": ({"@losses": "spacy-pel.CrossEntropyLoss.v1"}, "dot"),
+PB = {"@losses": "spacy-pel.ProxyLoss.v1", "alpha": 32, "delta": 0}
+CE = {"@losses": "spacy-pel.CrossEntropyLoss.v1"}
+LOSSES = {"Pb": (PB, "cosine"), "CE": (CE, "dot")}
+# The paper changes the loss and the similarity together. The third arm, which it does not have, tells
+# the two apart: the cosine of the first with the softmax of the second.
+ARMS = {
+    "Pb, cosine": (PB, "cosine"),
+    "CE, dot product": (CE, "dot"),
+    "CE, cosine times 32": ({**CE, "scale": 32}, "cosine"),
 }
+SIMILARITIES = {"cosine": "cosine", "dot": "dot product"}
 FGSM = {"@misc": "spacy-pel.FGSM.v1", "epsilon": 0.01, "weight": 1.0}
 
 
@@ -21,6 +28,7 @@ class Variant(NamedTuple):
         retriever: For a reranker the variant whose candidates it reranks.
         names: Whether a bonus for exact names is fitted.
         needs: What the corpus must have for it: "reranker", "alignment", "label_types" or None.
+        trained: Whether it is trained. If not, its encoder is used as it comes: step 0.
     """
 
     name: str
@@ -28,6 +36,7 @@ class Variant(NamedTuple):
     retriever: Variant | None = None
     names: bool = False
     needs: str | None = None
+    trained: bool = True
 
 
 def retriever(
@@ -66,6 +75,57 @@ def retriever(
             **_negatives(negatives, n),
         },
     )
+
+
+def untrained(similarity: str) -> Variant:
+    """Make the variant of an encoder as it comes, which shows what training adds or destroys.
+
+    Args:
+        similarity: "cosine" or "dot".
+    """
+    name = f"untrained, {SIMILARITIES[similarity]}"
+    settings = {
+        "model.similarity": similarity,
+        "regularizer": None,
+        "resolve_abbreviations": False,
+        **_negatives("random", 32),
+    }
+    return Variant(name, settings, trained=False)
+
+
+def arm(
+    name: str, rows: str, negatives: str = "random", n: int = 32, fgsm: bool = False
+) -> Variant:
+    """Make the variant of an arm of the comparison of losses, on the settings of its corpus.
+
+    Args:
+        name: The name of the arm, one of ``ARMS``.
+        rows: "entity" (names, types and definition in one text, near the paper's) or "name".
+        negatives: See ``retriever``, as for the arguments after it.
+        n: The number of negatives.
+        fgsm: Whether FGSM is used.
+    """
+    loss, similarity = ARMS[name]
+    settings = {
+        "loss": loss,
+        "model.similarity": similarity,
+        "regularizer": FGSM if fgsm else None,
+        "row_kind": rows,
+        **_negatives(negatives, n),
+    }
+    return Variant(f"{name}; {_rows(rows)}, {negatives} {n}" + ", FGSM" * fgsm, settings)
+
+
+def untrained_arm(similarity: str, rows: str) -> Variant:
+    """Make the variant of step 0 of the arms with a similarity; see ``arm``."""
+    base = untrained(similarity)
+    return base._replace(
+        name=f"{base.name}; {_rows(rows)}", settings={**base.settings, "row_kind": rows}
+    )
+
+
+def _rows(kind: str) -> str:
+    return {"entity": "entities as rows", "name": "names as rows"}[kind]
 
 
 def reranker(of: Variant, fgsm: bool = False) -> Variant:
