@@ -161,6 +161,8 @@ def test_differences_are_within_seeds(tmp_path: Path) -> None:
         pytest.approx(0.12484, abs=1e-4),
     )
     assert each.summary == "+10.0 (32) [+7.5 to +12.5]: held"
+    noted = results_of(tmp_path, result("Pb, random 32", 2, 0.5, note="a fault"))
+    assert found(noted, AT_RANDOM).summary.endswith(": held *")
 
 
 def test_a_claim_is_one_line_for_all_its_settings(tmp_path: Path) -> None:

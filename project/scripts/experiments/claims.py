@@ -52,11 +52,13 @@ class Finding(NamedTuple):
         cases: The labels of those of its cases that were run.
         difference: The mean over these cases, taken within each seed, over the seeds; None if
             nothing was run.
+        noted: Whether any of the runs has a note, such as that of a fault.
     """
 
     claim: Claim
     cases: list[str]
     difference: Spread | None
+    noted: bool = False
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -78,7 +80,9 @@ class Finding(NamedTuple):
             return ""
         of = "" if len(self.cases) == len(self.claim.cases) else f" ({', '.join(self.cases)})"
         ends = "one seed" if self.interval is None else " to ".join(map(self._shown, self.interval))
-        return f"{self._shown(self.difference.mean)}{of} [{ends}]: {self.verdict}"
+        return (
+            f"{self._shown(self.difference.mean)}{of} [{ends}]: {self.verdict}" + " *" * self.noted
+        )
 
     def _shown(self, value: float) -> str:
         return f"{self.claim.scale * value:+,.{self.claim.decimals}f}"
@@ -90,7 +94,9 @@ def finding(results: Results, corpus: str, dev: str, claim: Claim) -> Finding:
     by_case = {label: sums for label, sums in by_case.items() if sums}
     seeds = set.intersection(*map(set, by_case.values())) if by_case else set()
     means = [sum(sums[seed] for sums in by_case.values()) / len(by_case) for seed in sorted(seeds)]
-    return Finding(claim, list(by_case), spread(means))
+    names = {name for label in by_case for _, name in claim.cases[label]}
+    noted = any("note" in line for name in names for line in results.by_seed(corpus, name).values())
+    return Finding(claim, list(by_case), spread(means), noted)
 
 
 def _sums(results: Results, corpus: str, dev: str, claim: Claim, case: str) -> dict[int, float]:

@@ -36,7 +36,8 @@ difference is taken within each seed, and is the mean over the settings in the c
 all of them were run, the cell names those that were. The interval is Student's t over the seeds: with
 three seeds it is the mean ± 2.48 standard deviations. It knows only the seeds' chance, not that of the
 documents, and it is not corrected for the number of claims. "held": the interval is above 0. "reversed":
-it is below 0. "not decided": 0 is in it, or there is one seed.
+it is below 0. "not decided": 0 is in it, or there is one seed. A star: some of the runs have a fault,
+which the section of the corpus names.
 """
 
 
