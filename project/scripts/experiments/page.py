@@ -163,7 +163,7 @@ def _curves(name: str):
 
 
 FIGURES = {
-    **{name: _curves(name) for name in ("claim", "claim-names", "claim-negatives")},
+    **{name: _curves(name) for name in ("claim", "claim-names", "claim-focus", "claim-negatives")},
     "nil": (_figure_2, "figure2-nil", "Precision and recall of NIL"),
     "gradient-norms": (_figure_3, "figure3-gradient-norms", "Gradient norms over steps"),
 }

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .variants import ARMS, Variant, arm, extras, reranker, retriever, untrained, untrained_arm
+from .variants import (
+    ARMS,
+    ROWS,
+    Variant,
+    arm,
+    extras,
+    reranker,
+    retriever,
+    untrained,
+    untrained_arm,
+)
 
 # Table 2 (MedMentions) and table 3 (ZESHEL): recall@1 and recall@64 by variant.
 MEDMENTIONS_TABLE_2 = {
@@ -208,7 +218,7 @@ EXPERIMENTS = {
         "Is it the loss or the similarity that finds entities? A row of the index stands for an "
         "entity: its names, types and definition. Negatives are random, and a batch shares them. "
         "Recall is of a search in all of the knowledge base.",
-        _arms("entity"),
+        _arms("entities as rows"),
         [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
         corpora="claim",
         intervals=True,
@@ -216,20 +226,32 @@ EXPERIMENTS = {
     "claim-names": Experiment(
         "The claim with names as rows",
         "The same, with a row of the index for each name of an entity.",
-        _arms("name"),
+        _arms("names as rows"),
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-focus": Experiment(
+        "The claim with names as rows, their tokens alone",
+        "The same, with vectors made of the tokens of the mention or the name alone, as in the other "
+        "experiments on these data.",
+        _arms("names as rows, their tokens alone"),
         [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
         corpora="claim",
         intervals=True,
     ),
     "claim-negatives": Experiment(
         "The claim with other negatives",
-        "The same as the first, with 64 random negatives, with hard ones, and with FGSM.",
+        "The same as the first, with 64 random negatives, with 32 that each mention has for itself, "
+        "with hard ones, and with FGSM for each proxy of a batch or each pair (Eq. 6 and 7).",
         [
-            arm(name, "entity", negatives, n, fgsm)
+            arm(name, "entities as rows", negatives, n, fgsm)
             for negatives, n, fgsm in (
-                ("random", 64, False),
-                ("mixed", 32, False),
-                ("random", 32, True),
+                ("random", 64, None),
+                ("own", 32, None),
+                ("mixed", 32, None),
+                ("random", 32, "batch"),
+                ("random", 32, "pair"),
             )
             for name in ARMS
         ],
@@ -241,7 +263,7 @@ EXPERIMENTS = {
         "The claim for NIL",
         "How well does the best score of each arm tell NIL? The threshold is "
         "tuned on the other half of the dev documents.",
-        [*_arms("entity"), *_arms("name")],
+        [variant for rows in ROWS for variant in _arms(rows)],
         NIL,
         corpora="claim",
         intervals=True,

@@ -14,6 +14,13 @@ ARMS = {
     "CE, dot product": (CE, "dot"),
     "CE, cosine times 32": ({**CE, "scale": 32}, "cosine"),
 }
+# What a row of the index stands for, and which tokens make a vector: the paper's, whose entity is one
+# row; the same with names as rows; and the setting of the other experiments.
+ROWS = {
+    "entities as rows": {"row_kind": "entity", "model.pooling": "mean"},
+    "names as rows": {"row_kind": "name", "model.pooling": "mean"},
+    "names as rows, their tokens alone": {"row_kind": "name", "model.pooling": "focus"},
+}
 SIMILARITIES = {"cosine": "cosine", "dot": "dot product"}
 FGSM = {"@misc": "spacy-pel.FGSM.v1", "epsilon": 0.01, "weight": 1.0}
 
@@ -94,38 +101,35 @@ def untrained(similarity: str) -> Variant:
 
 
 def arm(
-    name: str, rows: str, negatives: str = "random", n: int = 32, fgsm: bool = False
+    name: str, rows: str, negatives: str = "random", n: int = 32, fgsm: str | None = None
 ) -> Variant:
     """Make the variant of an arm of the comparison of losses, on the settings of its corpus.
 
     Args:
         name: The name of the arm, one of ``ARMS``.
-        rows: "entity" (names, types and definition in one text, near the paper's) or "name".
-        negatives: See ``retriever``, as for the arguments after it.
+        rows: One of ``ROWS``.
+        negatives: "random" or "mixed", see ``retriever``; or "own": random ones that are drawn for
+            each mention.
         n: The number of negatives.
-        fgsm: Whether FGSM is used.
+        fgsm: None: no FGSM. "batch": a proxy is perturbed once for all mentions of a batch. "pair":
+            for each of its mentions (Eq. 6 and 7).
     """
     loss, similarity = ARMS[name]
     settings = {
         "loss": loss,
         "model.similarity": similarity,
-        "regularizer": FGSM if fgsm else None,
-        "row_kind": rows,
+        "regularizer": {**FGSM, "per_pair": fgsm == "pair"} if fgsm else None,
+        **ROWS[rows],
         **_negatives(negatives, n),
     }
-    return Variant(f"{name}; {_rows(rows)}, {negatives} {n}" + ", FGSM" * fgsm, settings)
+    adversarial = f", FGSM by {fgsm}" if fgsm else ""
+    return Variant(f"{name}; {rows}, {negatives} {n}{adversarial}", settings)
 
 
 def untrained_arm(similarity: str, rows: str) -> Variant:
     """Make the variant of step 0 of the arms with a similarity; see ``arm``."""
     base = untrained(similarity)
-    return base._replace(
-        name=f"{base.name}; {_rows(rows)}", settings={**base.settings, "row_kind": rows}
-    )
-
-
-def _rows(kind: str) -> str:
-    return {"entity": "entities as rows", "name": "names as rows"}[kind]
+    return base._replace(name=f"{base.name}; {rows}", settings={**base.settings, **ROWS[rows]})
 
 
 def reranker(of: Variant, fgsm: bool = False) -> Variant:
@@ -152,6 +156,9 @@ def extras(of: Variant) -> list[Variant]:
 
 
 def _negatives(kind: str, n: int) -> dict[str, Any]:
+    if kind == "own":
+        sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": False}
+        return {"negatives": {**sampler, "shared": False}}
     if kind == "random":
         sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": False}
         return {"negatives": sampler}
