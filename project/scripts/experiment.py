@@ -84,7 +84,7 @@ def report(
     results: Results = Path("results"),
     page: Annotated[Path, typer.Option(help="Markdown page to write")] = Path("EXPERIMENTS.md"),
 ) -> None:
-    """Write the page of all tables and figures, and of the paper's claims that held."""
+    """Write the page of all tables and figures, and what they say of the paper's claims."""
     write_page(results, page)
     print(page)
 
