@@ -241,7 +241,8 @@ def first_layers(transformer: nn.Module, n: int) -> nn.Module:
     Raises:
         PelError: n is less than 1 or more than the number of its layers.
     """
-    return _with_layers_at(transformer, n, list(range(n)))
+    _check_layers(transformer, n)
+    return _with_layers_at(transformer, list(range(n)))
 
 
 def with_layers(transformer: nn.Module, n: int) -> nn.Module:
@@ -257,19 +258,24 @@ def with_layers(transformer: nn.Module, n: int) -> nn.Module:
     Raises:
         PelError: n is less than 1 or more than the number of its layers.
     """
+    _check_layers(transformer, n)
     kept = torch.linspace(0, len(transformer.encoder.layer) - 1, n).round().int().tolist()
-    return _with_layers_at(transformer, n, kept)
+    return _with_layers_at(transformer, kept)
 
 
-def _with_layers_at(transformer: nn.Module, n: int, kept: list[int]) -> nn.Module:
-    """The BERT with the n layers at these places; PelError if it has too few."""
+def _check_layers(transformer: nn.Module, n: int) -> None:
+    """Refuse a number of layers that the BERT cannot be cut to."""
     layers = transformer.encoder.layer
     if not 1 <= n <= len(layers):
         raise PelError(
             f"{n} layers of an encoder that has {len(layers)}", f"choose from 1 to {len(layers)}"
         )
-    transformer.encoder.layer = nn.ModuleList(layers[i] for i in kept)
-    transformer.config.num_hidden_layers = n
+
+
+def _with_layers_at(transformer: nn.Module, kept: list[int]) -> nn.Module:
+    """The BERT, which is changed, with the layers at these places."""
+    transformer.encoder.layer = nn.ModuleList(transformer.encoder.layer[i] for i in kept)
+    transformer.config.num_hidden_layers = len(kept)
     return transformer
 
 
