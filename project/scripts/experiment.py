@@ -62,6 +62,8 @@ def run(
     for name in EXPERIMENTS if experiments == ["all"] else experiments:
         experiment = _known(EXPERIMENTS, name, "experiment")
         corpora = getattr(_known(PROFILES, profile, "profile"), experiment.corpora)
+        if not corpora:
+            raise PelError(f'profile "{profile}" has no corpora for {name}', "choose another one")
         if corpus:
             corpora = [_known({c.name: c for c in corpora}, corpus, f"corpus of {name}")]
         variants = {c.name: [v for v in experiment.variants if c.has(v.needs)] for c in corpora}
@@ -82,7 +84,7 @@ def report(
     results: Results = Path("results"),
     page: Annotated[Path, typer.Option(help="Markdown page to write")] = Path("EXPERIMENTS.md"),
 ) -> None:
-    """Write the page of all tables and figures, and of the paper's claims that held."""
+    """Write the page of all tables and figures, and what they say of the paper's claims."""
     write_page(results, page)
     print(page)
 

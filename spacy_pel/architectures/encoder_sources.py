@@ -11,7 +11,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer
 
 from ..errors import PelError
-from ..models.bert import build_transformer
+from ..models.bert import build_transformer, first_layers
 from ..reading.word_pieces import MENTION_END, MENTION_START, train_tokenizer
 
 
@@ -33,7 +33,7 @@ class Encoders(NamedTuple):
 EncoderSource = Callable[[Iterable[str]], Encoders]
 
 
-def PretrainedEncoder(name: str) -> EncoderSource:
+def PretrainedEncoder(name: str, layers: int | None = None) -> EncoderSource:
     """A Hugging Face encoder of BERT architecture.
 
     It is loaded when the pipeline is initialised, and downloaded if it has the name of a hub. It is
@@ -41,8 +41,10 @@ def PretrainedEncoder(name: str) -> EncoderSource:
 
     Args:
         name: The name on the hub, or the path of a folder.
+        layers: The number of layers to keep, from the first; None: all. It applies to both towers.
+            ``mention_layers`` of the architectures is for the mention tower alone.
     """
-    return partial(_pretrained, name)
+    return partial(_pretrained, name, layers)
 
 
 def ScratchEncoder(
@@ -74,7 +76,7 @@ def no_source(texts: Iterable[str]):
     )
 
 
-def _pretrained(name: str, texts: Iterable[str]) -> Encoders:
+def _pretrained(name: str, layers: int | None, texts: Iterable[str]) -> Encoders:
     # Imported here: it takes seconds, and a saved pipeline does not need it.
     from spacy_transformers.layers.transformer_model import huggingface_from_pretrained
 
@@ -93,6 +95,8 @@ def _pretrained(name: str, texts: Iterable[str]) -> Encoders:
             f'the encoder "{name}" is of type "{transformer.config.model_type}"',
             "choose one of BERT architecture",
         )
+    if layers is not None:
+        transformer = first_layers(transformer, layers)
     tokenizer = Tokenizer.from_str(loaded.tokenizer.backend_tokenizer.to_str())
     tokenizer.no_padding()
     tokenizer.no_truncation()

@@ -95,9 +95,13 @@ def nil_metrics(
 ) -> dict[str, Any]:
     """Measure how well NIL is told, and recall with NIL as one more class.
 
-    For the recall over all classes, NIL is put before the candidates of a mention that was called
-    NIL. So a mention that is NIL is a hit if and only if it was called NIL. A mention that is not
-    NIL but was called so is a miss at rank 1, and its entity is one rank further down.
+    For the recall over all classes, a mention that is NIL is a hit if and only if it was called NIL.
+    A mention that is not NIL but was called so is a miss at any rank: its candidates were rejected.
+    The paper's Table 4 adds up only if it counts so.
+
+    "recall@64_nil_as_candidate" takes NIL as one more candidate of a mention that was called NIL,
+    before the others. Its entity is then one rank further down, and is still found. At rank 1 the
+    two ways to count agree.
 
     Args:
         scores: As of ``best_nil_threshold``.
@@ -108,25 +112,25 @@ def nil_metrics(
 
     Returns:
         {"gold": n, "average_precision": x, "precision": x, "recall": x, "f1": x, "recall@1": x,
-        "recall@64": x, "curve": {...}}, ready for JSON, with x from 0 to 1. "gold" is the number of
-        mentions that are NIL, "curve" the result of ``precision_recall_curve``. A value that is not
-        defined is None: precision, recall and F1 without a threshold, precision if nothing was
-        called NIL, recall if nothing is NIL.
+        "recall@64": x, "recall@64_nil_as_candidate": x, "curve": {...}}, ready for JSON, with x from
+        0 to 1. "gold" is the number of mentions that are NIL, "curve" the result of
+        ``precision_recall_curve``. A value that is not defined is None: precision, recall and F1
+        without a threshold, precision if nothing was called NIL, recall if nothing is NIL.
     """
     said_nil, in_kb = np.asarray(said_nil, dtype=bool), np.asarray(in_kb, dtype=bool)
     ranks = np.asarray(ranks, dtype=np.int64)
     hits, called, gold = (int(m.sum()) for m in (said_nil & ~in_kb, said_nil, ~in_kb))
-    with_nil = np.where(in_kb, np.where(ranks > 0, ranks + said_nil, 0), said_nil)
+    answered = np.where(in_kb, np.where(said_nil, 0, ranks), said_nil)
+    as_candidate = np.where(in_kb, np.where(ranks > 0, ranks + said_nil, 0), said_nil)
     return {
         "gold": gold,
         "average_precision": average_precision(scores, ~in_kb),
         "precision": _ratio(hits, called) if decided else None,
         "recall": _ratio(hits, gold) if decided else None,
         "f1": _ratio(2 * hits, called + gold) if decided else None,
-        **{
-            f"recall@{k}": _ratio(int(((with_nil > 0) & (with_nil <= k)).sum()), len(ranks))
-            for k in (1, 64)
-        },
+        "recall@1": _recall(answered, 1),
+        "recall@64": _recall(answered, 64),
+        "recall@64_nil_as_candidate": _recall(as_candidate, 64),
         "curve": precision_recall_curve(scores, ~in_kb),
     }
 
@@ -157,6 +161,11 @@ def _operating_points(
     edges, counts = np.unique(scores[order], return_counts=True)
     called = np.cumsum(counts)
     return edges, called, np.cumsum(gold_nil[order])[called - 1]
+
+
+def _recall(ranks: np.ndarray, k: int) -> float | None:
+    """The share of mentions whose rank is 1 to k; rank 0 is a miss."""
+    return _ratio(int(((ranks > 0) & (ranks <= k)).sum()), len(ranks))
 
 
 def _ratio(part: int, whole: int) -> float | None:

@@ -228,6 +228,23 @@ def build_transformer(**config) -> nn.Module:
     return BertModel(BertConfig(**config), add_pooling_layer=False)
 
 
+def first_layers(transformer: nn.Module, n: int) -> nn.Module:
+    """Keep the first n of a BERT's layers.
+
+    Args:
+        transformer: The BERT, which is changed.
+        n: The number of layers to keep.
+
+    Returns:
+        The same BERT.
+
+    Raises:
+        PelError: n is less than 1 or more than the number of its layers.
+    """
+    _check_layers(transformer, n)
+    return _with_layers_at(transformer, list(range(n)))
+
+
 def with_layers(transformer: nn.Module, n: int) -> nn.Module:
     """Keep n of a BERT's layers, spread evenly from the first to the last.
 
@@ -241,14 +258,24 @@ def with_layers(transformer: nn.Module, n: int) -> nn.Module:
     Raises:
         PelError: n is less than 1 or more than the number of its layers.
     """
+    _check_layers(transformer, n)
+    kept = torch.linspace(0, len(transformer.encoder.layer) - 1, n).round().int().tolist()
+    return _with_layers_at(transformer, kept)
+
+
+def _check_layers(transformer: nn.Module, n: int) -> None:
+    """Refuse a number of layers that the BERT cannot be cut to."""
     layers = transformer.encoder.layer
     if not 1 <= n <= len(layers):
         raise PelError(
             f"{n} layers of an encoder that has {len(layers)}", f"choose from 1 to {len(layers)}"
         )
-    kept = torch.linspace(0, len(layers) - 1, n).round().int().tolist()
-    transformer.encoder.layer = nn.ModuleList(layers[i] for i in kept)
-    transformer.config.num_hidden_layers = n
+
+
+def _with_layers_at(transformer: nn.Module, kept: list[int]) -> nn.Module:
+    """The BERT, which is changed, with the layers at these places."""
+    transformer.encoder.layer = nn.ModuleList(transformer.encoder.layer[i] for i in kept)
+    transformer.config.num_hidden_layers = len(kept)
     return transformer
 
 

@@ -60,9 +60,9 @@ max_entities_per_mention = 5
 # set instead.
 linker_name = null
 k = null
-# What the index, which is searched, has a row (a vector) for. "entity": each entity, as in the
-# paper. "name": each name of an entity. "described-name": the same, and each row includes the
-# definition.
+# What the index, which is searched, has a row (a vector) for. "title": each entity, by its canonical
+# name, types and definition, as in the paper. "entity": the same with its aliases. "name": each name
+# of an entity. "described-name": the same, and each row includes the definition.
 row_kind = "name"
 # The number of candidates that the reranker, if there is one, orders again. 0: none.
 rerank = 16

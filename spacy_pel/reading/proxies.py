@@ -3,7 +3,9 @@
 Several rows of the index may stand for one entity. Search keeps the best of them. The row kind says
 which rows an entity has:
 
-- "entity": one row, ``[CLS] name [SEP] types [SEP] aliases; definition [SEP]`` (PEL).
+- "title": one row, ``[CLS] canonical name [SEP] types [SEP] definition [SEP]`` (PEL, appendix A).
+- "entity": one row, with the aliases before the definition:
+  ``[CLS] canonical name [SEP] types [SEP] aliases; definition [SEP]``.
 - "name": one row for each name, ``[CLS] name [SEP] types [SEP] canonical name [SEP]``. The last
   name of a long list is as easy to find as the first, and two entities that share an acronym still
   have different rows.
@@ -22,7 +24,9 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from .entity_texts import EntityText
 
-ROW_KINDS = ("entity", "name", "described-name")
+ROW_KINDS = ("entity", "title", "name", "described-name")
+# The row kinds of which an entity has one row; of the others it has a row for each of its names.
+SINGLE_ROWS = ("entity", "title")
 
 # From texts to their vectors, float32 [n, d].
 EncodeEntities = Callable[[Sequence[EntityText]], np.ndarray]
@@ -46,8 +50,8 @@ def check_row_kind(row_kind: str) -> str:
 def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:
     """The texts of the rows of an entity, at least one."""
     types, canonical = ", ".join(entity.types), entity.canonical_name
-    if row_kind == "entity":
-        aliases = "; ".join(entity.names[1:])
+    if row_kind in SINGLE_ROWS:
+        aliases = "; ".join(entity.names[1:]) if row_kind == "entity" else None
         return [EntityText(canonical, types, _sentences(aliases, entity.definition))]
     definition = entity.definition if row_kind == "described-name" else None
     return [

@@ -141,16 +141,42 @@ def calibrate(
             the KB, the best candidates are all right or all wrong, or the KB has no vectors of the
             linker's encoder.
     """
-    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
-    from ..linking.calibration import Calibration
-    from ..linking.nil import is_nil
-    from ..pipeline.scorer import nil_scores, scored_mentions
-
     linker = linker_of(nlp, component)
     examples = gold_examples(nlp, linker, corpus, limit)
     if not check_ids(examples, linker, corpus):
         files = ", ".join(map(str, corpus))
         raise PelError(f"{files}: all mentions are NIL", "give a corpus with entities as well")
+    return fit(nlp, linker, examples, names=names, progress=progress)
+
+
+def fit(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    *,
+    names: bool = False,
+    progress: Progress | None = None,
+) -> CalibrationReport:
+    """Set the NIL threshold, the calibration and the weights of a linker by gold mentions.
+
+    Args:
+        nlp: The pipeline of the linker.
+        linker: The linker, which is changed.
+        examples: The gold mentions (``gold_examples``), which are linked in place.
+        names: See ``calibrate``.
+        progress: See ``calibrate``.
+
+    Returns:
+        What was fitted.
+
+    Raises:
+        PelError: The best candidates are all right or all wrong.
+    """
+    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
+    from ..linking.calibration import Calibration
+    from ..linking.nil import is_nil
+    from ..pipeline.scorer import nil_scores, scored_mentions
+
     _fit_weights(nlp, linker, examples, names, progress)
     link_examples(nlp, linker, examples, progress)
     name_weight = linker.name_weight.value if linker.name_weight else None

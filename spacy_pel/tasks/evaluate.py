@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
+from spacy.training import Example
 
 from ..pipeline.pipelines import linker_of
 from .gold_examples import check_ids, gold_examples, link_examples
 from .linker_state import linker_state
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
 
 # What is kept of the scores. The others are the same numbers under names for training configs.
 KEPT = (
@@ -55,6 +59,29 @@ def evaluate(
     start = time.perf_counter()
     link_examples(nlp, linker, examples, progress)
     seconds = time.perf_counter() - start
+    metrics = metrics_of(linker, examples, seconds, corpus, limit)
+    return {**metrics, "linker": linker_state(nlp, component)}
+
+
+def metrics_of(
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    seconds: float,
+    corpus: Sequence[str | Path],
+    limit: int,
+) -> dict[str, Any]:
+    """Score examples that are linked already.
+
+    Args:
+        linker: The linker that has linked them.
+        examples: The linked examples.
+        seconds: How long linking took.
+        corpus: The names of the corpora that they are from.
+        limit: The number of documents taken of each corpus file; 0 for all.
+
+    Returns:
+        What ``evaluate`` returns, without ``linker``.
+    """
     scores = linker.score(examples)
     return {
         **{name: value for name, value in scores.items() if name.startswith(KEPT)},
@@ -65,5 +92,4 @@ def evaluate(
         "corpus": [str(path) for path in corpus],
         "limit": limit,
         "spans_key": linker.spans_key,
-        "linker": linker_state(nlp, component),
     }

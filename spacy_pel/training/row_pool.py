@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
+from ..reading.proxies import SINGLE_ROWS
 from .negatives import Row
 
 
@@ -46,7 +47,7 @@ class RowPool:
         Returns:
             One row for each mention.
         """
-        if self.row_kind == "entity":
+        if self.row_kind in SINGLE_ROWS:
             return [Row(entity, 0) for entity in entities]
         return [
             Row(number, self._most_like(surface, entity.names, rng))
@@ -62,7 +63,7 @@ class RowPool:
 
     def _row_counts(self, entities: Sequence[int]) -> list[int]:
         """The number of rows of each entity."""
-        if self.row_kind == "entity":
+        if self.row_kind in SINGLE_ROWS:
             return [1] * len(entities)
         return [len(entity.names) for entity in self.kb.entities(entities)]
 

@@ -271,14 +271,16 @@ def test_bfloat16_is_close_to_float32_and_trains(monkeypatch) -> None:
 # Encoders from disk
 
 
-def save_bert(folder: Path, model_class=BertModel, config_class=BertConfig) -> str:
+def save_bert(
+    folder: Path, model_class=BertModel, config_class=BertConfig, n_layers: int = 1
+) -> str:
     """A tiny encoder as Hugging Face saves it, without our markers in its vocabulary."""
     learned = train_tokenizer(TEXTS, 150).get_vocab()
     vocabulary = [t for t in sorted(learned, key=learned.get) if t not in ("[Ms]", "[Me]")]
     vocabulary.append("[MASK]")
     (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf8")
     BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes = {"hidden_size": 16, "num_hidden_layers": n_layers, "num_attention_heads": 2}
     model_class(config_class(vocab_size=len(vocabulary), **sizes)).save_pretrained(folder)
     return str(folder)
 
@@ -287,6 +289,23 @@ def pretrained(name: str) -> Model:
     model = BiEncoder(PretrainedEncoder(name), **{**SETTINGS, "shared": True, "pooling": "mean"})
     model.initialize(X=[])
     return model
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_first_layers_of_an_encoder_for_both_towers(tmp_path: Path, shared: bool) -> None:
+    torch.manual_seed(0)
+    saved = BertModel.from_pretrained(save_bert(tmp_path, n_layers=3))
+    model = BiEncoder(PretrainedEncoder(str(tmp_path), layers=2), **{**SETTINGS, "shared": shared})
+    model.initialize(X=[])
+    for tower in model.layers:
+        transformer = encoder_of(tower).transformer
+        assert transformer.config.num_hidden_layers == len(transformer.encoder.layer) == 2
+        for own, original in zip(transformer.encoder.layer, saved.encoder.layer):
+            weights = zip(own.state_dict().values(), original.state_dict().values(), strict=True)
+            assert all(torch.equal(a, b) for a, b in weights)
+    for n in (0, 4):
+        with pytest.raises(PelError, match=f"{n} layers of an encoder that has 3"):
+            BiEncoder(PretrainedEncoder(str(tmp_path), layers=n), **SETTINGS).initialize(X=[])
 
 
 def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:

@@ -26,7 +26,7 @@ def result(
     recalls = {f"recall@{k}": {"all": 0.1, "in_kb": at_1} for k in (1, 5, 16, 64)}
     nil = {
         **{"gold": 2, "average_precision": at_1 / 2, "precision": None, "recall": None, "f1": None},
-        **{"recall@1": at_1, "recall@64": at_1},
+        **{"recall@1": at_1, "recall@64": at_1, "recall@64_nil_as_candidate": at_1},
         "curve": {"precision": [1.0, at_1], "recall": [0.5, 1.0]},
     }
     norms = {"mean": 2.0, "variance": at_1, "variance_over_alpha": at_1}

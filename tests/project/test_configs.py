@@ -26,7 +26,7 @@ def test_a_name_stands_for_the_same_settings_everywhere() -> None:
     for experiment in EXPERIMENTS.values():
         for variant in experiment.variants:
             assert VARIANTS[variant.name] == variant
-    assert len(EXPERIMENTS["retrieval"].variants) == 16
+    assert len(EXPERIMENTS["retrieval"].variants) == 16 + 2  # step 0 of both similarities
     for paper in (p for e in EXPERIMENTS.values() for p in e.paper.values()):
         assert set(paper) <= set(VARIANTS)
 
@@ -36,8 +36,15 @@ SOME = [
     for variant in VARIANTS.values()
     if variant.needs or variant in (BEST, retriever("CE", "random", 64, fgsm=True))
 ]
-CASES = [(DEMO, variant) for variant in VARIANTS.values()]
+CLAIM = {
+    variant.name
+    for experiment in EXPERIMENTS.values()
+    if experiment.corpora == "claim"
+    for variant in experiment.variants
+}
+CASES = [(DEMO, variant) for variant in VARIANTS.values() if variant.name not in CLAIM]
 CASES += [(corpus, variant) for corpus in CORPORA.values() for variant in SOME]
+CASES += [(corpus, VARIANTS[name]) for corpus in PROFILES["open"].claim for name in sorted(CLAIM)]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_table_6(
         return
     model, negatives = linker["model"], linker["negatives"]
     assert model["mention_length"] == model["entity_length"] == length
-    assert (model["shared"], model["pooling"], linker["row_kind"]) == (False, "mean", "entity")
+    assert (model["shared"], model["pooling"], linker["row_kind"]) == (False, "mean", "title")
     assert (linker["loss"]["alpha"], linker["loss"]["delta"]) == (32, 0)
     assert (negatives["n"], negatives["p"]) == (32, 0.5)
 

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from experiments.directions import findings
+from experiments.claims import CLAIMS, Finding, finding
 from experiments.page import write_page
 from experiments.registry import EXPERIMENTS
 from experiments.results import Results, figure
 from experiments.tables import table_cells, table_json, table_markdown
-from experiments.training_log import training_summary
+from experiments.training_log import recall_curve, training_summary
 
 from .conftest import result
 
@@ -65,6 +65,41 @@ def test_a_log_is_summed_up_without_what_evaluations_encode(tmp_path: Path) -> N
     assert summary["memory_mb"] == 103.0
 
 
+def test_a_curve_over_steps_begins_at_step_0(tmp_path: Path) -> None:
+    lines = [step(0, 0, 0, 1.0)]
+    for number, recall in ((0, 0.4), (200, 0.6), (400, 0.7)):
+        lines.append({"step": number, "score": 0.5, "scores": {"nel_recall_at_1": recall}})
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert recall_curve(log) == {"step": [0, 200, 400], "recall@1": [0.4, 0.6, 0.7]}
+
+
+def test_the_table_and_the_figure_of_the_arms(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason='needs the extra "project"')
+    lines = []
+    for number, variant in enumerate(EXPERIMENTS["claim"].variants):
+        for seed in range(3):
+            line = result(variant.name, seed, 0.4 + number / 10 + seed / 100, "claim-mesh")
+            line["metrics"] = dict.fromkeys(
+                ("BC5CDR", "NCBI disease"), line["metrics"]["claim-mesh"]
+            )
+            curve = {"step": [0, 200, 400], "recall@1": [0.4, 0.5, 0.6 + seed / 100]}
+            line["training"] |= {"curve": curve} if variant.trained else {"steps": 0}
+            lines.append(line | {"fitted": "on the other half of the documents"})
+    results = Results(tmp_path / "open" / "results.jsonl")
+    for line in lines:
+        results.append(line)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    rows = [
+        ln for ln in text.splitlines() if ln.startswith("| untrained, cosine; entities as rows")
+    ]
+    assert "41.0 [38.5 to 43.5]" in rows[0]
+    assert (tmp_path / "open" / "claim-mesh" / "claim-over-steps.svg").is_file()
+    assert "-10.0 (entities) [-10.0 to -10.0]: reversed" in text
+    assert "were fitted on the other half of the documents" in text
+
+
 def test_a_long_curve_is_thinned_to_means(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps(step(n, 0, 0, n % 2)) + "\n" for n in range(1000)))
@@ -87,31 +122,65 @@ def test_a_table_has_means_spreads_and_the_papers_figures(tmp_path: Path) -> Non
     assert "50.0 ± 14.1" in row and "48.9" in row and "85.2" in row
 
 
-def verdicts(results: Results) -> dict[str, str]:
-    return {f.direction.claim: f.verdict for f in findings(results, "demo", "demo", EXPERIMENTS)}
+def found(results: Results, beginning: str) -> Finding:
+    (claim,) = (claim for claim in CLAIMS if claim.text.startswith(beginning))
+    return finding(results, "demo", "demo", claim)
 
 
-def test_directions_are_differences_within_seeds(tmp_path: Path) -> None:
-    claim = "Pb is above CE at 32 random negatives, recall@1"
-    results = results_of(tmp_path, result("Pb, random 32", 0, 0.5), result("Pb, random 32", 1, 0.9))
-    assert verdicts(results)[claim] == "not run"
-    results.append(result("CE, random 32", 0, 0.4))
-    assert verdicts(results)[claim] == "held (one seed)"
-    results.append(result("CE, random 32", 1, 0.7))
-    assert verdicts(results)[claim] == "held"  # by 0.10 and 0.20
-    results.append(result("CE, random 32", 0, 0.9))
-    assert verdicts(results)[claim] == "not held (within the spread)"  # by -0.40 and 0.20
+AT_RANDOM = "Pb is above CE at random negatives"
+
+
+def seeds_of(variant: str, *at_1: float) -> list[dict]:
+    return [result(variant, seed, value) for seed, value in enumerate(at_1)]
+
+
+@pytest.mark.parametrize(
+    ("pb", "verdict"),
+    [
+        ((0.50, 0.51, 0.52), "held"),  # 0.10, 0.11, 0.12 above
+        ((0.30, 0.29, 0.28), "reversed"),
+        ((0.50, 0.41, 0.49), "not decided"),  # 0.10, 0.01, 0.09: a mean above its spread
+        ((0.41, 0.39, 0.41), "not decided"),
+        ((0.90,), "not decided"),
+    ],
+)
+def test_the_interval_decides(tmp_path: Path, pb: tuple[float, ...], verdict: str) -> None:
+    results = results_of(tmp_path, *seeds_of("CE, random 32", 0.4, 0.4, 0.4))
+    assert found(results, AT_RANDOM).verdict == "not run"
+    for line in seeds_of("Pb, random 32", *pb):
+        results.append(line)
+    assert found(results, AT_RANDOM).verdict == verdict
+
+
+def test_differences_are_within_seeds(tmp_path: Path) -> None:
+    pb, ce = seeds_of("Pb, random 32", 0.2, 0.9, 0.5), seeds_of("CE, random 32", 0.1, 0.81, 0.39)
+    each = found(results_of(tmp_path, *pb, *ce), AT_RANDOM)
+    assert each.difference.mean == pytest.approx(0.1)
+    assert each.interval == (
+        pytest.approx(0.1 - 0.02484, abs=1e-4),
+        pytest.approx(0.12484, abs=1e-4),
+    )
+    assert each.summary == "+10.0 (32) [+7.5 to +12.5]: held"
+    noted = results_of(tmp_path, result("Pb, random 32", 2, 0.5, note="a fault"))
+    assert found(noted, AT_RANDOM).summary.endswith(": held *")
+
+
+def test_a_claim_is_one_line_for_all_its_settings(tmp_path: Path) -> None:
+    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 13
+    lines = [*seeds_of("Pb, random 32", 0.5, 0.5), *seeds_of("CE, random 32", 0.4, 0.4)]
+    lines += [*seeds_of("Pb, random 64", 0.8, 0.8), *seeds_of("CE, random 64", 0.5)]
+    each = found(results_of(tmp_path, *lines), AT_RANDOM)
+    assert each.summary == "+20.0 [one seed]: not decided"  # the seed that has both settings
 
 
 def test_what_mixed_negatives_give_is_compared(tmp_path: Path) -> None:
     figures = {"CE, random 32": 0.3, "CE, mixed 32": 0.6, "Pb, random 32": 0.5, "Pb, mixed 32": 0.6}
     results = results_of(tmp_path, *(result(name, 0, at_1) for name, at_1 in figures.items()))
-    found = {f.direction.claim: f for f in findings(results, "demo", "demo", EXPERIMENTS)}
-    gain = found["CE gains more than Pb from mixed negatives (32), recall@1"]
-    assert gain.difference.mean == pytest.approx(0.2) and gain.figure == "20.0"
-    variance = "The norm of Pb's gradients has the lower variance, random negatives"
-    assert found[variance].difference.mean == pytest.approx(-0.2)
-    assert found[variance].verdict == "not held (one seed)"
+    gain = found(results, "CE gains more than Pb from mixed negatives")
+    assert gain.difference.mean == pytest.approx(0.2)
+    norms = found(results, "The norm of Pb's gradients varies less")
+    assert norms.cases == ["random", "mixed"]
+    assert norms.difference.mean == pytest.approx((0.3 / 4 - 0.5 / 4 + 0) / 2)
 
 
 def test_the_page_has_all_that_was_run(tmp_path: Path) -> None:
@@ -126,6 +195,8 @@ def test_the_page_has_all_that_was_run(tmp_path: Path) -> None:
     page = tmp_path / "EXPERIMENTS.md"
     write_page(tmp_path / "results", page)
     text = page.read_text()
+    (nil_line,) = [ln for ln in text.splitlines() if ln.startswith("| Pb tells NIL better")]
+    assert "+51.4 (MedMentions)" in nil_line and ": not decided" in nil_line
     assert "## demo (profile demo)" in text and "## mesh" not in text
     assert "| 55.0 ± 7.1" in text
     folder = tmp_path / "results" / "demo"

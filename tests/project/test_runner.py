@@ -11,7 +11,7 @@ from experiments import runner as module
 from experiments.configs import Choices, Run, make_run
 from experiments.corpora import DEMO, ZESHEL
 from experiments.runner import Runner
-from experiments.variants import reranker, retriever
+from experiments.variants import reranker, retriever, untrained
 
 from spacy_pel.cli import pel
 
@@ -46,7 +46,7 @@ def test_a_run_is_done_once_and_taken_up_after_a_crash(
     runner.prepare(DEMO, CHOICES, [run.variant])
     runner.prepare(DEMO, CHOICES, [run.variant])
     with monkeypatch.context() as patch:
-        patch.setattr(module, "evaluate", lambda *args, **kwargs: 1 / 0)
+        patch.setattr(module, "evaluate_cross_fitted", lambda *args, **kwargs: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             runner.do("retrieval", [run])
     assert list(runner.results) == []
@@ -59,10 +59,39 @@ def test_a_run_is_done_once_and_taken_up_after_a_crash(
     assert 0 <= line["metrics"]["demo"]["recall@1"]["in_kb"] <= 1
     assert line["training"]["steps"] == 3 and line["training"]["passes"]["proxies"] > 0
     assert line["training"]["gradient_norm"]["mean"] > 0
+    assert line["command"] == (
+        "python scripts/experiment.py run retrieval --profile demo --corpus demo --seeds 0 "
+        "--limit 6 --steps 2"
+    )
+    assert line["fitted"] == "on the other half of the documents"
+    assert "seed = 0" in line["config"] and "WORK/demo/kb" in line["config"]
+    assert str(tmp_path) not in line["config"]
     record = runner.folder / line["record"]
     assert {path.name for path in record.iterdir()} == {"config.cfg", "log.jsonl", "metrics.json"}
     assert "seed = 0" in (record / "config.cfg").read_text()
     assert not run.folder.exists()  # weights and vectors
+
+
+def test_step_0_is_the_untrained_encoder(
+    project: Path, tmp_path: Path, commands: list[str]
+) -> None:
+    whole = {".initialize.components.proxy_linker.searched_entities": None, ".corpora.dev.limit": 6}
+    corpus = DEMO._replace(settings={**DEMO.settings, **whole}, evaluated_every=10)
+    choices = Choices(limit=6, steps=10)
+    runner = Runner("demo", tmp_path / "results", tmp_path / "work", keep=False)
+    variants = (untrained("cosine"), retriever("Pb", "random", 8))
+    runner.prepare(corpus, choices, variants)
+    runner.do("retrieval", [make_run(corpus, v, 0, choices, runner.work) for v in variants])
+    assert commands == ["kb", "train"]
+    before, after = runner.results
+    assert before["training"] == {"steps": 0}
+    found = before["metrics"]["demo"]
+    assert found["mentions"] == after["metrics"]["demo"]["mentions"] > 0
+    assert found["seen"] == after["metrics"]["demo"]["seen"] > 0
+    curve = after["training"]["curve"]
+    assert curve["step"] == [0, 10]
+    assert curve["recall@1"][0] == pytest.approx(found["recall@1"]["in_kb"], abs=1e-4)
+    assert curve["recall@1"][1] != curve["recall@1"][0]
 
 
 def test_what_others_need_stays_until_they_are_done(

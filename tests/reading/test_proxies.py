@@ -28,6 +28,13 @@ def test_one_row_an_entity(entity: Entity, expected: EntityText) -> None:
     assert proxy_texts(entity, "entity") == [expected]
 
 
+def test_one_row_an_entity_without_its_aliases() -> None:
+    """The text of the paper (PEL, appendix A): title, types and description."""
+    expected = EntityText("Multiple sclerosis", "Disease, Finding", "Of nerves.")
+    assert proxy_texts(MS, "title") == [expected]
+    assert proxy_texts(MS._replace(definition=None), "title") == [expected._replace(description="")]
+
+
 def test_one_row_a_name() -> None:
     types = "Disease, Finding"
     assert proxy_texts(MS, "name") == [
@@ -42,7 +49,9 @@ def test_one_row_a_name() -> None:
 
 def test_row_kinds() -> None:
     assert [check_row_kind(kind) for kind in ("entity", "name")] == ["entity", "name"]
-    with pytest.raises(PelError, match='unknown row kind "alias"; choose one of entity, name'):
+    with pytest.raises(
+        PelError, match='unknown row kind "alias"; choose one of entity, title, name'
+    ):
         check_row_kind("alias")
 
 

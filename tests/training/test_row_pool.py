@@ -98,7 +98,7 @@ def naive_positive_row(
     kb: KnowledgeBase, row_kind: str, name_dropout: float, surface: str, number: int, rng
 ) -> Row:
     """One mention's, its entity looked up by itself."""
-    if row_kind == "entity":
+    if row_kind in ("entity", "title"):
         return Row(number, 0)
 
     def trigrams(name: str) -> set[str]:
@@ -117,7 +117,7 @@ def naive_positive_row(
     return Row(number, best)
 
 
-@pytest.mark.parametrize("row_kind", ["entity", "name", "described-name"])
+@pytest.mark.parametrize("row_kind", ["entity", "title", "name", "described-name"])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_batch_has_the_rows_that_are_drawn_one_by_one(
     kb: KnowledgeBase, row_kind: str, seed: int

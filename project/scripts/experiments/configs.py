@@ -14,6 +14,8 @@ from .corpora import Corpus
 from .variants import Variant
 
 LINKER = "components.proxy_linker"
+# How thresholds and weights are fitted, in the words of the results.
+FITTED = "on the other half of the documents"
 
 
 class Choices(NamedTuple):
@@ -24,6 +26,12 @@ class Choices(NamedTuple):
     limit: int = 0
     steps: int | None = None
     entities: int = 0
+
+    def options(self) -> list[str]:
+        """The options of ``experiment.py run`` that make these choices; DATA stands for the folder."""
+        given = {"--encoder": self.encoder, "--limit": self.limit, "--steps": self.steps}
+        given = {"--data": self.data and "DATA", **given, "--entities": self.entities}
+        return [part for name, value in given.items() if value for part in (name, str(value))]
 
     def samples(self, corpus: Corpus) -> bool:
         """Whether the corpus' knowledge base is a sample."""
@@ -41,7 +49,7 @@ class Run(NamedTuple):
         kb: The knowledge base of training, without vectors.
         kbs: For each dev set, by its name, the knowledge base that it is linked to, without vectors.
         dev: For each dev set, by its name, its corpus.
-        limit: The number of documents read of each corpus; 0 for all.
+        choices: The user's choices.
         digest: A digest of everything that decides the figures.
         folder: The folder of weights, checkpoints and the knowledge bases with vectors.
         retriever: For a reranker the run of its retriever.
@@ -54,7 +62,7 @@ class Run(NamedTuple):
     kb: Path
     kbs: dict[str, Path]
     dev: dict[str, str]
-    limit: int
+    choices: Choices
     digest: str
     folder: Path
     retriever: Run | None = None
@@ -98,16 +106,19 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     if refresh:
         settings["negatives.refresh"] = refresh
     encoder = choices.encoder if corpus.needs("encoder") else None
-    parts = [_config(file, filled(settings, {}), steps).to_str(), corpus.dev, corpus.prepare]
+    every = corpus.evaluated_every
+    parts = [_config(file, filled(settings, {}), steps, every).to_str(), corpus.dev, corpus.prepare]
     parts += [choices.limit, encoder, variant.names, base and base.digest]
     parts += [choices.entities] * choices.samples(corpus)
+    parts += ["untrained"] * (not variant.trained)
+    parts += [FITTED] * (not corpus.kbs)
     digest = _digest(parts)
     places = places_of(corpus, choices, work)
-    config = _config(file, filled(settings, places), steps)
+    config = _config(file, filled(settings, places), steps, every)
     kb = Path(filled(corpus.kb, places))
     kbs = {name: Path(filled(corpus.kbs.get(name, corpus.kb), places)) for name in corpus.dev}
     dev = filled(corpus.dev, places)
-    run = Run(corpus, variant, seed, config, kb, kbs, dev, choices.limit, digest, work, base)
+    run = Run(corpus, variant, seed, config, kb, kbs, dev, choices, digest, work, base)
     run = run._replace(folder=work / run.name)
     if base:
         _set(config, ".paths.retriever", str(base.pipeline))
@@ -131,13 +142,13 @@ def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
     return {**places, "source": source, "label_types": corpus.label_types}
 
 
-def _config(file: str, settings: dict[str, Any], steps: int | None) -> Config:
-    """The config of a file with the settings laid over it."""
+def _config(file: str, settings: dict[str, Any], steps: int | None, every: int | None) -> Config:
+    """The config of a file with the settings laid over it; every: see ``_set_steps``."""
     config = load_config(file, interpolate=False)
     for name, value in settings.items():
         _set(config, name, value)
     if steps:
-        _set_steps(config, steps)
+        _set_steps(config, steps, every)
     return config
 
 
@@ -164,13 +175,16 @@ def _set(config: Config, name: str, value: Any) -> None:
     config[last] = value
 
 
-def _set_steps(config: Config, steps: int) -> None:
-    """Set the number of steps. The warm-up keeps its share of them; evaluation is at the end."""
+def _set_steps(config: Config, steps: int, every: int | None) -> None:
+    """Set the number of steps. The warm-up keeps its share of them.
+
+    Evaluations are at step 0, at every ``every``th step and at the end; None: without those between.
+    """
     training = config["training"]
     schedule = training["optimizer"]["learn_rate"]
     warmup = schedule["warmup_steps"] / schedule["total_steps"]
     schedule.update(total_steps=steps, warmup_steps=round(warmup * steps))
-    training.update(max_steps=steps, max_epochs=0, eval_frequency=steps)
+    training.update(max_steps=steps, max_epochs=0, eval_frequency=min(every or steps, steps))
 
 
 def _digest(parts: list) -> str:

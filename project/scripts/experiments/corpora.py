@@ -34,6 +34,8 @@ class Corpus(NamedTuple):
         kb: Where ``prepare`` puts the knowledge base.
         kbs: For each dev set, by its name, a knowledge base of its own. Such dev sets are worlds,
             and are averaged.
+        evaluated_every: The steps between two evaluations of a training, whose figures make a curve
+            over steps; None for no curve.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Corpus(NamedTuple):
     label_types: dict[str, list[str]] = {}
     kb: str = "{work}/kb"
     kbs: dict[str, str] = {}
+    evaluated_every: int | None = None
 
     @property
     def shown(self) -> list[str]:
@@ -204,6 +207,44 @@ MEDMENTIONS = Corpus(
         "{data}/corpora/medmentions/dev.pubtator.txt.gz", "--paths.encoder", "{encoder}"
     ),
 )
+# The paper's setting, as far as two cores allow: batches of 32 shuffled mentions, and the first two
+# layers of an encoder for both sides, which read 64 tokens (the paper: all 12 layers of two encoders,
+# and 128 tokens). The variants set rows, pooling, loss, similarity and negatives.
+_CLAIM = {
+    **_OPEN,
+    "name_dropout": 0,
+    "resolve_abbreviations": False,
+    "model.shared": True,
+    "model.mention_length": 64,
+    "model.entity_length": 64,
+    "model.encoder.layers": 2,
+    ".training.batcher": {
+        "@batchers": "spacy-pel.batch_by_mentions.v1",
+        "size": 32,
+        "shuffle_mentions": True,
+    },
+    # Of the curve over steps: a sample of the dev sets and of the knowledge base.
+    ".corpora.dev.limit": 60,
+    ".initialize.components.proxy_linker.searched_entities": 3000,
+}
+CLAIM_MESH = MESH._replace(
+    name="claim-mesh",
+    reranker=None,
+    alignment=(),
+    settings=_CLAIM,
+    steps=2400,
+    refresh=200,
+    evaluated_every=200,
+)
+CLAIM_MEDMENTIONS = MEDMENTIONS._replace(
+    name="claim-medmentions",
+    reranker=None,
+    alignment=(),
+    settings=_CLAIM,
+    steps=2400,
+    refresh=200,
+    evaluated_every=800,
+)
 # The paper's own corpora. Their configs hold all of table 6, so no settings are laid over them.
 UMLS = Corpus(
     "umls",
@@ -266,19 +307,23 @@ class Profile(NamedTuple):
     Attributes:
         linking: The corpora of the experiments in linking.
         nil: The corpora of the experiments in telling NIL.
+        claim: The corpora of the experiments that decide what the loss is worth, in the paper's
+            setting.
     """
 
     linking: tuple[Corpus, ...]
     nil: tuple[Corpus, ...]
+    claim: tuple[Corpus, ...] = ()
 
     @property
     def corpora(self) -> tuple[Corpus, ...]:
         """All corpora of the profile, each once."""
-        return tuple({corpus.name: corpus for corpus in (*self.linking, *self.nil)}.values())
+        corpora = (*self.linking, *self.nil, *self.claim)
+        return tuple({corpus.name: corpus for corpus in corpora}.values())
 
 
 PROFILES = {
     "demo": Profile((DEMO,), (DEMO_OKB,)),
-    "open": Profile((MESH, MEDMENTIONS), (MEDMENTIONS,)),
+    "open": Profile((MESH, MEDMENTIONS), (MEDMENTIONS,), (CLAIM_MESH, CLAIM_MEDMENTIONS)),
     "paper": Profile((UMLS, ZESHEL), (UMLS_OKB,)),
 }

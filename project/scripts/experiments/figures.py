@@ -10,7 +10,7 @@ import numpy as np
 
 from spacy_pel.evaluation.plots import Line, lines_figure, save_figure
 
-from .registry import EXPERIMENTS
+from .registry import EXPERIMENTS, Experiment
 from .results import Results
 from .variants import retriever
 
@@ -49,6 +49,25 @@ def gradient_norms(results: Results, corpus: str, path: Path) -> Path:
             if curves:
                 lines[loss] = _mean_line(curves)
     figure = lines_figure(panels, "step", "gradient norm, smoothed", log_y=True)
+    return save_figure(figure, path)[0]
+
+
+def recall_over_steps(results: Results, experiment: Experiment, corpus: str, path: Path) -> Path:
+    """Draw recall@1 over the steps of training, as PNG and SVG; the path of the PNG.
+
+    A curve is the mean over seeds, with a band of their standard deviation. Its first point is step
+    0. It is of the sample of dev sets and knowledge base that is evaluated during training.
+    """
+    lines = {}
+    for variant in experiment.variants:
+        runs = results.by_seed(corpus, variant.name).values()
+        curves = [run["training"]["curve"] for run in runs if "curve" in run["training"]]
+        if curves:
+            length = min(len(curve["step"]) for curve in curves)
+            values = np.array([curve["recall@1"][:length] for curve in curves])
+            deviation = values.std(axis=0, ddof=1) if len(curves) > 1 else ()
+            lines[variant.name] = Line(curves[0]["step"][:length], values.mean(axis=0), deviation)
+    figure = lines_figure({"": lines}, "step", "recall@1 during training")
     return save_figure(figure, path)[0]
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from spacy_pel.evaluation.markdown_table import markdown_table
 from spacy_pel.system.whole_files import whole_file
 
+from .claims import CLAIMS, Claim, finding
 from .corpora import PROFILES, Corpus
-from .directions import findings
-from .figures import gradient_norms, nil_curves
+from .figures import gradient_norms, nil_curves, recall_over_steps
 from .registry import EXPERIMENTS, Experiment
 from .results import Results
 from .tables import table_cells, table_json, table_markdown
@@ -25,21 +25,56 @@ edit it. To make such lines: `python scripts/experiment.py run NAME --profile de
 
 Pb is the proxy-based loss with the cosine. CE is cross-entropy with the dot product. "mixed 32" means 32
 negatives, half of them hard. Figures are of dev sets: the mean over seeds ± the sample standard
-deviation, in percent unless the column has another unit. A difference is taken within each seed. The
-paper's figures are of test sets, with UMLS and SapBERT (MedMentions) or with BERT (ZESHEL): compare
-directions, not sizes.
+deviation, in percent unless the column has another unit. The paper's figures are of test sets, with UMLS
+and SapBERT (MedMentions) or with BERT (ZESHEL).
+"""
+CLAIMS_HEAD = """## The paper's claims
+
+One line for each claim. "Paper" has the size of the paper's effect, in points. A cell has the difference
+found here, in points (of the variance: as it is), then its 95 % confidence interval in brackets. The
+difference is taken within each seed, and is the mean over the settings in the claim's brackets; if not
+all of them were run, the cell names those that were. The interval is Student's t over the seeds: with
+three seeds it is the mean ± 2.48 standard deviations. It knows only the seeds' chance, not that of the
+documents, and it is not corrected for the number of claims. "held": the interval is above 0. "reversed":
+it is below 0. "not decided": 0 is in it, or there is one seed. A star: some of the runs have a fault,
+which the section of the corpus names.
 """
 
 
 def write_page(results: Path, page: Path) -> None:
     """Write the tables (JSON), the figures (PNG, SVG) and the page of both (Markdown)."""
-    parts = [HEAD.format(results=results)]
+    parts = [HEAD.format(results=results), *_claims_part(results)]
     for profile in PROFILES:
+        found = Results(results / profile / "results.jsonl")
         for corpus in PROFILES[profile].corpora:
-            found = Results(results / profile / "results.jsonl")
             parts += _corpus_part(found, corpus, profile, page.parent)
     with whole_file(page) as file:
         file.write("\n".join(parts))
+
+
+def _claims_part(results: Path) -> Iterator[str]:
+    """The table of the claims: a line for each, a column for each dev set with results."""
+    columns: dict[str, dict[str, str]] = {}
+    for profile in PROFILES:
+        found = Results(results / profile / "results.jsonl")
+        for corpus in PROFILES[profile].corpora:
+            for dev in corpus.shown:
+                cells = {c.text: _claim_cell(found, profile, corpus, dev, c) for c in CLAIMS}
+                if any(cells.values()):
+                    columns[f"{dev} ({profile})" if dev in columns else dev] = cells
+    rows = [[c.text, c.paper, *(cells[c.text] for cells in columns.values())] for c in CLAIMS]
+    rows = [row for row in rows if any(row[2:])]
+    if rows:
+        yield CLAIMS_HEAD
+        yield markdown_table(["the paper's claim", "paper", *columns], rows) + "\n"
+
+
+def _claim_cell(results: Results, profile: str, corpus: Corpus, dev: str, claim: Claim) -> str:
+    experiment = EXPERIMENTS[claim.experiment]
+    elsewhere = corpus not in getattr(PROFILES[profile], experiment.corpora)
+    if elsewhere or (experiment.of_training and dev != corpus.shown[0]):
+        return ""
+    return finding(results, corpus.name, dev, claim).summary
 
 
 def _corpus_part(results: Results, corpus: Corpus, profile: str, base: Path) -> Iterator[str]:
@@ -50,13 +85,12 @@ def _corpus_part(results: Results, corpus: Corpus, profile: str, base: Path) -> 
     folder = results.path.parent / corpus.name
     yield f"## {corpus.name} (profile {profile})\n"
     yield _settings(lines)
+    yield from _notes(lines)
     experiments = {
         name: experiment
         for name, experiment in EXPERIMENTS.items()
         if corpus in getattr(PROFILES[profile], experiment.corpora)
     }
-    for dev in corpus.shown:
-        yield from _directions_part(results, corpus.name, dev, experiments)
     tables: dict[str, Any] = {}
     for name, experiment in experiments.items():
         cells = {
@@ -80,24 +114,22 @@ def _settings(lines: list[dict[str, Any]]) -> str:
     commits = sorted({line["commit"] or "unknown" for line in lines})
     minutes = sum(line["minutes"] for line in lines)
     limited = [f"{limit} documents" if limit else "all documents" for limit in limits]
+    fitted = sorted({line.get("fitted", "on the same documents") or "nothing" for line in lines})
     return (
         f"{len(lines)} runs of {' or '.join(map(str, steps))} steps on {' or '.join(limited)}, "
-        f"{minutes:.0f} minutes in all; commit {', '.join(commits)}.\n"
+        f"{minutes:.0f} minutes in all; commit {', '.join(commits)}. Thresholds and weights were fitted "
+        f"{' or '.join(fitted)}.\n"
     )
 
 
-def _directions_part(
-    results: Results, corpus: str, dev: str, experiments: Collection[str]
-) -> Iterator[str]:
-    """The table of the directions whose runs are in the results."""
-    rows = [
-        [each.direction.claim, each.figure, each.direction.paper, each.verdict]
-        for each in findings(results, corpus, dev, experiments)
-        if each.difference
-    ]
-    if rows:
-        yield f"### The paper's directions on {dev}\n"
-        yield markdown_table(["the paper's claim", "difference", "paper", "verdict"], rows) + "\n"
+def _notes(lines: list[dict[str, Any]]) -> Iterator[str]:
+    """What is to be known of some of the runs, with their variants."""
+    notes: dict[str, set[str]] = {}
+    for line in lines:
+        if "note" in line:
+            notes.setdefault(line["note"], set()).add(line["variant"])
+    for note, variants in notes.items():
+        yield f"{'; '.join(sorted(variants))}: {note}.\n"
 
 
 def _experiment_part(experiment: Experiment, cells: dict[str, dict]) -> str:
@@ -123,7 +155,15 @@ def _figure_3(results: Results, corpus: Corpus, path: Path):
     return gradient_norms(results, corpus.name, path)
 
 
+def _curves(name: str):
+    def draw(results: Results, corpus: Corpus, path: Path):
+        return recall_over_steps(results, EXPERIMENTS[name], corpus.name, path)
+
+    return draw, f"{name}-over-steps", "Recall@1 over steps, on a sample of dev and KB"
+
+
 FIGURES = {
+    **{name: _curves(name) for name in ("claim", "claim-names", "claim-focus", "claim-negatives")},
     "nil": (_figure_2, "figure2-nil", "Precision and recall of NIL"),
     "gradient-norms": (_figure_3, "figure3-gradient-norms", "Gradient norms over steps"),
 }

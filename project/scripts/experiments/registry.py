@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .variants import Variant, extras, reranker, retriever
+from .variants import (
+    ARMS,
+    ROWS,
+    Variant,
+    arm,
+    extras,
+    reranker,
+    retriever,
+    untrained,
+    untrained_arm,
+)
 
 # Table 2 (MedMentions) and table 3 (ZESHEL): recall@1 and recall@64 by variant.
 MEDMENTIONS_TABLE_2 = {
@@ -37,6 +47,9 @@ NIL_TABLE_4 = {
     "CE, mixed 32": (32.3, 31.8, 74.0, 64.4, 76.1),
 }
 BEST = retriever("Pb", "mixed", 32)
+# Step 0 of the retrievers: the encoder as it comes.
+STEP_0 = untrained("cosine")
+STEPS_0 = [STEP_0, untrained("dot")]
 MARGINS = [retriever("Pb", "mixed", 32, delta=delta) for delta in (0, 0.01, 0.05, 0.1)]
 
 
@@ -66,8 +79,9 @@ class Experiment(NamedTuple):
         columns: The columns of the table.
         paper: The paper's figures by their heading, then by variant, in the order of the columns;
             there may be fewer than columns.
-        corpora: Which corpora of the profile it runs on: "linking" or "nil".
+        corpora: Which corpora of the profile it runs on: "linking", "nil" or "claim".
         of_training: Whether the table is about training, and so is the same for all dev sets.
+        intervals: Whether cells have 95 % confidence intervals in place of standard deviations.
     """
 
     title: str
@@ -77,6 +91,7 @@ class Experiment(NamedTuple):
     paper: Mapping[str, Mapping[str, tuple[float, ...]]] = {}
     corpora: str = "linking"
     of_training: bool = False
+    intervals: bool = False
 
 
 RECALL = [Column(f"recall@{k}", (f"recall@{k}", "in_kb")) for k in (1, 5, 16, 64)]
@@ -89,6 +104,7 @@ NIL = [
     Column("recall@1", ("nil", "recall@1")),
     Column("recall@64", ("nil", "recall@64")),
     Column("F1", ("nil", "f1")),
+    Column("recall@64, NIL as a candidate", ("nil", "recall@64_nil_as_candidate")),
 ]
 COST = [
     Column("s an epoch", ("training", "seconds_per_epoch"), 1, 0),
@@ -104,12 +120,22 @@ NORMS = [
     Column("variance / mean²", ("training", "gradient_norm", "relative_variance"), 1, 3),
 ]
 
+
+def _arms(rows: str) -> list[Variant]:
+    """The arms of the comparison of losses, each after its step 0."""
+    return [
+        *(untrained_arm(similarity, rows) for similarity in ("cosine", "dot")),
+        *(arm(name, rows) for name in ARMS),
+    ]
+
+
 EXPERIMENTS = {
     "retrieval": Experiment(
         "Candidate retrieval (tables 2 and 3)",
         "Which loss, which negatives and how many of them find entities best, and does FGSM help? "
         "Recall is over the mentions whose entity is in the KB.",
-        [
+        STEPS_0
+        + [
             retriever(loss, negatives, n, fgsm)
             for n, fgsm in ((32, False), (32, True), (64, False), (64, True))
             for negatives in ("random", "mixed")
@@ -121,8 +147,10 @@ EXPERIMENTS = {
     "nil": Experiment(
         "Mentions whose entity the KB lacks (table 4, figure 2)",
         "How well does the best score tell NIL? Precision, recall and F1 of NIL are at the threshold "
-        "tuned on the same dev set. recall@k is over all mentions, with NIL as one more class.",
-        [*MARGINS, retriever("CE", "mixed", 32)],
+        "tuned on the other half of the dev documents. recall@k is over all mentions, with NIL as one more class: a mention "
+        "that is called NIL and is not is a miss, as in the paper. The last column counts NIL as one "
+        "more candidate before the others, so that such a mention's entity is still found.",
+        [*STEPS_0, *MARGINS, retriever("CE", "mixed", 32)],
         NIL,
         {"MedMentions": NIL_TABLE_4},
         corpora="nil",
@@ -131,9 +159,9 @@ EXPERIMENTS = {
         "Reranking (table 5)",
         "What does a cross-encoder over the best candidates (16; demo and open: 8) add, with and "
         "without FGSM? On the demo and open corpora the retriever's score is added to its score, "
-        "with a weight fitted on the same dev sets. On the open corpora it does not read mentions "
+        "with a weight fitted on the other half of the dev documents. On the open corpora it does not read mentions "
         "that the retriever is sure of.",
-        [BEST, reranker(BEST), reranker(BEST, fgsm=True)],
+        [STEP_0, BEST, reranker(BEST), reranker(BEST, fgsm=True)],
         [*RECALL, Column("mentions/s", ("mentions_per_second",), 1, 0)],
         {
             "MedMentions": {
@@ -166,22 +194,78 @@ EXPERIMENTS = {
     "alpha": Experiment(
         "Ablation of alpha",
         "How strongly should proxies pull and push mentions?",
-        [retriever("Pb", "mixed", alpha=alpha) for alpha in (8, 16, 32, 64)],
+        [STEP_0, *(retriever("Pb", "mixed", alpha=alpha) for alpha in (8, 16, 32, 64))],
         RECALL,
     ),
     "delta": Experiment(
         "Ablation of the margin delta",
         "What does a margin cost if the KB has every entity?",
-        MARGINS,
+        [STEP_0, *MARGINS],
         RECALL,
     ),
     "extras": Experiment(
         "Beyond the paper",
         "What is gained by each of four additions: reading an acronym as the long form that its "
-        "document defines; a bonus for exact names (fitted on the same dev sets); searching only "
+        "document defines; a bonus for exact names (fitted on the other half of the documents); "
+        "searching only "
         "entities of the types that a mention's label allows; aligning the names of the KB before "
         "training?",
-        [BEST, *extras(BEST)],
+        [STEP_0, BEST, *extras(BEST)],
         RECALL,
+    ),
+    "claim": Experiment(
+        "The claim in the paper's setting",
+        "Is it the loss or the similarity that finds entities? A row of the index stands for an "
+        "entity: its names, types and definition. Negatives are random, and a batch shares them. "
+        "Recall is of a search in all of the knowledge base.",
+        _arms("entities as rows"),
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-names": Experiment(
+        "The claim with names as rows",
+        "The same, with a row of the index for each name of an entity.",
+        _arms("names as rows"),
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-focus": Experiment(
+        "The claim with names as rows, their tokens alone",
+        "The same, with vectors made of the tokens of the mention or the name alone, as in the other "
+        "experiments on these data.",
+        _arms("names as rows, their tokens alone"),
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-negatives": Experiment(
+        "The claim with other negatives",
+        "The same as the first, with 64 random negatives, with 32 that each mention has for itself, "
+        "with hard ones, and with FGSM for each proxy of a batch or each pair (Eq. 6 and 7).",
+        [
+            arm(name, "entities as rows", negatives, n, fgsm)
+            for negatives, n, fgsm in (
+                ("random", 64, None),
+                ("own", 32, None),
+                ("mixed", 32, None),
+                ("random", 32, "batch"),
+                ("random", 32, "pair"),
+            )
+            for name in ARMS
+        ],
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-nil": Experiment(
+        "The claim for NIL",
+        "How well does the best score of each arm tell NIL? The threshold is "
+        "tuned on the other half of the dev documents.",
+        [variant for rows in ROWS for variant in _arms(rows)],
+        NIL,
+        corpora="claim",
+        intervals=True,
     ),
 }

@@ -1,9 +1,10 @@
-"""Running: train, encode the knowledge base, calibrate and evaluate, each only once."""
+"""Running: train, encode the knowledge base and evaluate, each only once."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,25 +16,27 @@ from typing import Any
 import spacy
 from filelock import FileLock, Timeout
 from spacy.language import Language
+from spacy.training.initialize import init_nlp
+from spacy.util import load_config
 
 from spacy_pel.errors import PelError
 from spacy_pel.evaluation.macro_average import averaged_metrics
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 from spacy_pel.system.whole_files import whole_file, whole_folder
-from spacy_pel.tasks.calibrate import calibrate
+from spacy_pel.tasks.cross_fitting import evaluate_cross_fitted
 from spacy_pel.tasks.embedding import embed_kb, is_embedded
 from spacy_pel.tasks.evaluate import evaluate
 
-from .configs import Choices, Run, filled, places_of
+from .configs import FITTED, Choices, Run, filled, places_of
 from .corpora import WORLDS, Corpus
 from .results import Results
 from .sampling import write_sample
-from .training_log import training_summary
+from .training_log import recall_curve, training_summary
 from .variants import Variant
 
 # The keys of the result of "evaluate" that are no figures.
-NO_FIGURES = ("kb", "corpus")
+NO_FIGURES = ("kb", "corpus", "linker")
 
 
 class Runner:
@@ -105,13 +108,7 @@ class Runner:
     def _do(self, experiment: str, run: Run) -> None:
         started = time.perf_counter()
         self._train_and_embed(run)
-        metrics = self._evaluate(run)
-        schedule = run.config["training"]["optimizer"]["learn_rate"]
-        training = training_summary(
-            self._record(run) / "log.jsonl",
-            schedule["warmup_steps"],
-            run.variant.settings.get("loss", {}).get("alpha", 1),
-        )
+        metrics, fitted = self._evaluate(run)
         line = {
             "experiment": experiment,
             "variant": run.variant.name,
@@ -120,10 +117,13 @@ class Runner:
             "seed": run.seed,
             "digest": run.digest,
             "commit": _commit(),
+            "command": self._command(experiment, run),
+            "config": self._config(run),
             "record": f"runs/{run.name}",
-            "limit": run.limit,
+            "limit": run.choices.limit,
+            "fitted": fitted,
             "minutes": (time.perf_counter() - started) / 60,
-            "training": training,
+            "training": self._training(run),
             "metrics": metrics,
         }
         line = _rounded(line)
@@ -134,8 +134,29 @@ class Runner:
     def _record(self, run: Run) -> Path:
         return self.folder / "runs" / run.name
 
+    def _command(self, experiment: str, run: Run) -> str:
+        """The command that makes the line, among others of the same experiment and seed."""
+        where = ["--profile", self.profile, "--corpus", run.corpus.name, "--seeds", str(run.seed)]
+        script = ["python", "scripts/experiment.py", "run", experiment]
+        return shlex.join([*script, *where, *run.choices.options()])
+
+    def _config(self, run: Run) -> str:
+        """The run's config, in which DATA and WORK stand for folders of this machine."""
+        text = run.config.to_str().replace(str(self.work), "WORK")
+        return text.replace(run.choices.data, "DATA") if run.choices.data else text
+
+    def _training(self, run: Run) -> dict[str, Any]:
+        """The figures of the run's training."""
+        if not run.variant.trained:
+            return {"steps": 0}
+        schedule = run.config["training"]["optimizer"]["learn_rate"]
+        log = self._record(run) / "log.jsonl"
+        alpha = run.variant.settings.get("loss", {}).get("alpha", 1)
+        summary = training_summary(log, schedule["warmup_steps"], alpha)
+        return {**summary, "curve": recall_curve(log)} if run.corpus.evaluated_every else summary
+
     def _train_and_embed(self, run: Run) -> None:
-        """Train and calibrate the run's pipeline, and give copies of its KBs the vectors."""
+        """Train the run's pipeline, and give copies of its KBs the vectors."""
         if run.pipeline.exists():
             return
         if run.retriever:
@@ -143,23 +164,36 @@ class Runner:
         nlp = load_pipeline(self._train(run))
         for kb in dict.fromkeys([*run.kbs.values(), run.kb]):
             _embed(linker_of(nlp), kb, run.own(kb))
-        if not run.corpus.kbs:
-            _calibrate(nlp, run)
         with whole_folder(run.pipeline) as folder:
             nlp.to_disk(folder)
         shutil.rmtree(run.folder / "training")
 
-    def _evaluate(self, run: Run) -> dict[str, Any]:
-        """The metrics of each dev set, and their averages if each has a KB of its own."""
+    def _evaluate(self, run: Run) -> tuple[dict[str, Any], str | None]:
+        """The metrics of each dev set, and how what was fitted was; None if nothing was.
+
+        Nothing is fitted for worlds, which have KBs of their own and whose averages are added, nor
+        for a linker that cannot be calibrated on the dev sets.
+        """
         nlp = load_pipeline(run.pipeline)
+        if run.corpus.kbs:
+            metrics = self._plain_metrics(nlp, run)
+            averaged = averaged_metrics(list(metrics.values()))
+            return {**metrics, **{name: averaged[kind] for name, kind in WORLDS.items()}}, None
+        linker_of(nlp, kb=run.own(run.kb))
+        limit, names = run.choices.limit, run.variant.names
+        try:
+            found = evaluate_cross_fitted(nlp, run.dev, limit=limit, names=names)
+        except PelError as error:
+            print(f"not calibrated: {error}", flush=True)
+            return self._plain_metrics(nlp, run), None
+        return {name: _figures(metrics) for name, metrics in found.items()}, FITTED
+
+    def _plain_metrics(self, nlp: Language, run: Run) -> dict[str, Any]:
+        """The metrics of each dev set, linked to its own KB by a linker that is not calibrated."""
         metrics = {}
         for name, path in run.dev.items():
             linker_of(nlp, kb=run.own(run.kbs[name]))
-            found = evaluate(nlp, [path], limit=run.limit)
-            metrics[name] = {key: found[key] for key in found if key not in NO_FIGURES}
-        if run.corpus.kbs:
-            averaged = averaged_metrics(list(metrics.values()))
-            metrics.update({name: averaged[kind] for name, kind in WORLDS.items()})
+            metrics[name] = _figures(evaluate(nlp, [path], limit=run.choices.limit))
         return metrics
 
     @property
@@ -167,22 +201,26 @@ class Runner:
         return ["--gpu-id", str(self.gpu_id)]
 
     def _train(self, run: Run) -> Path:
-        """Train; the pipeline's folder. The config and the log are copied to the run's record."""
+        """Train; the pipeline's folder. The config and the log are copied to the run's record.
+
+        An untrained variant is initialised alone.
+        """
         record, output = self._record(run), run.folder / "training"
         with whole_file(record / "config.cfg") as file:
             file.write(run.config.to_str())
+        if not run.variant.trained:
+            nlp = init_nlp(load_config(record / "config.cfg"), use_gpu=self.gpu_id)
+            with whole_folder(output / "model-last") as folder:
+                nlp.to_disk(folder)
+            return output / "model-last"
         _pel(["train", str(record / "config.cfg"), "--output", str(output), "--resume", *self._gpu])
         with whole_file(record / "log.jsonl") as file:
             file.write((output / "log.jsonl").read_text(encoding="utf8"))
         return output / "model-last"
 
 
-def _calibrate(nlp: Language, run: Run) -> None:
-    """Calibrate on the dev sets; a retriever that cannot be calibrated on them stays as it is."""
-    try:
-        calibrate(nlp, list(run.dev.values()), limit=run.limit, names=run.variant.names)
-    except PelError as error:
-        print(f"not calibrated: {error}", flush=True)
+def _figures(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metrics.items() if name not in NO_FIGURES}
 
 
 def _embed(linker: ProxyLinker, kb: Path, own: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spacy_pel.evaluation.confidence_interval import confidence_interval
 from spacy_pel.evaluation.markdown_table import markdown_table
 from spacy_pel.evaluation.spread import Spread, spread, spread_text
 
@@ -38,7 +39,8 @@ def table_markdown(experiment: Experiment, cells: dict[str, dict[str, Spread | N
     header += [f"{column.label}, paper's {heading}" for heading, column, *_ in published]
     rows = []
     for name, row in cells.items():
-        found = [_cell(row[column.label], column) for column in experiment.columns]
+        cell = _cell_with_interval if experiment.intervals else _cell
+        found = [cell(row[column.label], column) for column in experiment.columns]
         seeds = max((each.runs for each in row.values() if each), default=0)
         theirs = [_published(figures.get(name, ()), place) for *_, place, figures in published]
         rows.append([name, *found, str(seeds), *theirs])
@@ -55,6 +57,14 @@ def table_json(cells: dict[str, dict[str, Spread | None]]) -> dict[str, Any]:
 
 def _cell(value: Spread | None, column: Column) -> str:
     return spread_text(value, column.decimals, column.scale)
+
+
+def _cell_with_interval(value: Spread | None, column: Column) -> str:
+    ends = confidence_interval(value) if value else None
+    if ends is None:
+        return _cell(value, column)
+    low, high = (f"{column.scale * end:,.{column.decimals}f}" for end in ends)
+    return f"{column.scale * value.mean:,.{column.decimals}f} [{low} to {high}]"
 
 
 def _published(values: tuple[float, ...], place: int) -> str:

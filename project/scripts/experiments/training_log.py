@@ -45,6 +45,25 @@ def training_summary(log: Path, warmup_steps: int, alpha: float) -> dict[str, An
     }
 
 
+def recall_curve(log: Path) -> dict[str, list[float]]:
+    """Give recall@1 of the evaluations of a training, which search a part of the knowledge base.
+
+    The first is of step 0: the learning rate begins at 0, so it is that of the untrained encoder.
+
+    Args:
+        log: The log; see ``pel train``.
+
+    Returns:
+        {"step": [...], "recall@1": [...]}, lists of one length.
+    """
+    lines = [json.loads(line) for line in log.read_text(encoding="utf8").splitlines()]
+    found = [line for line in lines if "scores" in line]
+    return {
+        "step": [line["step"] for line in found],
+        "recall@1": [line["scores"]["nel_recall_at_1"] for line in found],
+    }
+
+
 def _passes(lines: list[dict]) -> dict[str, int]:
     """The inputs encoded for training, without those encoded for evaluations.
 

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-LOSSES = {
-    "Pb": ({"@losses": "spacy-pel.ProxyLoss.v1", "alpha": 32, "delta": 0}, "cosine"),
-    "CE": ({"@losses": "spacy-pel.CrossEntropyLoss.v1"}, "dot"),
+PB = {"@losses": "spacy-pel.ProxyLoss.v1", "alpha": 32, "delta": 0}
+CE = {"@losses": "spacy-pel.CrossEntropyLoss.v1"}
+LOSSES = {"Pb": (PB, "cosine"), "CE": (CE, "dot")}
+# The paper changes the loss and the similarity together. The third arm, which it does not have, tells
+# the two apart: the cosine of the first with the softmax of the second.
+ARMS = {
+    "Pb, cosine": (PB, "cosine"),
+    "CE, dot product": (CE, "dot"),
+    "CE, cosine times 32": ({**CE, "scale": 32}, "cosine"),
 }
+# What a row of the index stands for, and which tokens make a vector: the paper's, whose entity is one
+# row; the same with names as rows; and the setting of the other experiments.
+ROWS = {
+    "entities as rows": {"row_kind": "entity", "model.pooling": "mean"},
+    "names as rows": {"row_kind": "name", "model.pooling": "mean"},
+    "names as rows, their tokens alone": {"row_kind": "name", "model.pooling": "focus"},
+}
+SIMILARITIES = {"cosine": "cosine", "dot": "dot product"}
 FGSM = {"@misc": "spacy-pel.FGSM.v1", "epsilon": 0.01, "weight": 1.0}
 
 
@@ -21,6 +35,7 @@ class Variant(NamedTuple):
         retriever: For a reranker the variant whose candidates it reranks.
         names: Whether a bonus for exact names is fitted.
         needs: What the corpus must have for it: "reranker", "alignment", "label_types" or None.
+        trained: Whether it is trained. If not, its encoder is used as it comes: step 0.
     """
 
     name: str
@@ -28,6 +43,7 @@ class Variant(NamedTuple):
     retriever: Variant | None = None
     names: bool = False
     needs: str | None = None
+    trained: bool = True
 
 
 def retriever(
@@ -68,6 +84,54 @@ def retriever(
     )
 
 
+def untrained(similarity: str) -> Variant:
+    """Make the variant of an encoder as it comes, which shows what training adds or destroys.
+
+    Args:
+        similarity: "cosine" or "dot".
+    """
+    name = f"untrained, {SIMILARITIES[similarity]}"
+    settings = {
+        "model.similarity": similarity,
+        "regularizer": None,
+        "resolve_abbreviations": False,
+        **_negatives("random", 32),
+    }
+    return Variant(name, settings, trained=False)
+
+
+def arm(
+    name: str, rows: str, negatives: str = "random", n: int = 32, fgsm: str | None = None
+) -> Variant:
+    """Make the variant of an arm of the comparison of losses, on the settings of its corpus.
+
+    Args:
+        name: The name of the arm, one of ``ARMS``.
+        rows: One of ``ROWS``.
+        negatives: "random" or "mixed", see ``retriever``; or "own": random ones that are drawn for
+            each mention.
+        n: The number of negatives.
+        fgsm: None: no FGSM. "batch": a proxy is perturbed once for all mentions of a batch. "pair":
+            for each of its mentions (Eq. 6 and 7).
+    """
+    loss, similarity = ARMS[name]
+    settings = {
+        "loss": loss,
+        "model.similarity": similarity,
+        "regularizer": {**FGSM, "per_pair": fgsm == "pair"} if fgsm else None,
+        **ROWS[rows],
+        **_negatives(negatives, n),
+    }
+    adversarial = f", FGSM by {fgsm}" if fgsm else ""
+    return Variant(f"{name}; {rows}, {negatives} {n}{adversarial}", settings)
+
+
+def untrained_arm(similarity: str, rows: str) -> Variant:
+    """Make the variant of step 0 of the arms with a similarity; see ``arm``."""
+    base = untrained(similarity)
+    return base._replace(name=f"{base.name}; {rows}", settings={**base.settings, **ROWS[rows]})
+
+
 def reranker(of: Variant, fgsm: bool = False) -> Variant:
     """Make the variant of a cross-encoder over a retriever's best candidates (PEL, appendix B)."""
     name = f"{of.name} + reranker" + ", FGSM" * fgsm
@@ -92,6 +156,9 @@ def extras(of: Variant) -> list[Variant]:
 
 
 def _negatives(kind: str, n: int) -> dict[str, Any]:
+    if kind == "own":
+        sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": False}
+        return {"negatives": {**sampler, "shared": False}}
     if kind == "random":
         sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": False}
         return {"negatives": sampler}
