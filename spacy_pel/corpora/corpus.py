@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Corpus:
-    """Examples of annotated documents, read anew at every call. A subclass gives the sources.
+    """Examples of annotated documents, read again at every call. A subclass gives the sources.
 
     A mention's ``kb_id_`` is its ids joined by "|", or "NIL"; read it with ``gold_ids``. Tokens are
     the tokenizer's, split at each edge of a mention that falls inside one. The document's id is

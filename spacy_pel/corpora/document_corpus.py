@@ -59,7 +59,7 @@ def open_corpus(
     spans_key: str | None = None,
     gold_mentions: bool = True,
 ) -> DocumentCorpus:
-    """The corpus of a name, whatever its format: what the commands take.
+    """The corpus that a name stands for, of any format. The commands take such names.
 
     Args:
         name: a file, a folder of files, or FOLDER:SPLIT; see ``open_documents``.

@@ -17,9 +17,10 @@ Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 def make_mention_batcher(size: int, spans_key: str | None = None) -> Batcher:
     """Return a batcher whose batches have ``size`` gold mentions each, for ``[training.batcher]``.
 
-    The mentions stay in their order. Where a batch is full in the midst of a document, the next one
-    begins with a copy of it that has the rest. So mentions are shuffled as documents are, not one
-    by one. Documents without a mention, which teach a linker nothing, are left out.
+    The mentions stay in their order. If a batch is full in the middle of a document, the next batch
+    begins with a copy of the document that has the remaining mentions. So documents are shuffled,
+    and not single mentions. Documents without a mention, which teach a linker nothing, are left
+    out.
 
     Args:
         size: mentions of a batch.

@@ -57,7 +57,7 @@ def set_mentions(doc: Doc, spans: Sequence[Span], spans_key: str | None) -> None
 
 
 def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
-    """The Doc of a document that is to be linked: its mentions have no ids.
+    """The Doc of a document, ready to be linked: its mentions have no ids.
 
     Its id, passages and infons are in ``doc.user_data``.
 

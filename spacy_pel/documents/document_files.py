@@ -82,7 +82,7 @@ class FileStream(DocumentStream):
 
 
 def files_in(folder: Path, format_of: Callable[[str], Format | None]) -> list[DocumentFile]:
-    """The files in a folder and in those below it, by name, but for hidden ones.
+    """The files in a folder and in the folders below it, by name, except hidden ones.
 
     Args:
         folder: the folder.

@@ -1,4 +1,4 @@
-"""A stream of documents: what all ways to read some have in common."""
+"""A stream of documents, from whatever they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What linking says of a Doc, as plain data."""
+"""A linked Doc as plain data."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class ZeshelSplit(DocumentStream):
 
     A mention's id is the document that it stands for, its label the category that ZESHEL gives it
     (LOW_OVERLAP, for example). Documents come in the order of their world's file, each once with
-    all its mentions, cut 512 words before the first and after the last of them. In memory are the
-    mentions of the split, and one document at a time.
+    all its mentions. A document is cut 512 words before its first mention and 512 words after its
+    last one. The mentions of the split are held in memory, and one document at a time.
 
     Args:
         folder: the folder with ``mentions/`` and ``documents/``.

@@ -112,7 +112,7 @@ def check_replaceable(out: Path, *, force: bool) -> None:
 
 
 def _check_other_linkers(nlp: Language, component: str, kb: KnowledgeBase) -> None:
-    """Raises PelError for another linker with another KB."""
+    """Raise PelError if a second linker uses another KB."""
     for name, other in other_linkers(nlp, component).items():
         if other.kb.manifest["checksum"] != kb.manifest["checksum"]:
             raise PelError(
@@ -137,7 +137,7 @@ def _meta(
 
 
 def _headline(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The metrics without the NIL curve, and without what says of which linker they are."""
+    """The metrics without the NIL curve, and without the entry that identifies their linker."""
     nil = {name: value for name, value in metrics["nil"].items() if name != "curve"}
     left_out = ("linker", "kb", "pipeline")
     return {**{k: v for k, v in metrics.items() if k not in left_out}, "nil": nil}

@@ -48,7 +48,7 @@ def average_metrics(paths: Sequence[Path], output: Path) -> dict[str, Any]:
 
     Args:
         paths: Files of ``pel evaluate``.
-        output: The JSON file to write: "of" with the paths, and what is returned.
+        output: The JSON file to write: the averages, and the paths under "of".
 
     Returns:
         The averages, see ``evaluation.macro_average.averaged_metrics``.

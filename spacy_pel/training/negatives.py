@@ -63,7 +63,7 @@ Sampler = Callable[[Batch, Pool, np.random.Generator], tuple[list[Row], Targets]
 
 
 class RandomNegatives:
-    """n entities drawn uniformly from the KB, anew for each batch and shared by its mentions.
+    """n entities drawn uniformly from the KB for each batch, and shared by its mentions.
 
     Args:
         n: the number of entities that are drawn.

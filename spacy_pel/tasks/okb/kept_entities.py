@@ -1,4 +1,4 @@
-"""Which entities of the types stay in the KB, so that the shares seen in train are those elsewhere."""
+"""Which entities of the types stay in the KB, so that as much of NIL as of the split is seen in train."""
 
 from __future__ import annotations
 
