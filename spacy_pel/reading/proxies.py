@@ -34,10 +34,10 @@ CHUNK = 2048
 
 
 def check_row_kind(row_kind: str) -> str:
-    """The row kind.
+    """Return the row kind, after checking that it exists.
 
     Raises:
-        PelError: If there is no such row kind.
+        PelError: There is no such row kind.
     """
     if row_kind not in ROW_KINDS:
         raise PelError(f'unknown row kind "{row_kind}"', f"choose one of {', '.join(ROW_KINDS)}")

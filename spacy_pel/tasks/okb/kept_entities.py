@@ -1,4 +1,4 @@
-"""Which entities of the types stay in the KB, so that as much of NIL as of the split is seen in train."""
+"""Which entities of the types stay in the KB: those that keep the shares seen in train alike."""
 
 from __future__ import annotations
 
