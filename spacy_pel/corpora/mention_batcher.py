@@ -23,11 +23,11 @@ def make_mention_batcher(size: int, spans_key: str | None = None) -> Batcher:
     out.
 
     Args:
-        size: mentions of a batch.
-        spans_key: where the mentions stand, as in the corpus.
+        size: The number of mentions of a batch.
+        spans_key: Where the mentions stand, as in the corpus.
 
     Raises:
-        PelError: if the size is not positive.
+        PelError: If the size is not positive.
     """
     if size < 1:
         raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")

@@ -27,12 +27,12 @@ class ZeshelSplit(DocumentStream):
     last one. The mentions of the split are held in memory, and one document at a time.
 
     Args:
-        folder: the folder with ``mentions/`` and ``documents/``.
-        split: a file of mentions: train, val, test, heldout_train_seen or heldout_train_unseen.
-        world: the one to take, as in ``documents/<world>.json``; None takes all of the split.
+        folder: The folder with ``mentions/`` and ``documents/``.
+        split: A file of mentions: train, val, test, heldout_train_seen or heldout_train_unseen.
+        world: The one to take, as in ``documents/<world>.json``; None takes all of the split.
 
     Raises:
-        PelError: while it is read, for an unknown split or world, a line that is no mention, a
+        PelError: While it is read, for an unknown split or world, a line that is no mention, a
             mention that its document does not have where it should, and a missing document.
     """
 
