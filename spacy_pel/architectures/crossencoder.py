@@ -48,7 +48,7 @@ def CrossEncoder(
         raise PelError(f"sure is {sure:g}", "it is a probability: give more than 0, and 1 at most")
     if sure < 1 and not retriever_weight:
         raise PelError(
-            f"sure is {sure:g}, a probability by the retriever's scores, which count nothing",
+            f"sure is {sure:g}, but without retriever_weight the retriever's scores do not count",
             "give retriever_weight as well, such as the alpha that the retriever was trained with",
         )
     return Model(

@@ -79,8 +79,8 @@ def _print(report: CalibrationReport, names: bool) -> None:
     if report.rerank_weight is not None:
         typer.echo(f"The reranker's score counts {report.rerank_weight:.3f} times")
     if report.name_weight is not None:
-        typer.echo(f"An exact name is worth {report.name_weight:.4f} of the score")
+        typer.echo(f"An exact name adds {report.name_weight:.4f} to the score")
     elif names:
-        msg.warn("The mentions do not say what an exact name is worth: none counts")
+        msg.warn("No bonus for exact names: these mentions do not show what it should be")
     before, after = 100 * report.error_before, 100 * report.error_after
     typer.echo(f"Expected calibration error: {before:.1f} before, {after:.1f} after")

@@ -155,7 +155,11 @@ def byte_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def decoded(data: bytes) -> str:
-    """Text in UTF-8; PelError if it is not."""
+    """Decode a text in UTF-8.
+
+    Raises:
+        PelError: It is not UTF-8.
+    """
     try:
         return data.decode("utf8")
     except UnicodeDecodeError as error:

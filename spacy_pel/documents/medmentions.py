@@ -90,6 +90,6 @@ def _pmid_list(corpus: Path, name: str) -> list[str]:
         if (place / file).is_file():
             return (place / file).read_text("utf-8-sig").split()
     raise PelError(
-        f"{corpus.parent}: no {file}, nor in full/data",
+        f"{corpus.parent}: no {file} here or in full/data",
         "fetch it with the corpus, which lists its splits there",
     )

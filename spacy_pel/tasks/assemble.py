@@ -116,7 +116,7 @@ def _check_other_linkers(nlp: Language, component: str, kb: KnowledgeBase) -> No
     for name, other in other_linkers(nlp, component).items():
         if other.kb.manifest["checksum"] != kb.manifest["checksum"]:
             raise PelError(
-                f'"{name}" links to another KB, {other.kb.path}, and one KB is put in a pipeline',
+                f'"{name}" links to another KB, {other.kb.path}, but a pipeline can hold only one',
                 f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
             )
 
@@ -149,12 +149,14 @@ def _check_package(meta: dict[str, Any]) -> None:
     if not (name.isascii() and name.isidentifier()) or "__" in name:
         raise PelError(
             f"--name {meta['name']}: is no name of a package",
-            "take letters, digits and single underscores",
+            "use letters, digits and single underscores",
         )
     try:
         Version(meta["version"])
     except InvalidVersion as error:
-        raise PelError(f"--version {meta['version']}: is no version", "take 1.0.0, say") from error
+        raise PelError(
+            f"--version {meta['version']}: is no version", "give one such as 1.0.0"
+        ) from error
 
 
 def _copy_kb(kb: KnowledgeBase, folder: Path) -> None:

@@ -184,8 +184,7 @@ def _best_candidates(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, np.
     right = np.array([mention.right for mention in with_candidates], dtype=bool)
     if right.all() or not right.any():
         raise PelError(
-            f"of {len(right)} best candidates {right.sum()} are right, which says nothing of "
-            "probabilities",
+            f"{right.sum()} of {len(right)} best candidates are right, so no probability can be fitted",
             "give a larger corpus, or a pipeline that is better trained",
         )
     return scores, right

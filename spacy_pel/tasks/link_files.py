@@ -262,7 +262,7 @@ class _PartWriter:
             except Exception as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 failure = PelError(
-                    f"{record.where}: a component fails at it: {reason}", "mend the document"
+                    f"{record.where}: a component fails at it: {reason}", "correct the document"
                 )
                 self._refuse(number, failure)
             else:

@@ -85,7 +85,7 @@ def metrics_of_linker(
         metrics = read_metrics(path)
         if not isinstance(metrics.get("linker"), dict):
             raise PelError(
-                f"{path}: does not say of which linker it is",
+                f"{path}: does not say which linker it is for",
                 f"make it again: python -m spacy pel evaluate PIPELINE CORPUS --output {path}",
             )
         before = metrics["linker"]

@@ -91,9 +91,7 @@ def build_okb(
 
 def _check(splits: Mapping[str, Sequence[str | Path]], out: Path) -> None:
     if not splits.get(TRAIN) or len(splits) < 2:
-        raise PelError(
-            "a train split and another one are needed, as entities are seen in train", "give both"
-        )
+        raise PelError("a train split and another one are needed", "give both")
     if out.exists() and not ((out / REPORT).is_file() and (out / KB).is_dir()):
         raise PelError(f"{out}: exists, and is no such data set", "choose a new folder")
 
