@@ -8,8 +8,8 @@ class PelError(ValueError):
     of ours.
 
     Args:
-        problem: what is wrong, and where.
-        remedy: what to do about it.
+        problem: What is wrong, and where.
+        remedy: What to do about it.
     """
 
     def __init__(self, problem: str, remedy: str):

@@ -38,9 +38,9 @@ def BiEncoder(
         entity_length: The most tokens of an entity's input.
         mixed_precision: Compute in bfloat16 where it is safe, on processors that have it. There it is
             much faster.
-        mention_layers: The number of layers of the mention tower; null for all of the source's. It is
-            for towers that are not shared. A small mention tower that learns against a KB that a
-            large one has embedded (``freeze_entities``) is the large one's student.
+        mention_layers: The number of layers of the mention tower; null for all of the source's. Set
+            it only if the towers are not shared, for a small mention tower that learns from a large
+            retriever which has embedded the KB (``freeze_entities``).
 
     Raises:
         PelError: If the pooling or the similarity is unknown, a length is too short, or

@@ -32,23 +32,23 @@ def CrossEncoder(
         length: The most tokens of a pair (``PairReader``), 16 or more.
         mixed_precision: Compute in bfloat16 where it is safe, on processors that have it. There it is
             much faster.
-        retriever_weight: The weight of the retriever's score, which is added to the score of the pair.
-            With 0 it counts nothing (the paper). With the alpha that the retriever was trained with
-            (32), training begins with the retriever's ranking. That suits an encoder or a corpus that
-            is too small to begin anew.
+        retriever_weight: The weight of the retriever's score, which is added to the score of the
+            pair. With 0, as in the paper, the pair's score counts alone. With the alpha that the
+            retriever was trained with (32), training begins with the retriever's ranking. That
+            suits an encoder or a corpus that is too small to learn the ranking from nothing.
         sure: A mention is read again only if the retriever gives its best candidate less than this
-            probability. With 1 all mentions are.
+            probability. With 1 all mentions are read.
 
     Raises:
-        PelError: If the length is too short, or ``sure`` is no probability or has no
-            ``retriever_weight`` to go by.
+        PelError: If the length is too short, or ``sure`` is no probability, or it is below 1
+            without a ``retriever_weight``.
     """
     check_length("length", length, 16)
     if not 0 < sure <= 1:
         raise PelError(f"sure is {sure:g}", "it is a probability: give more than 0, and 1 at most")
     if sure < 1 and not retriever_weight:
         raise PelError(
-            f"sure is {sure:g}, a probability by the retriever's scores, which count nothing",
+            f"sure is {sure:g}, but without retriever_weight the retriever's scores do not count",
             "give retriever_weight as well, such as the alpha that the retriever was trained with",
         )
     return Model(

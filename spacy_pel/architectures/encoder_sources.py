@@ -36,8 +36,8 @@ EncoderSource = Callable[[Iterable[str]], Encoders]
 def PretrainedEncoder(name: str, layers: int | None = None) -> EncoderSource:
     """A Hugging Face encoder of BERT architecture.
 
-    It is loaded when the pipeline is initialised, and downloaded if it has the name of a hub. It is
-    never loaded later, as the weights are saved with the pipeline.
+    It is loaded when the pipeline is initialised, and downloaded if the name is one on the hub. It
+    is not loaded again later, because the weights are saved with the pipeline.
 
     Args:
         name: The name on the hub, or the path of a folder.

@@ -75,7 +75,7 @@ def make_retriever(
         PelError: If shared towers are to differ.
     """
     if shared and mention_layers is not None:
-        raise PelError("mention_layers are of a tower for mentions alone", 'set "shared" to false')
+        raise PelError("mention_layers needs two towers, and they are one", 'set "shared" to false')
     towers = [make_tower(make_encoder()) for _ in range(1 if shared else 2)]
     return retriever_of(
         architecture, towers[0], towers[-1], init=load_encoder(source, mention_layers)

@@ -68,7 +68,7 @@ def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = Non
     architecture = _architecture_in(saved)
     if not registry.has("architectures", architecture.name):
         raise PelError(
-            f'the saved retriever is of the architecture "{architecture.name}", which is not there',
+            f'the saved retriever is of the architecture "{architecture.name}", which is not registered',
             "install or import what registers it",
         )
     known = {"encoder": no_source, "tok2vec": tok2vec}

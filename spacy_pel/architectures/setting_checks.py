@@ -17,7 +17,7 @@ def check_choice(setting: str, value: str, *choices: str) -> None:
 
 
 def check_length(setting: str, tokens: int, least: int) -> None:
-    """Check that an input has room for what is to be read.
+    """Check that an input is long enough.
 
     Args:
         setting: The name of the setting.

@@ -110,8 +110,7 @@ def width_of(tok2vec: Tok2Vec | None) -> int:
         if node.has_dim("nO"):
             return node.get_dim("nO")
     raise PelError(
-        "the linker is to share what another component reads, and there is none before it that it "
-        "listens to",
+        "the linker shares what another component reads, but there is none that it listens to",
         'put a "transformer" or "tok2vec" into the pipeline, as its upstream',
     )
 

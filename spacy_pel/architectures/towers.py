@@ -196,7 +196,7 @@ class _Passes(NamedTuple):
 
 
 def _passes(encoder: BertEncoder, inputs: EncoderInputs, max_tokens: int) -> _Passes:
-    """Plan passes of at most so many tokens; a longer input gets one of its own."""
+    """Plan passes of at most ``max_tokens`` tokens; a longer input gets one of its own."""
     lengths = inputs.lengths()
     groups = groups_by_length(lengths, max_tokens)
     outputs = np.empty((inputs.n_outputs, encoder.n_outputs), dtype=np.float32)

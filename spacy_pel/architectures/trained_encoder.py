@@ -16,8 +16,8 @@ from .towers import encoder_of
 def TrainedEncoder(path: str) -> EncoderSource:
     """The encoders of a trained linker.
 
-    A retriever is trained further under other settings from it, or a cross-encoder starts from the
-    encoder of its mentions.
+    Use it to train a retriever further with other settings, or to start a cross-encoder from the
+    retriever's mention encoder.
 
     Args:
         path: The folder of a pipeline, or of the linker in it.

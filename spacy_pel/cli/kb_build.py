@@ -32,13 +32,13 @@ def build_cli(
         bool,
         typer.Option(
             "--by-xref",
-            help="Also join records by cross-reference, where a record has a single one to which the "
-            "mapping leads, and no other record of its source has the same",
+            help="Also join records by cross-references. One counts if the mapping leads to it, it is "
+            "the only such one of its record, and no other record of the source has it",
         ),
     ] = False,
     format: Annotated[
         str | None,
-        typer.Option(help=f"{', '.join(format_names())} [default: told by the files]"),
+        typer.Option(help=f"{', '.join(format_names())} [default: detected from the files]"),
     ] = None,
     column: Annotated[
         list[str] | None,

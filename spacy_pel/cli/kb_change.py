@@ -25,13 +25,13 @@ Entities = Annotated[
     Path,
     typer.Argument(
         metavar="SOURCE",
-        help='Entities in any format that "kb build" reads. Where that needs options, build a KB of '
-        "them first, and give its folder",
+        help='Entities in any format that "kb build" reads. If the format needs '
+        "options, build a KB from the files first, and give its folder here",
     ),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(help='Format of SOURCE, as for "kb build" [default: told by the files]'),
+    typer.Option(help='Format of SOURCE, as for "kb build" [default: detected from the files]'),
 ]
 Encoder = Annotated[
     str | None,
@@ -130,7 +130,7 @@ def remove_cli(
 def compact_cli(folder: Folder) -> None:
     """Make a changed KB as small and as fast as a new one.
 
-    Each change adds a segment to a KB. This makes one segment of all. Vectors are copied, not
+    Each change adds a segment to a KB. This joins all segments into one. Vectors are copied, not
     computed again.
 
     \b

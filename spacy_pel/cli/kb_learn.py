@@ -33,7 +33,7 @@ def learn_cli(
 
     Each entity gets the names by which mentions call it. "hypertensive", for example, is then found
     as a name of hypertension. This needs no training. A name goes to the entity that most of the
-    mentions mean by it. Where a document defines an acronym, its long form is learnt as well.
+    mentions mean by it. If a document defines an acronym, its long form is learnt as well.
 
     Give the documents that a linker is trained on, never those that it is evaluated on. Afterwards
     "kb compact" makes the search as fast as before.

@@ -23,8 +23,8 @@ def calibrate_cli(
         bool,
         typer.Option(
             "--names",
-            help="Also fit what it adds to a candidate's score if the mention is exactly one of its "
-            "names",
+            help="Also fit a bonus for exact names: what a candidate's score gains if the mention is "
+            "one of its names",
         ),
     ] = False,
 ) -> None:
@@ -34,14 +34,14 @@ def calibrate_cli(
     its folder; its weights and vectors stay. These are fitted:
 
     \b
-    NIL threshold    A mention whose best score is below it is NIL. It is the threshold with the
-                     best F1 of the NIL class. A gold mention is NIL if the corpus says so, or if
-                     the KB lacks its ids. Without such mentions there is no threshold.
+    NIL threshold    A mention whose best score is below it is NIL: the KB lacks its entity. It is
+                     the threshold with the best F1 of NIL. A gold mention is NIL if the corpus says
+                     so, or if the KB lacks its ids. Without such mentions there is no threshold.
     probability      The probability that the best candidate is right: a sigmoid of its score
                      (Platt scaling).
-    reranker         The weight of the reranker's score beside the retriever's, if both count.
-    exact names      With --names: what a candidate gains if the mention is one of its names.
-                     Without --names, names count nothing.
+    reranker         The weight of the reranker's score, which is added to the retriever's.
+    exact names      With --names: what a candidate's score gains if the mention is one of its
+                     names. Without --names there is no such bonus.
 
     The last two can change the order of candidates. They are fitted by conditional logistic
     regression, which takes a second pass over the corpus.
@@ -79,8 +79,8 @@ def _print(report: CalibrationReport, names: bool) -> None:
     if report.rerank_weight is not None:
         typer.echo(f"The reranker's score counts {report.rerank_weight:.3f} times")
     if report.name_weight is not None:
-        typer.echo(f"An exact name is worth {report.name_weight:.4f} of the score")
+        typer.echo(f"An exact name adds {report.name_weight:.4f} to the score")
     elif names:
-        msg.warn("The mentions do not say what an exact name is worth: none counts")
+        msg.warn("No bonus for exact names: these mentions do not show what it should be")
     before, after = 100 * report.error_before, 100 * report.error_after
     typer.echo(f"Expected calibration error: {before:.1f} before, {after:.1f} after")

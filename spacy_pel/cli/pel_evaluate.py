@@ -41,7 +41,7 @@ def evaluate_cli(
 
     Only the linker runs: mentions are those of the corpus. Each figure is given over all mentions,
     over those whose entity is in the KB, and over entities seen and unseen in training. A gold id
-    that the KB lacks counts as a miss. Recall and MRR look at the candidates, also where the linker
+    that the KB lacks counts as a miss. Recall and MRR look at the candidates, even if the linker
     says NIL.
 
     In the file, "nil" has the precision, recall and F1 of saying NIL, and recall with NIL as a
@@ -49,7 +49,7 @@ def evaluate_cli(
     pipeline is calibrated. "mentions_per_second" counts linking alone, without loading, tokenising
     and scoring.
 
-    To see what a reranker is worth, evaluate a second time with --rerank 0.
+    To see what a reranker gains, evaluate a second time with --rerank 0.
 
     \b
     Example:

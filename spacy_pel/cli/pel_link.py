@@ -40,11 +40,11 @@ def link_cli(
     ] = STDOUT,
     from_: Annotated[
         str | None,
-        typer.Option("--from", help="Format of the input [default: told by the file's name]"),
+        typer.Option("--from", help="Format of the input [default: from the file's name]"),
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", help="Format of the output [default: told by the file's name]"),
+        typer.Option("--to", help="Format of the output [default: from the file's name]"),
     ] = None,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
@@ -53,13 +53,15 @@ def link_cli(
     candidates: Annotated[int, typer.Option(min=1, help="Candidates written for each mention")] = 5,
     on_error: Annotated[
         OnError,
-        typer.Option(help="What a bad document does: end the run, or be reported and left out"),
+        typer.Option(
+            help="What to do at a bad document: end the run, or report it and go on without it"
+        ),
     ] = OnError.stop,
     component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
 
-    Where a document gives its mentions, those are linked. Otherwise the pipeline finds them.
+    If a document has mentions, these are linked. Otherwise the pipeline finds the mentions.
 
     \b
     format    what is read                         what is written

@@ -49,8 +49,8 @@ def okb_cli(
     the KB without these entities, to be embedded, and the corpora with NIL for their mentions.
 
     The share of entities and of mentions that are seen in train should be the same for NIL as for
-    the whole split. Where it differs by more than --tolerance, some entities of the types stay in
-    the KB, chosen at random. With --tolerance 100 all of them are taken out. OUT/table.md has the
+    the whole split. If it differs by more than --tolerance, some entities of the types stay in the
+    KB, chosen at random. With --tolerance 100 all of them are taken out. OUT/table.md has the
     counts of the paper's Table 7, and compares these shares.
 
     \b

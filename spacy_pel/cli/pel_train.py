@@ -101,8 +101,8 @@ def _train(run: TrainingRun) -> None:
         run_training(run, show)
     if not run.keeps_checkpoints:
         msg.warn(
-            "No checkpoint was kept: that needs the optimizer spacy-pel.AdamW.v1, and no component "
-            "to be trained whose weights are not torch's"
+            "No checkpoint was kept: that needs the optimizer spacy-pel.AdamW.v1, and torch "
+            "weights in every component that is trained"
         )
 
 

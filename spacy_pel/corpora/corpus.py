@@ -22,22 +22,22 @@ logger = logging.getLogger(__name__)
 
 
 class Corpus:
-    """Examples of annotated documents, read anew at every call. A subclass gives the sources.
+    """Examples of annotated documents, read again at every call. A subclass gives the sources.
 
     A mention's ``kb_id_`` is its ids joined by "|", or "NIL"; read it with ``gold_ids``. Tokens are
     the tokenizer's, split at each edge of a mention that falls inside one. The document's id is
     ``doc.user_data["id"]``. Documents without any text are passed over, as spaCy's own corpora do.
 
     Args:
-        limit: documents taken of each source, for example of each file; 0 takes all.
-        spans_key: where the mentions stand: ``doc.spans[spans_key]``, or ``doc.ents`` if None. The
+        limit: The number of documents taken from each source, for example a file; 0 takes all.
+        spans_key: Where the mentions stand: ``doc.spans[spans_key]``, or ``doc.ents`` if None. The
             latter holds no overlaps: of overlapping mentions the longest stays, and the number left
             out is logged as a warning.
-        gold_mentions: whether the predicted docs carry the mentions, with labels and without ids,
+        gold_mentions: Whether the predicted docs carry the mentions, with labels and without ids,
             so that linking alone is trained and scored. False leaves them to the pipeline.
 
     Raises:
-        PelError: if the limit is negative.
+        PelError: If the limit is negative.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Corpus:
         The counts of a source are logged when it is first read to its end.
 
         Args:
-            nlp: the pipeline whose tokenizer makes the tokens.
+            nlp: The pipeline whose tokenizer makes the tokens.
 
         Raises:
-            PelError: where a source breaks its format, and as ``tokenized`` does.
+            PelError: Where a source breaks its format, and as ``tokenized`` does.
         """
         for name, documents in self.documents_by_source():
             counts: Counter[str] = Counter()

@@ -17,12 +17,12 @@ class DocumentCorpus(Corpus):
     """Examples of files, folders and splits; each file, and each world of ZESHEL, is a source.
 
     Args:
-        names: what is read, in this order; see ``open_documents``.
-        format: the format of files; None if their names decide.
-        settings: see ``Corpus``.
+        names: What is read, in this order; see ``open_documents``.
+        format: The format of files; None if their names decide.
+        settings: See ``Corpus``.
 
     Raises:
-        PelError: if there is no name. While it is read: if there is no such document, its format
+        PelError: There is no name. While the corpus is read: there is no such document, its format
             has no entity ids, or its source breaks the format.
     """
 
@@ -59,16 +59,16 @@ def open_corpus(
     spans_key: str | None = None,
     gold_mentions: bool = True,
 ) -> DocumentCorpus:
-    """The corpus of a name, whatever its format: what the commands take.
+    """The corpus that a name stands for, of any format. The commands take such names.
 
     Args:
-        name: a file, a folder of files, or FOLDER:SPLIT; see ``open_documents``.
-        limit: see ``Corpus``.
-        spans_key: see ``Corpus``.
-        gold_mentions: see ``Corpus``.
+        name: A file, a folder of files, or FOLDER:SPLIT; see ``open_documents``.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
 
     Raises:
-        PelError: if there is no such file or split, or its format has no entity ids. What is wrong
+        PelError: There is no such file or split, or its format has no entity ids. What is wrong
             with the documents is found when they are read.
     """
     open_documents(str(name), with_ids=True)  # refuses it here and now
@@ -84,10 +84,10 @@ def make_document_corpus(
     """Return a corpus of any format with entity ids, for a ``[corpora]`` block of a config.
 
     Args:
-        path: one or several files, folders, or FOLDER:SPLIT; see ``open_documents``.
-        limit: see ``Corpus``.
-        spans_key: see ``Corpus``.
-        gold_mentions: see ``Corpus``.
+        path: One or several files, folders, or FOLDER:SPLIT; see ``open_documents``.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
     """
     settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
     return DocumentCorpus(_listed(path), **settings)
@@ -102,10 +102,10 @@ def make_pubtator_corpus(
     """Return a corpus of PubTator files of any name, for a ``[corpora]`` block of a config.
 
     Args:
-        path: one or several files, plain or .gz, in the order they are read.
-        limit: see ``Corpus``.
-        spans_key: see ``Corpus``.
-        gold_mentions: see ``Corpus``.
+        path: One or several files, plain or .gz, in the order they are read.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
     """
     settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
     return DocumentCorpus(_listed(path), format="pubtator", **settings)
@@ -121,11 +121,11 @@ def make_medmentions_corpus(
     """Return a split of MedMentions, for a ``[corpora]`` block of a config.
 
     Args:
-        path: the folder; see ``MedMentionsSplit``.
+        path: The folder; see ``MedMentionsSplit``.
         split: "train", "dev" or "test".
-        limit: see ``Corpus``.
-        spans_key: see ``Corpus``.
-        gold_mentions: see ``Corpus``.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
     """
     settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
     return DocumentCorpus([f"{path}:{split}"], **settings)
@@ -144,12 +144,12 @@ def make_zeshel_corpus(
     To train on it without holding all documents in memory, set ``max_epochs`` to -1.
 
     Args:
-        path: the folder; see ``ZeshelSplit``.
-        split: train, val, test, heldout_train_seen or heldout_train_unseen.
-        worlds: the worlds to take; None takes all of the split.
-        limit: see ``Corpus``.
-        spans_key: see ``Corpus``.
-        gold_mentions: see ``Corpus``.
+        path: The folder; see ``ZeshelSplit``.
+        split: "train", "val", "test", "heldout_train_seen" or "heldout_train_unseen".
+        worlds: The worlds to take; None takes all of the split.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
     """
     settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
     split_name = f"{path}:{split}"

@@ -24,9 +24,9 @@ def make_name_corpus(kb: str, limit: int = 0, seed: int = 0) -> NameCorpus:
     """Return the names of a KB as a corpus, for a ``[corpora]`` block of a config.
 
     Args:
-        kb: the folder of the KB.
-        limit: names taken; 0 takes all.
-        seed: decides their order.
+        kb: The folder of the KB.
+        limit: The number of names taken; 0 takes all.
+        seed: Decides the order of the names.
     """
     return NameCorpus(kb, limit=limit, seed=seed)
 
@@ -39,9 +39,9 @@ class NameCorpus(Corpus):
     holds all examples.
 
     Args:
-        kb: the folder of the KB.
-        limit: names taken; 0 takes all.
-        seed: decides their order.
+        kb: The folder of the KB.
+        limit: The number of names taken; 0 takes all.
+        seed: Decides the order of the names.
     """
 
     def __init__(self, kb: str, *, limit: int = 0, seed: int = 0) -> None:

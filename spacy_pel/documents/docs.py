@@ -23,7 +23,7 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
     ``doc.user_data["id"]``.
 
     Raises:
-        PelError: if the text is too long for the pipeline, or its tokenizer changes the text.
+        PelError: If the text is too long for the pipeline, or its tokenizer changes the text.
     """
     try:
         doc = nlp.make_doc(document.text)
@@ -57,17 +57,17 @@ def set_mentions(doc: Doc, spans: Sequence[Span], spans_key: str | None) -> None
 
 
 def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
-    """The Doc of a document that is to be linked: its mentions have no ids.
+    """The Doc of a document, ready to be linked: its mentions have no ids.
 
     Its id, passages and infons are in ``doc.user_data``.
 
     Args:
-        nlp: the pipeline whose tokenizer makes the tokens.
-        document: the document.
-        spans_key: where its mentions go, if they are given; see ``set_mentions``.
+        nlp: The pipeline whose tokenizer makes the tokens.
+        document: The document.
+        spans_key: Where its mentions go, if they are given; see ``set_mentions``.
 
     Raises:
-        PelError: as ``tokenized`` does, and for mentions that overlap without a spans key.
+        PelError: As ``tokenized`` does, and for mentions that overlap without a spans key.
     """
     doc, _ = tokenized(nlp, document)
     if document.passages:

@@ -14,11 +14,11 @@ class Mention(NamedTuple):
     """A mention in the text of a document; ``mention_at`` makes one that is checked.
 
     Attributes:
-        start: its first character.
-        end: the character after its last.
-        text: the characters between them.
-        label: its label, for example "Disease"; "" for none.
-        ids: entity ids, any of which is right; empty for a mention without an id (NIL).
+        start: Its first character.
+        end: The character after its last.
+        text: The characters between them.
+        label: Its label, for example "Disease"; "" for none.
+        ids: Entity ids, any of which is right; empty for a mention without an id (NIL).
     """
 
     start: int
@@ -32,9 +32,9 @@ class Passage(NamedTuple):
     """A part of a text.
 
     Attributes:
-        start: its first character.
-        end: the character after its last.
-        infons: what is known about it, for example {"type": "title"}.
+        start: Its first character.
+        end: The character after its last.
+        infons: What is known about it, for example {"type": "title"}.
     """
 
     start: int
@@ -46,11 +46,11 @@ class Document(NamedTuple):
     """A document and its mentions.
 
     Attributes:
-        text: the whole text. All offsets count its characters.
-        id: its id; None where the format gives none.
-        mentions: in the order of the source; None where they are still to be found.
-        passages: the parts of the text, where the format has them.
-        infons: what is known about the whole document, by key.
+        text: The whole text. All offsets count its characters.
+        id: Its id; None if the format gives none.
+        mentions: The mentions, in the order of the source; None if they are still to be found.
+        passages: The parts of the text, if the format has them.
+        infons: What is known about the whole document, by key.
     """
 
     text: str
@@ -81,16 +81,16 @@ def mention_at(
     """The mention at these characters of a text, without white space at its edges.
 
     Args:
-        text: the text of the document.
-        start: the first character of the mention.
-        end: the character after its last.
-        label: see ``Mention``.
-        ids: see ``Mention``.
-        expected: how the source says that the mention reads; None if it does not say.
-        remedy: what the user can do about wrong offsets.
+        text: The text of the document.
+        start: The first character of the mention.
+        end: The character after its last.
+        label: See ``Mention``.
+        ids: See ``Mention``.
+        expected: How the source says that the mention reads; None if it does not say.
+        remedy: What the user can do about wrong offsets.
 
     Raises:
-        PelError: if the offsets are not in the text, the mention is blank, or it does not read as
+        PelError: The offsets are not in the text, the mention is blank, or it does not read as
             expected. White space may differ.
     """
     if not 0 <= start < end <= len(text):

@@ -20,9 +20,9 @@ class DocumentFile(NamedTuple):
     """A file of documents.
 
     Attributes:
-        name: for messages.
-        path: where it is; None for standard input.
-        format: its format.
+        name: For messages.
+        path: Where it is; None for standard input.
+        format: Its format.
     """
 
     name: str
@@ -82,12 +82,12 @@ class FileStream(DocumentStream):
 
 
 def files_in(folder: Path, format_of: Callable[[str], Format | None]) -> list[DocumentFile]:
-    """The files in a folder and in those below it, by name, but for hidden ones.
+    """The files in a folder and in the folders below it, by name, except hidden ones.
 
     Args:
-        folder: the folder.
-        format_of: from the name of a file to its format; None if it is passed over. A file of plain
-            text is one document.
+        folder: The folder.
+        format_of: Gives the format of a file by its name; None if it is passed over. A file of
+            plain text is one document.
     """
     found = []
     for path in sorted(folder.rglob("*")):

@@ -1,4 +1,4 @@
-"""A stream of documents: what all ways to read some have in common."""
+"""A stream of documents, from whatever they are read."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class RawDocument(NamedTuple):
     """A document of an input that is not checked yet.
 
     Attributes:
-        name: the file that it is from, for messages; "" if the data says it.
-        place: where in the file it begins.
-        data: what it is made of; see ``Input.split``.
-        format: the format of the data.
+        name: The file that it is from, for messages; "" if the data says it.
+        place: Where in the file it begins.
+        data: What it is made of; see ``Input.split``.
+        format: The format of the data.
     """
 
     name: str
@@ -49,10 +49,10 @@ class RawDocument(NamedTuple):
         """The document.
 
         Args:
-            spans_key: see ``Input.document``.
+            spans_key: See ``Input.document``.
 
         Raises:
-            PelError: in one line, if it cannot be read.
+            PelError: In one line, if it cannot be read.
         """
         try:
             return self._input().document(self.data, spans_key)
@@ -63,7 +63,7 @@ class RawDocument(NamedTuple):
         """The Doc of the document, to be linked; see ``make_doc``.
 
         Raises:
-            PelError: in one line, if it cannot be read.
+            PelError: In one line, if it cannot be read.
         """
         try:
             read = self._input()
@@ -97,8 +97,8 @@ class DocumentStream:
     """Documents of one or more sources, for example files. It can be read again and again.
 
     Attributes:
-        total: the bytes of the input; None if that is not known.
-        position: the bytes that have been read.
+        total: The bytes of the input; None if that is not known.
+        position: The bytes that have been read.
     """
 
     total: int | None = None
@@ -120,8 +120,8 @@ def checked_documents(documents: Iterable[Document], format_name: str) -> Iterat
     """Documents that have been read and checked, as those of a stream.
 
     Args:
-        documents: the documents. A PelError of theirs, which names the place, becomes a Fault.
-        format_name: how a format of these documents would be named.
+        documents: The documents. A PelError of theirs, which names the place, becomes a Fault.
+        format_name: How a format of these documents would be named.
     """
     format = Format(format_name, (), Input(_nothing, _as_it_is, has_ids=True))
     try:

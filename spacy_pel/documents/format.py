@@ -22,8 +22,8 @@ class Fault(NamedTuple):
     """What stands in the place of a document that cannot be read.
 
     Attributes:
-        problem: what is wrong, in one line.
-        remedy: what to do about it.
+        problem: What is wrong, in one line.
+        remedy: What to do about it.
     """
 
     problem: str
@@ -34,9 +34,9 @@ class LineError(PelError):
     """An error in one of the lines of a document.
 
     Args:
-        line: the number of the line, from 0 for the first of the document.
-        problem: what is wrong with it.
-        remedy: what to do about it.
+        line: The number of the line, from 0 for the first of the document.
+        problem: What is wrong with it.
+        remedy: What to do about it.
     """
 
     def __init__(self, line: int, problem: str, remedy: str) -> None:
@@ -48,14 +48,14 @@ class Input(NamedTuple):
     """How a format is read.
 
     Attributes:
-        split: from an open file and its name to pairs of place and data, one a document, as a
-            stream. The data is bytes or plain data that is not checked yet, so that documents can
-            be passed over quickly. A Fault is a document that cannot be read. A ValueError means
-            that the rest of the file cannot be read.
-        document: from the data and a spans key to the document. Only a format that has several
+        split: Takes an open file and its name, and gives pairs of place and data, one a document,
+            as a stream. The data is bytes or plain data that is not checked yet, so that documents
+            can be passed over quickly. A Fault is a document that cannot be read. A ValueError
+            means that the rest of the file cannot be read.
+        document: Makes the document from the data and a spans key. Only a format that has several
             groups of mentions needs the key. A ValueError, in one line, says what is wrong.
-        has_ids: whether mentions of this format have entity ids, so that it can be trained on.
-        doc: from a pipeline and the data to a Doc, for a format that holds Docs; else None.
+        has_ids: Whether mentions of this format have entity ids, so that it can be trained on.
+        doc: Makes a Doc from a pipeline and the data, for a format that holds Docs; else None.
     """
 
     split: Callable[[BinaryIO, str], Iterator[tuple[Place, Any]]]
@@ -80,10 +80,10 @@ class Format(NamedTuple):
     """A file format.
 
     Attributes:
-        name: as the user writes it.
-        suffixes: how names of such files end, in lower case.
-        input: how it is read; None if it is only written.
-        output: how it is written; None if it is only read.
+        name: The name that users write.
+        suffixes: How names of such files end, in lower case.
+        input: How it is read; None if it is only written.
+        output: How it is written; None if it is only read.
     """
 
     name: str
@@ -96,9 +96,9 @@ class TextOutput(NamedTuple):
     """Text, one document after the other.
 
     Attributes:
-        text: from the number of a doc, the doc and a spans key to what is written of it.
-        head: what stands before all documents.
-        tail: what stands after them.
+        text: Takes the number of a doc, the doc and a spans key, and gives what is written of it.
+        head: What stands before all documents.
+        tail: What stands after them.
     """
 
     text: Callable[[int, Doc, str | None], str]
@@ -136,7 +136,7 @@ def encoded(text: str) -> bytes:
 
 
 def document_id(number: int, doc: Doc) -> str:
-    """The id of a document, or its number in the input where it has none."""
+    """The id of a document, or its number in the input if it has none."""
     return str(doc.user_data.get("id", number))
 
 
@@ -144,7 +144,7 @@ def byte_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """The lines of a file with their numbers, from 1, and their line feeds.
 
     Raises:
-        PelError: for a line that is longer than LONGEST.
+        PelError: A line is longer than LONGEST.
     """
     number = 0
     while line := file.readline(LONGEST + 1):
@@ -155,7 +155,11 @@ def byte_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def decoded(data: bytes) -> str:
-    """Text in UTF-8; PelError if it is not."""
+    """Decode a text in UTF-8.
+
+    Raises:
+        PelError: It is not UTF-8.
+    """
     try:
         return data.decode("utf8")
     except UnicodeDecodeError as error:

@@ -22,7 +22,7 @@ def document_of(record: dict[str, Any]) -> Document:
     """The document of a JSON object.
 
     Raises:
-        PelError: if a key is missing, of the wrong type, or a mention is not in the text.
+        PelError: If a key is missing, of the wrong type, or a mention is not in the text.
     """
     text, id, mentions = record.get("text"), record.get("id"), record.get("mentions")
     if not isinstance(text, str):

@@ -1,4 +1,4 @@
-"""What linking says of a Doc, as plain data."""
+"""A linked Doc as plain data."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
     """A Doc as {"id", "text", "mentions"}.
 
     Args:
-        doc: the Doc. Its id is ``doc.user_data["id"]``; without it there is no "id".
-        spans_key: where its mentions are: ``doc.spans[spans_key]``, or ``doc.ents`` if None.
+        doc: The Doc. Its id is ``doc.user_data["id"]``; without it there is no "id".
+        spans_key: Where its mentions are: ``doc.spans[spans_key]``, or ``doc.ents`` if None.
     """
     id = {"id": doc.user_data["id"]} if "id" in doc.user_data else {}
     return {**id, "text": doc.text, "mentions": linked_mentions(doc, spans_key)}

@@ -23,13 +23,13 @@ class MedMentionsSplit(DocumentStream):
     commas.
 
     Args:
-        folder: the folder ``full`` or ``st21pv`` of the corpus, or the ``data`` folder in it, with
+        folder: The folder ``full`` or ``st21pv`` of the corpus, or the ``data`` folder in it, with
             ``corpus_pubtator.txt.gz`` (or unpacked). The lists ``corpus_pubtator_pmids_*.txt``
             stand beside it or, as published, in ``full/data`` alone.
         split: "train", "dev" or "test".
 
     Raises:
-        PelError: for another split. While it is read: for a file that is missing, a PMID in two
+        PelError: For another split. While it is read: for a file that is missing, a PMID in two
             splits and, at the end, for PMIDs of the split that the corpus lacks.
     """
 
@@ -90,6 +90,6 @@ def _pmid_list(corpus: Path, name: str) -> list[str]:
         if (place / file).is_file():
             return (place / file).read_text("utf-8-sig").split()
     raise PelError(
-        f"{corpus.parent}: no {file}, nor in full/data",
+        f"{corpus.parent}: no {file} here or in full/data",
         "fetch it with the corpus, which lists its splits there",
     )

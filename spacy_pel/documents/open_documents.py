@@ -22,16 +22,16 @@ def open_documents(
     """The documents of a file, of all files of a folder, of a split, or of standard input.
 
     Args:
-        given: a path; or FOLDER:SPLIT of a corpus as its authors publish it (see
+        given: A path; or FOLDER:SPLIT of a corpus as its authors publish it (see
             ``published_splits``); or "-" for standard input. The files of a folder are read by
             name; files of other kinds are passed over, and a text file is one document.
-        format_name: the format of files; else the longest suffix of a name decides, and standard
+        format_name: The format of files. None: the longest suffix of a name decides, and standard
             input is text.
-        with_ids: whether mentions must have entity ids; formats that have none are then refused,
+        with_ids: Whether mentions must have entity ids. Formats that have none are then refused,
             and passed over in a folder.
 
     Raises:
-        PelError: if there is nothing to read.
+        PelError: There is nothing to read.
     """
     wanted = _Wanted(format_name, with_ids)
     if given == STDIN:

@@ -19,10 +19,10 @@ class Layout(NamedTuple):
     """A layout of folders.
 
     Attributes:
-        name: the corpus.
-        is_in: whether a folder has this layout.
-        opened: from the folder and the words that follow it to the documents.
-        examples: such words, separated by colons, for messages.
+        name: The corpus.
+        is_in: Whether a folder has this layout.
+        opened: Opens the documents, given the folder and the words that follow it.
+        examples: Examples of such words, separated by colons, for messages.
     """
 
     name: str
@@ -46,11 +46,11 @@ def open_split(folder: Path, words: Sequence[str]) -> DocumentStream:
     """The documents of a split, as FOLDER:SPLIT names it.
 
     Args:
-        folder: the folder.
-        words: what follows it: ["dev"], or ["val", "lego"].
+        folder: The folder.
+        words: What follows it: ["dev"], or ["val", "lego"].
 
     Raises:
-        PelError: if the folder has none of the layouts, or the words name no split. What is wrong
+        PelError: If the folder has none of the layouts, or the words name no split. What is wrong
             with the files is found when they are read.
     """
     layout = layout_of(folder)

@@ -41,7 +41,7 @@ def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _document(block: bytes, spans_key: str | None) -> Document:
-    """The document of these lines, the first of which has its title or abstract."""
+    """The document of these lines. The first line has its title or abstract."""
     lines = _lines(block)
     first = _PASSAGE.fullmatch(lines[0])
     if first is None:
@@ -89,7 +89,7 @@ class _Draft:
             raise LineError(number, problem, _COLUMNS)
 
     def document(self) -> Document:
-        """The document; one without an abstract line is its title alone, and the reverse."""
+        """The document. Without an abstract line it is the title alone, and the other way round."""
         text = " ".join(self._passages[kind] for kind in "ta" if kind in self._passages)
         mentions = tuple(_mention(number, row, text) for number, row in self._rows)
         return Document(text, self.id, mentions or None, self._parts(len(text)))

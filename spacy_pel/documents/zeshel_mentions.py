@@ -23,16 +23,16 @@ class ZeshelSplit(DocumentStream):
 
     A mention's id is the document that it stands for, its label the category that ZESHEL gives it
     (LOW_OVERLAP, for example). Documents come in the order of their world's file, each once with
-    all its mentions, cut 512 words before the first and after the last of them. In memory are the
-    mentions of the split, and one document at a time.
+    all its mentions. A document is cut 512 words before its first mention and 512 words after its
+    last one. The mentions of the split are held in memory, and one document at a time.
 
     Args:
-        folder: the folder with ``mentions/`` and ``documents/``.
-        split: a file of mentions: train, val, test, heldout_train_seen or heldout_train_unseen.
-        world: the one to take, as in ``documents/<world>.json``; None takes all of the split.
+        folder: The folder with ``mentions/`` and ``documents/``.
+        split: A file of mentions: train, val, test, heldout_train_seen or heldout_train_unseen.
+        world: The one to take, as in ``documents/<world>.json``; None takes all of the split.
 
     Raises:
-        PelError: while it is read, for an unknown split or world, a line that is no mention, a
+        PelError: While it is read, for an unknown split or world, a line that is no mention, a
             mention that its document does not have where it should, and a missing document.
     """
 

@@ -1,4 +1,4 @@
-"""How well NIL is told, and the threshold that tells it best.
+"""How well NIL mentions are found, and the threshold that finds them best.
 
 A mention is NIL if the KB lacks its entity. Its best candidate then scores low. The decision itself
 is made in ``linking.nil``.
@@ -93,7 +93,7 @@ def nil_metrics(
     *,
     decided: bool,
 ) -> dict[str, Any]:
-    """Measure how well NIL is told, and recall with NIL as one more class.
+    """Measure how well NIL mentions are found, and recall with NIL as one more class.
 
     For the recall over all classes, a mention that is NIL is a hit if and only if it was called NIL.
     A mention that is not NIL but was called so is a miss at any rank: its candidates were rejected.

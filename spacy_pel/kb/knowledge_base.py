@@ -69,7 +69,10 @@ class KnowledgeBase:
         self.close()
 
     def close(self) -> None:
-        """Closes the files. A later look-up opens them again: PelError if they are gone."""
+        """Closes the files. A later look-up opens them again.
+
+        If they are gone by then, it raises PelError.
+        """
         if self._snapshot is not None:
             for segment in self._segments:
                 segment.close()
@@ -115,7 +118,11 @@ class KnowledgeBase:
         return self.number(id) is not None
 
     def __getitem__(self, id: str) -> Entity:
-        """The entity with this concept, alternative or retired id; KeyError if there is none."""
+        """The entity with this concept, alternative or retired id.
+
+        Raises:
+            KeyError: There is none.
+        """
         number = self.number(id)
         if number is None:
             raise KeyError(id)
@@ -135,8 +142,9 @@ class KnowledgeBase:
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept, alternative or retired id, or None.
 
-        An entity with this concept id comes before one with this alternative or retired id. Of
-        several with this alternative or retired id, the one whose concept id sorts first is taken.
+        If the id is the concept id of one entity and an alternative or retired id of another, the
+        first is returned. If several entities have it as an alternative or retired id, the one
+        whose concept id sorts first is returned.
         """
         for look_up in (EntityStore.number, EntityStore.alternative):
             local = [(segment, look_up(segment.store, id)) for segment in self.segments]
@@ -146,7 +154,11 @@ class KnowledgeBase:
         return None
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
-        """The entities with these numbers, in the same order; IndexError for an unknown number."""
+        """The entities with these numbers, in the same order.
+
+        Raises:
+            IndexError: No entity has one of the numbers.
+        """
         return self._looked_up(EntityStore.entities, numbers)
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
@@ -253,7 +265,11 @@ class KnowledgeBase:
 
     @property
     def dim(self) -> int:
-        """The length of the vectors, and so of queries. PelError if there are no vectors."""
+        """The length of the vectors, and so of queries.
+
+        Raises:
+            PelError: The KB has no vectors.
+        """
         return self._vectors["dim"]
 
     @property

@@ -13,8 +13,9 @@ class Calibration(NamedTuple):
     Attributes:
         slope: What the score is multiplied by.
         intercept: What is added to the product.
-        reranked: The number of candidates that were reranked when it was fitted; 0 if none were
-            and the scores are the retriever's. It does not apply to scores of another number.
+        reranked: The number of candidates that were reranked when it was fitted; 0 if none were,
+            and the scores are the retriever's. The fit applies only while the linker reranks this
+            number.
     """
 
     slope: float

@@ -39,9 +39,9 @@ def nearest(
         k: The number of candidates of each vector.
         filters: For each vector the filter of its search, or None for no filter. Vectors of the
             same filter are searched together.
-        groups: int [n], the group of each vector. A group is searched once, by the mean of its
-            vectors and with the filter of its first. The mean vector's scores are the means of the
-            scores that the members would give.
+        groups: int [n], the group of each vector. A group is searched once, with the mean of its
+            vectors and the filter of its first member. The scores of the mean vector are the means
+            of the members' scores.
 
     Returns:
         Numbers int64 [n, k] and scores float32 [n, k], best first.

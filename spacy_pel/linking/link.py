@@ -48,7 +48,8 @@ class Links(NamedTuple):
     def ranking_scores(self) -> np.ndarray:
         """Float [n, k]: the scores that order the candidates, before any bonus for exact names.
 
-        The reranker's, -inf for a candidate that was not reranked; the retriever's if nothing was.
+        They are the reranker's scores, with -inf for a candidate that was not reranked. Without
+        reranking they are the retriever's.
         """
         return _ranking_scores(self.scores, self.rerank_scores)
 
@@ -73,17 +74,17 @@ def link(
         index: What is searched: the KB, or an index in memory.
         mentions: The n mentions.
         k: The number of candidates returned for each mention.
-        nil_threshold: A mention whose best score by the retriever is below it is NIL; None for no
-            NIL (``linking.nil``).
+        nil_threshold: A mention whose best score by the retriever is below it is NIL. None: no
+            mention is NIL (``linking.nil``).
         calibration: Turns the best candidate's score into a probability.
         reranking: Orders the best candidates again. They come first, the others stay in their
-            order. It looks at its ``top`` candidates also where k is fewer.
+            order. It looks at its ``top`` candidates even if k is smaller.
         exact_names: Adds a bonus to the score that orders the candidates: the reranker's, or
             without one the retriever's. Candidates that were not reranked stay behind. It looks at
-            64 candidates also where k is fewer.
+            64 candidates even if k is smaller.
         filters: For each mention the filter of its search, or None for no filter.
         groups: int [n], the group of each mention. The mentions of a group, which must have the
-            same surface and filter, get one answer, by the means of their scores.
+            same surface and filter, get one answer: each candidate gets the mean of its scores.
 
     Returns:
         The candidates with their scores, and the decisions.

@@ -1,4 +1,4 @@
-"""Mentions that are to get one answer, such as all those of one surface in a document."""
+"""Mentions that get one answer together, such as all mentions in a document with the same words."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ class Reranker:
 
     Attributes:
         model: The thinc model (``architectures.crossencoder``).
-        builder: Makes the token ids of a mention and an entity that are read together.
+        reader: Makes the token ids of a mention and an entity that are read together.
         retriever_weight: What the retriever's score is multiplied by before it is added to the
             cross-encoder's; 0 for the cross-encoder's alone.
-        sure: The probability of the retriever's best candidate from which on the cross-encoder does
-            not read the mention; 1 for reading every mention.
+        sure: If the retriever gives its best candidate at least this probability, the cross-encoder
+            does not read the mention. 1: it reads every mention.
     """
 
     def __init__(self, model: Model):

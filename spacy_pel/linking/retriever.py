@@ -55,7 +55,7 @@ class Retriever:
         return self._mention_reader.reads_documents
 
     def mention_inputs(self, mentions: Sequence[MentionInContext]) -> Any:
-        """What the mention tower reads; its kind is a matter of the architecture."""
+        """What the mention tower reads; the architecture decides its type."""
         return self._mention_reader.inputs(mentions)
 
     def entity_tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
@@ -75,9 +75,10 @@ class Retriever:
         return _digest(architecture_of(self.model).settings, self.model.layers)
 
     def entity_fingerprint(self) -> str:
-        """A digest of all that decides the vectors of entities. It tells which KBs fit.
+        """A digest of all that decides the vectors of entities. A KB fits if it has the same one.
 
-        Retrievers that read mentions in other ways, or with other weights, may have it in common.
+        Two retrievers may have the same one although they read mentions differently, or with
+        different weights.
         """
         return _digest(architecture_of(self.model).entity_settings, [self.entity_tower])
 

@@ -17,11 +17,11 @@ from .extensions import Columns
 
 
 class LinkedSpans(NamedTuple):
-    """What linking says of docs.
+    """The result of linking docs.
 
     Attributes:
         spans: The mentions of each doc.
-        links: What linking says of all mentions, in their order.
+        links: The results for all mentions, in their order.
     """
 
     spans: list[list[Span]]
@@ -29,18 +29,19 @@ class LinkedSpans(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What linking says of a mention, as plain data.
+    """The result of linking a mention, as plain data.
 
     Attributes:
         id: The id of the best candidate; "NIL" if that is rejected; "" if there is none to reject.
         score: The score of the best candidate; None if there is none.
         probability: The probability that the best candidate is right; None if there is no candidate,
             or the linker is not calibrated.
-        columns: What is known of the candidates, best first, whether or not they are rejected: "id",
-            "name" and "score". A linker that reranks adds "rerank_score", None for candidates that
-            were not read again. A linker that weighs exact names adds "name_match", whether the
-            mention is a name of the candidate.
-        kb_ents: (id, score) of the candidates that are offered, as scispaCy gives them.
+        columns: The candidates, best first, even if the mention is NIL: a list of values for "id",
+            "name" and "score". A linker that reranks adds "rerank_score", which is None for a
+            candidate that was not read again. A linker with a bonus for exact names adds
+            "name_match": whether the mention is a name of the candidate.
+        kb_ents: The id and the score of each candidate that passes scispaCy's settings
+            (``AnswerSettings``), in scispaCy's form.
     """
 
     id: str
@@ -131,7 +132,7 @@ def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
 
 
 def _write_token_ids(spans: Sequence[Span], ids: Sequence[str]) -> None:
-    # doc.ents makes its spans anew from the tokens: an id set on such a span would be lost.
+    # doc.ents makes new spans from the tokens at each call: an id set on such a span would be lost.
     for span, id in zip(spans, ids):
         for token in span:
             token.ent_kb_id_ = id

@@ -46,7 +46,7 @@ class CalibratedPipe(EncodersPipe):
     def calibration(self) -> Calibration | None:
         """Turns scores into probabilities; None before ``pel calibrate``.
 
-        It is not used while the number of reranked candidates is not the one that it was fitted to.
+        It is used only while the linker reranks as many candidates as when it was fitted.
         """
         return self.cfg["calibration"] and Calibration(*self.cfg["calibration"])
 
@@ -70,8 +70,8 @@ class CalibratedPipe(EncodersPipe):
     def name_weight(self) -> FittedWeight | None:
         """Is added to the score of a candidate that has the mention as a name.
 
-        None before ``pel calibrate --names``. It is not used while the number of reranked
-        candidates is not the one that it was fitted to.
+        None before ``pel calibrate --names``. It is used only while the linker reranks as many
+        candidates as when it was fitted.
         """
         return self.cfg["name_weight"] and FittedWeight(*self.cfg["name_weight"])
 
@@ -94,13 +94,13 @@ class CalibratedPipe(EncodersPipe):
         return Reranking(self.reranker, self.kb, self.reranked, weight.value)
 
     def fitting(self, fitted: Fitted | None) -> Fitted | None:
-        """Give back what was fitted if it was fitted to scores like the present ones.
+        """Return a calibration or a weight if it still applies.
 
         Args:
-            fitted: A calibration or a weight.
+            fitted: What was fitted; None if nothing was.
 
         Returns:
-            The same; None if there is none, or if the number of reranked candidates was another.
+            The same. None if the linker now reranks another number of candidates.
         """
         return fitted if fitted and fitted.reranked == self.reranked else None
 

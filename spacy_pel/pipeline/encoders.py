@@ -121,7 +121,7 @@ class EncodersPipe(KBPipe):
         return [encoder for encoder in encoders if isinstance(encoder, BertEncoder)]
 
     def forget_weights(self) -> None:
-        """Drop what was made of the weights before. A subclass may have more to drop."""
+        """Drop what was computed with the old weights. A subclass may have more to drop."""
         self._retriever = self._reranker = self._checked_fingerprint = None
         self.runtime.forget()
 

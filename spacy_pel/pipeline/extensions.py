@@ -29,7 +29,7 @@ def install_extensions() -> None:
 
 
 def _candidates(span: Span) -> list[dict[str, Any]]:
-    """A dictionary for each candidate, made anew each time."""
+    """A dictionary for each candidate, made at each call."""
     columns = span._.kb_candidate_columns
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 

@@ -60,9 +60,9 @@ max_entities_per_mention = 5
 # set instead.
 linker_name = null
 k = null
-# What the index, which is searched, has a row (a vector) for. "title": each entity, by its canonical
+# What gets a row (a vector) in the index that is searched. "title": each entity, by its canonical
 # name, types and definition, as in the paper. "entity": the same with its aliases. "name": each name
-# of an entity. "described-name": the same, and each row includes the definition.
+# of an entity. "described-name": each name, together with the definition.
 row_kind = "name"
 # The number of candidates that the reranker, if there is one, orders again. 0: none.
 rerank = 16
@@ -75,11 +75,10 @@ reranker = null
 # KB's vectors are always computed by torch.
 # "torch": in the precision of "mixed_precision".
 # "torch-float32", "torch-bfloat16": in this precision.
-# "onnx": ONNX Runtime on a CPU, in float32. Its states differ by less than 1e-4. It is 1.1 to 1.4
-# times as fast.
-# "onnx-int8": ONNX Runtime on a CPU, with 8-bit products. The cosine to the exact vectors is 0.99,
-# and recall@1 of a trained linker differs by less than 0.3 points. It is 1.6 to 2.1 times as fast.
-# Both need pip install "spacy-pel[onnx]", and one second for 6 layers at the first document.
+# "onnx": ONNX Runtime on a CPU, in float32. Its vectors are nearly the same.
+# "onnx-int8": ONNX Runtime on a CPU, with 8-bit products. The cosine to the exact vectors is 0.99.
+# docs/speed.md says how fast both are, and what recall they have. Both need
+# pip install "spacy-pel[onnx]", and one second for 6 layers at the first document.
 runtime = "torch"
 # The probability, 0 to 1, that training hides an alias of an entity.
 name_dropout = 0.1
@@ -97,9 +96,9 @@ overwrite = true
 @architectures = "spacy-pel.BiEncoder.v1"
 # A tower is an encoder. true: one tower for mentions and entities. false: one for each.
 shared = true
-# A vector is the mean of the states of tokens. "mean": of all tokens, as in the paper. "focus": of
-# the tokens of the mention, or of the entity's name. "both": the sum of these two means, which is
-# best for an encoder that is built from scratch.
+# A vector is the mean of states, the encoder's outputs for tokens. "mean": of all tokens, as in the
+# paper. "focus": of the tokens of the mention, or of the entity's name. "both": the sum of these two
+# means, which is best for an encoder from scratch.
 pooling = "both"
 # The score of two vectors: "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
 similarity = "cosine"
@@ -129,8 +128,8 @@ max_tokens = 512
 alpha = 32
 delta = 0
 
-# Adversarial regularisation. epsilon: the size of the perturbation. weight: of the adversarial loss.
-# To do without: regularizer = null
+# Adversarial regularisation. epsilon: the size of the perturbation. weight: the factor of
+# the adversarial loss. To do without: regularizer = null
 [proxy_linker.regularizer]
 @misc = "spacy-pel.FGSM.v1"
 epsilon = 0.01

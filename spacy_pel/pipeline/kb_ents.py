@@ -14,8 +14,8 @@ _REMEDIES = {
     "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
     '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
     'config={"path": PIPELINE}, and "kb": KB if its KB is another one',
-    "k": 'scispaCy looks up so many names of a mention; here "candidates" says how many entities '
-    "a mention keeps",
+    "k": 'scispaCy looks up this number of names for a mention; here "candidates" is the number of '
+    "entities that a mention keeps",
 }
 
 

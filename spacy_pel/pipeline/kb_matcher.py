@@ -25,7 +25,7 @@ class KBMatcher(KBPipe, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
-    name begins and ends at the edge of a token. Of names that overlap, the longest is marked.
+    name begins and ends at the edge of a token. If names overlap, only the longest is marked.
 
     Args:
         vocab: The pipeline's vocabulary.
@@ -35,8 +35,8 @@ class KBMatcher(KBPipe, Pipe):
             None: all entities.
         label: The label of the mentions.
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
-        min_length: The number of characters of the shortest name. Acronyms may be shorter.
-        stop_words: Names that are not marked, ignoring case. Acronyms are.
+        min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
+        stop_words: Names that are not marked, ignoring case. Acronyms are marked even so.
     """
 
     factory = "kb_matcher"
@@ -69,10 +69,10 @@ class KBMatcher(KBPipe, Pipe):
     ) -> KBNames:
         """Read the names from the KB at the first call. Without a call, the first doc makes it.
 
-        For the 280,000 names of MeSH this takes 6 s, 83 MB, and 0.5 GB while it lasts. Time and
-        memory grow in proportion to the names: for UMLS, which has 6 million, set ``types``.
-        Processes that are forked later share the names. They are not saved, because reading them is
-        quick and they are then never out of date.
+        For the 280,000 names of MeSH this takes 6 s, and 0.5 GB of memory while it runs. The names
+        then take 83 MB. Time and memory grow in proportion to the names: for UMLS, which has 6
+        million, set ``types``. Processes that are forked later share the names. The names are not
+        saved with the pipeline: reading them is quick, and so they are never out of date.
 
         Args:
             progress: Wraps the entities that are read, to show progress.
@@ -99,8 +99,8 @@ class KBMatcher(KBPipe, Pipe):
     def __call__(self, doc: Doc) -> Doc:
         """Mark the names in a doc.
 
-        In ``doc.spans[spans_key]`` they replace what is there. To ``doc.ents`` they are added, unless
-        they overlap with an entity that is there.
+        With ``spans_key`` they replace the spans in ``doc.spans[spans_key]``. Without it they are
+        added to ``doc.ents``, except for names that overlap with an entity there.
 
         Args:
             doc: Any doc.
@@ -109,7 +109,7 @@ class KBMatcher(KBPipe, Pipe):
             The same doc.
 
         Raises:
-            PelError: As ``read_names``.
+            PelError: See ``read_names``.
         """
         bounds = self.read_names().found(doc.text)
         spans = [doc.char_span(start, end, label=self.label) for start, end in bounds]
@@ -135,7 +135,7 @@ class KBMatcher(KBPipe, Pipe):
         return {KB_REFERENCE: self.kb_reference_file()}
 
     def forget_kb(self) -> None:
-        """Drop the names of the KB before."""
+        """Drop the names that were read, because the KB has changed."""
         self._names: KBNames | None = None
         self._names_of: dict[str, Any] | None = None
 
@@ -172,7 +172,7 @@ def make_kb_matcher(
             None: all entities.
         label: The label of the mentions.
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
-        min_length: The number of characters of the shortest name. Acronyms may be shorter.
+        min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
         stop_words: Names that are not marked, such as "role" or "lead"; None: the stop words of the
             language. Acronyms are marked.
     """

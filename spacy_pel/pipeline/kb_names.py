@@ -14,11 +14,11 @@ _ACRONYM = 5
 
 
 class KBNames:
-    """Finds names in text. A name begins and ends at the edge of a word.
+    """Finds names in text.
 
-    Of the names that begin at the same place, the longest is found. White space is ignored, and so
-    is case, except in acronyms: "ALL" is not found in "all". An acronym is one word of at most five
-    letters, all capitals.
+    A name begins and ends at the edge of a word. If several names begin at the same place, the
+    longest is found. White space is ignored, and so is case, except in acronyms: "ALL" is not found
+    in "all". An acronym is one word of at most five letters, all capitals.
 
     All names are in two Aho-Corasick automata (ahocorasick_rs), which read a text once, whatever the
     number of names. For 280,000 names they take 83 MB, and 0.5 GB while they are built. Memory grows
@@ -27,9 +27,9 @@ class KBNames:
 
     Args:
         names: A stream of names. All stay in memory, as automata.
-        min_length: The number of characters of the shortest name. Acronyms may be shorter.
-        stop_words: Names, in lower case, that are not looked for. Acronyms are. A name without a
-            letter is never looked for.
+        min_length: Shorter names, in characters, are not looked for. Acronyms may be shorter.
+        stop_words: Names, in lower case, that are not looked for. Acronyms are looked for even so.
+            A name without a letter never is.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class KBNames:
         self._acronyms = _automaton(acronyms)
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Copy as None: an automaton cannot be copied or pickled. Its owner reads the names anew."""
+        """Copy as None: an automaton cannot be copied or pickled. Its owner reads the names then."""
         return type(None), ()
 
     def found(self, text: str) -> list[tuple[int, int]]:

@@ -120,7 +120,7 @@ class KBPipe(SavedPipe):
         self.forget_kb()
 
     def forget_kb(self) -> None:
-        """Drop what was made from the KB before: it is another one now."""
+        """Drop what was made from the old KB."""
         raise NotImplementedError
 
     def kb_reference_file(self) -> SavedFile:

@@ -28,9 +28,9 @@ def begin_reading(
     """As ``read_documents``, for training.
 
     Returns:
-        The contexts, and what is to be called once when the gradients of their states are known.
-        It is to be called without any mention, too: the last component that listens is the one
-        that makes the shared component learn from all.
+        The contexts, and a function to call once when the gradients of their states are known. Call
+        it even if there is no mention: the last component that listens is the one that makes the
+        shared component learn from all.
     """
     tok2vec = tok2vec_of(retriever)
     if tok2vec is None:

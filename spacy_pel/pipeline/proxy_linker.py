@@ -84,7 +84,7 @@ class ProxyLinker(LearningPipe, TrainablePipe):
             nil_threshold: A mention whose best score is below it is NIL.
             row_kind: What a row of the index stands for; see ``reading.proxies``.
             reranker: The thinc model of the reranker, if there is one.
-            runtime: The name of a ``Runtime``.
+            runtime: The name of a ``Runtime``, such as "torch".
             scorer: What ``score`` calls.
             mention_settings: Where the mentions are, and how they are read.
             search_settings: Which entities are searched, and how candidates are ordered.
@@ -122,7 +122,7 @@ class ProxyLinker(LearningPipe, TrainablePipe):
             docs: Docs with mentions.
 
         Returns:
-            The mentions, and what linking says of them; None if there is no mention.
+            The mentions and their results; None if there is no mention.
 
         Raises:
             PelError: There is no KB, or there are no weights, or they do not fit.

@@ -52,7 +52,7 @@ def linking_scores(
           are of the candidates, whether or not these were rejected.
         - ``nel_recall_at_1``, ``nel_recall_at_64``, ``nel_mrr``: the same over the mentions whose
           entity the KB has, as plain numbers, which ``[training.score_weights]`` needs.
-        - ``nil``: how well NIL was told, and recall with NIL as a class; see
+        - ``nil``: how well NIL mentions were found, and recall with NIL as a class; see
           ``evaluation.nil_metrics``.
         - ``concepts``: precision, recall and F1 of the distinct entities of documents; see
           ``evaluation.concepts``.
@@ -89,7 +89,7 @@ class ScoredMention(NamedTuple):
         score: The retriever's best score, which decides whether the mention is NIL; -inf if there is
             no candidate, inf if the linker did not see the mention.
         decisive: The score that put the first candidate first: the reranker's, or without one the
-            retriever's, and the weight of an exact name.
+            retriever's, plus the bonus for an exact name.
         said_nil: Whether the answer was NIL.
         probability: That the first candidate is right; None before the linker is calibrated.
     """
@@ -156,7 +156,7 @@ def _concepts(
 
 
 def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> dict[str, Any]:
-    """How well NIL was told; see ``evaluation.nil_metrics``.
+    """How well NIL mentions were found; see ``evaluation.nil_metrics``.
 
     Args:
         mentions: Gold mentions with their answers.

@@ -37,7 +37,7 @@ class SearchSettings:
     Attributes:
         types: The semantic types, by name or code, of the entities that are searched; None: all.
         sources: The sources of the entities that are searched; None: all.
-        label_types: For mentions of a label, the types that replace ``types``.
+        label_types: For mentions with a label, the types that replace ``types``.
         agree: Whether mentions of a document that have the same text get the same answer.
         candidates: The number of candidates of a mention.
         rerank: The number of candidates that the reranker, if there is one, orders again.

@@ -120,7 +120,7 @@ def both_towers_trainer(
     settings: TrainingSettings,
     indexed: IndexedEntities,
 ) -> RetrieverTrainer:
-    """The trainer of a retriever whose entities are encoded anew while it learns.
+    """The trainer of a retriever whose entities are encoded again while it learns.
 
     Args:
         kb: The KB that gives the texts of the proxies.

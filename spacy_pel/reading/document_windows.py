@@ -102,7 +102,7 @@ class WindowReader:
         self._pieces = WordPieces(tokenizer)
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> WindowInputs:
-        """Windows such that each mention stands whole in one of them, and is read in that one alone.
+        """Cut documents into windows. Each mention is whole in one window, and is read only there.
 
         A document is cut into as few windows as possible, all of one length, that overlap. A mention
         is read in the window where it is farthest from the edges. If no window has the whole of it,
@@ -154,7 +154,7 @@ class WindowReader:
 def _by_document(
     mentions: Sequence[MentionInContext],
 ) -> dict[tuple[DocumentContext | None, str], list[int]]:
-    """The places of the mentions that have a document and a text in common."""
+    """The places of the mentions of each document, if they also have the same text."""
     members: dict[tuple[DocumentContext | None, str], list[int]] = {}
     for place, mention in enumerate(mentions):
         members.setdefault((mention.document, mention.text), []).append(place)

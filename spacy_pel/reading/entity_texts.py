@@ -16,7 +16,14 @@ from .word_pieces import WordPieces
 
 
 class EntityText(NamedTuple):
-    """What an entity's proxy is made from. Empty parts at the end are left out of the input."""
+    """The text that a proxy is computed from. Empty parts at the end are left out of the input.
+
+    Attributes:
+        title: A name of the entity.
+        types: Its semantic types, in words.
+        description: What else the row kind puts in: other names or the canonical name, and the
+            definition (see ``proxies``).
+    """
 
     title: str
     types: str = ""

@@ -38,9 +38,9 @@ class MarkedTextReader:
     def tokens(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
         """The token ids of each mention: ``[CLS] left [Ms] mention [Me] right [SEP]``.
 
-        A mention is never cut, unless it is longer than the encoder has positions. The two sides
-        of the context share evenly what is left of ``length``, and what one side does not use goes
-        to the other.
+        A mention is cut only if it is longer than the encoder has positions. The rest of ``length``
+        is shared evenly by the two sides of the context. What one side does not use goes to the
+        other.
 
         A text is tokenised once for all its mentions, split where a mention begins or ends. It is
         tokenised again for a mention that splits a word, as the others need that word whole.
@@ -71,7 +71,7 @@ class MarkedTextReader:
 
 
 def _tokenised_with(mention: MentionInContext) -> Hashable:
-    """What mentions must have in common to be tokenised together: the text, or nothing."""
+    """The key of mentions that are tokenised together: those of the same text, or each alone."""
     text, ends = mention.text, (mention.start, mention.end)
     splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in ends if 0 < i < len(text))
     return mention if splits_a_word else text

@@ -10,7 +10,8 @@ which rows an entity has:
   name of a long list is as easy to find as the first, and two entities that share an acronym still
   have different rows.
 - "described-name": the same, with the definition behind the canonical name. It costs two or three
-  times as much to encode. It gives an encoder that knows little more to compare contexts with.
+  times as much to encode. It suits an encoder from scratch, because the definition has words that
+  also stand in the context of mentions.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ CHUNK = 2048
 
 
 def check_row_kind(row_kind: str) -> str:
-    """The row kind.
+    """Return the row kind, after checking that it exists.
 
     Raises:
-        PelError: If there is no such row kind.
+        PelError: There is no such row kind.
     """
     if row_kind not in ROW_KINDS:
         raise PelError(f'unknown row kind "{row_kind}"', f"choose one of {', '.join(ROW_KINDS)}")

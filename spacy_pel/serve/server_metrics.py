@@ -47,7 +47,8 @@ class ServerMetrics:
         """Count an answer.
 
         Args:
-            route: The template of the route, so that there are only as many as the API has.
+            route: The template of the route, not the path, so that the number of counters stays
+                small.
             status: The HTTP status.
             seconds: The time from the request to the answer.
         """

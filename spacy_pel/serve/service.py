@@ -2,7 +2,7 @@
 
 Requests are linked one after another: the model uses the whole processor, and spaCy's vocabulary is
 not made for several threads. The documents of a request are linked one after another as well, and
-the clock is looked at between them.
+the time is checked between them.
 """
 
 from __future__ import annotations

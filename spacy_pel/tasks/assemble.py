@@ -112,11 +112,11 @@ def check_replaceable(out: Path, *, force: bool) -> None:
 
 
 def _check_other_linkers(nlp: Language, component: str, kb: KnowledgeBase) -> None:
-    """Raises PelError for another linker with another KB."""
+    """Raise PelError if a second linker uses another KB."""
     for name, other in other_linkers(nlp, component).items():
         if other.kb.manifest["checksum"] != kb.manifest["checksum"]:
             raise PelError(
-                f'"{name}" links to another KB, {other.kb.path}, and one KB is put in a pipeline',
+                f'"{name}" links to another KB, {other.kb.path}, but a pipeline can hold only one',
                 f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
             )
 
@@ -137,7 +137,7 @@ def _meta(
 
 
 def _headline(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The metrics without the NIL curve, and without what says of which linker they are."""
+    """The metrics without the NIL curve, and without the entry that identifies their linker."""
     nil = {name: value for name, value in metrics["nil"].items() if name != "curve"}
     left_out = ("linker", "kb", "pipeline")
     return {**{k: v for k, v in metrics.items() if k not in left_out}, "nil": nil}
@@ -149,12 +149,14 @@ def _check_package(meta: dict[str, Any]) -> None:
     if not (name.isascii() and name.isidentifier()) or "__" in name:
         raise PelError(
             f"--name {meta['name']}: is no name of a package",
-            "take letters, digits and single underscores",
+            "use letters, digits and single underscores",
         )
     try:
         Version(meta["version"])
     except InvalidVersion as error:
-        raise PelError(f"--version {meta['version']}: is no version", "take 1.0.0, say") from error
+        raise PelError(
+            f"--version {meta['version']}: is no version", "give one such as 1.0.0"
+        ) from error
 
 
 def _copy_kb(kb: KnowledgeBase, folder: Path) -> None:

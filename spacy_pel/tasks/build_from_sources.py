@@ -32,9 +32,11 @@ def build_from_sources(
         sources: Files or folders to read.
         out: The folder to make.
         mappings: SSSOM tables of ids that mean the same.
-        by_xref: Whether a record is also joined by its cross-reference, if it has a single one to
-            which a mapping leads, and no other record of its source has the same.
-        format: A name of ``kb.readers.format_names()`` for all sources. None: told by the files.
+        by_xref: Whether cross-references also join records. A cross-reference counts if a mapping
+            leads to it, it is the only such one of its record, and no other record of the source
+            has it.
+        format: A name of ``kb.readers.format_names()`` for all sources. None: detected from the
+            files.
         options: Choices that only some formats know.
         progress: Wraps the entities of a source, with its file name.
 

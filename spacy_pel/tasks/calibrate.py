@@ -42,9 +42,9 @@ class CalibrationReport(NamedTuple):
         mentions: The number of gold mentions.
         nil_threshold: A mention whose best score is below it is NIL. None: no mention is.
         rerank_weight: The weight of the cross-encoder's score beside the retriever's. None where
-            there is nothing to weigh.
+            only one of them counts.
         name_weight: What an exact name adds to a candidate's score. None where names do not count.
-        nil: How well NIL is told, see ``evaluation.nil_metrics``.
+        nil: How well NIL mentions are found, see ``evaluation.nil_metrics``.
         error_before: The expected calibration error of the plain score: a cosine, cut to 0 to 1, or
             the reranker's probability.
         error_after: The expected calibration error of the fitted probability.
@@ -76,7 +76,7 @@ def calibrate_folder(
 
     Args:
         pipeline: The folder of a pipeline.
-        corpus: See ``calibrate``, as for the arguments after ``spans_key``.
+        corpus: See ``calibrate``.
         component: The name of the linker in the pipeline.
         kb: The folder of a KB to use instead of the linker's own.
         spans_key: Mentions are in ``doc.spans[spans_key]``. None: where the linker looks for them.
@@ -120,8 +120,8 @@ def calibrate(
     """Set the NIL threshold and the calibration of a linker by the gold mentions of corpora.
 
     The NIL threshold is the one with the best F1 of the NIL class; it is None where no mention is
-    NIL. The calibration is a Platt scaling. In a linker that reranks and whose retriever's score
-    counts as well, the weight of the cross-encoder's score is fitted, too; it is 0 where the
+    NIL. The calibration is a Platt scaling. If the linker has a reranker and the retriever's score
+    counts as well, the weight of the cross-encoder's score is fitted too. It is 0 if the
     cross-encoder adds nothing.
 
     Args:
@@ -129,8 +129,8 @@ def calibrate(
         corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
         component: The name of the linker in the pipeline.
         limit: The number of documents taken of each corpus file. 0 takes all.
-        names: Whether a candidate is to get a higher score where the mention is exactly one of its
-            names. If so, the weight of such a name is fitted; if not, names count nothing.
+        names: Whether to fit a bonus for exact names: what a candidate's score gains if the mention
+            is exactly one of its names. If not, a bonus that was fitted before is dropped.
         progress: Called after each document; twice for each where a weight is fitted.
 
     Returns:
@@ -210,8 +210,7 @@ def _best_candidates(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, np.
     right = np.array([mention.right for mention in with_candidates], dtype=bool)
     if right.all() or not right.any():
         raise PelError(
-            f"of {len(right)} best candidates {right.sum()} are right, which says nothing of "
-            "probabilities",
+            f"{right.sum()} of {len(right)} best candidates are right, so no probability can be fitted",
             "give a larger corpus, or a pipeline that is better trained",
         )
     return scores, right

@@ -42,7 +42,7 @@ def change_from_source(
         folder: The folder of the KB.
         source: A file or folder in a format of ``kb.readers``.
         linker: The linker whose encoder made the vectors of the KB. None if the KB has none.
-        format: A name of ``kb.readers.format_names()``. None: told by the files.
+        format: A name of ``kb.readers.format_names()``. None: detected from the files.
         mapping: For "merge": an SSSOM table from the source's ids to the KB's.
         progress: Called after each entity that is read.
 

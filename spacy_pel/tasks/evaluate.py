@@ -47,7 +47,7 @@ def evaluate(
         The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also:
         ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates that are
         reranked; ``kb``, ``kb_entities``, ``corpus``, ``limit`` and ``spans_key``; and ``linker``,
-        which says of which linker the metrics are (see ``linker_state``).
+        which identifies the linker that was evaluated (see ``linker_state``).
 
     Raises:
         PelError: There is no linker or no mention, the KB has none of the gold ids, or it has no

@@ -72,7 +72,7 @@ def check_ids(
 
 
 def docs_to_link(nlp: Language, linker: ProxyLinker, examples: Iterable[Example]) -> Iterator[Doc]:
-    """The examples' docs, run through those components alone that the linker listens to."""
+    """The examples' docs, run only through the components that the linker listens to."""
     docs = (example.predicted for example in examples)
     for name in upstream_of(nlp, linker.name):
         docs = nlp.get_pipe(name).pipe(docs)

@@ -55,7 +55,7 @@ def learn_names(
         corpora: Names of corpora, as ``open_corpus`` takes them.
         nlp: The pipeline whose linker made the vectors of the KB. None if the KB has none.
         component: The name of the linker in the pipeline.
-        spans_key: Where mentions are put while they are read; any word will do if they overlap.
+        spans_key: The group of spans in which mentions are read. Give any word if mentions overlap.
         progress: Called after each document that is read.
 
     Raises:
@@ -92,9 +92,10 @@ def learn_names(
 def renamed_entities(mentions: Iterable[GoldMention], kb: KnowledgeBase) -> list[Entity]:
     """The records of the entities that mentions call by new names, with these names as aliases.
 
-    A name goes to the entity that most of the mentions mean by it, and of equals to the first in the
-    KB. It is spelt as where it stood first. Two names are the same if they differ only in case,
-    blanks and punctuation. A mention with several right entities is passed over.
+    A name goes to the entity that most of the mentions mean by it; in a tie, to the entity that
+    comes first in the KB. It is spelt as it was where it stood first. Two names are the same if
+    they differ only in case, blanks and punctuation. A mention with several right entities is
+    passed over.
 
     Args:
         mentions: Gold mentions with the numbers of their entities.

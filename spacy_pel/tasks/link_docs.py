@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OnError(str, Enum):
-    """What a bad document does: ``stop`` ends the run, ``skip`` reports it and leaves it out."""
+    """What happens at a bad document: ``stop`` ends the run, ``skip`` reports it and goes on."""
 
     stop = "stop"
     skip = "skip"
@@ -36,7 +36,7 @@ class Linking:
         component: The name of the linker in it.
         batch_size: The number of docs that are linked together.
         n_process: The number of processes.
-        on_error: What a bad document does, where files are linked.
+        on_error: What happens at a bad document when files are linked.
 
     Raises:
         PelError: The pipeline has no such linker, or the KB does not fit it.
@@ -59,8 +59,8 @@ class Linking:
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
         """The docs, linked, in their order.
 
-        Where a doc has mentions already, the linker runs, and the components that it listens to.
-        Where it has none, the whole pipeline runs, apart from other linkers.
+        If a doc has mentions already, only the linker runs, and the components that it listens to.
+        If it has none, the whole pipeline runs, without other linkers.
         """
         needed = {self.component, *upstream_of(self.nlp, self.component)}
         others = [name for name in self.nlp.pipe_names if name not in needed]
@@ -80,8 +80,8 @@ class Linking:
 def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:
     """Have each ``kb_matcher`` of a pipeline read the names of its KB, if it has not yet.
 
-    A KB may have millions of names. They are to be read before worker processes are forked, which
-    share them then.
+    A KB may have millions of names. Call this before worker processes are forked: they then share
+    the names.
 
     Args:
         nlp: The pipeline.
@@ -104,7 +104,7 @@ def link_documents(
 ) -> Iterator[dict[str, Any]]:
     """Run a pipeline over a stream of docs, and give each as a record of plain data.
 
-    Where a doc has mentions already, they are linked, and no others are looked for.
+    If a doc has mentions already, these are linked, and no others are looked for.
 
     Args:
         nlp: The pipeline.

@@ -27,19 +27,19 @@ DOCUMENTS_PER_PART, BYTES_PER_PART = 1_000, 32 * 2**20
 
 
 class LinkProgress:
-    """Is told how far linking has come. This one does nothing: override what you need."""
+    """Receives the progress of linking. Its methods do nothing: override those that you need."""
 
     def started(self, n_bytes: int | None) -> None:
-        """Linking begins; the input has so many bytes (None: unknown, as of stdin)."""
+        """Linking begins. The input has ``n_bytes`` bytes; None: unknown, as for stdin."""
 
     def passed_over(self, documents: int, n_bytes: int) -> None:
-        """These documents were linked by an earlier run; they took so many bytes of input."""
+        """An earlier run linked this number of documents, from ``n_bytes`` bytes of input."""
 
     def linked(self, n_bytes: float) -> None:
-        """One more document is linked; it took so many bytes of input."""
+        """One more document is linked, from ``n_bytes`` bytes of input."""
 
     def taken_back(self, documents: int, n_bytes: float) -> None:
-        """These documents will be linked a second time, as one beside them failed."""
+        """This number of documents will be linked again, because one in the same part failed."""
 
     def say(self, message: str) -> None:
         """Something the user should know, in one line."""
@@ -56,18 +56,19 @@ def link_files(
 ) -> LinkedCounts:
     """Link all documents of a file, a folder or stdin, and write them with their entities.
 
-    A file that is written is whole or, after an error or an interruption, as it was before. What was
-    linked until then is kept in a folder beside it, and the same call goes on from there. The
-    result has the same bytes as that of a call that was never interrupted. Memory does not grow
-    with the number of documents.
+    The output file appears as a whole at the end. After an error or an interruption it is as it was
+    before, and the documents linked so far are kept in a folder beside it. The same call then goes
+    on from there, and its result has the same bytes as that of a call without an interruption.
+    Memory does not grow with the number of documents.
 
     Args:
         linking: The pipeline, and how documents are run through it.
         input: A file, a folder of files, or "-" for stdin.
         output: The file to write, or an open binary stream.
-        input_format: The name of a format, see ``documents.formats``. None: the file's name tells.
-        output_format: The same for the output. None: the file's name tells; a stream gets JSONL.
-        progress: Is told how far linking has come.
+        input_format: The name of a format, see ``documents.formats``. None: the file's name
+            decides.
+        output_format: The same for the output. None: the file's name decides; a stream gets JSONL.
+        progress: Receives the progress of linking.
 
     Returns:
         The number of documents and mentions, and a message for each document that was skipped.
@@ -261,7 +262,7 @@ class _PartWriter:
             except Exception as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 failure = PelError(
-                    f"{record.where}: a component fails at it: {reason}", "mend the document"
+                    f"{record.where}: a component fails at it: {reason}", "correct the document"
                 )
                 self._refuse(number, failure)
             else:

@@ -48,7 +48,7 @@ def average_metrics(paths: Sequence[Path], output: Path) -> dict[str, Any]:
 
     Args:
         paths: Files of ``pel evaluate``.
-        output: The JSON file to write: "of" with the paths, and what is returned.
+        output: The JSON file to write: the averages, and the paths under "of".
 
     Returns:
         The averages, see ``evaluation.macro_average.averaged_metrics``.
@@ -85,7 +85,7 @@ def metrics_of_linker(
         metrics = read_metrics(path)
         if not isinstance(metrics.get("linker"), dict):
             raise PelError(
-                f"{path}: does not say of which linker it is",
+                f"{path}: does not say which linker it is for",
                 f"make it again: python -m spacy pel evaluate PIPELINE CORPUS --output {path}",
             )
         before = metrics["linker"]

@@ -43,9 +43,9 @@ class LinkedCounts(NamedTuple):
 class OutputParts:
     """The numbered parts of an output file, in a folder of their own.
 
-    A part is a file, and a second one, its entry, which says that the part is whole. The entry is
-    written last and removed first. It holds the digest of the documents that the part was made of:
-    the part is finished for these documents alone.
+    A part is two files: the part itself, and its entry, which says that the part is whole. The
+    entry is written last and removed first. It holds the digest of the documents that the part was
+    made of: the part is finished for these documents alone.
 
     Attributes:
         folder: The folder of the parts.

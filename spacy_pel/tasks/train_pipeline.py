@@ -42,8 +42,8 @@ def start_training(
         report: Called with a line if there is no checkpoint to go on from.
 
     Returns:
-        The run. Its ``progress.step`` is -1, or the last step before the checkpoint. None if the training
-        that is to be resumed has ended.
+        The run. Its ``progress.step`` is -1, or the last step before the checkpoint. None if there
+        is nothing to resume because the training has ended.
 
     Raises:
         PelError: The checkpoint is damaged or of another config, or a corpus or KB is at fault.

@@ -63,7 +63,7 @@ Sampler = Callable[[Batch, Pool, np.random.Generator], tuple[list[Row], Targets]
 
 
 class RandomNegatives:
-    """n entities drawn uniformly from the KB, anew for each batch.
+    """n entities drawn uniformly from the KB for each batch.
 
     Args:
         n: the number of entities that are drawn.

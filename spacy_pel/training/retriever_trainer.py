@@ -1,4 +1,4 @@
-"""Training of both towers of a retriever against proxies that are encoded anew in each step."""
+"""Training of both towers of a retriever against proxies that are encoded in each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The components that a training changes: their models, their trainers, and all of that at rest."""
+"""The components that a training changes: their models, their trainers, and how both are saved."""
 
 from __future__ import annotations
 

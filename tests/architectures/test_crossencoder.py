@@ -104,5 +104,5 @@ def test_being_sure_is_a_probability(sure: float) -> None:
 
 
 def test_being_sure_needs_the_retrievers_scores() -> None:
-    with pytest.raises(PelError, match="which count nothing; give retriever_weight as well"):
+    with pytest.raises(PelError, match="scores do not count; give retriever_weight as well"):
         CrossEncoder(TrainedEncoder("any"), sure=0.8)

@@ -128,7 +128,7 @@ def test_figures_of_another_linker_are_refused(
     before = json.loads(metrics.read_text("utf8"))
     del before["linker"]
     metrics.write_text(json.dumps(before))
-    assert "does not say of which linker it is; make it again" in refusal(tiny_folder)
+    assert "does not say which linker it is for; make it again" in refusal(tiny_folder)
     metrics.write_text("no JSON")
     assert "on-test.json: is not JSON" in refusal(tiny_folder)
     metrics.unlink()

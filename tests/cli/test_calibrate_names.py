@@ -61,7 +61,7 @@ def test_it_is_stored_printed_and_taken_away_again(
     monkeypatch.setattr("spacy_pel.tasks.calibrate.feature_weight", lambda *table: 3.0)
     pipeline = shutil.copytree(tiny_folder, tmp_path / "pipeline")
     output = run("calibrate", pipeline, corpus, "--names")
-    assert "An exact name is worth 3.0000 of the score" in output
+    assert "An exact name adds 3.0000 to the score" in output
     nlp = spacy.load(pipeline)
     assert nlp.get_pipe("proxy_linker").name_weight == (3.0, 0)
     # All names that are asked for are names of their gold entities but one.
@@ -80,5 +80,5 @@ def test_where_the_mentions_do_not_say_no_name_counts(
 ) -> None:
     monkeypatch.setattr("spacy_pel.tasks.calibrate.feature_weight", lambda *table: None)
     pipeline = shutil.copytree(tiny_folder, tmp_path / "pipeline")
-    assert "none counts" in run("calibrate", pipeline, corpus, "--names")
+    assert "No bonus for exact names" in run("calibrate", pipeline, corpus, "--names")
     assert spacy.load(pipeline).get_pipe("proxy_linker").name_weight is None

@@ -92,7 +92,7 @@ def test_best_candidates_all_right_or_all_wrong(
     lines = corpus.read_text("utf8").splitlines()
     kept_lines = [line for line in lines[2:] if line.split("\t")[3] in kept]
     corpus.write_text("\n".join([*lines[:2], *kept_lines]) + "\n", encoding="utf8")
-    message = f"of {len(kept)} best candidates {right} are right"
+    message = f"{right} of {len(kept)} best candidates are right"
     assert message in run("calibrate", pipeline, corpus, code=1)
     assert contents(pipeline) == before
 

@@ -67,7 +67,9 @@ def test_a_folder_without_the_corpus(tmp_path):
 @pytest.mark.parametrize("below", ["full", "st21pv"])
 def test_a_missing_list(folder, below):
     pmid_list(folder, "test").unlink()
-    with pytest.raises(PelError, match="no corpus_pubtator_pmids_test.txt, nor in full/data; fetc"):
+    with pytest.raises(
+        PelError, match="no corpus_pubtator_pmids_test.txt here or in full/data; fetc"
+    ):
         list(make_medmentions_corpus(folder / below, "dev").documents())
 
 

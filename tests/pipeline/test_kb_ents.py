@@ -102,7 +102,7 @@ def test_they_are_settings_of_the_pipeline(nlp: Language, tmp_path: Path) -> Non
     ("config", "message"),
     [
         ({"linker_name": "umls"}, "no linker_name='umls'; .* pel kb build SOURCE KB"),
-        ({"k": 30}, 'no k=30; .* "candidates" says how many'),
+        ({"k": 30}, 'no k=30; .* "candidates" is the number'),
     ],
 )
 def test_scispacys_settings_without_meaning_name_the_remedy(config, message) -> None:

@@ -95,7 +95,7 @@ def _texts(record: ElementTree.Element, path: str) -> list[str]:
 
 
 def _records(path: Path) -> Iterator[ElementTree.Element]:
-    """The records of a file, of which one is in memory at a time."""
+    """The records of a file, one in memory at a time."""
     with _xml_file(path) as file:
         _refuse_entities(file, path)
     with _xml_file(path) as file:

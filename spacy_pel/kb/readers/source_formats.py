@@ -16,7 +16,7 @@ from .rrf_files import meta_folder
 from .table import read_table
 from .zeshel_dictionary import is_zeshel, read_zeshel
 
-# Of folders, the first format that fits is taken.
+# A folder has the first of these formats that fits.
 SOURCE_FORMATS = (
     SourceFormat("jsonl", read_jsonl, or_gzipped(".jsonl")),
     SourceFormat("rrf", read_rrf, is_folder=meta_folder, folder="MRCONSO.RRF"),
@@ -63,7 +63,7 @@ def open_source(
 
 
 def detected_format(path: Path) -> str:
-    """The name of the format of a file or folder. Of a file, the longest suffix decides.
+    """The name of the format of a file or folder. The longest suffix that fits decides.
 
     Raises:
         PelError: No format fits.

@@ -150,8 +150,8 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
 def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
     """Rows that can stand for all rows: each row is similar to one of them of its entity.
 
-    They are chosen greedily, entity by entity. Next is the row that is similar to the most rows
-    that none stands for yet; of several such rows, the first.
+    They are chosen greedily, entity by entity. The next one is always the row that is similar to
+    the largest number of rows without a representative. If several rows are, the first is taken.
 
     Args:
         matrix: The rows.

@@ -146,7 +146,7 @@ class VectorIndex:
         return self._nearest(queries, min(n, len(self.row_entities)), 1, None)[1]
 
     def _checked(self, vectors: np.ndarray, k: int) -> np.ndarray:
-        """The queries as the rows are: float32 [n, width]. PelError for unusable ones."""
+        """The queries in the form of the rows: float32 [n, width]. PelError for unusable ones."""
         if k < 1:
             raise PelError(f"k is {k}", "ask for 1 candidate or more")
         queries = np.ascontiguousarray(vectors, dtype=np.float32)

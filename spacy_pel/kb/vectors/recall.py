@@ -56,8 +56,8 @@ def chosen_oversampling(
     """The number of rows that ``FastScan`` should find for each entity wanted, and its recall.
 
     It is the smallest power of 2 with enough recall for a sample of queries: recall of the first
-    entity when only one is wanted, and recall of 64 entities. Where rows share codes it is the
-    least, because more would not help.
+    entity when only one is wanted, and recall of 64 entities. Where rows share codes, it is the
+    lowest number, because more would not help.
 
     Args:
         matrix: The rows.

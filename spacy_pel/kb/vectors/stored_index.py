@@ -71,7 +71,7 @@ def opened_projection(folder: Path, entry: dict[str, Any]) -> Projection | None:
 
 
 def _opened_finder(folder: Path, entry: dict[str, Any]) -> RowFinder | None:
-    """The approximate index of a segment; None if every row is to be looked at."""
+    """The approximate index of a segment; None if search looks at every row."""
     settings = entry["index"]
     if settings is None:
         return None

@@ -53,7 +53,7 @@ def compact(path: str | Path, *, progress: Progress | None = None) -> KnowledgeB
 
 
 def first_to_fold(lives: Sequence[int]) -> int:
-    """The first segment to fold together with all later ones; len(lives) if none is to be folded.
+    """The first segment to fold together with all later ones; len(lives) if none should be folded.
 
     It is the first segment, after the oldest, that is smaller than all later ones together. After
     folding, each of these segments is at least as large as all later ones together. So the number

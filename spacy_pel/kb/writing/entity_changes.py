@@ -32,8 +32,8 @@ def add_entities(
 ) -> ChangeCounts:
     """Adds entities that the KB does not have.
 
-    Until the very end, and after any error or interruption, the KB stays as it was. It also stays
-    as it was for those who have it open.
+    Until the very end, and after any error or interruption, the KB stays as it was. Readers that
+    have the KB open see the change after ``refresh``.
 
     Args:
         path: The KB folder.
@@ -72,8 +72,17 @@ def update_entities(
 ) -> ChangeCounts:
     """Replaces the records and vectors of entities that the KB has.
 
-    Entities whose record is the same are left as they are. Arguments and errors are those of
-    ``add_entities``, except that each concept id must be in the KB.
+    Entities whose record is the same are left as they are.
+
+    Args:
+        path: The KB folder.
+        entities: The entities.
+        encoder: As for ``add_entities``.
+        types: As for ``add_entities``.
+        sources: As for ``add_entities``.
+
+    Raises:
+        PelError: A concept id is not in the KB, or as ``add_entities`` does.
     """
 
     def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:

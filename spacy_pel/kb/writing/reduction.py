@@ -31,7 +31,7 @@ def reduce_vectors(
 
     Args:
         path: The KB folder.
-        dim: The number of numbers of each stored vector; None keeps the vectors.
+        dim: The length of the stored vectors; None keeps the vectors as they are.
         alike: Rows of one entity with this cosine or more share a code. There are fewer codes then,
             and some of the last candidates differ. None keeps the codes.
 

@@ -60,9 +60,12 @@ def write_vectors(
         dim: The length of the vectors.
         fingerprint: The fingerprint of the encoder, for the manifest.
         row_kind: What a row stands for, for the manifest.
-        dtype: As for ``write_segment_vectors``.
-        index: As for ``write_segment_vectors``.
-        memory: As for ``write_segment_vectors``.
+        dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto". "auto" is
+            float16 for many rows and for an "approximate" index, and float32 otherwise.
+        index: How they are searched: "exact", "approximate" or "auto". "auto" is approximate for
+            many rows. An approximate index is a fast scan of short codes, or for very many rows an
+            inverted file.
+        memory: The bytes that an inverted file may take.
 
     Raises:
         PelError: There is no KB, it changed since it was built or compacted, the vectors do not fit
@@ -133,11 +136,9 @@ def write_segment_vectors(
         batches: As for ``write_vectors``, with the numbers that entities have in the segment.
         n_entities: The number of entities of the segment.
         dim: The length of the vectors.
-        dtype: "float32", "float16", "int8" or "auto". With "auto" it is float16 for many rows and
-            for an "approximate" index, and float32 otherwise.
-        index: "exact", "approximate" or "auto". With "auto" it is approximate for many rows. An
-            approximate index is a fast scan of codes, or for very many rows an inverted file.
-        memory: The bytes that an inverted file may take.
+        dtype: As for ``write_vectors``.
+        index: As for ``write_vectors``.
+        memory: As for ``write_vectors``.
         alike: Rows of an entity with this cosine or more share a code
             (``fast_scan.representative_rows``); None for a code for each row.
         projection_file: The file of the ``Projection`` that made the vectors, if there is one.

@@ -82,9 +82,7 @@ def embed_kb(
     rows = LinkerRows(linker)
     if reuse is not None:
         StoredRows(reuse).check(rows)
-    with _one_segment(
-        path, report
-    ) as kb:  # closed again: it would keep files open that are to be removed
+    with _one_segment(path, report) as kb:  # closed again, so that its old files can be removed
         job = _job(kb, rows, reuse)
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers

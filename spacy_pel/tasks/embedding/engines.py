@@ -77,7 +77,7 @@ def made_by_processes(job: Job, numbers: Sequence[int], devices: Sequence[str]) 
             yield future.result()
     except BrokenProcessPool as error:
         raise PelError(
-            "a worker ended unexpectedly, most often for want of memory",
+            "a worker ended unexpectedly, most often because memory ran out",
             "run it again: the chunks that are finished are kept",
         ) from error
     finally:

@@ -84,7 +84,7 @@ def _connect(address: str | None) -> None:
         raise PelError(
             f"cannot reach or start Ray ({_summary(error)})",
             "give the --address of a cluster that "
-            "runs, or leave it away to start Ray on this computer",
+            "runs, or leave it out to start Ray on this computer",
         ) from error
 
 

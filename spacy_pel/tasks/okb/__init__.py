@@ -1,4 +1,4 @@
-"""Data sets for telling mentions out of the knowledge base (PEL, appendix D)."""
+"""Data sets of mentions whose entities the knowledge base lacks (PEL, appendix D)."""
 
 from .dataset import build_okb
 

@@ -51,14 +51,14 @@ class Census(NamedTuple):
 class SplitStatistics(NamedTuple):
     """The counts of the paper's Table 7 for a split, and the shares of it that are seen in training.
 
-    A share is from 0 to 1; None where there is nothing to take a share of.
+    A share is from 0 to 1; None if there are no mentions.
 
     Attributes:
         mentions: The number of mentions.
         entities: The number of distinct entities.
         entities_seen: The share of these entities that are mentioned in train.
         mentions_seen: The share of the mentions that have an entity which is mentioned in train.
-        forms_seen: The share of the distinct forms that occur in train.
+        forms_seen: The share of the distinct forms (texts of mentions) that occur in train.
     """
 
     mentions: int

@@ -39,14 +39,14 @@ def build_okb(
     """Write a KB without the entities of chosen types, and corpora in which they are NIL.
 
     The folder gets ``kb`` (without vectors), ``<split>.pubtator``, ``report.json``, and
-    ``table.md`` with the same as tables. An id that was taken out of the KB is taken off its
-    mentions. A mention is NIL when no other of its ids is in the KB. After an error or an
-    interruption, the folder is as it was.
+    ``table.md`` with the same as tables. Mentions lose the ids that were taken out of the KB. A
+    mention is NIL if none of its other ids is in the KB. After an error or an interruption, the
+    folder is as it was.
 
     Args:
         kb: The KB.
-        splits: The names of the corpora, as ``corpora.document_corpus.open_corpus`` takes them, of "train" and of at
-            least one other split.
+        splits: For "train" and at least one other split the names of its corpora, as
+            ``corpora.document_corpus.open_corpus`` takes them.
         out: The folder to make. An existing data set is replaced.
         types: What is taken out, see ``entities_of_types``.
         tolerance: See ``kept_in_line``.
@@ -91,9 +91,7 @@ def build_okb(
 
 def _check(splits: Mapping[str, Sequence[str | Path]], out: Path) -> None:
     if not splits.get(TRAIN) or len(splits) < 2:
-        raise PelError(
-            "a train split and another one are needed, as entities are seen in train", "give both"
-        )
+        raise PelError("a train split and another one are needed", "give both")
     if out.exists() and not ((out / REPORT).is_file() and (out / KB).is_dir()):
         raise PelError(f"{out}: exists, and is no such data set", "choose a new folder")
 

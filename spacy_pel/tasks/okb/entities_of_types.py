@@ -39,7 +39,8 @@ def entities_of_types(
             PAPER_TYPES, without the types below them. The id or name of an entity, such as "Nervous
             System Diseases": this entity and all below it by their ``parents``, for example a branch
             of MeSH.
-        entities: All entities of the KB; given where they are counted while they are read.
+        entities: All entities of the KB, for example wrapped to show progress. None: ``kb`` is
+            read.
 
     Raises:
         PelError: A type is none of these, or no entity is of the types.

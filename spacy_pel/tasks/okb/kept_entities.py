@@ -1,4 +1,4 @@
-"""Which entities of the types stay in the KB, so that the shares seen in train are those elsewhere."""
+"""Which entities of the types stay in the KB: those that keep the shares seen in train alike."""
 
 from __future__ import annotations
 

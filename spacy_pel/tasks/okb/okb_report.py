@@ -34,8 +34,8 @@ def report_of(
     """The report on a data set, as plain data that is ready for JSON.
 
     For each split it has ``SplitStatistics`` of three sets of mentions: "okb", those that become
-    NIL; "of_types", those of the types, also where the entity stays in the KB; and "whole", those
-    with an entity in the KB before.
+    NIL; "of_types", all mentions of entities of the types, even if the entity stays in the KB; and
+    "whole", all mentions that had an entity in the KB before.
 
     Args:
         kb: The KB before.
