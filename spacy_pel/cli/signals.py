@@ -30,7 +30,7 @@ def end_if_told() -> None:
     """Raise SystemExit(143) if SIGTERM has come since ``ending_on_sigterm`` began.
 
     The error that SIGTERM raised may have been lost: some libraries drop all errors when they try an
-    import, and Python drops those of callbacks. So a command that runs for ever calls this first.
+    import, and Python drops those of callbacks. So a command that runs forever calls this first.
     """
     if _told.is_set():
         _end()

@@ -22,14 +22,14 @@ logger = logging.getLogger(__name__)
 
 
 class Corpus:
-    """Examples of annotated documents, read anew at every call. A subclass says what the parts are.
+    """Examples of annotated documents, read anew at every call. A subclass gives the sources.
 
     A mention's ``kb_id_`` is its ids joined by "|", or "NIL"; read it with ``gold_ids``. Tokens are
     the tokenizer's, split at each edge of a mention that falls inside one. The document's id is
     ``doc.user_data["id"]``. Documents without any text are passed over, as spaCy's own corpora do.
 
     Args:
-        limit: documents taken of each part, a file for example; 0 takes all.
+        limit: documents taken of each source, for example of each file; 0 takes all.
         spans_key: where the mentions stand: ``doc.spans[spans_key]``, or ``doc.ents`` if None. The
             latter holds no overlaps: of overlapping mentions the longest stays, and the number left
             out is logged as a warning.
@@ -49,8 +49,8 @@ class Corpus:
         self.spans_key = spans_key
         self.gold_mentions = gold_mentions
 
-    def parts(self) -> Iterator[tuple[str, Iterator[Document]]]:
-        """The parts that the limit counts: a name, for messages, and all documents of each.
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
+        """The sources that the limit counts for: a name, for messages, and all documents of each.
 
         Their ``mentions`` are never None: nothing is to be found in a corpus.
         """
@@ -58,13 +58,13 @@ class Corpus:
 
     def documents(self) -> Iterator[Document]:
         """The documents as annotated; raises PelError where a source breaks its format."""
-        for _, documents in self.parts():
+        for _, documents in self.documents_by_source():
             yield from islice(documents, self.limit or None)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield an Example a document.
 
-        The counts of a part are logged when it is first read to its end.
+        The counts of a source are logged when it is first read to its end.
 
         Args:
             nlp: the pipeline whose tokenizer makes the tokens.
@@ -72,7 +72,7 @@ class Corpus:
         Raises:
             PelError: where a source breaks its format, and as ``tokenized`` does.
         """
-        for name, documents in self.parts():
+        for name, documents in self.documents_by_source():
             counts: Counter[str] = Counter()
             for document in islice(documents, self.limit or None):
                 if document.text:

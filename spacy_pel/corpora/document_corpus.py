@@ -14,7 +14,7 @@ from .corpus import Corpus
 
 
 class DocumentCorpus(Corpus):
-    """Examples of files, folders and splits; each file, and each world of ZESHEL, is a part.
+    """Examples of files, folders and splits; each file, and each world of ZESHEL, is a source.
 
     Args:
         names: what is read, in this order; see ``open_documents``.
@@ -35,20 +35,21 @@ class DocumentCorpus(Corpus):
         self.names = tuple(map(str, names))
         self.format = format
 
-    def parts(self) -> Iterator[tuple[str, Iterator[Document]]]:
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
         """See ``Corpus``."""
         for name in self.names:
-            for part, documents in open_documents(name, self.format, with_ids=True).parts():
-                yield part, self._documents(part, documents)
+            stream = open_documents(name, self.format, with_ids=True)
+            for source, documents in stream.documents_by_source():
+                yield source, self._documents(source, documents)
 
-    def _documents(self, part: str, documents: Iterator[RawDocument]) -> Iterator[Document]:
+    def _documents(self, source: str, documents: Iterator[RawDocument]) -> Iterator[Document]:
         is_empty = True
         for raw in documents:
             is_empty = False
             document = raw.document(self.spans_key)
             yield document._replace(mentions=document.mentions or ())
         if is_empty:
-            raise PelError(f"{part}: no documents in it", "give a corpus that has some")
+            raise PelError(f"{source}: no documents in it", "give a corpus that has some")
 
 
 def open_corpus(

@@ -49,7 +49,7 @@ class NameCorpus(Corpus):
         self.kb = kb
         self.seed = seed
 
-    def parts(self) -> Iterator[tuple[str, Iterator[Document]]]:
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
         """See ``Corpus``."""
         yield self.kb, self._names(KnowledgeBase.open(self.kb))
 

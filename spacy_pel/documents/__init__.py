@@ -3,11 +3,10 @@
 from .docs import make_doc
 from .document import Document, Mention, Passage
 from .document_stream import DocumentStream, RawDocument
-from .formats import FORMATS, format_named, format_of
+from .formats import format_named, format_of
 from .open_documents import open_documents
 
 __all__ = [
-    "FORMATS",
     "Document",
     "DocumentStream",
     "Mention",

@@ -31,7 +31,7 @@ class DocumentFile(NamedTuple):
 
 
 class FileStream(DocumentStream):
-    """The documents of files, each of which is a part."""
+    """The documents of files, each of which is a source."""
 
     def __init__(self, files: list[DocumentFile]) -> None:
         self.files = files
@@ -45,7 +45,7 @@ class FileStream(DocumentStream):
         """The bytes that have been read."""
         return self._before + (self._open.tell() if self._open else 0)
 
-    def parts(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
         """See ``DocumentStream``."""
         self._before = 0
         for file in self.files:

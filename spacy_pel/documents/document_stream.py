@@ -94,7 +94,7 @@ class RawDocument(NamedTuple):
 
 
 class DocumentStream:
-    """A stream of documents in parts, for example files. It can be read again and again.
+    """Documents of one or more sources, for example files. It can be read again and again.
 
     Attributes:
         total: the bytes of the input; None if that is not known.
@@ -104,15 +104,15 @@ class DocumentStream:
     total: int | None = None
     position: int = 0
 
-    def parts(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
-        """The parts, in their order: a name for messages, and all documents of each.
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+        """The sources, in their order: a name for messages, and all documents of each.
 
         What cannot be read, such as the rest of a damaged file, is a RawDocument with a Fault.
         """
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[RawDocument]:
-        for _, documents in self.parts():
+        for _, documents in self.documents_by_source():
             yield from documents
 
 

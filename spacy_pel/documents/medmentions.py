@@ -17,7 +17,7 @@ _PUBTATOR = Format("pubtator", (), pubtator.INPUT)
 
 
 class MedMentionsSplit(DocumentStream):
-    """The documents of a split of MedMentions, full or ST21pv, as one part.
+    """The documents of a split of MedMentions, full or ST21pv, as one source.
 
     Ids are bare CUIs. The label of a mention is what the corpus says, in full several TUIs with
     commas.
@@ -40,7 +40,7 @@ class MedMentionsSplit(DocumentStream):
         self.folder = folder
         self.split = split
 
-    def parts(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
         """See ``DocumentStream``."""
         yield f"{self.folder}:{self.split}", checked_documents(self._documents(), "medmentions")
 

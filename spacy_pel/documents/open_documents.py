@@ -92,7 +92,7 @@ class _Wanted:
 
 
 def _folder(given: str) -> tuple[Path | None, list[str]]:
-    """The folder with which the name begins, and what stands behind it, parted by colons."""
+    """The folder with which the name begins, and what follows it, separated by colons."""
     words: list[str] = []
     while not Path(given).is_dir():
         given, colon, last = given.rpartition(":")

@@ -21,8 +21,8 @@ class Layout(NamedTuple):
     Attributes:
         name: the corpus.
         is_in: whether a folder has this layout.
-        opened: from the folder and the words that stand behind it to the documents.
-        examples: such words, parted by colons, for messages.
+        opened: from the folder and the words that follow it to the documents.
+        examples: such words, separated by colons, for messages.
     """
 
     name: str
@@ -47,7 +47,7 @@ def open_split(folder: Path, words: Sequence[str]) -> DocumentStream:
 
     Args:
         folder: the folder.
-        words: what stands behind it: ["dev"], or ["val", "lego"].
+        words: what follows it: ["dev"], or ["val", "lego"].
 
     Raises:
         PelError: if the folder has none of the layouts, or the words name no split. What is wrong

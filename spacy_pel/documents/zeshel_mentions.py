@@ -13,17 +13,17 @@ from ..kb.readers.zeshel_dictionary import ZeshelDocument, text_of, zeshel_docum
 from .document import Document, mention_at
 from .document_stream import DocumentStream, RawDocument, checked_documents
 
-# Words kept before the first and behind the last mention of a document: as many word pieces as an
+# Words kept before the first and after the last mention of a document: as many word pieces as an
 # encoder of BERT architecture reads, so nothing that it could read is cut.
 CONTEXT_WORDS = 512
 
 
 class ZeshelSplit(DocumentStream):
-    """The documents of a split of ZESHEL; each world is a part.
+    """The documents of a split of ZESHEL; each world is a source.
 
     A mention's id is the document that it stands for, its label the category that ZESHEL gives it
     (LOW_OVERLAP, for example). Documents come in the order of their world's file, each once with
-    all its mentions, cut 512 words before the first and behind the last of them. In memory are the
+    all its mentions, cut 512 words before the first and after the last of them. In memory are the
     mentions of the split, and one document at a time.
 
     Args:
@@ -41,7 +41,7 @@ class ZeshelSplit(DocumentStream):
         self.split = split
         self.world = world
 
-    def parts(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
         """The worlds of the split, by name; see ``DocumentStream``."""
         mentions = self._mentions()
         if self.world is not None and self.world not in mentions:

@@ -29,7 +29,7 @@ class Window(NamedTuple):
         ids: int32 [t], the token ids.
         marked: bool [t], true in mentions, also in those that are read in other windows.
         mentions: int64 [m], the places of its mentions among those that were given.
-        spans: int64 [m, 2], the tokens of each: its first one and the one behind its last.
+        spans: int64 [m, 2], the tokens of each: its first one and the one after its last.
     """
 
     ids: np.ndarray
@@ -170,7 +170,7 @@ def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
         room: The most tokens of a window, without its special tokens.
 
     Returns:
-        int64 [m, 2], the first token of each window and the one behind its last.
+        int64 [m, 2], the first token of each window and the one after its last.
     """
     firsts, length = _laid_out(n_tokens, room)
     # The window with the nearest centre leaves most context on the mention's narrower side.

@@ -21,7 +21,7 @@ class TokenStates(NamedTuple):
 
     Attributes:
         states: float32 [t, w], one row a token.
-        offsets: int64 [t, 2], the first character of each token and the one behind its last, ascending.
+        offsets: int64 [t, 2], the first character of each token and the one after its last, ascending.
         gradient: float32 [t, w]. Training adds the gradient with respect to the states to it.
     """
 
@@ -49,7 +49,7 @@ class MentionInContext(NamedTuple):
     Attributes:
         text: The text of the document. Acronyms in its mentions may be replaced by their long forms.
         start: The first character of the mention.
-        end: The character behind its last.
+        end: The character after its last.
         document: The document. Mentions that have it and the text in common may be read together. If
             it is None for all of them, the text alone tells documents apart.
     """

@@ -17,7 +17,7 @@ class DocumentSpans(NamedTuple):
     Attributes:
         tokens: The states of the document's tokens.
         mentions: int64 [m], the places of the mentions among those that were given.
-        spans: int64 [m, 2], the tokens of each: its first one and the one behind its last.
+        spans: int64 [m, 2], the tokens of each: its first one and the one after its last.
     """
 
     tokens: TokenStates

@@ -20,7 +20,7 @@ class TokenIds(NamedTuple):
     Attributes:
         ids: int32 [t], the token ids.
         start: The first token of the mention, of the title, or of the entity's side of a pair.
-        end: The token behind its last.
+        end: The token after its last.
     """
 
     ids: np.ndarray

@@ -41,7 +41,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def installed() -> Iterator[Finding]:
+def installation_findings() -> Iterator[Finding]:
     """Whether the installed versions are those that the package asks for."""
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
@@ -93,7 +93,7 @@ def _faiss() -> Iterator[Finding]:
         yield Finding(OK, "faiss", f"{present[0]} {_version(present[0])}")
 
 
-def computing() -> Iterator[Finding]:
+def computing_findings() -> Iterator[Finding]:
     """What linking computes with: GPU, threads, bfloat16."""
     import torch
 
@@ -124,7 +124,7 @@ def computing() -> Iterator[Finding]:
     yield Finding(OK, "bfloat16", found, remedy)
 
 
-def knowledge_base(path: Path) -> Iterator[Finding]:
+def kb_findings(path: Path) -> Iterator[Finding]:
     """Whether a KB can be opened, and fits on the disk and in memory."""
     try:
         kb = KnowledgeBase.open(path)
@@ -161,7 +161,7 @@ def _memory(kb: KnowledgeBase) -> Iterator[Finding]:
         yield Finding(OK, "vectors", found)
 
 
-def pipeline(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
+def pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
     """Whether a pipeline is ready to link, and fits its KB."""
     from packaging.specifiers import SpecifierSet
 

@@ -7,8 +7,14 @@ from pathlib import Path
 
 from ..errors import PelError
 from ..pipeline.pipelines import linker_of, load_pipeline
-from .checks import BROKEN, Finding, computing, installed, knowledge_base
-from .checks import pipeline as pipeline_findings
+from .checks import (
+    BROKEN,
+    Finding,
+    computing_findings,
+    installation_findings,
+    kb_findings,
+    pipeline_findings,
+)
 
 
 def diagnose(
@@ -27,10 +33,10 @@ def diagnose(
     Returns:
         The findings, one after another. What is broken is a finding, not an error.
     """
-    yield from installed()
-    yield from computing()
+    yield from installation_findings()
+    yield from computing_findings()
     if pipeline is None:
-        yield from [] if kb is None else knowledge_base(kb)
+        yield from [] if kb is None else kb_findings(kb)
         return
     try:
         nlp = load_pipeline(pipeline)
@@ -39,7 +45,7 @@ def diagnose(
     except PelError as error:
         yield Finding(BROKEN, "pipeline", error.problem, error.remedy)
         return
-    of_kb = list(knowledge_base(path))
+    of_kb = list(kb_findings(path))
     yield from of_kb
     if not any(finding.subject == "kb" and finding.state == BROKEN for finding in of_kb):
         linker.set_kb(path)

@@ -1,6 +1,6 @@
 """``nlp.pipe`` with worker processes that end in order after an error or an interruption.
 
-After an error spaCy waits for its workers, and they wait for ever for someone to take their results.
+After an error spaCy waits for its workers, and they wait forever for someone to take their results.
 So the stream of docs is ended instead, the results under way are taken from the workers, and only
 then is the error raised. Workers whose parent process was killed end by themselves.
 """
@@ -88,7 +88,7 @@ class _DocStream:
 def _end_with_parent(_: _DocStream) -> None:
     """In a worker: end it soon after its parent.
 
-    It holds the parent's ends of the pipes as well, and would wait at them for ever.
+    It holds the parent's ends of the pipes as well, and would wait at them forever.
     """
     parent = multiprocessing.parent_process().pid
 
@@ -153,6 +153,7 @@ def _told(error: Exception) -> PelError:
     last = " ".join(re.split(r"(?m)^  .*\n", str(error))[-1].split())
     name, _, message = last.partition(": ")
     if name == f"{PelError.__module__}.{PelError.__qualname__}":
+        # Where it is split does not matter: the error is shown as a whole.
         problem, _, remedy = message.partition("; ")
         return PelError(problem, remedy)
     return PelError(f"a worker failed: {last}", "use one process to see where")

@@ -21,7 +21,7 @@ from spacy_pel.reading.entity_texts import EntityText
 
 from ..towers import spread_weights
 from .conftest import TEST, TRAIN, Trained, mentions_of, results, train
-from .test_reranking import with_reranker
+from .test_linker_with_reranker import with_reranker
 from .test_serialization import link_elsewhere
 
 ONNX = ("onnx", "onnx-int8")

@@ -109,8 +109,9 @@ def print_attributes(linked: dict[str, Language]) -> None:
 
 
 def print_settings(linked: dict[str, Language]) -> None:
-    """How many entities each mention of the texts is given."""
-    print_row("settings", *LINKERS, head=True)
+    """The number of ids in all kb_ents, and of the mentions that have one."""
+    heads = [head for name in LINKERS for head in (f"{name}, ids", "mentions")]
+    print_row("settings", *heads, head=True)
     for settings in SETTINGS:
         cells = []
         for name in LINKERS:
@@ -122,11 +123,9 @@ def print_settings(linked: dict[str, Language]) -> None:
             for setting, value in before.items():
                 setattr(linker, setting, value)
             given = [len(ent._.kb_ents) for ent in ents]
-            cells.append(
-                f"{sum(given)} ids for {sum(n > 0 for n in given)} of {len(given)} mentions"
-            )
+            cells += [str(sum(given)), str(sum(n > 0 for n in given))]
         shown = ", ".join(f"{setting} = {value}" for setting, value in settings.items())
-        print_row(shown or "as they come", *cells)
+        print_row(shown or "default settings", *cells)
 
 
 def answer(expression: str, names: dict[str, Any]) -> str:

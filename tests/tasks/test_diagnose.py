@@ -79,7 +79,7 @@ def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_pat
 def test_a_kb_of_another_schema(bare_kb: KnowledgeBase) -> None:
     manifest = bare_kb.path / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"schema_version": ', '"schema_version": 9'))
-    (finding,) = checks.knowledge_base(bare_kb.path)
+    (finding,) = checks.kb_findings(bare_kb.path)
     assert finding.state == BROKEN and "schema version 9" in finding.found
     assert "pel kb build" in finding.remedy
 
@@ -88,7 +88,7 @@ def test_an_interrupted_embedding_and_a_full_disk(bare_kb: KnowledgeBase, monkey
     (bare_kb.path / ".partial-x").mkdir()
     usage = type("Usage", (), {"free": 1})
     monkeypatch.setattr(checks.shutil, "disk_usage", lambda path: usage)
-    findings = list(checks.knowledge_base(bare_kb.path))
+    findings = list(checks.kb_findings(bare_kb.path))
     assert any("was interrupted" in finding.found for finding in of("vectors", findings))
     assert of("disk", findings)[0].state == NOTE
 
@@ -96,7 +96,7 @@ def test_an_interrupted_embedding_and_a_full_disk(bare_kb: KnowledgeBase, monkey
 def test_little_memory(tiny_nlp: Language, monkeypatch) -> None:
     monkeypatch.setattr(checks, "_free_memory", lambda: 1)
     path = tiny_nlp.get_pipe("proxy_linker").kb.path
-    (vectors,) = of("vectors", checks.knowledge_base(path))
+    (vectors,) = of("vectors", checks.kb_findings(path))
     assert vectors.state == NOTE and "int8" in vectors.remedy
 
 
@@ -119,13 +119,13 @@ def test_versions(monkeypatch, versions: dict, subject: str, state: str, found: 
 
     real = metadata.version
     monkeypatch.setattr(checks, "version", version)
-    (finding,) = of(subject, checks.installed())
+    (finding,) = of(subject, checks.installation_findings())
     assert finding.state == state and found in finding.found
     assert finding.remedy.startswith("pip ")
 
 
 def test_threads(monkeypatch) -> None:
     monkeypatch.setattr(checks, "_cores", lambda: set(range(64)))
-    (threads,) = of("threads", checks.computing())
+    (threads,) = of("threads", checks.computing_findings())
     assert threads.state == NOTE
     assert threads.found == f"{torch.get_num_threads()} of 64 processor cores"

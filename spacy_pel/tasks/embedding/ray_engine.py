@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import PelError
 from .chunks import ChunkWorker, Job
 
-# Without a limit Ray would repeat a chunk for ever, also one that kills its workers.
+# Without a limit Ray would repeat a chunk forever, also one that kills its workers.
 _RETRIES = 4
 
 

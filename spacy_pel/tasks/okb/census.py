@@ -104,17 +104,17 @@ def split_statistics(
     """
     pairs = list(split.kinds.items() if taken is None else split.without(taken))
     of_train = train.kinds if taken is None else dict(train.without(taken))
-    trained, trained_forms = train.entities, {kind.form for kind in of_train}
+    in_train, forms_in_train = train.entities, {kind.form for kind in of_train}
     entities = {entity for kind, _ in pairs for entity in kind.entities}
     forms = {kind.form for kind, _ in pairs}
     mentions = sum(count for _, count in pairs)
-    seen = sum(count for kind, count in pairs if not trained.isdisjoint(kind.entities))
+    seen = sum(count for kind, count in pairs if not in_train.isdisjoint(kind.entities))
     return SplitStatistics(
         mentions,
         len(entities),
-        _share(len(entities & trained), len(entities)),
+        _share(len(entities & in_train), len(entities)),
         _share(seen, mentions),
-        _share(len(forms & trained_forms), len(forms)),
+        _share(len(forms & forms_in_train), len(forms)),
     )
 
 

@@ -86,7 +86,7 @@ class _Tally:
     """
 
     def __init__(self, train: Census, others: Sequence[Census], taken: Collection[str]) -> None:
-        self.trained = train.entities
+        self._in_train = train.entities
         self.totals = np.zeros((2, 2 * len(others)), dtype=np.int64)
         self.rows_of: defaultdict[str, set[tuple[int, MentionKind, int]]] = defaultdict(set)
         self._kinds: Counter[tuple[str, int]] = Counter()  # by entity and split
@@ -123,7 +123,7 @@ class _Tally:
         return Counter((other, split) for split, kind, _ in rows for other in kind.entities)
 
     def _group(self, *entities: str) -> int:
-        return UNSEEN if self.trained.isdisjoint(entities) else SEEN
+        return UNSEEN if self._in_train.isdisjoint(entities) else SEEN
 
 
 def _whole_shares(train: Census, others: Sequence[Census]) -> list[float]:
