@@ -143,13 +143,3 @@ def segments_of(folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
     return tuple(
         Segment(folder, entry, first, dim) for entry, first in zip(manifest["segments"], firsts)
     )
-
-
-def file_names(entry: SegmentEntry) -> list[str]:
-    """The files of a segment. Two segments share a file if their content is the same."""
-    vectors = entry["vectors"] or {}
-    index = vectors.get("index") or {}
-    named = [entry["records"], entry["removed"], index.get("file")]
-    kinds = ("file", "scales_file", "rows_file", "basis_file")
-    named += [vectors.get(kind) for kind in kinds]
-    return [name for name in named if name]

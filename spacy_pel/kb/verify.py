@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import PelError
-from .folder.manifest import MANIFEST, sound_manifest
-from .folder.transaction import CONTENT, is_ours, sha256
+from .folder.manifest import MANIFEST, plain_file_size, sound_manifest
+from .folder.manifest_form import file_names
+from .folder.transaction import is_ours, sha256
 from .folder.vector_chunks import CHUNKS_PREFIX
-from .segment import Segment, file_names, segments_of
+from .segment import Segment, segments_of
 from .vectors.matrix import mapped
 
 _BLOCK = 4096  # ids looked up at a time
@@ -65,20 +66,22 @@ def _damaged_files(
 ) -> Iterator[PelError]:
     """Files of the manifest that are missing or were changed."""
     for name, entry in manifest["files"].items():
-        if CONTENT.fullmatch(name):
+        try:
             fault = _damage(folder / name, entry, progress)
+        except PelError as error:
+            yield error
         else:
-            fault = f"{folder / MANIFEST}: names {name!r}, which is not a file of a KB"
-        if fault:
-            yield PelError(fault, _COPY_OR_BUILD)
+            if fault:
+                yield PelError(fault, _COPY_OR_BUILD)
 
 
 def _damage(path: Path, entry: dict[str, Any], progress: Report | None) -> str | None:
     """What is wrong with a file, compared with its entry in the manifest; None if nothing is."""
-    if not path.is_file():
+    size = plain_file_size(path)
+    if size is None:
         return f"{path}: missing"
-    if path.stat().st_size != entry["bytes"]:
-        return f"{path}: {path.stat().st_size} bytes, not {entry['bytes']}"
+    if size != entry["bytes"]:
+        return f"{path}: {size} bytes, not {entry['bytes']}"
     if sha256(path, progress) != entry["sha256"]:
         return f"{path}: does not agree with its checksum"
     return None

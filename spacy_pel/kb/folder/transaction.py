@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,10 +20,8 @@ from typing import Any
 from ...errors import PelError
 from .lock import LOCK, remove_unless_open, writer_lock
 from .manifest import KIND, MANIFEST, SCHEMA_VERSION, manifest_text, parsed_manifest
+from .manifest_form import CONTENT
 
-CONTENT = re.compile(
-    r"(entities|removed|vectors|scales|rows|index|basis)-[0-9a-f]{16}\.(sqlite|faiss|npy)"
-)
 _TEMPORARY = ".tmp-"
 _DISK_ERRORS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM
@@ -127,7 +124,7 @@ def _sweep(folder: Path) -> None:
     A file that a reader has open, or that cannot be removed, stays for the next transaction.
     """
     has_manifest = (folder / MANIFEST).exists()
-    kept = {LOCK, *(parsed_manifest(folder)["files"] if has_manifest else ())}
+    kept = {LOCK, *(parsed_manifest(folder).get("files") or () if has_manifest else ())}
     for path in folder.iterdir():
         if is_ours(path.name) and path.name not in kept:
             remove_unless_open(path)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..folder.manifest_form import file_names
 from ..folder.transaction import Transaction
 from ..records.entity import Entity
-from ..segment import Segment, SegmentEntry, file_names, segments_of
+from ..segment import Segment, SegmentEntry, segments_of
 from ..vectors.inverted_file import INDEX_MEMORY
 
 Manifest = dict[str, Any]
