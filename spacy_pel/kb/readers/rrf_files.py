@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import PelError
 from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
-from ...system.lines import numbered_lines
+from ...system.lines import check_gzip, numbered_lines
 
 if TYPE_CHECKING:
     import duckdb
@@ -105,8 +105,13 @@ class UmlsRelease:
             table: The table, for example "MRSTY".
             select: The columns, in SQL.
             where: The condition of the rows, in SQL.
+
+        Raises:
+            PelError: The file is a damaged gzip.
         """
-        self._read.add(table)
+        if table not in self._read:
+            self._check_gzip(table)
+            self._read.add(table)
         columns = ", ".join(
             f"{sql_identifier(name)}: 'VARCHAR'" for name in (*_columns(table), "AFTER")
         )
@@ -131,6 +136,18 @@ class UmlsRelease:
         for table in COLUMNS:
             if table in self._read:
                 _check_lines(table, self._file(table))
+
+    def _check_gzip(self, table: str) -> None:
+        parts = _parts(self.meta, table)
+        try:
+            check_gzip(self._file(table))
+        except PelError as error:
+            if len(parts) == 1:
+                raise
+            raise PelError(
+                f"{parts[0]} to {parts[-1].name}: together they are a damaged gzip",
+                "fetch them again",
+            ) from error
 
     def _file(self, table: str) -> Path:
         """The file of a table. If it is in parts, they are put together in the scratch folder."""

@@ -223,7 +223,7 @@ def test_a_bad_value_is_named(tmp_path: Path, name: str, row: str | bytes, fault
 def test_a_damaged_gzip_is_named(tmp_path: Path, end: int) -> None:
     packed = gzip.compress(f"{GOOD['MRCONSO.RRF']}\n".encode())
     (tmp_path / "MRCONSO.RRF.gz").write_bytes(packed[:end])
-    with pytest.raises(PelError, match=r"MRCONSO\.RRF\.gz: damaged gzip after line \d"):
+    with pytest.raises(PelError, match=r"MRCONSO\.RRF\.gz: damaged gzip; fetch it again"):
         read(tmp_path)
 
 
