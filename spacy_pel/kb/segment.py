@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..system.damaged_files import damaged
 from .records.store import EntityStore
 from .vectors.index import VectorIndex
 from .vectors.matrix import VectorMatrix, mapped
@@ -51,10 +52,15 @@ class Segment:
 
     @cached_property
     def removed(self) -> np.ndarray:
-        """The entities that are no longer in the KB: int64, ascending."""
+        """The entities that are no longer in the KB: int64, ascending; PelError for other content."""
         if self.entry["removed"] is None:
             return np.empty(0, dtype=np.int64)
-        return np.load(self.folder / self.entry["removed"], allow_pickle=False)
+        path = self.folder / self.entry["removed"]
+        removed = mapped(path)
+        within = np.concatenate([[-1], removed, [self.count]]) if removed.ndim == 1 else [0, 0]
+        if removed.dtype.kind != "i" or not (np.diff(within) > 0).all():
+            raise damaged(path, f"does not hold ascending numbers below {self.count}")
+        return np.array(removed, dtype=np.int64)
 
     @cached_property
     def live(self) -> np.ndarray:

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import PelError
-from .folder.manifest import MANIFEST, plain_file_size, sound_manifest
+from .folder.checksums import damage
+from .folder.manifest import MANIFEST, sound_manifest
 from .folder.manifest_form import file_names
-from .folder.transaction import is_ours, sha256
+from .folder.transaction import is_ours
 from .folder.vector_chunks import CHUNKS_PREFIX
 from .segment import Segment, segments_of
 from .vectors.matrix import mapped
 
 _BLOCK = 4096  # ids looked up at a time
-_COPY_OR_BUILD = "copy the folder again, or build the KB again"
 
 Report = Callable[[int], object]
 
@@ -45,7 +45,10 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     problems = [*_foreign_files(folder, manifest), *_damaged_files(folder, manifest, progress)]
     if not problems:
         segments = segments_of(folder, manifest)
-        faults = _misfits(manifest, segments) or _wrong_counts(manifest, segments)
+        try:
+            faults = list(_misfits(manifest, segments) or _wrong_counts(manifest, segments))
+        except PelError as error:
+            return [error]
         problems = [
             PelError(f"{folder / MANIFEST}: {fault}", "build the KB again") for fault in faults
         ]
@@ -66,25 +69,8 @@ def _damaged_files(
 ) -> Iterator[PelError]:
     """Files of the manifest that are missing or were changed."""
     for name, entry in manifest["files"].items():
-        try:
-            fault = _damage(folder / name, entry, progress)
-        except PelError as error:
-            yield error
-        else:
-            if fault:
-                yield PelError(fault, _COPY_OR_BUILD)
-
-
-def _damage(path: Path, entry: dict[str, Any], progress: Report | None) -> str | None:
-    """What is wrong with a file, compared with its entry in the manifest; None if nothing is."""
-    size = plain_file_size(path)
-    if size is None:
-        return f"{path}: missing"
-    if size != entry["bytes"]:
-        return f"{path}: {size} bytes, not {entry['bytes']}"
-    if sha256(path, progress) != entry["sha256"]:
-        return f"{path}: does not agree with its checksum"
-    return None
+        if fault := damage(folder / name, entry, progress):
+            yield fault
 
 
 def _misfits(manifest: dict[str, Any], segments: Sequence[Segment]) -> list[str]:
@@ -111,8 +97,6 @@ def _misfits_of(segment: Segment, vectors: dict[str, Any] | None) -> Iterator[st
     records, count = segment.entry["records"], segment.count
     if not _has_number(segment, count - 1) or _has_number(segment, count):
         yield f"counts {count} records in {records}, which has another number of them"
-    if not _ascend_within(segment.removed, count):
-        yield f"{segment.entry['removed']} does not hold ascending numbers below {count}"
     entry = segment.entry["vectors"]
     if entry and vectors:
         matrix, rows = (mapped(segment.folder / entry[name]) for name in ("file", "rows_file"))
@@ -131,12 +115,6 @@ def _has_number(segment: Segment, number: int) -> bool:
         return bool(segment.store.labels([number]))
     except IndexError:
         return False
-
-
-def _ascend_within(numbers: np.ndarray, count: int) -> bool:
-    """Whether the numbers ascend and lie between 0 and count - 1."""
-    bounded = np.concatenate([[-1], numbers, [count]])
-    return bool((np.diff(bounded) > 0).all())
 
 
 def _repeated_ids(segments: Sequence[Segment]) -> Iterator[str]:

@@ -8,16 +8,16 @@ does not name are then swept, unless a reader has them open. There is one writer
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
+from .checksums import sha256
 from .lock import LOCK, remove_unless_open, writer_lock
 from .manifest import KIND, MANIFEST, SCHEMA_VERSION, manifest_text, parsed_manifest
 from .manifest_form import CONTENT
@@ -134,22 +134,6 @@ def _is_disk_error(error: OSError | sqlite3.OperationalError) -> bool:
     if isinstance(error, OSError):
         return error.errno in _DISK_ERRORS
     return any(words in str(error) for words in _SQLITE_DISK_ERRORS)
-
-
-def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
-    """The SHA-256 of a file's content, in hexadecimal.
-
-    Args:
-        path: The file.
-        progress: Called with the number of bytes read since the last call.
-    """
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-            if progress:
-                progress(len(block))
-    return digest.hexdigest()
 
 
 def _sync(path: Path) -> None:

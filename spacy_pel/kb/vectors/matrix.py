@@ -7,13 +7,20 @@ import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
 from ...errors import PelError
+from ...system.damaged_files import damaged
 
 DTYPES = ("float32", "float16", "int8")
+# What numpy raises for a damaged header, which is a literal of Python.
+_HEADER_ERRORS = (
+    ValueError, TypeError, KeyError, EOFError, SyntaxError, OverflowError, MemoryError,
+    RecursionError, TokenError,
+)  # fmt: skip
 _BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
 _SMALL = 1 << 30  # bytes; a file up to this size may stay in memory as a whole
 _RESIDENT = 1 << 27  # bytes of a larger file that may stay in memory after they were read
@@ -206,11 +213,19 @@ def quantized(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mapped(path: Path) -> np.ndarray:
-    """The array of a ``.npy`` file, mapped into memory, read-only; PelError if it is unreadable."""
+    """The array of a ``.npy`` file, mapped into memory, read-only.
+
+    Raises:
+        PelError: The file cannot be read, or its header does not describe all of it.
+    """
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, *_HEADER_ERRORS) as error:
         raise unreadable(path) from error
+    size = array.offset + array.nbytes
+    if not (array.flags.c_contiguous and array.dtype.isnative and size == path.stat().st_size):
+        raise unreadable(path)
+    return array
 
 
 def _opened(path: Path) -> int:
@@ -222,8 +237,4 @@ def _opened(path: Path) -> int:
 
 def unreadable(path: Path) -> PelError:
     """The error for a file of vectors that cannot be read."""
-    return PelError(
-        f"{path}: cannot be read",
-        f"open the KB again if it was embedded meanwhile; otherwise run: "
-        f"python -m spacy pel kb embed {path.parent} PIPELINE",
-    )
+    return damaged(path, "cannot be read")
