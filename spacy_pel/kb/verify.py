@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,20 +40,35 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     try:
         manifest = sound_manifest(folder)
     except PelError as error:
-        if (folder / MANIFEST).exists():
+        if os.path.lexists(folder / MANIFEST):
             return [error]
         raise
-    problems = [*_foreign_files(folder, manifest), *_damaged_files(folder, manifest, progress)]
-    if not problems:
-        segments = segments_of(folder, manifest)
-        try:
-            faults = list(_misfits(manifest, segments) or _wrong_counts(manifest, segments))
-        except PelError as error:
-            return [error]
-        problems = [
-            PelError(f"{folder / MANIFEST}: {fault}", "build the KB again") for fault in faults
-        ]
-    return problems
+    foreign = list(_foreign_files(folder, manifest))
+    problems = _faults(folder, manifest, progress)
+    return [*foreign, *problems]
+
+
+def check_contents(path: str | Path) -> None:
+    """Checks a KB as ``verify`` does. Files that do not belong to it are ignored.
+
+    Raises:
+        PelError: The first problem.
+    """
+    folder = Path(path).absolute()
+    for problem in _faults(folder, sound_manifest(folder), None):
+        raise problem
+
+
+def _faults(folder: Path, manifest: dict[str, Any], progress: Report | None) -> list[PelError]:
+    """What is wrong with the files of a manifest, or, if nothing is, with what they say together."""
+    if problems := list(_damaged_files(folder, manifest, progress)):
+        return problems
+    segments = segments_of(folder, manifest)
+    try:
+        faults = list(_misfits(manifest, segments) or _wrong_counts(manifest, segments))
+    except PelError as error:
+        return [error]
+    return [PelError(f"{folder / MANIFEST}: {fault}", "build the KB again") for fault in faults]
 
 
 def _foreign_files(folder: Path, manifest: dict[str, Any]) -> Iterator[PelError]:

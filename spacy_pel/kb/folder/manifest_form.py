@@ -79,7 +79,12 @@ def _is_segment(segment: Any) -> bool:
         return True
     if not _has(vectors, _SEGMENT_VECTORS) or not isinstance(vectors.get("basis_file", ""), _TEXT):
         return False
-    return vectors.get("index") is None or _has(vectors["index"], _INDEX)
+    index = vectors.get("index")
+    if index is None:
+        return True
+    return _has(index, _INDEX) and any(
+        _has(index, {key: int}) for key in ("oversampling", "probes")
+    )
 
 
 def _has(entry: Any, types: dict[str, Any]) -> bool:
