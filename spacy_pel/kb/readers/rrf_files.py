@@ -7,6 +7,7 @@ It says little about a row that is not whole, so the file is then read again, li
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -168,17 +169,28 @@ def _parts(folder: Path, table: str) -> list[Path]:
     """The file of a table, or its parts .aa.gz, .ab.gz and so on; empty if there is no such table.
 
     The parts, one after another, are one gzip file, whether one stream was cut or each part was
-    packed alone. PelError if a part before the last is missing.
+    packed alone. PelError if a part before the last is missing, or a file is a link to nothing.
     """
     for name in (f"{table}.RRF", f"{table}.RRF.gz"):
         if (folder / name).is_file():
             return [folder / name]
+        _refuse_other(folder / name)
     parts = sorted(folder.glob(f"{table}.RRF.a[a-z].gz"))
+    for part in parts:
+        if not part.is_file():
+            _refuse_other(part)
     for part, letter in zip(parts, "abcdefghijklmnopqrstuvwxyz"):
         expected = f"{table}.RRF.a{letter}.gz"
         if part.name != expected:
             raise PelError(f"{folder / expected}: this part is missing", "download it")
     return parts
+
+
+def _refuse_other(path: Path) -> None:
+    """Raises PelError if what has the name of a file is a link to nothing, or no file."""
+    if os.path.lexists(path):
+        kind = "a link to a file that is not there" if path.is_symlink() else "not a file"
+        raise PelError(f"{path}: is {kind}", "put the file in its place, or remove it")
 
 
 def _check_lines(table: str, path: Path) -> None:
