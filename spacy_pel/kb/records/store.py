@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
 
@@ -41,6 +42,7 @@ CREATE VIRTUAL TABLE word USING fts5(
     names, content='', detail=none, columnsize=0, tokenize='ascii'
 );
 """
+INDEX = "CREATE UNIQUE INDEX entity_id ON entity (concept_id);"
 FIELDS = ", ".join(Entity._fields)
 POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
 _CHOSEN = "WHERE number IN (SELECT value FROM json_each(?))"
@@ -48,6 +50,15 @@ _TOGETHER = 256  # records read at a time
 # What a damaged file makes SQLite, JSON and numpy raise.
 _DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
 _MAPPED_BYTES = 1 << 31
+# A file may come from a stranger: its schema may call no functions, and nothing is written.
+_PRAGMAS = f"""
+PRAGMA trusted_schema = OFF; PRAGMA query_only = ON; PRAGMA mmap_size = {_MAPPED_BYTES};
+"""
+# All that a file defines. A view or trigger could run for ever. How FTS5 declares the tables that
+# it keeps for itself depends on the release of SQLite.
+_OBJECTS = """
+SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_schema
+"""
 # The most records that a full-text look-up compares with its text.
 _COMPARED = 10_000
 
@@ -222,11 +233,22 @@ class EntityStore:
         uri = f"{self.path.resolve().as_uri()}?mode=ro&immutable=1"
         try:
             connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
-            connection.execute("SELECT 1 FROM entity LIMIT 1")
+            connection.executescript(_PRAGMAS)
+            schema = set(connection.execute(_OBJECTS))
         except sqlite3.DatabaseError as error:
             raise damaged(self.path, f"cannot be opened ({error})") from error
+        if schema != _written_schema():
+            connection.close()
+            raise damaged(self.path, "cannot be opened (its tables are not those of a KB)")
         return connection
+
+
+@cache
+def _written_schema() -> set[tuple]:
+    """The tables and indexes of every file of records, as ``_OBJECTS`` selects them."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(SCHEMA + INDEX)
+        return set(database.execute(_OBJECTS))
 
 
 def _entity(fields: Sequence[str | None]) -> Entity:
