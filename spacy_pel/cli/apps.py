@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,8 @@ kb = typer.Typer(
 pel.add_typer(kb, name="kb")
 
 msg = Printer()
+# All control characters but the tab and the line feed: with them escape sequences begin.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 Pipeline = Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")]
 Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline")]
@@ -108,5 +111,15 @@ def command(
 
 def _fail(message: str, code: int) -> NoReturn:
     """End the program with one line on stderr. (wasabi would break it, and print it to stdout.)"""
-    typer.secho(f"Error: {message}", fg=typer.colors.RED, err=True)
+    say_error(message)
     raise typer.Exit(code)
+
+
+def say_error(message: object) -> None:
+    """Print an error in one line on stderr."""
+    typer.secho(printable(f"Error: {message}"), fg=typer.colors.RED, err=True)
+
+
+def printable(text: str) -> str:
+    """A text that is safe to print. What names of a KB hold could control the terminal."""
+    return _CONTROL.sub("\ufffd", text)

@@ -18,7 +18,7 @@ from ..kb.writing.entity_changes import remove_entities
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.change_from_source import change_from_source, read_ids
 from ..tasks.compare_kbs import compare_kbs
-from .apps import Component, command, kb, msg
+from .apps import Component, command, kb, msg, printable, say_error
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 Entities = Annotated[
@@ -171,7 +171,8 @@ def diff_cli(
         return
     for kind in ("added", "removed", "changed"):
         count, some = found.kinds[kind], ", ".join(found.first_ids.get(kind, ()))
-        msg.text(f"{kind:<8} {count:>9,}  {some}{', …' if count > _EXAMPLES else ''}")
+        more = ", …" if count > _EXAMPLES else ""
+        msg.text(printable(f"{kind:<8} {count:>9,}  {some}{more}"))
     for field, count in found.fields.most_common():
         msg.text(f"  {field:<15} {count:>9,}")
     if output:
@@ -200,7 +201,7 @@ def verify_cli(folder: Folder) -> None:
         size = bar.n
     if problems:
         for problem in problems:
-            typer.secho(f"Error: {problem}", fg=typer.colors.RED, err=True)
+            say_error(problem)
         raise typer.Exit(1)
     files = KnowledgeBase.open(folder).manifest["files"]
     msg.good(

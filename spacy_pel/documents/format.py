@@ -14,6 +14,8 @@ from .document import Document
 
 # A longer line, row or document is refused; without a bound, one could fill the memory.
 LONGEST = 64 * 2**20
+# Such a fault counts as one document, but it ends the file.
+REST_LOST = ", and the rest of the file is not read"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
 Place = int | str
 
@@ -150,7 +152,9 @@ def byte_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     while line := file.readline(LONGEST + 1):
         number += 1
         if len(line) > LONGEST:
-            raise PelError(f"line {number}: longer than {LONGEST:,} bytes", "correct the line")
+            raise PelError(
+                f"line {number}: longer than {LONGEST:,} bytes{REST_LOST}", "correct the line"
+            )
         yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
 
 

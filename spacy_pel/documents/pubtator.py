@@ -12,7 +12,16 @@ from ..errors import PelError
 from .curated_ids import curated_ids
 from .docs import passages_of
 from .document import OFFSETS, Document, Mention, Passage, mention_at
-from .format import LONGEST, Input, LineError, TextOutput, byte_lines, decoded, document_id
+from .format import (
+    LONGEST,
+    REST_LOST,
+    Input,
+    LineError,
+    TextOutput,
+    byte_lines,
+    decoded,
+    document_id,
+)
 from .linked import entity_id, linked_mentions
 
 _TITLE = re.compile(rb"([^\t|]+)\|t\|")
@@ -35,7 +44,9 @@ def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
             size += len(line)
             block.append(line)
         if size > LONGEST:
-            raise PelError(f"line {first}: a document of more than {LONGEST:,} bytes", "split it")
+            raise PelError(
+                f"line {first}: a document of more than {LONGEST:,} bytes{REST_LOST}", "split it"
+            )
     if block:
         yield first, b"".join(block)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..system.damaged_files import damaged
 from .records.store import EntityStore
 from .vectors.index import VectorIndex
 from .vectors.matrix import VectorMatrix, mapped
@@ -51,10 +52,15 @@ class Segment:
 
     @cached_property
     def removed(self) -> np.ndarray:
-        """The entities that are no longer in the KB: int64, ascending."""
+        """The entities that are no longer in the KB: int64, ascending; PelError for other content."""
         if self.entry["removed"] is None:
             return np.empty(0, dtype=np.int64)
-        return np.load(self.folder / self.entry["removed"], allow_pickle=False)
+        path = self.folder / self.entry["removed"]
+        removed = mapped(path)
+        within = np.concatenate([[-1], removed, [self.count]]) if removed.ndim == 1 else [0, 0]
+        if removed.dtype.kind != "i" or not (np.diff(within) > 0).all():
+            raise damaged(path, f"does not hold ascending numbers below {self.count}")
+        return np.array(removed, dtype=np.int64)
 
     @cached_property
     def live(self) -> np.ndarray:
@@ -65,12 +71,20 @@ class Segment:
         return live
 
     def is_live(self, number: int) -> bool:
-        """Whether the entity is still in the KB."""
+        """Whether the entity is still in the KB; PelError for a number that no entity has had."""
+        if not 0 <= number < self.count:
+            raise damaged(self.store.path, f"names the record {number} of {self.count}")
         return bool(self.live[number])
 
     def without_removed(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Those of the numbers whose entities are still in the KB: int64."""
+        """Those of the numbers, which its files name, whose entities are still in the KB: int64.
+
+        Raises:
+            PelError: No entity has had one of the numbers.
+        """
         numbers = np.asarray(numbers, dtype=np.int64)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.count:
+            raise damaged(self.store.path, f"names records beyond its {self.count}")
         return numbers[self.live[numbers]]
 
     def check(self, numbers: np.ndarray) -> None:
@@ -90,7 +104,9 @@ class Segment:
         """The index of the vectors; None if the segment has no vectors."""
         if self.entry["vectors"] is None:
             return None
-        return opened_index(self.folder, self.entry["vectors"], self._dim)
+        index = opened_index(self.folder, self.entry["vectors"], self._dim)
+        self._check_owners(index.row_entities)
+        return index
 
     def rows(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stored rows of entities, by their numbers in the segment.
@@ -128,7 +144,17 @@ class Segment:
     @cached_property
     def _stored_rows(self) -> tuple[VectorMatrix, np.ndarray] | None:
         vectors = self.entry["vectors"]
-        return None if vectors is None else opened_rows(self.folder, vectors)
+        if vectors is None:
+            return None
+        matrix, row_entities = opened_rows(self.folder, vectors)
+        self._check_owners(row_entities)
+        return matrix, row_entities
+
+    def _check_owners(self, row_entities: np.ndarray) -> None:
+        """Raises PelError if rows, which ascend by entity, belong to entities that are not there."""
+        if len(row_entities) and row_entities[-1] >= self.count:
+            path = self.folder / self.entry["vectors"]["rows_file"]
+            raise damaged(path, f"names entities beyond the {self.count} of its segment")
 
     def close(self) -> None:
         """Closes the records."""
@@ -143,13 +169,3 @@ def segments_of(folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
     return tuple(
         Segment(folder, entry, first, dim) for entry, first in zip(manifest["segments"], firsts)
     )
-
-
-def file_names(entry: SegmentEntry) -> list[str]:
-    """The files of a segment. Two segments share a file if their content is the same."""
-    vectors = entry["vectors"] or {}
-    index = vectors.get("index") or {}
-    named = [entry["records"], entry["removed"], index.get("file")]
-    kinds = ("file", "scales_file", "rows_file", "basis_file")
-    named += [vectors.get(kind) for kind in kinds]
-    return [name for name in named if name]

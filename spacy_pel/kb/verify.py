@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import PelError
+from .folder.checksums import damage
 from .folder.manifest import MANIFEST, sound_manifest
-from .folder.transaction import CONTENT, is_ours, sha256
+from .folder.manifest_form import file_names
+from .folder.transaction import is_ours
 from .folder.vector_chunks import CHUNKS_PREFIX
-from .segment import Segment, file_names, segments_of
+from .segment import Segment, segments_of
 from .vectors.matrix import mapped
 
 _BLOCK = 4096  # ids looked up at a time
-_COPY_OR_BUILD = "copy the folder again, or build the KB again"
 
 Report = Callable[[int], object]
 
@@ -38,17 +40,35 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     try:
         manifest = sound_manifest(folder)
     except PelError as error:
-        if (folder / MANIFEST).exists():
+        if os.path.lexists(folder / MANIFEST):
             return [error]
         raise
-    problems = [*_foreign_files(folder, manifest), *_damaged_files(folder, manifest, progress)]
-    if not problems:
-        segments = segments_of(folder, manifest)
-        faults = _misfits(manifest, segments) or _wrong_counts(manifest, segments)
-        problems = [
-            PelError(f"{folder / MANIFEST}: {fault}", "build the KB again") for fault in faults
-        ]
-    return problems
+    foreign = list(_foreign_files(folder, manifest))
+    problems = _faults(folder, manifest, progress)
+    return [*foreign, *problems]
+
+
+def check_contents(path: str | Path) -> None:
+    """Checks a KB as ``verify`` does. Files that do not belong to it are ignored.
+
+    Raises:
+        PelError: The first problem.
+    """
+    folder = Path(path).absolute()
+    for problem in _faults(folder, sound_manifest(folder), None):
+        raise problem
+
+
+def _faults(folder: Path, manifest: dict[str, Any], progress: Report | None) -> list[PelError]:
+    """What is wrong with the files of a manifest, or, if nothing is, with what they say together."""
+    if problems := list(_damaged_files(folder, manifest, progress)):
+        return problems
+    segments = segments_of(folder, manifest)
+    try:
+        faults = list(_misfits(manifest, segments) or _wrong_counts(manifest, segments))
+    except PelError as error:
+        return [error]
+    return [PelError(f"{folder / MANIFEST}: {fault}", "build the KB again") for fault in faults]
 
 
 def _foreign_files(folder: Path, manifest: dict[str, Any]) -> Iterator[PelError]:
@@ -65,23 +85,8 @@ def _damaged_files(
 ) -> Iterator[PelError]:
     """Files of the manifest that are missing or were changed."""
     for name, entry in manifest["files"].items():
-        if CONTENT.fullmatch(name):
-            fault = _damage(folder / name, entry, progress)
-        else:
-            fault = f"{folder / MANIFEST}: names {name!r}, which is not a file of a KB"
-        if fault:
-            yield PelError(fault, _COPY_OR_BUILD)
-
-
-def _damage(path: Path, entry: dict[str, Any], progress: Report | None) -> str | None:
-    """What is wrong with a file, compared with its entry in the manifest; None if nothing is."""
-    if not path.is_file():
-        return f"{path}: missing"
-    if path.stat().st_size != entry["bytes"]:
-        return f"{path}: {path.stat().st_size} bytes, not {entry['bytes']}"
-    if sha256(path, progress) != entry["sha256"]:
-        return f"{path}: does not agree with its checksum"
-    return None
+        if fault := damage(folder / name, entry, progress):
+            yield fault
 
 
 def _misfits(manifest: dict[str, Any], segments: Sequence[Segment]) -> list[str]:
@@ -108,8 +113,6 @@ def _misfits_of(segment: Segment, vectors: dict[str, Any] | None) -> Iterator[st
     records, count = segment.entry["records"], segment.count
     if not _has_number(segment, count - 1) or _has_number(segment, count):
         yield f"counts {count} records in {records}, which has another number of them"
-    if not _ascend_within(segment.removed, count):
-        yield f"{segment.entry['removed']} does not hold ascending numbers below {count}"
     entry = segment.entry["vectors"]
     if entry and vectors:
         matrix, rows = (mapped(segment.folder / entry[name]) for name in ("file", "rows_file"))
@@ -128,12 +131,6 @@ def _has_number(segment: Segment, number: int) -> bool:
         return bool(segment.store.labels([number]))
     except IndexError:
         return False
-
-
-def _ascend_within(numbers: np.ndarray, count: int) -> bool:
-    """Whether the numbers ascend and lie between 0 and count - 1."""
-    bounded = np.concatenate([[-1], numbers, [count]])
-    return bool((np.diff(bounded) > 0).all())
 
 
 def _repeated_ids(segments: Sequence[Segment]) -> Iterator[str]:

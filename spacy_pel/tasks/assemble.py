@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 from spacy.language import Language
 
 from ..errors import PelError
+from ..kb.folder.checksums import copy_checked
 from ..kb.folder.manifest import MANIFEST, manifest_text
 from ..kb.knowledge_base import KnowledgeBase
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, KBPipe, kb_reference
@@ -67,7 +67,7 @@ def assemble(
 
     Raises:
         PelError: There is no linker, a second linker uses another KB, the KB has no vectors of the
-            linker's encoder, a metrics file is of another linker or KB, or a package cannot have
+            linker's encoder or a damaged file, a metrics file is of another linker or KB, or a package cannot have
             this name or version.
         OSError: The folder cannot be written.
     """
@@ -161,6 +161,6 @@ def _check_package(meta: dict[str, Any]) -> None:
 
 def _copy_kb(kb: KnowledgeBase, folder: Path) -> None:
     folder.mkdir()
-    for name in kb.manifest["files"]:
-        shutil.copyfile(kb.path / name, folder / name)
+    for name, entry in kb.manifest["files"].items():
+        copy_checked(kb.path / name, folder / name, entry)
     (folder / MANIFEST).write_bytes(manifest_text(kb.manifest).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,22 @@ def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
     assert run("kb", "find", bare_kb.path, "ms", "--limit", 1) == "C01 multiple sclerosis Disease"
     assert run("kb", "find", bare_kb.path, "X3") == "C03 rheumatoid arthritis Disease"
     assert "no id 'yeti' and no entity whose names" in run("kb", "find", bare_kb.path, "yeti")
+
+
+def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
+    """No writer stores such names, but the KB may be a stranger's."""
+    path = bare_kb.segments[0].store.path
+    bare_kb.close()
+    database = sqlite3.connect(path)
+    evil = "\x1b]0;owned\x07\x9b2J MS"
+    database.execute("UPDATE entity SET canonical_name = ?", (evil,))
+    database.execute("UPDATE typed SET type = ? || type", (evil,))
+    database.commit()
+    database.close()
+    id = bare_kb.labels(bare_kb.numbers()[:1])[0][0]
+    for arguments in (("find", bare_kb.path, id), ("info", bare_kb.path)):
+        shown = run("kb", *arguments)
+        assert "\ufffd]0;owned\ufffd\ufffd2J MS" in shown
+        assert not set(shown) & {"\x1b", "\x07", "\x9b"}
+    shown = run("kb", "info", bare_kb.path, "--json")
+    assert "\x9b" not in shown and json.loads(shown)["types"]

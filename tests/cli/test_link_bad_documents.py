@@ -86,3 +86,15 @@ def test_a_document_that_fails_alone_in_its_part(
     monkeypatch.setattr("spacy_pel.tasks.link_files.DOCUMENTS_PER_PART", 11)
     output = run("link", tiny_folder, twelve, "-o", out, "--on-error", "skip")
     assert "Skipped document 12: " in output and len(records(out)) == 11
+
+
+def test_a_line_that_is_too_long_says_that_the_rest_is_not_read(
+    run, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spacy_pel.documents.format.LONGEST", 60)
+    path, out = tmp_path / "notes.jsonl", tmp_path / "out.jsonl"
+    texts = ["MS.", "MS." + " " * 60, "MS again."]
+    path.write_text("".join(f"{json.dumps({'text': text})}\n" for text in texts))
+    output = run("link", tiny_folder, path, "-o", out, "--on-error", "skip")
+    assert "line 2: longer than 60 bytes, and the rest of the file is not read" in output
+    assert "of 1 documents, 1 skipped" in output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.folder.manifest import MANIFEST, manifest_text
 
 TEXT = "The patient has MS and cephalgia."
 
@@ -35,6 +38,23 @@ def test_nothing_in_it_points_out(run, tiny_folder: Path, tiny_kb: Path, tmp_pat
     for name in ("config.cfg", "proxy_linker/kb.json"):
         text = (tmp_path / "out" / name).read_text("utf8")
         assert str(tiny_kb) not in text and str(tmp_path) not in text
+
+
+def test_the_kb_of_a_stranger_cannot_overwrite_files_outside(
+    run, tiny_folder: Path, tiny_kb: Path, tmp_path: Path
+) -> None:
+    kb = shutil.copytree(tiny_kb, tmp_path / "downloads" / "from" / "stranger" / "kb")
+    victim, payload = tmp_path / ".bashrc", tmp_path / "downloads" / ".bashrc"
+    victim.write_text("mine")
+    payload.write_text("evil")
+    manifest = json.loads((kb / MANIFEST).read_text())
+    content = {"bytes": 4, "sha256": hashlib.sha256(b"evil").hexdigest()}
+    manifest["files"]["../../../.bashrc"] = content
+    (kb / MANIFEST).write_text(manifest_text(manifest))
+    said = run("assemble", tiny_folder, kb, tmp_path / "out", code=1)
+    assert "names '../../../.bashrc', which is not a file of a KB; do not use this KB" in said
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "out").exists()
 
 
 def test_other_components_share_its_kb(
@@ -99,7 +119,7 @@ def test_breaking_off_leaves_what_was_there(
     def broken(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("spacy_pel.tasks.assemble.shutil.copyfile", broken)
+    monkeypatch.setattr("spacy_pel.tasks.assemble.copy_checked", broken)
     run("assemble", tiny_folder, tiny_kb, out, "--force", code=code)
     run("assemble", tiny_folder, tiny_kb, tmp_path / "new", code=code)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -86,7 +86,7 @@ def test_a_wrong_type_or_an_unknown_key_is_refused(config) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"row_kind": "word"}, 'unknown row kind "word"; choose one of entity, name'),
+        ({"row_kind": "word"}, 'unknown row kind "word"; choose one of entity, title, name'),
         ({"model": {"pooling": "max"}}, 'unknown pooling "max"; choose'),
     ],
 )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
+from .manifest_form import form_fault
 
 MANIFEST = "manifest.json"
 KIND = "spacy-pel-kb"
@@ -33,27 +36,47 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = sound_manifest(folder)
     build = _build_command(folder)
     for name, entry in manifest["files"].items():
-        path = folder / name
-        if not path.is_file():
-            raise PelError(f"{path}: missing", f"copy the whole folder, or build it again: {build}")
-        size = path.stat().st_size
+        size = plain_file_size(folder / name)
+        if size is None:
+            raise PelError(
+                f"{folder / name}: missing", f"copy the whole folder, or build it again: {build}"
+            )
         if size != entry["bytes"]:
             raise PelError(
-                f"{path}: {size} bytes where the manifest says {entry['bytes']}",
+                f"{folder / name}: {size} bytes where the manifest says {entry['bytes']}",
                 f"copy the folder again, or build it again: {build}",
             )
     return manifest
+
+
+def plain_file_size(path: Path) -> int | None:
+    """The size of a file of a KB, in bytes; None if it is missing.
+
+    Raises:
+        PelError: It is a symbolic link, which may lead anywhere, or a folder or a device.
+    """
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a folder or a device"
+        raise PelError(
+            f"{path}: is {kind}, which a KB does not contain",
+            "copy the KB with its files in place of links (cp -rL)",
+        )
+    return status.st_size
 
 
 def sound_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a KB folder, checked against its own checksum.
 
     Raises:
-        PelError: There is no KB, its schema has another version, or a byte of the manifest was
-            changed.
+        PelError: There is no KB, its schema has another version, a byte of the manifest was
+            changed, or it says what no writer of KBs writes (see ``form_fault``).
     """
     path, build = folder / MANIFEST, _build_command(folder)
-    if not path.is_file():
+    if plain_file_size(path) is None:
         raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
     text = path.read_bytes()
     manifest = _parsed(path, text)
@@ -68,6 +91,9 @@ def sound_manifest(folder: Path) -> dict[str, Any]:
             f"{path}: does not agree with its checksum",
             f"copy the folder again, or build it again: {build}",
         )
+    fault = form_fault(manifest)
+    if fault:
+        raise PelError(f"{path}: {fault}", f"do not use this KB; build it again: {build}")
     return manifest
 
 

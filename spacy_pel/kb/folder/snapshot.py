@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from contextlib import suppress
@@ -15,6 +16,8 @@ try:
     import fcntl
 except ImportError:  # Windows, which itself refuses to delete a file that is open
     fcntl = None
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 
 
 class Snapshot:
@@ -67,8 +70,10 @@ def opened_snapshot(folder: Path) -> Snapshot:
 
 def _opened(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDONLY)
-    except FileNotFoundError as error:
+        return os.open(path, os.O_RDONLY | _NO_LINK)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
         raise _swept(path) from error
 
 

@@ -8,23 +8,20 @@ does not name are then swept, unless a reader has them open. There is one writer
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import re
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
+from .checksums import sha256
 from .lock import LOCK, remove_unless_open, writer_lock
 from .manifest import KIND, MANIFEST, SCHEMA_VERSION, manifest_text, parsed_manifest
+from .manifest_form import CONTENT
 
-CONTENT = re.compile(
-    r"(entities|removed|vectors|scales|rows|index|basis)-[0-9a-f]{16}\.(sqlite|faiss|npy)"
-)
 _TEMPORARY = ".tmp-"
 _DISK_ERRORS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM
@@ -127,7 +124,7 @@ def _sweep(folder: Path) -> None:
     A file that a reader has open, or that cannot be removed, stays for the next transaction.
     """
     has_manifest = (folder / MANIFEST).exists()
-    kept = {LOCK, *(parsed_manifest(folder)["files"] if has_manifest else ())}
+    kept = {LOCK, *(parsed_manifest(folder).get("files") or () if has_manifest else ())}
     for path in folder.iterdir():
         if is_ours(path.name) and path.name not in kept:
             remove_unless_open(path)
@@ -137,22 +134,6 @@ def _is_disk_error(error: OSError | sqlite3.OperationalError) -> bool:
     if isinstance(error, OSError):
         return error.errno in _DISK_ERRORS
     return any(words in str(error) for words in _SQLITE_DISK_ERRORS)
-
-
-def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
-    """The SHA-256 of a file's content, in hexadecimal.
-
-    Args:
-        path: The file.
-        progress: Called with the number of bytes read since the last call.
-    """
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-            if progress:
-                progress(len(block))
-    return digest.hexdigest()
 
 
 def _sync(path: Path) -> None:

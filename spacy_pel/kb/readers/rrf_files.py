@@ -7,6 +7,7 @@ It says little about a row that is not whole, so the file is then read again, li
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import PelError
 from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
-from ...system.lines import numbered_lines
+from ...system.lines import check_gzip, numbered_lines
 
 if TYPE_CHECKING:
     import duckdb
@@ -105,8 +106,13 @@ class UmlsRelease:
             table: The table, for example "MRSTY".
             select: The columns, in SQL.
             where: The condition of the rows, in SQL.
+
+        Raises:
+            PelError: The file is a damaged gzip.
         """
-        self._read.add(table)
+        if table not in self._read:
+            self._check_gzip(table)
+            self._read.add(table)
         columns = ", ".join(
             f"{sql_identifier(name)}: 'VARCHAR'" for name in (*_columns(table), "AFTER")
         )
@@ -132,6 +138,18 @@ class UmlsRelease:
             if table in self._read:
                 _check_lines(table, self._file(table))
 
+    def _check_gzip(self, table: str) -> None:
+        parts = _parts(self.meta, table)
+        try:
+            check_gzip(self._file(table))
+        except PelError as error:
+            if len(parts) == 1:
+                raise
+            raise PelError(
+                f"{parts[0]} to {parts[-1].name}: together they are a damaged gzip",
+                "fetch them again",
+            ) from error
+
     def _file(self, table: str) -> Path:
         """The file of a table. If it is in parts, they are put together in the scratch folder."""
         parts = _parts(self.meta, table)
@@ -151,17 +169,28 @@ def _parts(folder: Path, table: str) -> list[Path]:
     """The file of a table, or its parts .aa.gz, .ab.gz and so on; empty if there is no such table.
 
     The parts, one after another, are one gzip file, whether one stream was cut or each part was
-    packed alone. PelError if a part before the last is missing.
+    packed alone. PelError if a part before the last is missing, or a file is a link to nothing.
     """
     for name in (f"{table}.RRF", f"{table}.RRF.gz"):
         if (folder / name).is_file():
             return [folder / name]
+        _refuse_other(folder / name)
     parts = sorted(folder.glob(f"{table}.RRF.a[a-z].gz"))
+    for part in parts:
+        if not part.is_file():
+            _refuse_other(part)
     for part, letter in zip(parts, "abcdefghijklmnopqrstuvwxyz"):
         expected = f"{table}.RRF.a{letter}.gz"
         if part.name != expected:
             raise PelError(f"{folder / expected}: this part is missing", "download it")
     return parts
+
+
+def _refuse_other(path: Path) -> None:
+    """Raises PelError if what has the name of a file is a link to nothing, or no file."""
+    if os.path.lexists(path):
+        kind = "a link to a file that is not there" if path.is_symlink() else "not a file"
+        raise PelError(f"{path}: is {kind}", "put the file in its place, or remove it")
 
 
 def _check_lines(table: str, path: Path) -> None:

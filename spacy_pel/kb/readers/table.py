@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import PelError
 from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_path
-from ...system.lines import numbered_lines
+from ...system.lines import check_gzip, numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import united
@@ -48,6 +48,7 @@ def _text_table(path: Path) -> tuple[str, dict[str, str]]:
     DuckDB is told how the file is written, so that it does not guess. Columns are named by their
     places, because DuckDB accepts neither empty names nor names that differ only in case.
     """
+    check_gzip(path)
     delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
     lines = (line for _, line in numbered_lines(path))
     try:

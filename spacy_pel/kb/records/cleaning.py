@@ -10,6 +10,7 @@ from .entity import Entity
 
 # Control characters end C strings and lines; lone surrogates cannot be written as UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+RESERVED_ID = "NIL"  # spans.NIL: what a mention without an entity has in place of an id
 LONGEST_ID = 1_000
 LONGEST_TEXT = 1_000_000
 
@@ -20,14 +21,21 @@ def cleaned(entity: Entity) -> Entity:
     Runs of control characters become one blank.
 
     Raises:
-        PelError: An id or the canonical name is blank, an id contains control characters, or an id
-            or a text is far too long.
+        PelError: An id or the canonical name is blank, an id contains control characters or is
+            "NIL", or an id or a text is far too long.
     """
     concept_id = _identifier(entity.concept_id, entity)
     name = _printable(entity.canonical_name, concept_id)
     if not name:
         raise PelError(f"the entity {concept_id!r} has a blank canonical_name", "give it a name")
     alt_ids = _identifiers(entity.alt_ids, entity, {concept_id})
+    retired_ids = _identifiers(entity.retired_ids, entity, {concept_id, *alt_ids})
+    if RESERVED_ID in (concept_id, *alt_ids, *retired_ids):
+        raise PelError(
+            f"the entity {name!r} has the id {RESERVED_ID!r}, which stands for mentions without an "
+            "entity",
+            "give it another id",
+        )
     return Entity(
         concept_id=concept_id,
         canonical_name=name,
@@ -36,7 +44,7 @@ def cleaned(entity: Entity) -> Entity:
         definition=_printable(entity.definition or "", concept_id) or None,
         alt_ids=alt_ids,
         parents=_identifiers(entity.parents, entity, {concept_id}),
-        retired_ids=_identifiers(entity.retired_ids, entity, {concept_id, *alt_ids}),
+        retired_ids=retired_ids,
         xrefs=_distinct(entity.xrefs, concept_id),
         sources=_distinct(entity.sources, concept_id),
     )

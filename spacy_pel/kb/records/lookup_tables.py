@@ -16,7 +16,7 @@ import numpy as np
 
 from .names import name_hash, normalised, searched_text
 from .semantic_types import SemanticType
-from .store import POSTING, as_json
+from .store import INDEX, POSTING, as_json
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are w
 
 def write_lookups(database: sqlite3.Connection, types: Iterable[SemanticType]) -> None:
     """Fills the tables of ``store.SCHEMA`` from the records. It may remove ids from records."""
-    database.execute("CREATE UNIQUE INDEX entity_id ON entity (concept_id)")
+    database.execute(INDEX)
     _write_alternatives(database)
     _write_names(database)
     for field, table in (("types", "typed"), ("sources", "sourced")):

@@ -33,17 +33,23 @@ def nearest_of_all(
     Returns:
         Scores, float32 [n, depth], and numbers of rows, int64 [n, depth]. Places without a row hold
         -inf and -1.
+
+    Raises:
+        PelError: A row holds NaN or infinity.
     """
     best = _Best(len(queries), depth)
     on_gpu = depth <= _GPU_DEPTH and has_gpu()
     for numbers, block in _blocks(matrix, rows):
         if on_gpu:
             scores, places = _nearest_on_gpu(queries, block, min(depth, len(block)))
+            matrix.check_finite(scores)
             best.merge(slice(None), scores, numbers[places])
             continue
         step = max(1, _CELLS // len(block))
         for lines in (slice(i, i + step) for i in range(0, len(queries), step)):
-            best.add(lines, queries[lines] @ block.T, numbers)
+            scores = queries[lines] @ block.T
+            matrix.check_finite(scores)
+            best.add(lines, scores, numbers)
     return best.in_order()
 
 

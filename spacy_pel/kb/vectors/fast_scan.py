@@ -27,6 +27,7 @@ _TRAINED = 20_000  # rows that the codes are learnt from
 _SEED = 0
 _CELLS = 1 << 21  # rows found for all queries of a chunk: limits the memory of a search
 _FEW_NUMBERS = 192  # rows this short need a code for each number, or too many would be scored again
+_DAMAGE = (RuntimeError, MemoryError)  # what FAISS raises for a damaged file
 _ADDED = 1 << 16  # coded rows copied from the matrix at a time
 _SHARE = 1 / 8  # of the rows; to find more than that is slower than to look at all rows
 
@@ -56,9 +57,22 @@ class FastScan:
         path = folder / settings["file"]
         try:
             codes = imported_faiss().read_index(str(path))
-        except RuntimeError as error:
+        except _DAMAGE as error:
             raise unreadable(path) from error
         return cls(codes, settings["oversampling"])
+
+    def fits(self, matrix: VectorMatrix) -> bool:
+        """Whether it is an index of these rows, as far as its sizes and numbers say."""
+        faiss, coded, scanned = imported_faiss(), self._coded, self._codes
+        if coded is not None:
+            scanned = faiss.downcast_index(scanned.index)
+            if len(coded) and not 0 <= coded.min() <= coded.max() < len(matrix):
+                return False
+        n_coded = len(matrix) if coded is None else len(coded)
+        sizes = (n_coded, n_coded, matrix.dim)
+        if not isinstance(scanned, faiss.IndexPQFastScan) or matrix.dim % max(scanned.M, 1):
+            return False
+        return (self._codes.ntotal, scanned.ntotal, scanned.d) == sizes
 
     @property
     def finds_entities(self) -> bool:

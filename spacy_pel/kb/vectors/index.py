@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import PelError
+from ...system.damaged_files import damaged
 from ...system.threads import in_threads
 from .exact import nearest_of_all
 from .faiss_library import imported_faiss
@@ -191,7 +192,10 @@ class VectorIndex:
         if self._is_exact(depth, selection):
             rows = None if selection is None else selection.rows
             return nearest_of_all(self._matrix, queries, depth, rows)
-        return self._finder.nearest(queries, depth, effort, selection)
+        scores, rows = self._finder.nearest(queries, depth, effort, selection)
+        if rows.size and rows.max() >= len(self.row_entities):
+            raise damaged(self._matrix.path, f"has no row {rows.max()}, which its index finds")
+        return scores, rows
 
     def _finds_all(self, depth: int, effort: int, selection: RowSelection | None) -> bool:
         """Whether ``_nearest`` returns every row."""

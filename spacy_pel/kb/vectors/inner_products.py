@@ -29,9 +29,14 @@ def inner_products(
 
     Returns:
         float32 [n].
+
+    Raises:
+        PelError: A row holds NaN or infinity.
     """
     if matrix.in_memory is not None:
-        return _in_place(matrix.in_memory, queries, lines, rows)
+        scores = _in_place(matrix.in_memory, queries, lines, rows)
+        matrix.check_finite(scores)
+        return scores
     scores = np.empty(len(rows), dtype=np.float32)
     step = max(1, _FLOATS // matrix.dim)
     for some in (slice(start, start + step) for start in range(0, len(rows), step)):

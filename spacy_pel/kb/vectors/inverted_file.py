@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...system.damaged_files import damaged
 from .faiss_library import imported_faiss
 from .matrix import VectorMatrix, unreadable
 from .row_finder import RowSelection
@@ -37,20 +38,27 @@ class InvertedFile:
     finds_entities = False
     oversampling = 4  # finding more rows costs little, a second search costs much
 
-    def __init__(self, ivf: Any, probes: int) -> None:
+    def __init__(self, ivf: Any, probes: int, path: Path = Path()) -> None:
         """Takes an index that is open.
 
         Args:
             ivf: A FAISS inverted file.
             probes: The number of lists that a search looks at.
+            path: Its file, for messages.
         """
         self._ivf = ivf
         self._probes = probes
+        self._path = path
 
     @classmethod
     def opened(cls, folder: Path, settings: dict[str, Any]) -> InvertedFile:
         """The index that a manifest describes, mapped into memory; PelError if it is unreadable."""
-        return cls(mapped_inverted_file(folder / settings["file"]), settings["probes"])
+        path = folder / settings["file"]
+        return cls(mapped_inverted_file(path), settings["probes"], path)
+
+    def fits(self, matrix: VectorMatrix) -> bool:
+        """Whether it is an index of these rows, as far as its sizes say."""
+        return (self._ivf.ntotal, self._ivf.d) == (len(matrix), matrix.dim)
 
     def suits(self, depth: int, selection: RowSelection | None) -> bool:
         """Always: it is built only for KBs where it is faster."""
@@ -78,12 +86,17 @@ class InvertedFile:
 
     @cached_property
     def _row_lists(self) -> np.ndarray:
-        """The list of each row: int32 [n_rows]."""
-        faiss, lists = imported_faiss(), self._ivf.invlists
-        row_lists = np.empty(self._ivf.ntotal, dtype=np.int32)
+        """The list of each row: int32 [n_rows]; PelError if the lists do not hold each row."""
+        faiss, lists, n_rows = imported_faiss(), self._ivf.invlists, self._ivf.ntotal
+        row_lists = np.full(n_rows, -1, dtype=np.int32)
         for number in range(self._ivf.nlist):
             if size := lists.list_size(number):
-                row_lists[faiss.rev_swig_ptr(lists.get_ids(number), size)] = number
+                rows = faiss.rev_swig_ptr(lists.get_ids(number), size)
+                if not 0 <= rows.min() <= rows.max() < n_rows:
+                    raise damaged(self._path, f"lists rows beyond its {n_rows}")
+                row_lists[rows] = number
+        if n_rows and row_lists.min() < 0:
+            raise damaged(self._path, f"does not list each of its {n_rows} rows")
         return row_lists
 
     def _nearest(
@@ -178,8 +191,10 @@ def mapped_inverted_file(path: Path) -> Any:
     faiss = imported_faiss()
     try:
         ivf = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         raise unreadable(path) from error
+    if not isinstance(ivf, faiss.IndexIVF):
+        raise unreadable(path)
     # The operating system reads ahead anyway, and FAISS's threads would not survive a fork.
     faiss.downcast_InvertedLists(ivf.invlists).prefetch_nthread = 0
     return ivf

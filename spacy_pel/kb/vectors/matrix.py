@@ -7,13 +7,20 @@ import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
 from ...errors import PelError
+from ...system.damaged_files import damaged
 
 DTYPES = ("float32", "float16", "int8")
+# What numpy raises for a damaged header, which is a literal of Python.
+_HEADER_ERRORS = (
+    ValueError, TypeError, KeyError, EOFError, SyntaxError, OverflowError, MemoryError,
+    RecursionError, TokenError,
+)  # fmt: skip
 _BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
 _SMALL = 1 << 30  # bytes; a file up to this size may stay in memory as a whole
 _RESIDENT = 1 << 27  # bytes of a larger file that may stay in memory after they were read
@@ -25,6 +32,9 @@ class VectorMatrix:
     Only what is read from a file comes into memory. Little of a large file stays there: blocks are
     mapped and then released, and single rows are read without mapping, because Linux may map 2 MB
     for each. It may be used after a fork, and by several threads.
+
+    Attributes:
+        path: The file of the rows; None if they were never in a file.
     """
 
     def __init__(self, values: np.ndarray, scales: np.ndarray | None = None) -> None:
@@ -39,12 +49,21 @@ class VectorMatrix:
         self._values = values
         self._scales = scales
         self._touched = 0
+        self.path: Path | None = None
         self._descriptor: int | None = None  # of a large file
 
     @classmethod
     def opened(cls, path: Path, scales_path: Path | None = None) -> VectorMatrix:
-        """The matrix of these files; PelError if one cannot be read."""
-        matrix = cls(mapped(path), mapped(scales_path) if scales_path else None)
+        """The matrix of these files; PelError if one cannot be read or holds something else."""
+        values, scales = mapped(path), mapped(scales_path) if scales_path else None
+        if values.ndim != 2 or values.dtype.name not in DTYPES:
+            raise damaged(path, "does not hold rows of vectors")
+        if scales is not None and (scales.shape != (len(values),) or scales.dtype != np.float32):
+            raise damaged(scales_path, f"does not hold {len(values)} scales")
+        if scales is not None and not np.isfinite(scales).all():
+            raise damaged(scales_path, "holds NaN or infinity")
+        matrix = cls(values, scales)
+        matrix.path = path
         if matrix._values.nbytes > _SMALL and hasattr(os, "pread"):
             matrix._descriptor = _opened(path)
             weakref.finalize(matrix, os.close, matrix._descriptor)
@@ -69,9 +88,25 @@ class VectorMatrix:
         return values if small and values.dtype == np.float32 else None
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """The rows with these numbers: float32 [n, dim], a copy."""
+        """The rows with these numbers: float32 [n, dim], a copy; PelError if one is not finite."""
         values = self._values[rows] if self._descriptor is None else self._read(rows)
-        return self._as_float32(values, rows)
+        vectors = self._as_float32(values, rows)
+        self.check_finite(vectors)
+        return vectors
+
+    def check_finite(self, computed: np.ndarray) -> None:
+        """Checks what was read or computed from rows.
+
+        Raises:
+            PelError: It holds NaN or infinity, so a row does, or a row is far too long.
+        """
+        # The sum is the fastest test: NaN and infinity stay what they are.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = computed.sum(dtype=np.float32)
+        if not np.isfinite(total) and not np.isfinite(computed).all():
+            if self.path is None:
+                raise PelError("the vectors hold NaN or infinity", "check the weights")
+            raise damaged(self.path, "holds NaN or infinity")
 
     def block(self, start: int, stop: int) -> np.ndarray:
         """The rows from start up to but not including stop: float32, read-only; mapped if in a file."""
@@ -206,11 +241,19 @@ def quantized(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mapped(path: Path) -> np.ndarray:
-    """The array of a ``.npy`` file, mapped into memory, read-only; PelError if it is unreadable."""
+    """The array of a ``.npy`` file, mapped into memory, read-only.
+
+    Raises:
+        PelError: The file cannot be read, or its header does not describe all of it.
+    """
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, *_HEADER_ERRORS) as error:
         raise unreadable(path) from error
+    size = array.offset + array.nbytes
+    if not (array.flags.c_contiguous and array.dtype.isnative and size == path.stat().st_size):
+        raise unreadable(path)
+    return array
 
 
 def _opened(path: Path) -> int:
@@ -222,8 +265,4 @@ def _opened(path: Path) -> int:
 
 def unreadable(path: Path) -> PelError:
     """The error for a file of vectors that cannot be read."""
-    return PelError(
-        f"{path}: cannot be read",
-        f"open the KB again if it was embedded meanwhile; otherwise run: "
-        f"python -m spacy pel kb embed {path.parent} PIPELINE",
-    )
+    return damaged(path, "cannot be read")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...system.damaged_files import damaged
 from .matrix import VectorMatrix, mapped
 
 _SEED = 0
@@ -29,8 +30,11 @@ class Projection:
 
     @classmethod
     def opened(cls, path: Path) -> Projection:
-        """The projection of a file; PelError if the file cannot be read."""
-        return cls(np.array(mapped(path)))
+        """The projection of a file; PelError if it cannot be read or holds something else."""
+        axes = mapped(path)
+        if axes.ndim != 2 or axes.dtype != np.float32 or not np.isfinite(axes).all():
+            raise damaged(path, "does not hold axes")
+        return cls(np.array(axes))
 
     def projected_rows(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors [n, dim] as they are stored: float32 [n, width], scaled to the same lengths."""

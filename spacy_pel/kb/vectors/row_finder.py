@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from .matrix import VectorMatrix
+
 
 class RowSelection(NamedTuple):
     """Some of the rows of a matrix, to which a search is confined.
@@ -42,6 +44,9 @@ class RowFinder(Protocol):
 
     @property
     def finds_entities(self) -> bool: ...
+
+    def fits(self, matrix: VectorMatrix) -> bool:
+        """Whether it is an index of these rows, as far as its sizes say."""
 
     def suits(self, depth: int, selection: RowSelection | None) -> bool:
         """Whether it finds this many rows faster than a search of all rows does."""

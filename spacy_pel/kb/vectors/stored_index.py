@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PelError
+from ...system.damaged_files import damaged
 from .faiss_library import has_gpu
 from .fast_scan import FAST_SCAN_KIND, FastScan
 from .index import VectorIndex
@@ -16,6 +17,7 @@ from .matrix import VectorMatrix, mapped
 from .projection import Projection
 from .row_finder import RowFinder
 
+_PIECE = 1 << 20  # numbers compared at a time
 _GPU_ROWS = 300_000  # with up to this many rows, a GPU searches all vectors faster than a CPU codes
 
 
@@ -31,7 +33,9 @@ def opened_index(folder: Path, entry: dict[str, Any], dim: int) -> VectorIndex:
         PelError: A file cannot be read, or holds vectors of another length.
     """
     matrix, row_entities = opened_rows(folder, entry)
-    finder, projection = _opened_finder(folder, entry), opened_projection(folder, entry)
+    finder, projection = _opened_finder(folder, entry, matrix), opened_projection(folder, entry)
+    if projection and projection.width != matrix.dim:
+        raise damaged(folder / entry["basis_file"], f"does not hold {matrix.dim} axes")
     index = VectorIndex(matrix, row_entities, finder, projection)
     if index.dim != dim:
         raise PelError(
@@ -49,11 +53,25 @@ def opened_rows(folder: Path, entry: dict[str, Any]) -> tuple[VectorMatrix, np.n
         entry: The segment's "vectors" entry in the manifest.
 
     Raises:
-        PelError: A file cannot be read.
+        PelError: A file cannot be read, or holds something other than the entry says.
     """
     scales = entry["scales_file"]
     matrix = VectorMatrix.opened(folder / entry["file"], folder / scales if scales else None)
-    return matrix, mapped(folder / entry["rows_file"])
+    if len(matrix) != entry["rows"]:
+        raise damaged(folder / entry["file"], f"does not hold {entry['rows']} vectors")
+    rows_file = folder / entry["rows_file"]
+    row_entities = mapped(rows_file)
+    if row_entities.shape != (len(matrix),) or row_entities.dtype.kind != "i":
+        raise damaged(rows_file, f"does not name the entities of {len(matrix)} vectors")
+    if len(row_entities) and (row_entities[0] < 0 or _descend(row_entities)):
+        raise damaged(rows_file, "does not hold ascending numbers of entities")
+    return matrix, row_entities
+
+
+def _descend(numbers: np.ndarray) -> bool:
+    """Whether any of the numbers is smaller than the one before."""
+    pieces = (numbers[start : start + _PIECE + 1] for start in range(0, len(numbers), _PIECE))
+    return any((piece[1:] < piece[:-1]).any() for piece in pieces)
 
 
 def opened_projection(folder: Path, entry: dict[str, Any]) -> Projection | None:
@@ -70,12 +88,15 @@ def opened_projection(folder: Path, entry: dict[str, Any]) -> Projection | None:
     return Projection.opened(folder / name) if name else None
 
 
-def _opened_finder(folder: Path, entry: dict[str, Any]) -> RowFinder | None:
+def _opened_finder(folder: Path, entry: dict[str, Any], matrix: VectorMatrix) -> RowFinder | None:
     """The approximate index of a segment; None if search looks at every row."""
     settings = entry["index"]
     if settings is None:
         return None
-    if settings["kind"] != FAST_SCAN_KIND:
-        return InvertedFile.opened(folder, settings)
-    on_gpu = entry["rows"] <= _GPU_ROWS and has_gpu()
-    return None if on_gpu else FastScan.opened(folder, settings)
+    fast_scan = settings["kind"] == FAST_SCAN_KIND
+    if fast_scan and entry["rows"] <= _GPU_ROWS and has_gpu():
+        return None
+    finder = (FastScan if fast_scan else InvertedFile).opened(folder, settings)
+    if not finder.fits(matrix):
+        raise damaged(folder / settings["file"], f"is no index of {len(matrix)} vectors")
+    return finder

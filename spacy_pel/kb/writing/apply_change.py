@@ -153,7 +153,9 @@ def _remaining(
         start, end = np.searchsorted(numbers, [segment.first, segment.first + segment.count])
         local = numbers[start:end] - segment.first
         entries.append(
-            without_entities(transaction, segment, local) if len(local) else segment.entry
+            without_entities(transaction, kb.manifest, segment, local)
+            if len(local)
+            else segment.entry
         )
     return [entry for entry in entries if entry]
 

@@ -19,7 +19,14 @@ from ..records.record_writing import write_records
 from ..records.semantic_types import SemanticType, known_types
 from ..segment import Segment, SegmentEntry, segments_of
 from ..vectors.stored_index import opened_rows
-from .segment_entries import Manifest, commit_segments, count_entity, index_settings
+from .segment_entries import (
+    Manifest,
+    check_copied,
+    commit_segments,
+    count_entity,
+    has_index,
+    index_settings,
+)
 from .vector_writing import write_segment_vectors
 
 _BLOCK = 4096  # rows copied at a time
@@ -39,7 +46,8 @@ def compact(path: str | Path, *, progress: Progress | None = None) -> KnowledgeB
         progress: Wraps the entities, as tqdm does.
 
     Raises:
-        PelError: There is no KB, another process is writing to it, or the disk is full.
+        PelError: There is no KB, a file of it is damaged, another process is writing to it, or the
+            disk is full.
     """
     folder = Path(path).absolute()
     read_manifest(folder)
@@ -78,7 +86,11 @@ def folded(
     """A new segment of the live entities of several segments, and the change of the KB's counts.
 
     (If entities of two segments claim an alternative id, only one of them has it in the new one.)
+
+    Raises:
+        PelError: A file of the segments was changed since it was written.
     """
+    check_copied(transaction, manifest, [segment.entry for segment in segments])
     origins = array("i")  # for each entity of the new segment, the place of its old segment
     counted: Counter[str] = Counter()
 
@@ -137,7 +149,7 @@ def _copied_vectors(
     moved: Sequence[np.ndarray],
 ) -> dict[str, Any]:
     """Publishes the vectors of the new segment, with the kind of index that the user chose."""
-    has_index = any(segment.entry["vectors"]["index"] for segment in segments)
+    indexed = any(has_index(segment.entry) for segment in segments)
     projection = segments[0].projection  # all segments have the same
     dim = projection.width if projection else settings["dim"]
     return write_segment_vectors(
@@ -147,7 +159,7 @@ def _copied_vectors(
         dim,
         dtype=settings["dtype"],
         # The manifests of older KBs do not say what was chosen.
-        index=settings.get("index", "approximate" if has_index else "auto"),
+        index=settings.get("index", "approximate" if indexed else "auto"),
         **index_settings(segment.entry for segment in segments),
         projection_file=segments[0].entry["vectors"].get("basis_file"),
     )

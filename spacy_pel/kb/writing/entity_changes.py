@@ -1,7 +1,8 @@
 """Adds, updates, merges and removes entities of a KB. Each call is one transaction.
 
 Existing files are not changed. A change writes one small segment with what is new, and lists what
-was removed from older segments. So its time depends on the size of the change, not of the KB.
+was removed from older segments. So its time depends on the size of the change, not of the KB. Only records and vectors that are
+copied are first checked against their checksums, file by file.
 
 All ids are concept ids. A new entity may have a concept id that is an alternative id of another
 entity. A look-up by that id then finds the new entity.
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...errors import PelError
+from ..folder.checksums import check_files
 from ..knowledge_base import KnowledgeBase
 from ..records.cleaning import cleaned
 from ..records.entity import Entity
@@ -118,17 +120,20 @@ def merge_entities(
         mapping: From concept ids of the entities to other ids, for example to those of the KB.
 
     Raises:
-        PelError: As ``add_entities`` does, except that concept ids may be in the KB.
+        PelError: As ``add_entities`` does, except that concept ids may be in the KB. Also if the
+            file of a record to join is damaged.
     """
 
     def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
         check_encoder(kb, encoder)
+        sound: set[str] = set()
         for entity in merged([entities], mapping):
             found = _present(kb, entity.concept_id)
             if found is None:
                 yield entity
                 continue
             number, present = found
+            _check_records(kb, number, sound)
             both = cleaned(joined(present, entity))
             if both != present:
                 removed.add(number, present)
@@ -160,6 +165,17 @@ def _present(kb: KnowledgeBase, id: str) -> tuple[int, Entity] | None:
         return None
     [entity] = kb.entities([number])
     return (number, entity) if entity.concept_id == id else None
+
+
+def _check_records(kb: KnowledgeBase, number: int, sound: set[str]) -> None:
+    """Raises PelError if the records with this number's are damaged; notes in ``sound`` if not.
+
+    A joined record copies what the KB has. So each file of records is checked once.
+    """
+    segment = next(segment for segment in reversed(kb.segments) if segment.first <= number)
+    if segment.entry["records"] not in sound:
+        check_files(kb.path, kb.manifest["files"], [segment.entry["records"]])
+        sound.add(segment.entry["records"])
 
 
 def _existing(kb: KnowledgeBase, id: str, remedy: str) -> tuple[int, Entity]:

@@ -15,7 +15,7 @@ from ..vectors.fast_scan import FAST_SCAN_KIND
 from ..vectors.matrix import VectorMatrix
 from ..vectors.projection import Projection, principal_projection
 from ..vectors.stored_index import opened_projection, opened_rows
-from .segment_entries import index_settings
+from .segment_entries import check_copied, index_settings
 from .vector_writing import commit_vectors, only_segment, write_segment_vectors
 
 
@@ -39,7 +39,7 @@ def reduce_vectors(
         The KB, opened again, and the share of the vectors' squared length that was kept.
 
     Raises:
-        PelError: There is no KB, or it has no vectors, or they are not longer than ``dim``, or they
+        PelError: There is no KB, or it is damaged, or it has no vectors, or they are not longer than ``dim``, or they
             were reduced before, or the KB changed since it was built or compacted, or its index has
             no codes to share, or neither argument is given, or the disk is full.
     """
@@ -51,6 +51,7 @@ def reduce_vectors(
         manifest = read_manifest(folder)
         segment = only_segment(folder, manifest)
         entry = _with_vectors(folder, segment["vectors"])
+        check_copied(transaction, manifest, [segment])
         settings = index_settings([segment])
         if alike is not None:
             _check_alike(folder, entry["index"], alike)

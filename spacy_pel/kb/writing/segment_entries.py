@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..folder.checksums import check_files
+from ..folder.manifest_form import file_names
 from ..folder.transaction import Transaction
 from ..records.entity import Entity
-from ..segment import Segment, SegmentEntry, file_names, segments_of
+from ..segment import Segment, SegmentEntry, segments_of
 from ..vectors.inverted_file import INDEX_MEMORY
 
 Manifest = dict[str, Any]
@@ -26,10 +28,33 @@ def count_entity(counts: Counter[str], entity: Entity) -> None:
         counts[field] += len(getattr(entity, field))
 
 
+def check_copied(
+    transaction: Transaction, manifest: Manifest, entries: Sequence[SegmentEntry]
+) -> None:
+    """Checks every byte of segments that are to be copied, except of their indexes.
+
+    An index is not copied but built again. What the transaction itself wrote is not checked.
+
+    Raises:
+        PelError: A file was changed since it was written.
+    """
+    indexes = {entry["vectors"]["index"]["file"] for entry in entries if has_index(entry)}
+    named = {name for entry in entries for name in file_names(entry)}
+    old = sorted(named - indexes - set(transaction.files))
+    check_files(transaction.folder, manifest["files"], old)
+
+
+def has_index(entry: SegmentEntry) -> bool:
+    """Whether a segment has an approximate index."""
+    return bool(entry["vectors"] and entry["vectors"]["index"])
+
+
 def without_entities(
-    transaction: Transaction, segment: Segment, numbers: Sequence[int]
+    transaction: Transaction, manifest: Manifest, segment: Segment, numbers: Sequence[int]
 ) -> SegmentEntry | None:
     """The entry of a segment after removing these entities; None if no entities are left."""
+    if segment.entry["removed"] is not None:
+        check_files(segment.folder, manifest["files"], [segment.entry["removed"]])
     removed = np.union1d(segment.removed, numbers).astype(np.int64)
     if len(removed) == segment.count:
         return None
@@ -71,8 +96,7 @@ def index_settings(entries: Iterable[SegmentEntry]) -> dict[str, Any]:
 
     They are the defaults if no segment has an index.
     """
-    vectors = [entry["vectors"] for entry in entries if entry["vectors"]]
-    indexes = [entry["index"] for entry in vectors if entry["index"]]
+    indexes = [entry["vectors"]["index"] for entry in entries if has_index(entry)]
     if not indexes:
         return {"memory": INDEX_MEMORY, "alike": None}
     memory = max(index["memory"] for index in indexes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import PelError
+from ...kb.folder.checksums import check_files
 from ...kb.knowledge_base import KnowledgeBase
 from ...kb.records.entity import Entity
 from ...reading.proxies import entity_rows, proxy_texts
@@ -64,8 +65,9 @@ class StoredRows:
         self.kb = kb
 
     def check(self, encoder: EncodedRows) -> None:
-        """Raise PelError if the KB's rows are not those that the encoder would make."""
+        """Raise PelError if the KB is damaged, or its rows are not those the encoder would make."""
         kb = self.kb
+        check_files(kb.path, kb.manifest["files"], kb.manifest["files"])
         if not kb.has_vectors:
             raise PelError(f"{kb.path}: has no vectors that could be re-used", "embed without it")
         if kb.stored_dim < kb.dim:

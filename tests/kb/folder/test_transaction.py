@@ -22,11 +22,22 @@ def publish(changes: Transaction, text: str, stem: str = "entities") -> str:
     return changes.publish(path, stem)
 
 
+def manifest(changes: Transaction) -> dict:
+    """The manifest of a KB without segments."""
+    counted = {
+        "counts": {"entities": 0},
+        "sources": ["été \udcff"],
+        "segments": [],
+        "vectors": None,
+    }
+    return {"files": changes.files, **counted}
+
+
 def write(folder: Path, *texts: str) -> list[str]:
     """Commits files of these texts; returns their names."""
     with folder_transaction(folder) as changes:
         names = [publish(changes, text) for text in texts]
-        changes.commit({"files": changes.files, "sources": ["été \udcff"]})
+        changes.commit(manifest(changes))
     return names
 
 
@@ -101,18 +112,18 @@ def test_a_second_writer_is_refused_and_disturbs_nothing(tmp_path: Path) -> None
         name = publish(changes, "a")
         with pytest.raises(PelError, match="is writing to it"), folder_transaction(tmp_path / "kb"):
             pass
-        changes.commit({"files": changes.files})
+        changes.commit(manifest(changes))
     assert set(contents(tmp_path / "kb")) == {"manifest.json", name}
 
 
 def test_every_flipped_byte_of_a_manifest_is_found(tmp_path: Path) -> None:
     write(tmp_path, "a")
-    manifest = tmp_path / "manifest.json"
-    text = manifest.read_bytes()
+    path = tmp_path / "manifest.json"
+    text = path.read_bytes()
     sound_manifest(tmp_path)
     for place in range(len(text)):
         flipped = text[place] ^ 1 << place % 8
-        manifest.write_bytes(text[:place] + bytes([flipped]) + text[place + 1 :])
+        path.write_bytes(text[:place] + bytes([flipped]) + text[place + 1 :])
         with pytest.raises(PelError):
             sound_manifest(tmp_path)
 

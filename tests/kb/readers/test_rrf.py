@@ -223,7 +223,7 @@ def test_a_bad_value_is_named(tmp_path: Path, name: str, row: str | bytes, fault
 def test_a_damaged_gzip_is_named(tmp_path: Path, end: int) -> None:
     packed = gzip.compress(f"{GOOD['MRCONSO.RRF']}\n".encode())
     (tmp_path / "MRCONSO.RRF.gz").write_bytes(packed[:end])
-    with pytest.raises(PelError, match=r"MRCONSO\.RRF\.gz: damaged gzip after line \d"):
+    with pytest.raises(PelError, match=r"MRCONSO\.RRF\.gz: damaged gzip; fetch it again"):
         read(tmp_path)
 
 
@@ -288,3 +288,20 @@ def test_names_as_a_plain_loop_gives_them(atoms) -> None:
         in_order = [xref for _, xref in sorted(xrefs, key=lambda pair: pair[0])]
         assert found[cui].xrefs == tuple(dict.fromkeys(in_order))
         assert found[cui].sources == tuple(sorted(sources))
+
+
+@pytest.mark.parametrize("name", ["MRSTY.RRF", "MRSTY.RRF.gz", "MRSTY.RRF.aa.gz", "MRCONSO.RRF"])
+def test_a_link_to_nothing_is_no_missing_file(tmp_path: Path, name: str) -> None:
+    """It counted as absent: a KB without types, and no warning."""
+    if not name.startswith("MRCONSO"):
+        write(tmp_path, "MRCONSO.RRF", [conso("C1", "MS")])
+    (tmp_path / name).symlink_to(tmp_path / "moved" / name)
+    with pytest.raises(PelError, match=f"{name}: is a link to a file that is not there; put the"):
+        read(tmp_path)
+
+
+def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "MS")])
+    (tmp_path / "MRDEF.RRF").mkdir()
+    with pytest.raises(PelError, match=r"MRDEF\.RRF: is not a file; put the file in its place"):
+        read(tmp_path)

@@ -277,7 +277,7 @@ def test_many_rows_are_looked_at_themselves(
 def test_unreadable_index(tmp_path: Path) -> None:
     (tmp_path / "index.faiss").write_bytes(b"nonsense")
     for name in ("index.faiss", "gone.faiss"):
-        with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb embed"):
+        with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb verify"):
             FastScan.opened(tmp_path, {"file": name, "oversampling": 4})
 
 

@@ -175,7 +175,7 @@ def test_the_kind_is_what_memory_has_room_for() -> None:
 def test_unreadable_index(tmp_path: Path) -> None:
     (tmp_path / "index.faiss").write_bytes(b"nonsense")
     for name in ("index.faiss", "gone.faiss"):
-        with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb embed"):
+        with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb verify"):
             InvertedFile.opened(tmp_path, {"file": name, "probes": 1})
 
 

@@ -105,7 +105,7 @@ def test_an_array_is_what_numpy_would_save(tmp_path: Path) -> None:
 def test_unreadable_files(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "vectors.npy"
     path.write_bytes(content)
-    with pytest.raises(PelError, match="vectors.npy: cannot be read; .*kb embed"):
+    with pytest.raises(PelError, match="vectors.npy: cannot be read; .*kb verify"):
         mapped(path)
     with pytest.raises(PelError, match="gone.npy: cannot be read"):
         mapped(tmp_path / "gone.npy")
