@@ -79,10 +79,7 @@ class KnowledgeBase:
         self.close()
 
     def close(self) -> None:
-        """Closes the files. A later look-up opens them again.
-
-        If they are gone by then, it raises PelError.
-        """
+        """Closes the files. A later look-up opens them again; PelError if they are gone by then."""
         if self._snapshot is not None:
             for segment in self._segments:
                 segment.close()
