@@ -126,5 +126,7 @@ def test_layers_that_there_are_not(architecture, given, n: int) -> None:
 
 @both_architectures
 def test_a_shared_tower_has_all_layers(architecture, given) -> None:
-    with pytest.raises(PelError, match='mention_layers needs two towers, and they are one; set "shared" to false'):
+    with pytest.raises(
+        PelError, match='mention_layers needs two towers, and they are one; set "shared" to false'
+    ):
         retriever(architecture, **{**given, "shared": True}, mention_layers=2)
