@@ -88,7 +88,8 @@ def pipeline(
     }
     nlp = spacy.blank("en")
     linker = nlp.add_pipe("proxy_linker", config=config)
-    linker.initialize(lambda: examples, nlp=nlp, **({} if frozen else {"searched_entities": 300}))
+    sizes = {"mined_entities": 300, "searched_entities": 300}
+    linker.initialize(lambda: examples, nlp=nlp, **({} if frozen else sizes))
     return nlp, AdamW(1e-5)
 
 
