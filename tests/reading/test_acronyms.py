@@ -179,3 +179,21 @@ def test_in_a_text_that_stays_an_acronym_stands_where_its_long_form_does() -> No
     assert [(mention.start, mention.end) for mention in found] == [(11, 29)] * 3 + places[3:]
     assert all(mention.text is text for mention in found)
     assert at_long_forms(text, places, {}) == [MentionInContext(text, *place) for place in places]
+
+
+def test_a_long_text_is_parted_where_nothing_is_defined() -> None:
+    sentence = "The patients had acute renal failure (ARF) for several days. "
+    tail = "They also had multiple sclerosis (MS) and end-stage renal disease ( ESRD ). "
+    expected = {
+        "ARF": "acute renal failure", "MS": "multiple sclerosis", "ESRD": "end-stage renal disease"
+    }  # fmt: skip
+    for n in range(10, 30):
+        assert defined_acronyms(sentence * n + tail * n) == expected
+
+
+def test_of_two_acronyms_that_overlap_the_longer_is_read() -> None:
+    long_forms = {"MS": "multiple sclerosis", "MS II": "mass spectrometry II", "II": "two"}
+    text = "An MS II scan, MS-II, II."
+    assert [mention.surface for mention in expanded(text, [(0, len(text))], long_forms)] == [
+        "An mass spectrometry II scan, multiple sclerosis-two, two."
+    ]
