@@ -34,9 +34,10 @@ def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> di
             names file and line.
     """
     mapping: dict[str, str] = {}
+    shortcuts: dict[str, str] = {}
     for path in paths:
         for subject, object in _pairs(path, predicates):
-            _link(mapping, subject, object)
+            _link(mapping, shortcuts, subject, object)
     return mapping
 
 
@@ -51,20 +52,28 @@ def mapping_version(path: Path) -> str | None:
     return None
 
 
-def _link(mapping: dict[str, str], subject: str, object: str) -> None:
-    """Adds a pair to a mapping without making a cycle: only an id that leads nowhere is mapped."""
-    first, second = _end(mapping, subject), _end(mapping, object)
+def _link(mapping: dict[str, str], shortcuts: dict[str, str], subject: str, object: str) -> None:
+    """Adds a pair to a mapping without making a cycle: only an id that leads nowhere is mapped.
+
+    Args:
+        mapping: Is changed.
+        shortcuts: The same mapping with shorter ways; is changed.
+        subject: An id.
+        object: An id that means the same.
+    """
+    first, second = _end(shortcuts, subject), _end(shortcuts, object)
     if first == second:
         return
-    if first == subject:
-        mapping[subject] = second
-    else:
-        mapping[second] = first
+    start, end = (subject, second) if first == subject else (second, first)
+    mapping[start] = shortcuts[start] = end
 
 
-def _end(mapping: dict[str, str], id: str) -> str:
-    while id in mapping:
-        id = mapping[id]
+def _end(shortcuts: dict[str, str], id: str) -> str:
+    """Where an id leads in the end. Every second step of the way is cut short."""
+    while id in shortcuts:
+        following = shortcuts[id]
+        shortcuts[id] = shortcuts.get(following, following)
+        id = following
     return id
 
 

@@ -55,14 +55,18 @@ def test_tables_are_taken_together(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.sampled_from("abcdefg")), max_size=12))
 def test_linked_ids_lead_to_one_end(pairs: list[tuple[str, str]]) -> None:
     mapping: dict[str, str] = {}
+    shortcuts: dict[str, str] = {}
     groups = {id: {id} for id in "abcdefg"}
     for subject, object in pairs:
-        sssom._link(mapping, subject, object)
+        sssom._link(mapping, shortcuts, subject, object)
         union = groups[subject] | groups[object]
         groups.update(dict.fromkeys(union, union))
     for id, group in groups.items():
-        assert {sssom._end(mapping, member) for member in group} == {sssom._end(mapping, id)}
-        assert sssom._end(mapping, id) in group
+        assert {sssom._end({**mapping}, member) for member in group} == {
+            sssom._end({**mapping}, id)
+        }
+        assert sssom._end({**mapping}, id) in group
+        assert sssom._end(shortcuts, id) == sssom._end({**mapping}, id)
 
 
 @pytest.mark.parametrize(
