@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..documents import RawDocument
 from ..errors import PelError
 from ..kb.folder.lock import writer_lock
+from ..system.whole_files import to_disk
 
 SUFFIX = ".parts"
 _MANIFEST = "manifest.json"
@@ -74,7 +75,7 @@ class OutputParts:
         """Keep what ``write`` writes to the path that it is given, and return what it returns."""
         self._entry(number).unlink(missing_ok=True)
         counts = write(self.path(number))
-        _to_disk(self.path(number))
+        to_disk(self.path(number))
         _write_json(self._entry(number), {"digest": digest, "counts": counts})
         return counts
 
@@ -82,7 +83,7 @@ class OutputParts:
         """Make the output of the first n parts, and put it in its place whole."""
         joined = self.folder / "joined"
         join([self.path(number) for number in range(n)], joined)
-        _to_disk(joined)
+        to_disk(joined)
         os.replace(joined, output)
 
     def path(self, number: int) -> Path:
@@ -161,13 +162,5 @@ def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], objec
 def _write_json(path: Path, data: Any) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(data), encoding="utf8")
-    _to_disk(temporary)
+    to_disk(temporary)
     os.replace(temporary, path)
-
-
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
