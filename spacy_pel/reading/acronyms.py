@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate
+from threading import Lock
 
 from .mention import DocumentContext, MentionInContext
 
@@ -29,9 +30,45 @@ _LONGEST_PIECE = 1_000
 _ENDS = (re.compile(r"[a-z]{3} ?\. (?=[A-Z])"), re.compile(r"\) "), re.compile(r"\s"))
 
 
+class _Remembered:
+    """The definitions of the texts that were asked for last.
+
+    Args:
+        characters: The number of characters that these texts may have together.
+    """
+
+    def __init__(self, characters: int) -> None:
+        self._characters = characters
+        self._used = 0
+        self._definitions: OrderedDict[str, Mapping[str, str]] = OrderedDict()
+        self._lock = Lock()
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._definitions
+
+    def get(self, text: str) -> Mapping[str, str] | None:
+        """The definitions of a text; None if they are not remembered."""
+        with self._lock:
+            if text in self._definitions:
+                self._definitions.move_to_end(text)
+            return self._definitions.get(text)
+
+    def put(self, text: str, definitions: Mapping[str, str]) -> None:
+        """Remember the definitions of a text, and forget those that were asked for least lately."""
+        with self._lock:
+            if text not in self._definitions:
+                self._definitions[text] = definitions
+                self._used += len(text)
+            while self._used > self._characters:
+                forgotten, _ = self._definitions.popitem(last=False)
+                self._used -= len(forgotten)
+
+
 # A document is asked for again in every epoch, and for each of its parts. Where mentions are
-# shuffled, this needs the texts of all documents that are shuffled together.
-@lru_cache(maxsize=4096)
+# shuffled, this needs the texts of all documents that are shuffled together: 4,000 abstracts.
+_REMEMBERED = _Remembered(8_000_000)
+
+
 def defined_acronyms(text: str) -> Mapping[str, str]:
     """Find the acronyms that a text defines.
 
@@ -40,6 +77,14 @@ def defined_acronyms(text: str) -> Mapping[str, str]:
     """
     if "(" not in text:
         return {}
+    known = _REMEMBERED.get(text)
+    if known is None:
+        known = _found_acronyms(text)
+        _REMEMBERED.put(text, known)
+    return known
+
+
+def _found_acronyms(text: str) -> Mapping[str, str]:
     text = _without_surrogates(text)
     text = _PADDING.sub("", text)  # of a text that is tokens joined by blanks
     first: dict[str, str] = {}

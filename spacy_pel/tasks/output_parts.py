@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..documents import RawDocument
 from ..errors import PelError
 from ..kb.folder.lock import writer_lock
+from ..system.json_lines import json_object
 from ..system.whole_files import to_disk
 
 SUFFIX = ".parts"
@@ -60,14 +61,16 @@ class OutputParts:
     def finished(self, number: int, digest: str) -> LinkedCounts | None:
         """The counts of a part, or None if no part was made of these documents."""
         try:
-            entry = json.loads(self._entry(number).read_text("utf8"))
+            entry = json_object(self._entry(number).read_text("utf8"))
+            documents, mentions, skipped = entry["counts"]
+            counts = LinkedCounts(int(documents), int(mentions), tuple(map(str, skipped)))
+            is_same = entry["digest"] == digest
         except FileNotFoundError:
             return None
-        if entry["digest"] != digest:
-            self.is_changed = True
+        except (ValueError, KeyError, TypeError):  # damaged: the part is made again
             return None
-        documents, mentions, skipped = entry["counts"]
-        return LinkedCounts(documents, mentions, tuple(skipped))
+        self.is_changed |= not is_same
+        return counts if is_same else None
 
     def write(
         self, number: int, digest: str, write: Callable[[Path], LinkedCounts]
@@ -145,7 +148,7 @@ def _is_ours(name: str) -> bool:
 
 def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], object]) -> None:
     manifest = folder / _MANIFEST
-    before = json.loads(manifest.read_text("utf8")) if manifest.exists() else None
+    before = _settings_of(manifest) if manifest.exists() else None
     if before == settings:
         return
     if before is not None:
@@ -157,6 +160,16 @@ def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], objec
         if not path.name.startswith("."):  # the lock
             path.unlink()
     _write_json(manifest, settings)
+
+
+def _settings_of(manifest: Path) -> dict[str, Any]:
+    """The settings that a run wrote; PelError if the file is damaged."""
+    try:
+        return json_object(manifest.read_text("utf8"))
+    except ValueError as error:
+        raise PelError(
+            f"{manifest}: is damaged ({error})", f"remove {manifest.parent} to start again"
+        ) from error
 
 
 def _write_json(path: Path, data: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spacy_pel.reading.acronyms import at_long_forms, defined_acronyms, expanded
+from spacy_pel.reading.acronyms import _found_acronyms, at_long_forms, expanded
 
 from ..growth import assert_linear
 
@@ -31,7 +31,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_definitions(shape: str) -> None:
-    assert_linear(defined_acronyms.__wrapped__, SHAPES[shape], 10_000)
+    assert_linear(_found_acronyms, SHAPES[shape], 10_000)
 
 
 def given(n: int) -> tuple[str, list[tuple[int, int]], dict[str, str]]:

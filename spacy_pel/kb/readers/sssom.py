@@ -8,6 +8,8 @@ from pathlib import Path
 
 from ...errors import PelError
 from ...system.lines import numbered_lines
+from ..records.cleaning import cleaned_at
+from ..records.entity import Entity
 from ..records.merging import plain_id
 
 EXACT = ("skos:exactMatch",)
@@ -30,8 +32,8 @@ def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> di
             negates it does not count.
 
     Raises:
-        PelError: A column is missing, a row is not whole, or an identifier has no prefix. The error
-            names file and line.
+        PelError: A column is missing, a row is not whole, or an identifier has no prefix or is
+            none that an entity may have (see ``cleaned``). The error names file and line.
     """
     mapping: dict[str, str] = {}
     shortcuts: dict[str, str] = {}
@@ -117,4 +119,5 @@ def _curie(id: str, path: Path, number: int) -> str:
             f"{path}, line {number}: {id!r} is not a CURIE such as UMLS:C0012634",
             "correct the line",
         )
-    return plain_id(f"{prefix}:{local}")
+    id = plain_id(f"{prefix}:{local}")
+    return cleaned_at(f"{path}, line {number}", Entity(id, id)).concept_id

@@ -76,6 +76,8 @@ def test_linked_ids_lead_to_one_end(pairs: list[tuple[str, str]]) -> None:
         (f"{HEAD}A:1\tx\tskos:exactMatch\n", "line 5: 3 columns, where the header has 5"),
         (f"{HEAD}A:1\tx\tskos:exactMatch\t\tC1\n", "line 5: 'C1' is not a CURIE"),
         (f"{HEAD}\tx\tskos:exactMatch\t\tB:1\n", "line 5: '' is not a CURIE"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:1\x012\n", "line 5: the id .* control characters"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:{'1' * 1000}\n", "line 5: the id .* has 1,002 char"),
         (f"{HEAD}A:1\t{'x' * 200_000}\tskos:exactMatch\t\tB:1\n", "line 5: field larger than"),
     ],
 )
