@@ -6,7 +6,8 @@ first odd document, and brings lxml and four more packages, of which it needs on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, NoReturn
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -17,6 +18,7 @@ from spacy.tokens import Doc
 from ..errors import PelError
 from .bioc_parts import document_of_parts
 from .docs import passages_of
+from .document import Passage
 from .format import Input, TextOutput, document_id
 from .linked import linked_mentions
 
@@ -130,20 +132,29 @@ def _annotations(element: ElementTree.Element) -> list[dict[str, Any]]:
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
-    passages = passages_of(doc)
-    mentions = list(enumerate(linked_mentions(doc, spans_key), start=1))
+    passages, full_text = passages_of(doc), doc.text  # spaCy joins the tokens each time
+    numbered = enumerate(linked_mentions(doc, spans_key), start=1)
+    mentions = _by_passage(passages, numbered)
     lines = ["<document>" + _element("id", document_id(number, doc))]
     lines.append(_infon_text(doc.user_data.get("infons", {}).items()))
-    for i, passage in enumerate(passages):
-        last = len(doc.text) + 1 if i + 1 == len(passages) else passages[i + 1].start
-        inside = [(n, mention) for n, mention in mentions if mention["start"] < last]
-        mentions = [(n, mention) for n, mention in mentions if mention["start"] >= last]
-        text = _element("text", doc.text[passage.start : passage.end])
+    for passage, inside in zip(passages, mentions):
+        text = _element("text", full_text[passage.start : passage.end])
         lines.append(f"<passage>{_infon_text(passage.infons.items())}")
         lines.append(f"<offset>{passage.start}</offset>{text}")
         lines += [_annotation(n, mention) for n, mention in inside]
         lines.append("</passage>")
     return "\n".join([*filter(None, lines), "</document>\n"])
+
+
+def _by_passage(
+    passages: Sequence[Passage], mentions: Iterable[tuple[int, dict[str, Any]]]
+) -> list[list[tuple[int, dict[str, Any]]]]:
+    """The mentions of each passage: those that begin before the next passage."""
+    following = [passage.start for passage in passages[1:]]
+    inside: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in passages]
+    for number, mention in mentions:
+        inside[bisect_right(following, mention["start"])].append((number, mention))
+    return inside
 
 
 def _annotation(number: int, mention: dict[str, Any]) -> str:

@@ -17,29 +17,36 @@ from .format import LONGEST
 
 def document_of_parts(data: dict[str, Any], spans_key: str | None) -> Document:
     """The document of plain data; PelError if offsets are wrong, or a mention is not there."""
-    text, passages = "", []
-    for passage in data["passages"]:
-        text, start = _with_texts(text, passage["texts"])
-        passages.append(Passage(start, len(text), passage["infons"]))
+    pieces = _Pieces()
+    passages = [Passage(*pieces.add(p["texts"]), p["infons"]) for p in data["passages"]]
+    text = "".join(pieces.texts)
     annotations = [a for part in (data, *data["passages"]) for a in part["annotations"]]
     mentions = tuple(_mention(text, annotation) for annotation in annotations)
     id = data["id"].strip() or None
     return Document(text, id, mentions or None, tuple(passages), data["infons"])
 
 
-def _with_texts(before: str, texts: list[list[str]]) -> tuple[str, int]:
-    """The text with these put at their offsets, blanks between, and where the first begins."""
-    text, start = before, None
-    for offset, more in texts:
-        place = _integer(offset, "the offset of a passage")
-        if not len(text) <= place <= LONGEST:
-            raise PelError(
-                f"a passage at {place}, where the text before it ends at {len(text)}",
-                f"correct the offsets, which count characters up to {LONGEST:,}",
-            )
-        text += " " * (place - len(text)) + more
-        start = place if start is None else start
-    return text, len(text) if start is None else start
+class _Pieces:
+    """The pieces of a text, with blanks between those that have a gap."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._end = 0
+
+    def add(self, texts: list[list[str]]) -> tuple[int, int]:
+        """Put texts at their offsets, and return where the first begins and where the last ends."""
+        start = None
+        for offset, more in texts:
+            place = _integer(offset, "the offset of a passage")
+            if not self._end <= place <= LONGEST:
+                raise PelError(
+                    f"a passage at {place}, where the text before it ends at {self._end}",
+                    f"correct the offsets, which count characters up to {LONGEST:,}",
+                )
+            self.texts += [" " * (place - self._end), more]
+            self._end = place + len(more)
+            start = place if start is None else start
+        return (self._end if start is None else start), self._end
 
 
 def _mention(text: str, annotation: dict[str, Any]) -> Mention:

@@ -16,6 +16,10 @@ from .document import Document, Mention, Passage
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
 
 
+class OverlappingMentions(PelError):
+    """The mentions of a document overlap, which those of ``doc.ents`` must not."""
+
+
 def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
     """The text of a document as tokens, and how many of these had to be split.
 
@@ -67,7 +71,8 @@ def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
         spans_key: Where its mentions go, if they are given; see ``set_mentions``.
 
     Raises:
-        PelError: As ``tokenized`` does, and for mentions that overlap without a spans key.
+        PelError: As ``tokenized`` does.
+        OverlappingMentions: For mentions that overlap without a spans key.
     """
     doc, _ = tokenized(nlp, document)
     if document.passages:
@@ -77,7 +82,7 @@ def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
     if document.mentions is not None:
         spans = [span_of(doc, mention) for mention in document.mentions]
         if not spans_key and len(filter_spans(spans)) < len(spans):
-            raise PelError("mentions overlap", "set --spans-key to allow that")
+            raise OverlappingMentions("mentions overlap", "set --spans-key to allow that")
         set_mentions(doc, spans, spans_key)
     return doc
 

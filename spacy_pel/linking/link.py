@@ -118,6 +118,26 @@ def link(
     )
 
 
+def without_candidates(links: Links, rows: np.ndarray, nil_threshold: float | None) -> Links:
+    """The links, in which some mentions have no candidate.
+
+    Args:
+        links: What linking says of n mentions.
+        rows: bool [n], the mentions that lose their candidates.
+        nil_threshold: The threshold that the links were made with.
+    """
+    without = rows[:, None]
+    scores = np.where(without, np.float32(-np.inf), links.scores)
+    again, named = links.rerank_scores, links.named
+    return links._replace(
+        numbers=np.where(without, -1, links.numbers),
+        scores=scores,
+        nil=np.where(rows, is_nil(scores[:, 0], nil_threshold), links.nil),
+        rerank_scores=None if again is None else np.where(without, np.float32(np.nan), again),
+        named=None if named is None else named & ~without,
+    )
+
+
 def _ranking_scores(scores: np.ndarray, rerank_scores: np.ndarray | None) -> np.ndarray:
     if rerank_scores is None:
         return scores

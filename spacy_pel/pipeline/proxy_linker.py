@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -12,7 +13,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..architectures import linker_folder
-from ..linking.link import link
+from ..linking.link import link, without_candidates
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
 from .annotations import LinkedSpans, answers, write_answers
@@ -153,6 +154,9 @@ class ProxyLinker(LearningPipe, TrainablePipe):
                 filters=filters,
                 groups=agreeing(spans, mentions, filters) if search.agree else None,
             )
+        blank = np.array([not mention.surface.strip() for mention in mentions])
+        if blank.any():  # no name of an entity is blank
+            links = without_candidates(links, blank, self.nil_threshold)
         return LinkedSpans(spans, links)
 
     def set_annotations(self, docs: Iterable[Doc], linked: LinkedSpans | None) -> None:

@@ -114,6 +114,7 @@ async def search(
     return SearchResponse(entities=list(map(record, found)))
 
 
+@router.head("/health", include_in_schema=False)
 @router.get("/health")
 async def health(request: Request) -> Health:
     """What the server serves. An answer means that it is up."""

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from spacy.language import Language
 
 from ..documents import make_doc
+from ..documents.docs import OverlappingMentions
 from ..documents.json_documents import document_of
 from ..kb import Entity, KnowledgeBase
 from ..pipeline.pipelines import linker_of
@@ -128,6 +129,12 @@ class LinkingService:
     def _document(self, number: int, record: dict[str, Any]):
         try:
             return make_doc(self.nlp, document_of(record), self._spans_key)
+        except OverlappingMentions as error:
+            raise Refused(
+                422,
+                f"document {number}: {error.problem}, which this server does not take; send each of "
+                "two mentions that overlap in a document of its own",
+            ) from None
         except ValueError as error:
             raise Refused(422, f"document {number}: {str(error).splitlines()[0]}") from None
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import glob
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from ..errors import PelError
+
+_ASIDE = ".old"  # the suffix of what is set aside
+# Of Linux: paths are those of this process (AT_FDCWD), and two names are exchanged.
+_HERE, _EXCHANGE = -100, 2
 
 
 @contextmanager
@@ -39,6 +47,7 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
             file.flush()
             os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
         os.replace(temporary, path)
+        to_disk(path.parent)
     except OSError as error:
         error.filename = error.filename or str(path)  # the error of a failed write names no file
         raise
@@ -50,29 +59,93 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder to fill. It replaces what is at the path when the block ends without an error.
 
-    After an error or an interruption, the path holds what it held before.
+    After an error or an interruption, the path holds what it held before. On Linux it always holds
+    the old folder or the new one, also if the process is killed. Where a system cannot exchange two
+    folders, the path is empty for a moment. If the process is killed then, the next use of the path
+    puts the old folder back.
 
     Raises:
         OSError: The folder cannot be written.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, replaced = _beside(path), _beside(path)
+    _recover(path)
+    temporary = _beside(path)
     try:
         temporary.mkdir()
         yield temporary
-        if path.exists():
-            path.rename(replaced)
-        temporary.rename(path)
+        _tree_to_disk(temporary)
+        _put_in_place(temporary, path)
+        to_disk(path.parent)
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
     finally:
-        if replaced.exists() and not path.exists():
-            replaced.rename(path)
-        for folder in (temporary, replaced):
-            shutil.rmtree(folder, ignore_errors=True)
+        _remove(temporary)  # after an exchange it is what was at the path
 
 
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk, where the system can say so."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _tree_to_disk(folder: Path) -> None:
+    """``to_disk`` for all that is in a folder, and the folder."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        for path in (*(Path(parent, name) for name in names), Path(parent)):
+            if not path.is_symlink():
+                to_disk(path)
+
+
+def _put_in_place(folder: Path, path: Path) -> None:
+    """Rename a folder to a path. What is there is exchanged with it, or removed."""
+    if not os.path.lexists(path):
+        os.rename(folder, path)
+    elif not _exchanged(folder, path):
+        aside = _beside(path, _ASIDE)
+        os.rename(path, aside)
+        try:
+            os.rename(folder, path)
+        finally:
+            _recover(path)
+
+
+def _recover(path: Path) -> None:
+    """Put back what was set aside for a new folder that never came, or remove it if that came."""
+    for aside in sorted(path.parent.glob(f".{glob.escape(path.name)}.*{_ASIDE}")):
+        if os.path.lexists(path):
+            _remove(aside)
+        else:
+            os.rename(aside, path)
+
+
+def _exchanged(first: Path, second: Path) -> bool:
+    """Exchange two names in one step; False where the system or the file system cannot."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    paths = (os.fsencode(first), os.fsencode(second))
+    if rename(_HERE, paths[0], _HERE, paths[1], _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), str(second))
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder or a file, if it is there and can be removed."""
+    with suppress(OSError):
+        path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
+
+
+def _beside(path: Path, suffix: str = ".tmp") -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}{suffix}")

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from ..documents import RawDocument
 from ..errors import PelError
 from ..kb.folder.lock import writer_lock
+from ..system.json_lines import json_object
+from ..system.whole_files import to_disk
 
 SUFFIX = ".parts"
 _MANIFEST = "manifest.json"
@@ -59,14 +61,16 @@ class OutputParts:
     def finished(self, number: int, digest: str) -> LinkedCounts | None:
         """The counts of a part, or None if no part was made of these documents."""
         try:
-            entry = json.loads(self._entry(number).read_text("utf8"))
+            entry = json_object(self._entry(number).read_text("utf8"))
+            documents, mentions, skipped = entry["counts"]
+            counts = LinkedCounts(int(documents), int(mentions), tuple(map(str, skipped)))
+            is_same = entry["digest"] == digest
         except FileNotFoundError:
             return None
-        if entry["digest"] != digest:
-            self.is_changed = True
+        except (ValueError, KeyError, TypeError):  # damaged: the part is made again
             return None
-        documents, mentions, skipped = entry["counts"]
-        return LinkedCounts(documents, mentions, tuple(skipped))
+        self.is_changed |= not is_same
+        return counts if is_same else None
 
     def write(
         self, number: int, digest: str, write: Callable[[Path], LinkedCounts]
@@ -74,7 +78,7 @@ class OutputParts:
         """Keep what ``write`` writes to the path that it is given, and return what it returns."""
         self._entry(number).unlink(missing_ok=True)
         counts = write(self.path(number))
-        _to_disk(self.path(number))
+        to_disk(self.path(number))
         _write_json(self._entry(number), {"digest": digest, "counts": counts})
         return counts
 
@@ -82,7 +86,7 @@ class OutputParts:
         """Make the output of the first n parts, and put it in its place whole."""
         joined = self.folder / "joined"
         join([self.path(number) for number in range(n)], joined)
-        _to_disk(joined)
+        to_disk(joined)
         os.replace(joined, output)
 
     def path(self, number: int) -> Path:
@@ -144,7 +148,7 @@ def _is_ours(name: str) -> bool:
 
 def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], object]) -> None:
     manifest = folder / _MANIFEST
-    before = json.loads(manifest.read_text("utf8")) if manifest.exists() else None
+    before = _settings_of(manifest) if manifest.exists() else None
     if before == settings:
         return
     if before is not None:
@@ -158,16 +162,18 @@ def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], objec
     _write_json(manifest, settings)
 
 
+def _settings_of(manifest: Path) -> dict[str, Any]:
+    """The settings that a run wrote; PelError if the file is damaged."""
+    try:
+        return json_object(manifest.read_text("utf8"))
+    except ValueError as error:
+        raise PelError(
+            f"{manifest}: is damaged ({error})", f"remove {manifest.parent} to start again"
+        ) from error
+
+
 def _write_json(path: Path, data: Any) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(data), encoding="utf8")
-    _to_disk(temporary)
+    to_disk(temporary)
     os.replace(temporary, path)
-
-
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from spacy.tokens import DocBin, Span
+from spacy.tokens import Doc, DocBin, Span
 
+from spacy_pel.documents import format_named, make_doc
+from spacy_pel.documents.bioc_parts import document_of_parts
 from spacy_pel.documents.docs import gives_mentions
+from spacy_pel.documents.document import mention_at
 from spacy_pel.errors import PelError
 
+from ..growth import assert_linear
 from .examples import NLP, bounds, read
 
 BIOC = (
@@ -177,3 +181,33 @@ def test_a_bad_document_is_named(tmp_path: Path, name: str, text, message: str) 
     with pytest.raises(PelError, match=f"{path}.*{message}") as caught:
         read(path)
     assert "\n" not in str(caught.value)
+
+
+def many_passages(n: int, word: str = "x") -> dict:
+    """A BioC document with many passages of one word, and one passage of many words."""
+    size = len(word) + 1
+    words = [[[size * i, word]] for i in range(n)] + [[[size * n, "x " * n]]]
+    passages = [{"infons": {}, "texts": texts, "annotations": []} for texts in words]
+    return {"id": "7", "infons": {}, "passages": passages, "annotations": []}
+
+
+def test_many_passages_are_read_in_time() -> None:
+    document = document_of_parts(many_passages(2), None)
+    assert document.text == "x x x x " and [p.start for p in document.passages] == [0, 2, 4]
+    assert_linear(
+        lambda data: document_of_parts(data, None),
+        lambda n: many_passages(n, "x" * 1_000),
+        1_000,
+    )
+
+
+def test_many_passages_are_written_in_time() -> None:
+    def linked(n: int) -> Doc:
+        document = document_of_parts(many_passages(n), None)
+        places = range(2 * n, 4 * n, 2)
+        mentions = tuple(mention_at(document.text, start, start + 1) for start in places)
+        return make_doc(NLP, document._replace(mentions=mentions), None)
+
+    output = format_named("bioc").output
+    assert output.text(0, linked(2), None).count("<annotation") == 2
+    assert_linear(lambda doc: output.text(0, doc, None), linked, 500)

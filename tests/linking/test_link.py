@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.calibration import Calibration
-from spacy_pel.linking.link import link
+from spacy_pel.linking.link import link, without_candidates
 
 SCORES = st.floats(-2, 2, width=32)
 
@@ -61,3 +61,12 @@ def test_probabilities_are_sigmoids(best, slope, intercept):
     expected = [1 / (1 + math.exp(-(slope * score + intercept))) for score in best]
     assert links.probabilities.tolist() == pytest.approx(expected, abs=1e-12)
     assert not links.nil.any()
+
+
+@pytest.mark.parametrize("threshold", [None, 0.5])
+def test_mentions_that_lose_their_candidates(threshold: float | None) -> None:
+    links = decided([1.0, 1.0], nil_threshold=threshold)
+    left = without_candidates(links, np.array([False, True]), threshold)
+    assert left.numbers.tolist() == [[0, 1], [-1, -1]]
+    assert left.scores.tolist() == [[1, 0], [-math.inf, -math.inf]]
+    assert left.nil.tolist() == [False, threshold is not None]

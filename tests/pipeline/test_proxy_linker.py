@@ -248,6 +248,19 @@ def test_a_document_longer_than_the_encoder_reads(trained: Trained) -> None:
     assert doc.ents[0].kb_id_ == "D00"
 
 
+@pytest.mark.parametrize("threshold, id", [(None, ""), (-1e9, "NIL")])
+def test_a_blank_mention_has_no_entity(
+    trained: Trained, linker, monkeypatch, threshold, id
+) -> None:
+    monkeypatch.setitem(linker.cfg, "nil_threshold", threshold)
+    doc = trained.nlp.make_doc("liver   \n cyst")
+    doc.ents = [Span(doc, 0, 1, label="X"), Span(doc, 1, 2, label="X"), Span(doc, 2, 3, label="X")]
+    first, blank, last = linker(doc).ents
+    assert blank.text.isspace() and (blank.kb_id_, blank._.kb_id) == (id, id)
+    assert (blank._.kb_score, blank._.kb_candidates, blank._.kb_ents) == (None, [], [])
+    assert first.kb_id_ not in ("", "NIL") and last.kb_id_ not in ("", "NIL")
+
+
 def test_ids_that_are_there_are_kept_without_overwrite(trained, linker, monkeypatch) -> None:
     text, gold = "Neither a liver cyst nor lung pain.", {"liver cyst": "X1", "lung pain": ""}
     replaced = trained.nlp(with_mentions(trained.nlp, text, gold))

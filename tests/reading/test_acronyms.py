@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.reading.acronyms import at_long_forms, defined_acronyms, expanded
+from spacy_pel.reading.acronyms import _Remembered, at_long_forms, defined_acronyms, expanded
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
 TEXT = "Multiple sclerosis (MS) is rare. MS lesions and early MS were seen, not MSH."
@@ -179,3 +180,44 @@ def test_in_a_text_that_stays_an_acronym_stands_where_its_long_form_does() -> No
     assert [(mention.start, mention.end) for mention in found] == [(11, 29)] * 3 + places[3:]
     assert all(mention.text is text for mention in found)
     assert at_long_forms(text, places, {}) == [MentionInContext(text, *place) for place in places]
+
+
+def test_a_long_text_is_parted_where_nothing_is_defined() -> None:
+    sentence = "The patients had acute renal failure (ARF) for several days. "
+    tail = "They also had multiple sclerosis (MS) and end-stage renal disease ( ESRD ). "
+    expected = {
+        "ARF": "acute renal failure", "MS": "multiple sclerosis", "ESRD": "end-stage renal disease"
+    }  # fmt: skip
+    for n in range(10, 30):
+        assert defined_acronyms(sentence * n + tail * n) == expected
+
+
+def test_of_two_acronyms_that_overlap_the_longer_is_read() -> None:
+    long_forms = {"MS": "multiple sclerosis", "MS II": "mass spectrometry II", "II": "two"}
+    text = "An MS II scan, MS-II, II."
+    assert [mention.surface for mention in expanded(text, [(0, len(text))], long_forms)] == [
+        "An mass spectrometry II scan, multiple sclerosis-two, two."
+    ]
+
+
+def test_remembered_texts_are_bounded_by_their_characters() -> None:
+    remembered = _Remembered(10)
+    for text in ("abcd", "efgh"):
+        remembered.put(text, {text: text})
+    assert remembered.get("abcd") == {"abcd": "abcd"}  # asked for again: the last to be forgotten
+    remembered.put("ijkl", {})
+    assert [text in remembered for text in ("abcd", "efgh", "ijkl")] == [True, False, True]
+    remembered.put("a" * 11, {})
+    assert remembered.get("a" * 11) is None and "abcd" not in remembered
+
+
+def test_memory_does_not_grow_with_the_texts() -> None:
+    size = 800_000
+    tracemalloc.start()
+    for i in range(40):
+        assert defined_acronyms(f"{i} multiple sclerosis (MS) " + "x" * size) == {
+            "MS": "multiple sclerosis"
+        }
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 20 * size

@@ -141,3 +141,9 @@ def test_a_browser_is_told_to_run_the_scripts_of_the_page_alone(client: TestClie
         assert not re.search("innerHTML|outerHTML|insertAdjacentHTML|eval|document.write",
                              script.read_text("utf8"))  # fmt: skip
     assert not re.search(r"<script(?![^>]*src=)|style=|\son\w+=", answer.text)
+
+
+def test_whether_it_is_up_without_a_body(client: TestClient) -> None:
+    answer = client.head("/health")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["x-content-type-options"] == "nosniff"

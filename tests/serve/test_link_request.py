@@ -120,7 +120,10 @@ MENTION = {"start": 0, "end": 2}
         ([DOCUMENT] * 5, "5 documents; at most 4 are taken"),
         ([DOCUMENT, {"text": "a" * 301}], "document 1: 301 characters of text; at most 300"),
         ([{**DOCUMENT, "mentions": [MENTION] * 6}], "document 0: 6 mentions; at most 5"),
-        ([{**DOCUMENT, "mentions": [MENTION, {"start": 1, "end": 4}]}], "overlap"),
+        (
+            [{**DOCUMENT, "mentions": [MENTION, {"start": 1, "end": 4}]}],
+            "document 0: mentions overlap, which this server does not take; send each",
+        ),
         ([{**DOCUMENT, "mentions": [{"start": 8, "end": 10}]}], "not in the 9 characters"),
         ([{**DOCUMENT, "mentions": [{"start": 2, "end": 3}]}], "blank"),
         ([{**DOCUMENT, "mentions": [{"start": 2, "end": 2}]}], "the mention 2-2 is not in"),

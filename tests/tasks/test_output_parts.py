@@ -143,3 +143,24 @@ def test_a_digest_is_of_what_is_in_the_documents(tmp_path: Path) -> None:
     row = digest_of("a.csv", "text,id\nab,1\n")
     assert digest_of("a.csv", "id,text\n1,ab\n") != digest_of("a.csv", "text,id\nab,2\n")
     assert digest_of("a.csv", "text,id,more\nab,1,x\n") == row
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
+def test_a_damaged_manifest_has_a_remedy(out: Path, data: bytes) -> None:
+    folder = broken_off(out)
+    (folder / "manifest.json").write_bytes(data)
+    with pytest.raises(
+        PelError, match="manifest.json: is damaged .*; remove .*parts to start again"
+    ):
+        with output_parts(out, SETTINGS, pytest.fail):
+            pass
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"\xff", b"{}", b'{"digest": "a", "counts": 1}']
+)
+def test_a_part_with_a_damaged_entry_is_made_again(out: Path, data: bytes) -> None:
+    folder = broken_off(out)
+    (folder / "000000.json").write_bytes(data)
+    with output_parts(out, SETTINGS, pytest.fail) as parts:
+        assert parts.finished(0, "a") is None and not parts.is_changed

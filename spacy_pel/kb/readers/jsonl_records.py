@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ...system.json_lines import json_object
 from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
+from .distinct_ids import distinct
 from .entity_source import ReadOptions, Source
 
 
@@ -21,11 +23,10 @@ def read_jsonl(path: Path, options: ReadOptions) -> Source:
     ``concept_id`` or ``canonical_name``, a field of the wrong type, an id of an earlier line, and
     what ``cleaned`` refuses.
     """
-    return Source(_entities(path))
+    return Source(distinct(partial(_entities, path)))
 
 
-def _entities(path: Path) -> Iterator[Entity]:
-    seen: set[int] = set()  # hashes of ids: about 60 bytes an entity
+def _entities(path: Path) -> Iterator[tuple[str, Entity]]:
     for number, line in numbered_lines(path):
         if line.strip():
             place = f"{path}, line {number}"
@@ -33,23 +34,7 @@ def _entities(path: Path) -> Iterator[Entity]:
                 entity = _entity(json_object(line))
             except ValueError as error:
                 raise PelError(f"{place}: {error}", "correct the line") from error
-            entity = cleaned_at(place, entity)
-            if hash(entity.concept_id) in seen:
-                _refuse_repeated(path, number, entity.concept_id)
-            seen.add(hash(entity.concept_id))
-            yield entity
-
-
-def _refuse_repeated(path: Path, number: int, id: str) -> None:
-    """Raises PelError if an earlier line has the same id, and not only the same hash of it."""
-    for earlier, line in numbered_lines(path):
-        if earlier == number:
-            return
-        if line.strip() and json_object(line)["concept_id"].strip() == id:
-            raise PelError(
-                f"{path}, line {number}: repeats the concept_id {id!r} of line {earlier}",
-                "merge the two records into one",
-            )
+            yield place, cleaned_at(place, entity)
 
 
 def _entity(record: dict[str, Any]) -> Entity:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from ...errors import PelError
 from ...system.lines import numbered_lines
+from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
+from .distinct_ids import distinct
 from .entity_source import ReadOptions, Source
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 
@@ -32,15 +35,15 @@ def read_mesh_ascii(path: Path, options: ReadOptions) -> Source:
     Files are read twice, because descriptors refer to later ones. Only the tree and the headings
     stay in memory.
 
-    Reading the entities raises PelError, with file and line, for a line that is not an element, and
-    for a record without id or name.
+    Reading the entities raises PelError, with file and line, for a line that is not an element, a
+    record without id or name, an id of an earlier record, and what ``cleaned`` refuses.
     """
     files = mesh_ascii_files(path) if path.is_dir() else [path]
     if not files:
         raise PelError(
             f"{path}: holds no d20xx.bin or c20xx.bin", "give a folder with MeSH's ASCII files"
         )
-    return Source(_entities(files), BRANCH_TYPES, mesh_year(files[0]))
+    return Source(distinct(partial(_entities, files)), BRANCH_TYPES, mesh_year(files[0]))
 
 
 def mesh_ascii_files(folder: Path) -> list[Path]:
@@ -49,14 +52,14 @@ def mesh_ascii_files(folder: Path) -> list[Path]:
     return sorted(files, key=lambda path: (path.name.rpartition("_")[2][0] != "d", path.name))
 
 
-def _entities(files: list[Path]) -> Iterator[Entity]:
+def _entities(files: list[Path]) -> Iterator[tuple[str, Entity]]:
     numbers: dict[str, list[str]] = defaultdict(list)  # by heading
     for path in files:
         for number, heading in _mtrees(path):
             numbers[heading].append(number)
     descriptors: dict[str, str] = {}  # by heading
     for path in files:
-        for record in _records(path):
+        for _, record in _records(path):
             if record["MH"]:
                 heading = record["MH"][0]
                 descriptors[heading] = record["UI"][0]
@@ -65,8 +68,9 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
         (number, descriptors[heading]) for heading in descriptors for number in numbers[heading]
     )
     for path in files:
-        for record in _records(path):
-            yield _entity(record, tree, descriptors, numbers)
+        for place, record in _records(path):
+            entity = _entity(record, tree, descriptors, numbers)
+            yield place, cleaned_at(place, entity)
 
 
 def _entity(
@@ -87,15 +91,15 @@ def _entity(
     )
 
 
-def _records(path: Path) -> Iterator[Record]:
-    """The records of a file, each checked to have an id and a name."""
+def _records(path: Path) -> Iterator[tuple[str, Record]]:
+    """The records of a file and their places, each checked to have an id and a name."""
     record: Record | None = None
-    start = 0
+    place = ""
     for number, line in numbered_lines(path):
         if line.strip() == "*NEWRECORD":
             if record is not None:
-                yield _whole(record, path, start)
-            record, start = defaultdict(list), number
+                yield place, _whole(record, place)
+            record, place = defaultdict(list), f"{path}, line {number}"
         elif line.strip():
             element, equals, value = line.partition(" =")
             if record is None or not equals:
@@ -107,13 +111,13 @@ def _records(path: Path) -> Iterator[Record]:
             if value.strip():
                 record[element.strip()].append(value.strip())
     if record is not None:
-        yield _whole(record, path, start)
+        yield place, _whole(record, place)
 
 
-def _whole(record: Record, path: Path, number: int) -> Record:
+def _whole(record: Record, place: str) -> Record:
     if not record["UI"] or not (record["MH"] or record["NM"]):
         raise PelError(
-            f"{path}, line {number}: a record without UI, or without MH or NM",
+            f"{place}: a record without UI, or without MH or NM",
             "give the descriptors (d20xx.bin) or the supplementary concepts (c20xx.bin)",
         )
     return record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
@@ -11,7 +12,9 @@ from xml.parsers import expat
 
 from ...errors import PelError
 from ...system.lines import opened_bytes
+from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
+from .distinct_ids import distinct
 from .entity_source import ReadOptions, Source
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 
@@ -31,14 +34,15 @@ def read_mesh_xml(path: Path, options: ReadOptions) -> Source:
     Files are read twice, because descriptors refer to later ones. Only the tree stays in memory.
 
     Reading the entities raises PelError for XML that is not well-formed or declares entities, with
-    file and line, and for a record without id or name, with its number.
+    file and line. A record without id or name, with the id of an earlier one, or with what
+    ``cleaned`` refuses raises it too, with file and number: the parser tells no lines of records.
     """
     files = mesh_xml_files(path) if path.is_dir() else [path]
     if not files:
         raise PelError(
             f"{path}: holds no desc*.xml or supp*.xml", "give a folder with MeSH's XML files"
         )
-    return Source(_entities(files), BRANCH_TYPES, mesh_year(files[0]))
+    return Source(distinct(partial(_entities, files)), BRANCH_TYPES, mesh_year(files[0]))
 
 
 def mesh_xml_files(folder: Path) -> list[Path]:
@@ -46,7 +50,7 @@ def mesh_xml_files(folder: Path) -> list[Path]:
     return [path for name in _NAMES for path in sorted(folder.glob(name))]
 
 
-def _entities(files: list[Path]) -> Iterator[Entity]:
+def _entities(files: list[Path]) -> Iterator[tuple[str, Entity]]:
     tree = MeshTree(
         (number, _text(record, "DescriptorUI"))
         for path in files
@@ -56,13 +60,14 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
     for path in files:
         for position, record in enumerate(_records(path), start=1):
             entity = _entity(record, tree)
+            place = f"{path}, record {position}"
             if not entity.concept_id or not entity.canonical_name:
                 raise PelError(
-                    f"{path}, record {position} ({entity.concept_id or entity.canonical_name!r}): "
+                    f"{place} ({entity.concept_id or entity.canonical_name!r}): "
                     "has no id or no name",
                     "fetch the file again",
                 )
-            yield entity
+            yield place, cleaned_at(place, entity)
 
 
 def _entity(record: ElementTree.Element, tree: MeshTree) -> Entity:

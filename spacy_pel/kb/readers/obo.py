@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ _VALUES = {
 _QUOTED = re.compile(r'(?:def|synonym): *"(?:[^"\\]|\\.)*"(?: *(?:EXACT|BROAD|NARROW|RELATED))?')
 
 Line = tuple[int, str]  # number and text
+Facts = dict[str, list[str]]  # the values of each tag
 
 
 def read_obo(path: Path, options: ReadOptions) -> Source:
@@ -75,14 +76,13 @@ def _entities(path: Path, namespace: str | None) -> Iterator[Entity]:
     retired = _retired(path)
     broken, nameless = [], 0
     for lines in _terms(path):
-        frame = _frame(path, lines, broken)
-        facts = _facts(frame)
+        id, facts = _parsed(path, lines, broken)
         if "is_obsolete" in facts:
             continue
         if "name" not in facts:
             nameless += 1
             continue
-        entity = _entity(_text(frame.id), facts, namespace, retired)
+        entity = _entity(id, facts, namespace, retired)
         yield cleaned_at(f"{path}, line {lines[0][0]}", entity)
     if broken:
         number, line = broken[0]
@@ -94,9 +94,7 @@ def _entities(path: Path, namespace: str | None) -> Iterator[Entity]:
         logger.warning("%s: skipped %d terms without a name", path, nameless)
 
 
-def _entity(
-    id: str, facts: dict[str, list[str]], namespace: str | None, retired: dict[str, list[str]]
-) -> Entity:
+def _entity(id: str, facts: Facts, namespace: str | None, retired: dict[str, list[str]]) -> Entity:
     prefix, colon, _ = id.partition(":")
     types = facts.get("namespace") or ([namespace] if namespace else [])
     return Entity(
@@ -118,19 +116,28 @@ def _retired(path: Path) -> dict[str, list[str]]:
     replacement: dict[str, str] = {}
     for lines in _terms(path):
         if any(line.startswith("is_obsolete:") for _, line in lines):
-            frame = _frame(path, lines, [])
-            facts = _facts(frame)
+            id, facts = _parsed(path, lines, [])
             if "is_obsolete" in facts and len(facts.get("replaced_by", ())) == 1:
-                replacement[_text(frame.id)] = facts["replaced_by"][0]
+                replacement[id] = facts["replaced_by"][0]
     retired: dict[str, list[str]] = {}
+    lasting = _lasting(replacement)
     for id in sorted(replacement):
-        seen, last = {id}, replacement[id]
-        while last in replacement and last not in seen:
-            seen.add(last)
-            last = replacement[last]
-        if last not in seen:
-            retired.setdefault(last, []).append(id)
+        if lasting[id] is not None:
+            retired.setdefault(lasting[id], []).append(id)
     return retired
+
+
+def _lasting(replacement: dict[str, str]) -> dict[str, str | None]:
+    """The id that each id leads to in the end; None if it leads into a circle."""
+    lasting: dict[str, str | None] = {}
+    for id in replacement:
+        path = {}  # a set in the order of the path
+        while id in replacement and id not in lasting and id not in path:
+            path[id] = None
+            id = replacement[id]
+        end = lasting[id] if id in lasting else None if id in path else id
+        lasting.update(dict.fromkeys(path, end))
+    return lasting
 
 
 def _terms(path: Path) -> Iterator[list[Line]]:
@@ -147,33 +154,65 @@ def _terms(path: Path) -> Iterator[list[Line]]:
         yield lines
 
 
-def _frame(path: Path, lines: Iterable[Line], broken: list[Line]) -> TermFrame:
-    """The parsed clauses of a term. Those that break the grammar are appended to ``broken``."""
+def _parsed(path: Path, lines: Sequence[Line], broken: list[Line]) -> tuple[str, Facts]:
+    """The id of a term and its values by tag. Clauses that break the grammar go to ``broken``."""
+    try:
+        frame = _frame("\n".join(line for _, line in lines))
+        return _text(frame.id), _facts(frame)
+    except (SyntaxError, ValueError):
+        return _parsed_line_by_line(path, lines, broken)
+
+
+def _parsed_line_by_line(
+    path: Path, lines: Sequence[Line], broken: list[Line]
+) -> tuple[str, Facts]:
+    """As ``_parsed``, for a term in which a clause breaks the grammar: each is parsed alone."""
+    first, *others = lines
+    try:
+        id = _text(_frame(first[1]).id)
+    except (SyntaxError, ValueError) as error:
+        raise _not_obo(path, first) from error
+    facts: Facts = {}
+    for number, line in others:
+        try:
+            clauses = _clauses(line)
+        except (SyntaxError, ValueError) as error:
+            if line.startswith(("id:", "name:")):
+                raise _not_obo(path, (number, line)) from error
+            broken.append((number, line))
+        else:
+            for tag, values in clauses.items():
+                facts.setdefault(tag, []).extend(values)
+    return id, facts
+
+
+def _clauses(line: str) -> Facts:
+    """The values of a line, without its references where these break the grammar."""
+    try:
+        return _facts(_frame(f"id: x:1\n{line}"))
+    except (SyntaxError, ValueError):
+        quoted = _QUOTED.match(line)
+        if quoted is None:
+            raise
+        return _facts(_frame(f"id: x:1\n{quoted[0]} []"))
+
+
+def _frame(clauses: str) -> TermFrame:
     import fastobo
 
-    lines = list(lines)
-    while True:
-        text = "\n".join(line for _, line in lines)
-        try:
-            return fastobo.loads(f"[Term]\n{text}\n", threads=1)[0]
-        except (SyntaxError, ValueError) as error:
-            place = min(max((getattr(error, "lineno", None) or 2) - 2, 0), len(lines) - 1)
-            number, line = lines[place]
-            if line.startswith(("id:", "name:")) or place == 0:
-                raise PelError(
-                    f"{path}, line {number}: cannot be parsed as OBO: {line[:80]!r}",
-                    "correct the line",
-                ) from error
-            quoted = _QUOTED.match(line)
-            if quoted and line != f"{quoted[0]} []":
-                lines[place] = (number, f"{quoted[0]} []")
-            else:
-                broken.append(lines.pop(place))
+    return fastobo.loads(f"[Term]\n{clauses}\n", threads=1)[0]
 
 
-def _facts(frame: TermFrame) -> dict[str, list[str]]:
+def _not_obo(path: Path, line: Line) -> PelError:
+    number, text = line
+    return PelError(
+        f"{path}, line {number}: cannot be parsed as OBO: {text[:80]!r}", "correct the line"
+    )
+
+
+def _facts(frame: TermFrame) -> Facts:
     """The values of a term's clauses, by tag. ``is_obsolete`` is there only if it is true."""
-    facts: dict[str, list[str]] = {}
+    facts: Facts = {}
     for clause in frame:
         tag = clause.raw_tag()
         value = _VALUES[tag](clause)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from ...errors import PelError
 from ...system.lines import numbered_lines
+from ..records.cleaning import cleaned_at
+from ..records.entity import Entity
 from ..records.merging import plain_id
 
 EXACT = ("skos:exactMatch",)
@@ -30,13 +32,14 @@ def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> di
             negates it does not count.
 
     Raises:
-        PelError: A column is missing, a row is not whole, or an identifier has no prefix. The error
-            names file and line.
+        PelError: A column is missing, a row is not whole, or an identifier has no prefix or is
+            none that an entity may have (see ``cleaned``). The error names file and line.
     """
     mapping: dict[str, str] = {}
+    shortcuts: dict[str, str] = {}
     for path in paths:
         for subject, object in _pairs(path, predicates):
-            _link(mapping, subject, object)
+            _link(mapping, shortcuts, subject, object)
     return mapping
 
 
@@ -51,20 +54,28 @@ def mapping_version(path: Path) -> str | None:
     return None
 
 
-def _link(mapping: dict[str, str], subject: str, object: str) -> None:
-    """Adds a pair to a mapping without making a cycle: only an id that leads nowhere is mapped."""
-    first, second = _end(mapping, subject), _end(mapping, object)
+def _link(mapping: dict[str, str], shortcuts: dict[str, str], subject: str, object: str) -> None:
+    """Adds a pair to a mapping without making a cycle: only an id that leads nowhere is mapped.
+
+    Args:
+        mapping: Is changed.
+        shortcuts: The same mapping with shorter ways; is changed.
+        subject: An id.
+        object: An id that means the same.
+    """
+    first, second = _end(shortcuts, subject), _end(shortcuts, object)
     if first == second:
         return
-    if first == subject:
-        mapping[subject] = second
-    else:
-        mapping[second] = first
+    start, end = (subject, second) if first == subject else (second, first)
+    mapping[start] = shortcuts[start] = end
 
 
-def _end(mapping: dict[str, str], id: str) -> str:
-    while id in mapping:
-        id = mapping[id]
+def _end(shortcuts: dict[str, str], id: str) -> str:
+    """Where an id leads in the end. Every second step of the way is cut short."""
+    while id in shortcuts:
+        following = shortcuts[id]
+        shortcuts[id] = shortcuts.get(following, following)
+        id = following
     return id
 
 
@@ -108,4 +119,5 @@ def _curie(id: str, path: Path, number: int) -> str:
             f"{path}, line {number}: {id!r} is not a CURIE such as UMLS:C0012634",
             "correct the line",
         )
-    return plain_id(f"{prefix}:{local}")
+    id = plain_id(f"{prefix}:{local}")
+    return cleaned_at(f"{path}, line {number}", Entity(id, id)).concept_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def _text_table(path: Path) -> tuple[str, dict[str, str]]:
         header = next(csv.reader(lines, delimiter=delimiter), [])
     except csv.Error as error:
         raise PelError(f"{path}, line 1: {error}", "correct the line") from error
-    repeated = [name for name in header if name and header.count(name) > 1]
+    repeated = [name for name, times in Counter(header).items() if name and times > 1]
     if repeated:
         raise PelError(f"{path}, line 1: two columns {repeated[0]!r}", "rename one")
     columns = {name: f"c{place}" for place, name in enumerate(header)}

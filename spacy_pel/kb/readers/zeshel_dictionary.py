@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from ...system.json_lines import json_object
 from ...system.lines import numbered_lines, opened_bytes
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
+from .distinct_ids import distinct
 from .entity_source import ReadOptions, Source
 
 # A document is as long as an article. No encoder reads more of a definition than this.
@@ -39,10 +41,10 @@ def read_zeshel(path: Path, options: ReadOptions) -> Source:
 
     The definition is the first 512 words of the text, without the title that it begins with. The
     source of each entity is the world, which is the name of the file.
-    Reading them raises PelError, with file and line, for a line that is not such a document, and
-    for what ``cleaned`` refuses.
+    Reading them raises PelError, with file and line, for a line that is not such a document, an id
+    of an earlier line, and what ``cleaned`` refuses.
     """
-    return Source(_entities(path))
+    return Source(distinct(partial(_entities, path)))
 
 
 def is_zeshel(path: Path) -> bool:
@@ -51,12 +53,12 @@ def is_zeshel(path: Path) -> bool:
         return b'"document_id"' in file.read(_LOOKED_AT)
 
 
-def _entities(path: Path) -> Iterator[Entity]:
+def _entities(path: Path) -> Iterator[tuple[str, Entity]]:
     world = path.name.partition(".")[0]
     for where, id, title, text in zeshel_documents(path):
         words = text.removeprefix(title).split(maxsplit=DEFINITION_WORDS)[:DEFINITION_WORDS]
         entity = Entity(id, title, definition=" ".join(words) or None, sources=(world,))
-        yield cleaned_at(where, entity)
+        yield where, cleaned_at(where, entity)
 
 
 def zeshel_documents(path: Path) -> Iterator[ZeshelDocument]:

@@ -8,7 +8,6 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 
@@ -35,24 +34,28 @@ def joined(first: Entity, second: Entity) -> Entity:
     of the second. The second's id becomes an alternative id, and its name an alias. Lists are
     united in order, without repeats.
     """
-    same_name = second.canonical_name == first.canonical_name
-    other_name = () if same_name else (second.canonical_name,)
-    return Entity(
-        concept_id=first.concept_id,
-        canonical_name=first.canonical_name,
-        aliases=_united(first.aliases, other_name, second.aliases),
-        types=_united(first.types, second.types),
-        definition=first.definition or second.definition,
-        alt_ids=tuple(
-            id
-            for id in _united(first.alt_ids, (second.concept_id,), second.alt_ids)
-            if id != first.concept_id
-        ),
-        parents=_united(first.parents, second.parents),
-        retired_ids=_united(first.retired_ids, second.retired_ids),
-        xrefs=_united(first.xrefs, second.xrefs),
-        sources=_united(first.sources, second.sources),
-    )
+    return _all_joined((first, second))
+
+
+_LISTS = ("aliases", "types", "alt_ids", "parents", "retired_ids", "xrefs", "sources")
+
+
+def _all_joined(entities: Iterable[Entity]) -> Entity:
+    """One record of one or more, see ``joined``; in time that grows with what they hold."""
+    remaining = iter(entities)
+    first = next(remaining)
+    lists = {name: dict.fromkeys(getattr(first, name)) for name in _LISTS}
+    definition = first.definition
+    for entity in remaining:
+        if entity.canonical_name != first.canonical_name:
+            lists["aliases"][entity.canonical_name] = None
+        lists["alt_ids"][entity.concept_id] = None
+        for name, united in lists.items():
+            united.update(dict.fromkeys(getattr(entity, name)))
+        definition = definition or entity.definition
+    lists["alt_ids"].pop(first.concept_id, None)
+    fields = {name: tuple(united) for name, united in lists.items()}
+    return first._replace(**fields, definition=definition)
 
 
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
@@ -163,8 +166,7 @@ def _stage(
 def _joined_rows(rows: Iterable[tuple[str, str]]) -> Iterator[Entity]:
     """One entity with each id of the rows (id, record), which are sorted by id."""
     for id, group in groupby(rows, key=itemgetter(0)):
-        entity = reduce(joined, (_renamed(_entity(record), id) for _, record in group))
-        yield entity
+        yield _all_joined(_renamed(_entity(record), id) for _, record in group)
 
 
 def _entity(record: str) -> Entity:

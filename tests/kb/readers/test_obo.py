@@ -153,3 +153,19 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(PelError, match=r"x\.obo\.gz: damaged gzip"):
         read(path)
+
+
+def test_clauses_that_cannot_be_parsed_leave_the_others(tmp_path: Path, caplog) -> None:
+    term = '[Term]\nid: X:1\nname: x\nsynonym: "a" EXACT [\nxref: A:1 {\nsynonym: "b\nis_a: X:2\n'
+    path = tmp_path / "x.obo"
+    path.write_text(term, encoding="utf8")
+    assert list(open_source(path).entities) == [
+        Entity("X:1", "x", ("a",), parents=("X:2",), sources=("X",))
+    ]
+    assert "left out 2 clauses that break the OBO grammar, the first in line 5: xref" in caplog.text
+    path.write_text(term + "name: {\n", encoding="utf8")
+    with pytest.raises(PelError, match="x.obo, line 8: cannot be parsed as OBO: 'name: {'"):
+        list(open_source(path).entities)
+    path.write_text(term.replace("id: X:1", "is_a: X:1"), encoding="utf8")
+    with pytest.raises(PelError, match="x.obo, line 2: cannot be parsed as OBO: 'is_a: X:1'"):
+        list(open_source(path).entities)

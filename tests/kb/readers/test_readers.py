@@ -85,3 +85,41 @@ def test_what_cannot_be_told_or_found(tmp_path: Path) -> None:
         open_source(tmp_path / "absent")
     with pytest.raises(PelError, match="cannot be read"):
         list(open_source(tmp_path, format="jsonl").entities)
+
+
+DESCRIPTOR = (
+    "<DescriptorRecord><DescriptorUI>{}</DescriptorUI>"
+    "<DescriptorName><String>{}</String></DescriptorName></DescriptorRecord>"
+)
+ELEMENTS = "*NEWRECORD\nMH = {1}\nUI = {0}\n"
+DOCUMENT = '{{"document_id": "{0}", "title": "{1}", "text": "{1} x"}}\n'
+RECORD = '{{"concept_id": "{0}", "canonical_name": "{1}"}}\n'
+
+
+@pytest.mark.parametrize(
+    "name, record, first, second",
+    [
+        ("x.xml", DESCRIPTOR, "record 1", "record 2"),
+        ("x.bin", ELEMENTS, "line 1", "line 4"),
+        ("x.json", DOCUMENT, "line 1", "line 2"),
+        ("x.jsonl", RECORD, "line 1", "line 2"),
+    ],
+)
+@pytest.mark.parametrize(
+    "id, title, fault",
+    [
+        ("A1", "b", "repeats the concept_id 'A1' of {first}"),
+        ("A" * 1_001, "b", "the id 'A+'... of the entity 'b' has 1,001 characters"),
+        ("A\u0080B", "b", "the id .* of the entity 'b' is blank or contains control characters"),
+        ("A2", "\u0080", "the entity 'A2' has a blank canonical_name"),
+    ],
+)
+def test_faults_of_records_have_a_place(
+    tmp_path: Path, name: str, record: str, first: str, second: str, id: str, title: str, fault: str
+) -> None:
+    path = tmp_path / name
+    text = record.format("A1", "a") + record.format(id, title)
+    path.write_text(f"<Set>{text}</Set>" if "xml" in name else text, encoding="utf8")
+    expected = f"x[.]{path.suffix[1:]}, {second}.*{fault.format(first=f'.*{first}')}"
+    with pytest.raises(PelError, match=expected):
+        list(open_source(path).entities)

@@ -55,14 +55,18 @@ def test_tables_are_taken_together(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.sampled_from("abcdefg")), max_size=12))
 def test_linked_ids_lead_to_one_end(pairs: list[tuple[str, str]]) -> None:
     mapping: dict[str, str] = {}
+    shortcuts: dict[str, str] = {}
     groups = {id: {id} for id in "abcdefg"}
     for subject, object in pairs:
-        sssom._link(mapping, subject, object)
+        sssom._link(mapping, shortcuts, subject, object)
         union = groups[subject] | groups[object]
         groups.update(dict.fromkeys(union, union))
     for id, group in groups.items():
-        assert {sssom._end(mapping, member) for member in group} == {sssom._end(mapping, id)}
-        assert sssom._end(mapping, id) in group
+        assert {sssom._end({**mapping}, member) for member in group} == {
+            sssom._end({**mapping}, id)
+        }
+        assert sssom._end({**mapping}, id) in group
+        assert sssom._end(shortcuts, id) == sssom._end({**mapping}, id)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +76,8 @@ def test_linked_ids_lead_to_one_end(pairs: list[tuple[str, str]]) -> None:
         (f"{HEAD}A:1\tx\tskos:exactMatch\n", "line 5: 3 columns, where the header has 5"),
         (f"{HEAD}A:1\tx\tskos:exactMatch\t\tC1\n", "line 5: 'C1' is not a CURIE"),
         (f"{HEAD}\tx\tskos:exactMatch\t\tB:1\n", "line 5: '' is not a CURIE"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:1\x012\n", "line 5: the id .* control characters"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:{'1' * 1000}\n", "line 5: the id .* has 1,002 char"),
         (f"{HEAD}A:1\t{'x' * 200_000}\tskos:exactMatch\t\tB:1\n", "line 5: field larger than"),
     ],
 )

@@ -15,6 +15,8 @@ from spacy_pel.kb import Entity
 from spacy_pel.kb.records import merging
 from spacy_pel.kb.records.merging import joined, merged, plain_id, united
 
+from ...growth import assert_linear
+
 FULL = Entity(
     "A1", "Fever", ("Pyrexia",), ("Finding",), None, ("X1",), ("P1",), ("R1",), ("M:1",), ("A",)
 )
@@ -209,3 +211,13 @@ def test_no_room_to_sort(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging.sqlite3, "connect", full)
     with pytest.raises(PelError, match="disk is full.*TMPDIR"):
         list(merged([[Entity("A", "a")]]))
+
+
+def test_many_records_of_one_entity_are_joined_in_time() -> None:
+    """A wrong column of a table as the concept_id makes one entity of all rows."""
+
+    def records(n: int) -> list[Entity]:
+        return [Entity("A", f"name {i}", (f"alias {i}",), xrefs=(f"X:{i}",)) for i in range(n)]
+
+    assert next(united(records(2))) == joined(*records(2))
+    assert_linear(lambda entities: list(united(entities)), records, 500)

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from spacy_pel.kb.records.names import likeness, name_hash, normalised, words
 
+from ...growth import assert_linear
+
 
 @pytest.mark.parametrize(
     "name, same",
@@ -58,3 +60,17 @@ def test_only_the_same_name_is_wholly_alike(query: str, name: str) -> None:
 def test_likeness_prefers_few_other_words_and_the_same_order() -> None:
     names = ["lung cancer", "cancer, lung", "small cell lung cancer", "lung", "heart"]
     assert sorted(names, key=lambda name: -likeness("Lung Cancer", name)) == names
+
+
+@pytest.mark.parametrize(
+    "marks",
+    ["\u0316\u0301", "\u0301\u0316", "\uff9e\u0f73", "\u0344", "\u0345\u0301"],
+)
+def test_a_long_run_of_marks_is_normalised_in_time(marks: str) -> None:
+    assert_linear(words, lambda n: "a" + marks * n, 1_000)
+
+
+def test_a_long_name_keeps_the_marks_that_languages_need() -> None:
+    name = "e\u0301 e\u0323\u0302 " * 300
+    assert normalised(name) == ("é ệ " * 300).strip()
+    assert normalised("e" + "\u0316" * 2_000) == "e" + "\u0316" * 30

@@ -1,0 +1,125 @@
+"""Files and folders that appear whole, also where the process is killed at one of its steps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spacy_pel.system import whole_files
+from spacy_pel.system.whole_files import whole_folder
+
+# Forks a child a step, which kills itself at that step while it replaces a folder; ends with the
+# step that is not reached.
+KILLER = """
+import os, shutil, signal, sys
+from itertools import count
+from pathlib import Path
+from spacy_pel.system import whole_files
+
+def dying(function, step, calls):
+    def call(*arguments, **keywords):
+        if next(calls) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **keywords)
+    return call
+
+folder, has_exchange = Path(sys.argv[1]), sys.argv[2] == "True"
+for step in count():
+    out = folder / f"step{step}" / "out"
+    with whole_files.whole_folder(out) as old:
+        (old / "weights").write_text("old")
+        (old / "only_old").mkdir()
+    if not os.fork():
+        calls = count()
+        if has_exchange:
+            whole_files._exchanged = dying(whole_files._exchanged, step, calls)
+        else:
+            whole_files._exchanged = lambda first, second: False
+        for name in ("rename", "fsync", "unlink", "rmdir"):
+            setattr(os, name, dying(getattr(os, name), step, calls))
+        with whole_files.whole_folder(out) as new:
+            (new / "weights").write_text("new")
+            (new / "only_new").mkdir()
+        os._exit(0)
+    if os.wait()[1] == 0:
+        break
+"""
+
+
+def state(out: Path) -> str:
+    names = {path.name for path in out.iterdir()}
+    text = (out / "weights").read_text()
+    assert names == {"weights", f"only_{text}"}
+    return text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+@pytest.mark.parametrize("has_exchange", [True, False])
+def test_killed_at_each_step(tmp_path: Path, has_exchange: bool) -> None:
+    if has_exchange and not exchanges(tmp_path):
+        pytest.skip("the system cannot exchange two names")
+    command = [sys.executable, "-c", KILLER, str(tmp_path), str(has_exchange)]
+    subprocess.run(command, check=True, timeout=120, cwd=Path(__file__).parents[2])
+    steps = sorted(tmp_path.glob("step*"), key=lambda path: int(path.name.removeprefix("step")))
+    outs = [folder / "out" for folder in steps]
+    missing = [out for out in outs if not out.exists()]
+    assert len(missing) == (0 if has_exchange else 1)
+    for out in missing:  # the next use, which fails, leaves what was there before
+        with pytest.raises(RuntimeError), whole_folder(out):
+            raise RuntimeError
+    states = [state(out) for out in outs]
+    assert len(states) > 5 and states == sorted(states, reverse=True)  # the old ones, the new ones
+    assert set(states) == {"old", "new"}
+
+
+def exchanges(folder: Path) -> bool:
+    first, second = folder / "first", folder / "second"
+    first.mkdir()
+    second.mkdir()
+    return whole_files._exchanged(first, second)
+
+
+@pytest.mark.parametrize("has_exchange", [True, False])
+@pytest.mark.parametrize("is_file", [True, False])
+def test_what_was_there_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_exchange: bool, is_file: bool
+) -> None:
+    if not has_exchange:
+        monkeypatch.setattr(whole_files, "_exchanged", lambda first, second: False)
+    out = tmp_path / "out[1]"
+    out.write_text("old") if is_file else (out / "old").mkdir(parents=True)
+    with whole_folder(out) as folder:
+        (folder / "new").mkdir()
+    assert [path.name for path in out.iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_all_is_on_the_disk_before_it_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+
+    def note(path: Path) -> None:
+        synced.append(path.name)
+        assert (tmp_path / "out").exists() == (path == tmp_path)
+
+    monkeypatch.setattr(whole_files, "to_disk", note)
+    with whole_folder(tmp_path / "out") as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "file").touch()
+        (folder / "link").symlink_to("nothing")
+    assert synced == ["file", "sub", folder.name, tmp_path.name]
+
+
+def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "out") as folder:
+        (folder / "old").touch()
+    with pytest.raises(RuntimeError), whole_folder(tmp_path / "out") as folder:
+        (folder / "new").touch()
+        raise RuntimeError
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["old"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
