@@ -4,7 +4,7 @@ A mention "MS" of this document is encoded as "multiple sclerosis", in its place
 what stands in a mention is replaced. The rest of the text stays as it is.
 
 ``abbreviation_extractor`` finds the definitions, as Schwartz and Hearst (2003) describe it. It is
-the one maintained package for this alone that has wheels forevery Python and system that we
+the one maintained package for this alone that has wheels for every Python and system that we
 support. scispaCy's detector does the same over tokens (``pipeline.doc_mentions``).
 """
 
