@@ -43,7 +43,7 @@ def train_cli(
 
     After a crash, run the same command with --resume. It goes on from the checkpoint, and ends with
     the same weights as a run without the crash. Without --resume, files of an earlier run in OUTPUT
-    are replaced.
+    are replaced, its pipelines at the first evaluation.
 
     Settings of the config can be given as options, such as --training.max_steps 300. To use several
     GPUs, start one process for each; each learns from its share of every batch.

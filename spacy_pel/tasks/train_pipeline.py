@@ -31,8 +31,9 @@ def start_training(
 ) -> TrainingRun | None:
     """Initialise the pipeline of a config, and make it ready to be trained by ``run_training``.
 
-    Without ``resume``, what an earlier run left in the folder is removed. With it, training goes on
-    from the checkpoint in the folder, to the same weights as without the interruption.
+    Without ``resume``, checkpoint and log of an earlier run in the folder are removed. Its pipelines
+    stay until the first evaluation replaces them. With ``resume``, training goes on from the
+    checkpoint in the folder, to the same weights as without the interruption.
 
     Args:
         config: A training config of spaCy, not yet interpolated.
@@ -108,11 +109,17 @@ def _last_checkpoint(
 
 
 def _clean(output: Path, *, keep: bool) -> None:
-    """Make the folder, and remove half-written files of a killed run; all files unless ``keep``."""
+    """Make the folder, and remove half-written files of a killed run.
+
+    Args:
+        output: The folder.
+        keep: Whether the checkpoint and the log stay. Pipelines stay in any case, until the first
+            evaluation replaces them.
+    """
     from ..training.loop import CHECKPOINT
 
     output.mkdir(parents=True, exist_ok=True)
-    left = [] if keep else [CHECKPOINT, "model-best", "model-last", LOG]
+    left = [] if keep else [CHECKPOINT, LOG]
     for path in [*(output / name for name in left), *output.glob(".*.tmp")]:
         if path.is_dir():
             shutil.rmtree(path)

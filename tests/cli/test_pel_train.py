@@ -149,3 +149,21 @@ def test_a_damaged_checkpoint(kb: Path, tmp_path: Path) -> None:
     (tmp_path / "output" / "checkpoint.safetensors").write_bytes(b"half of one")
     said = train(config, "--output", tmp_path / "output", "--resume", code=1)
     assert "is not a checkpoint, or it is damaged" in said and "remove it to train from the" in said
+
+
+def test_the_pipeline_of_an_earlier_run_stays_until_the_first_evaluation(
+    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(self: TrainingRun, batch: list) -> None:
+        raise KeyboardInterrupt
+
+    output = tmp_path / "output"
+    arguments = (write_config(tmp_path, kb), "--output", output, "--training.max_steps", 1)
+    train(*arguments)
+    before = {k: v for k, v in contents(output).items() if k.startswith("model-")}
+    monkeypatch.setattr(TrainingRun, "_evaluate", interrupt)
+    train(*arguments, code=130)
+    assert {k: v for k, v in contents(output).items() if k.startswith("model-")} == before
+    assert spacy.load(output / "model-best").has_pipe("proxy_linker")
+    monkeypatch.undo()
+    assert f"No checkpoint in {output}: training begins" in train(*arguments, "--resume")
