@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -45,7 +46,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     tensors = {name: t.detach().cpu().contiguous() for name, t in checkpoint.tensors.items()}
     try:
-        save_file(tensors, temporary, metadata={"facts": json.dumps(checkpoint.facts)})
+        facts = json.dumps(checkpoint.facts)
+        metadata = {"facts": facts, "checksum": _checksum(facts, tensors)}
+        save_file(tensors, temporary, metadata=metadata)
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -58,20 +61,33 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read what ``save_checkpoint`` wrote.
+    """Read what ``save_checkpoint`` wrote. Checkpoints of earlier versions have no checksum.
 
     Raises:
         PelError: the file is not a checkpoint, or it is damaged.
     """
     try:
         with safe_open(path, framework="pt") as file:
-            facts = json.loads(file.metadata()["facts"])
-            return Checkpoint({name: file.get_tensor(name) for name in file.keys()}, facts)
+            metadata = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+        facts = metadata.pop("facts")
+        if metadata and metadata != {"checksum": _checksum(facts, tensors)}:
+            raise ValueError("its checksum is another")
+        return Checkpoint(tensors, json.loads(facts))
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise PelError(
             f"{path}: is not a checkpoint, or it is damaged ({error})",
             "remove it to train from the beginning",
         ) from error
+
+
+def _checksum(facts: str, tensors: dict[str, Tensor]) -> str:
+    """A digest of all that is in a checkpoint, whatever the order of the tensors."""
+    digest = hashlib.blake2b(facts.encode(), digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def check_same_config(checkpoint: Checkpoint, config: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_file
 
 from spacy_pel.errors import PelError
 from spacy_pel.training.checkpoint import (
@@ -53,6 +54,29 @@ def test_what_is_no_checkpoint_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "checkpoint").write_bytes(data)
     with pytest.raises(PelError, match="is not a checkpoint, or it is damaged"):
         load_checkpoint(tmp_path / "checkpoint")
+
+
+def test_damage_anywhere_is_an_error(tmp_path: Path) -> None:
+    """Any byte but those of blanks: of the header, of the facts, and of each tensor."""
+    path = tmp_path / "checkpoint"
+    tensors = {"a": torch.arange(4), "b": torch.tensor(0.1), "c": torch.ones(2, 3).bool()}
+    save_checkpoint(path, Checkpoint(tensors, {"step": 1}))
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            loaded = load_checkpoint(path)
+        except PelError as error:
+            assert "is damaged" in str(error) and error.remedy.startswith("remove it")
+            continue
+        assert whole[place : place + 1] == b" " and loaded.facts == {"step": 1}
+    path.write_bytes(whole)
+    assert load_checkpoint(path).facts == {"step": 1}
+
+
+def test_one_of_a_version_without_checksums_is_read(tmp_path: Path) -> None:
+    save_file({"a": torch.ones(2)}, tmp_path / "old", metadata={"facts": '{"step": 1}'})
+    assert load_checkpoint(tmp_path / "old").facts == {"step": 1}
 
 
 def draw() -> list[float]:
