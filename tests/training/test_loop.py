@@ -16,6 +16,7 @@ from spacy_pel.corpora import mention_batcher
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
+from spacy_pel.system import whole_files
 from spacy_pel.training.checkpoint import load_checkpoint
 from spacy_pel.training.loop import CHECKPOINT
 from spacy_pel.training.proxy_pool import ProxyPool
@@ -166,13 +167,16 @@ def test_a_save_that_fails_leaves_what_was_there(
     list(islice(lines, 3))
     before = state(output)[0]
 
-    def refuse(source: Any, target: Any) -> None:
-        if part in str(source):
-            raise OSError(28, "No space left on device")
-        replace(source, target)
+    # What a file and a folder need before they take their place.
+    place = (os, "replace") if part == CHECKPOINT else (whole_files, "_tree_to_disk")
+    needed = getattr(*place)
 
-    replace = os.replace if part == CHECKPOINT else Path.rename
-    monkeypatch.setattr(*((os, "replace") if part == CHECKPOINT else (Path, "rename")), refuse)
+    def refuse(written: Any, *others: Any) -> None:
+        if part in str(written):
+            raise OSError(28, "No space left on device")
+        needed(written, *others)
+
+    monkeypatch.setattr(*place, refuse)
     with pytest.raises(OSError, match="No space"):
         list(lines)
     monkeypatch.undo()
