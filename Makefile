@@ -43,12 +43,12 @@ $(INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cpu,project,test,docs]"
 	touch $@
 
-# As few other versions as scispaCy needs.
+# The same versions but for what needs numpy 2, which scispaCy refuses.
 $(SCISPACY_INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(SCISPACY_VENV)
-	grep -v '^numpy==' constraints.txt > $(SCISPACY_VENV)/constraints.txt
+	grep -vE '^(numpy|ml_dtypes)==' constraints.txt > $(SCISPACY_VENV)/constraints.txt
 	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check -c $(SCISPACY_VENV)/constraints.txt -e ".[cpu,test]" scispacy==0.6.2
+	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary scipy -c $(SCISPACY_VENV)/constraints.txt -e ".[cpu,test]" scispacy==0.6.2
 	touch $@
 
 clean:
