@@ -49,7 +49,12 @@ def gold_numbers(examples: Iterable[Example], kb: KnowledgeBase, spans_key: str 
         kb: The knowledge base.
         spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
     """
-    return {n for m in trainable_mentions(examples, kb, spans_key) for n in m.golds}
+    return {
+        number
+        for example in examples
+        for span in mention_spans(example.reference, spans_key)
+        for number in _numbers(kb, gold_ids(span))
+    }
 
 
 def _numbers(kb: KnowledgeBase, ids: Sequence[str]) -> tuple[int, ...]:
