@@ -16,7 +16,7 @@ from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
 from thinc.util import get_torch_default_device
 from torch import Tensor
 
-from ..models.bert import BertEncoder, with_layers
+from ..models.bert import BertEncoder, evenly_spaced_layers
 from ..models.bert_layers import LEAST_ROWS
 from ..models.packed_weights import Contents, Encoder, pack, unpack
 from ..reading.encoder_inputs import EncoderInputs, PaddedInputs, groups_by_length
@@ -124,7 +124,7 @@ def _load_encoder(
     for tower, transformer in zip(model.layers, (encoders.mention, encoders.entity)):
         own = deepcopy(transformer)
         if tower is model.layers[0] and mention_layers is not None:
-            own = with_layers(own, mention_layers)
+            own = evenly_spaced_layers(own, mention_layers)
         encoder_of(tower).load(own, encoders.tokenizer)
         encoder_of(tower).to(device)
     return model

@@ -245,7 +245,7 @@ def first_layers(transformer: nn.Module, n: int) -> nn.Module:
     return _with_layers_at(transformer, list(range(n)))
 
 
-def with_layers(transformer: nn.Module, n: int) -> nn.Module:
+def evenly_spaced_layers(transformer: nn.Module, n: int) -> nn.Module:
     """Keep n of a BERT's layers, spread evenly from the first to the last.
 
     Args:
