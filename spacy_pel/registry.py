@@ -49,5 +49,6 @@ REGISTERED = {
     "thinc_losses": {
         "spacy-pel.ProxyLoss.v1": "spacy_pel.models.losses:ProxyLoss",
         "spacy-pel.CrossEntropyLoss.v1": "spacy_pel.models.losses:CrossEntropyLoss",
+        "spacy-pel.SumLoss.v1": "spacy_pel.models.losses:SumLoss",
     },
 }

@@ -38,6 +38,7 @@ BUILT_WITH_ARGUMENTS = {
     "spacy-pel.NameCorpus.v1": {"kb": "kb", "limit": 100, "seed": 1},
     "spacy-pel.batch_by_mentions.v1": {"size": 32},
     "spacy-pel.AdamW.v1": {"learn_rate": 1e-5},
+    "spacy-pel.SumLoss.v1": {"*": {"it": {"@losses": "spacy-pel.ProxyLoss.v1"}}},
 }
 LOOK_UP = """
 import json, sys

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from ..errors import PelError
+
 # A score for what is no negative. With -inf, gradients are NaN where a mention has no negative.
 _NO_NEGATIVE = -1e30
 
@@ -148,3 +150,29 @@ class CrossEntropyLoss(ScoreLoss):
         # logsumexp over all scores it would be 0 there, and FGSM needs its sign (Eq. 7).
         hardest = (self.scale * negatives).clamp(min=_NO_NEGATIVE).logsumexp(1)
         return softplus(hardest - self.scale * positive)
+
+
+class SumLoss(ScoreLoss):
+    """The sum of several losses, such as a softmax for recall and the proxy-based loss for NIL.
+
+    All of its losses are of the same scores. In a config each has a name:
+
+        [components.proxy_linker.loss.*.softmax]
+        @losses = "spacy-pel.CrossEntropyLoss.v1"
+        scale = 32
+
+    Args:
+        losses: The losses.
+
+    Raises:
+        PelError: There is no loss.
+    """
+
+    def __init__(self, *losses: ScoreLoss):
+        if not losses:
+            raise PelError("a sum of no losses", "give at least one loss")
+        self.losses = losses
+
+    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
+        return sum(loss.of_scores(positive, negatives) for loss in self.losses)

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import math
+from textwrap import dedent
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spacy.util import registry
+from thinc.api import Config
 from torch.nn.functional import cross_entropy, normalize
 
-from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
+from spacy_pel.errors import PelError
+from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, SumLoss, Targets
 
 # torch's softplus is linear beyond 20, which is off by 2e-9.
 TOLERANCE = {np.float32: 2e-4, np.float64: 1e-8}
@@ -47,6 +51,19 @@ def naive_cross_entropy(scale: float):
     return value, gradient
 
 
+def naive_sum(*losses):
+    """Value and gradients of a sum of naive losses."""
+
+    def value(positive: float, negatives: list[float]) -> float:
+        return sum(loss[0](positive, negatives) for loss in losses)
+
+    def gradient(positive: float, negatives: list[float]) -> tuple[float, list[float]]:
+        by_positive, by_negatives = zip(*(loss[1](positive, negatives) for loss in losses))
+        return sum(by_positive), [sum(column) for column in zip(*by_negatives)]
+
+    return value, gradient
+
+
 LOSSES = [
     (ProxyLoss(), naive_proxy_loss(32, 0)),
     (ProxyLoss(alpha=3, delta=0.2), naive_proxy_loss(3, 0.2)),
@@ -54,6 +71,10 @@ LOSSES = [
     (CrossEntropyLoss(), naive_cross_entropy(1)),
     (CrossEntropyLoss(scale=20), naive_cross_entropy(20)),
     (CrossEntropyLoss(scale=0.5), naive_cross_entropy(0.5)),
+    (
+        SumLoss(ProxyLoss(8, 0.1), CrossEntropyLoss(scale=20)),
+        naive_sum(naive_proxy_loss(8, 0.1), naive_cross_entropy(20)),
+    ),
 ]
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 every_loss = pytest.mark.parametrize(("loss", "naive"), LOSSES)
@@ -197,3 +218,26 @@ def test_a_positive_far_ahead_still_has_the_sign_that_fgsm_needs(gap: float) -> 
     targets = Targets(np.array([0]), np.array([[False, True, True]]))
     gradient, _ = CrossEntropyLoss().on_scores(scores, targets)
     np.testing.assert_array_equal(np.sign(gradient), [[-1, 1, 1]])
+
+
+def test_a_sum_needs_a_loss() -> None:
+    with pytest.raises(PelError, match="give at least one loss"):
+        SumLoss()
+
+
+def test_a_sum_is_made_by_a_config() -> None:
+    config = dedent("""
+    [loss]
+    @losses = "spacy-pel.SumLoss.v1"
+
+    [loss.*.proxies]
+    @losses = "spacy-pel.ProxyLoss.v1"
+    alpha = 8
+
+    [loss.*.softmax]
+    @losses = "spacy-pel.CrossEntropyLoss.v1"
+    scale = 32
+    """)
+    made = registry.resolve(Config().from_str(config))["loss"]
+    proxies, softmax = made.losses
+    assert (proxies.alpha, softmax.scale) == (8, 32)

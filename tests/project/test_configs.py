@@ -8,7 +8,7 @@ import pytest
 from experiments.configs import Choices, filled, make_run, places_of
 from experiments.corpora import DEMO, MESH, PROFILES, Corpus
 from experiments.registry import BEST, EXPERIMENTS
-from experiments.variants import Variant, reranker, retriever
+from experiments.variants import Variant, reranker, retriever, untrained
 from spacy import util
 from spacy.lang.en import English
 from spacy.schemas import ConfigSchemaTraining
@@ -59,7 +59,8 @@ def test_each_variant_makes_a_valid_config(corpus: Corpus, variant: Variant, pro
     registry.resolve(filled_in["training"], schema=ConfigSchemaTraining)
     registry.resolve(filled_in["corpora"])
     registry.resolve({"it": filled_in["components"]["proxy_linker"]})
-    assert filled_in["training"]["max_steps"] == 20 and filled_in["training"]["seed"] == 3
+    seed = 3 if variant.trained or not corpus.needs("encoder") else 0
+    assert filled_in["training"]["max_steps"] == 20 and filled_in["training"]["seed"] == seed
     assert filled_in["corpora"]["train"]["limit"] == 7
     for name, value in variant.settings.items():
         found = filled_in["components"]["proxy_linker"]
@@ -98,6 +99,15 @@ def test_the_digest_is_of_what_makes_the_figures(project: Path) -> None:
     ]
     assert same[0] == same[1]
     assert len({same[0], *others}) == 6
+
+
+def test_an_untrained_encoder_that_is_given_has_no_seed(project: Path) -> None:
+    def digests(corpus: Corpus, variant: Variant) -> int:
+        return len({make_run(corpus, variant, seed, CHOICES, WORK).digest for seed in range(3)})
+
+    assert digests(MESH, untrained("cosine")) == 1
+    assert digests(MESH, retriever("Pb", "mixed")) == 3
+    assert digests(DEMO, untrained("cosine")) == 3, "made from scratch, by the seed"
 
 
 def test_steps_keep_the_share_of_the_warm_up(project: Path) -> None:

@@ -95,6 +95,8 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
         choices: The user's choices.
         work: The folder of weights and vectors.
     """
+    if not variant.trained and corpus.needs("encoder"):
+        seed = 0  # Its encoder is the same with every seed.
     base = make_run(corpus, variant.retriever, seed, choices, work) if variant.retriever else None
     file = corpus.reranker if base else corpus.config
     own = _of_paths(corpus.settings, file) if base else corpus.settings

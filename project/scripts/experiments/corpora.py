@@ -158,7 +158,12 @@ _OPEN = {
     # Evaluations during training are not used, so a few entities are enough for them.
     ".corpora.dev.limit": 1,
     ".initialize.components.proxy_linker.searched_entities": 10,
-    ".training.batcher": {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 12},
+    # Twelve mentions in their order are of one document, and so of few entities.
+    ".training.batcher": {
+        "@batchers": "spacy-pel.batch_by_mentions.v1",
+        "size": 12,
+        "shuffle_mentions": True,
+    },
     "model.mention_length": 48,
 }
 _NCBI_LABELS = ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention")

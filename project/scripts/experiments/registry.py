@@ -8,6 +8,7 @@ from typing import NamedTuple
 from .variants import (
     ARMS,
     ROWS,
+    SUM_ARM,
     Variant,
     arm,
     extras,
@@ -256,6 +257,15 @@ EXPERIMENTS = {
             for name in ARMS
         ],
         [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
+    "claim-sum": Experiment(
+        "The sum of both losses",
+        "Does the sum of the proxy-based loss and the softmax over scaled cosines find as many entities "
+        "as the softmax, and tell NIL as well as the proxies?",
+        [*_arms("entities as rows"), arm(SUM_ARM, "entities as rows")],
+        [RECALL[0], RECALL[3], *NIL],
         corpora="claim",
         intervals=True,
     ),

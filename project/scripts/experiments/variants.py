@@ -14,6 +14,9 @@ ARMS = {
     "CE, dot product": (CE, "dot"),
     "CE, cosine times 32": ({**CE, "scale": 32}, "cosine"),
 }
+# Both at once, the softmax for recall and the proxies for NIL.
+SUM = {"@losses": "spacy-pel.SumLoss.v1", "*": {"pb": PB, "ce": {**CE, "scale": 32}}}
+SUM_ARM = "Pb + CE times 32, cosine"
 # What a row of the index stands for, and which tokens make a vector: the paper's, whose entity is one
 # row; the same with names as rows; and the setting of the other experiments.
 ROWS = {
@@ -106,7 +109,7 @@ def arm(
     """Make the variant of an arm of the comparison of losses, on the settings of its corpus.
 
     Args:
-        name: The name of the arm, one of ``ARMS``.
+        name: The name of the arm, one of ``ARMS``, or ``SUM_ARM``.
         rows: One of ``ROWS``.
         negatives: "random" or "mixed", see ``retriever``; or "own": random ones that are drawn for
             each mention.
@@ -114,7 +117,7 @@ def arm(
         fgsm: None: no FGSM. "batch": a proxy is perturbed once for all mentions of a batch. "pair":
             for each of its mentions (Eq. 6 and 7).
     """
-    loss, similarity = ARMS[name]
+    loss, similarity = (SUM, "cosine") if name == SUM_ARM else ARMS[name]
     settings = {
         "loss": loss,
         "model.similarity": similarity,
