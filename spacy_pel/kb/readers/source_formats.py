@@ -8,6 +8,7 @@ from ...errors import PelError
 from .entity_source import ReadOptions, Source, SourceFormat, or_gzipped
 from .jsonl_records import read_jsonl
 from .kb_folder import is_kb_folder, read_kb_folder
+from .medic import read_medic
 from .mesh_ascii import mesh_ascii_files, read_mesh_ascii
 from .mesh_xml import mesh_xml_files, read_mesh_xml
 from .obo import read_obo
@@ -32,6 +33,7 @@ SOURCE_FORMATS = (
         is_folder=mesh_ascii_files,
         folder="d20xx.bin",
     ),
+    SourceFormat("medic", read_medic, or_gzipped("ctd_diseases.tsv")),
     SourceFormat("table", read_table, (*or_gzipped(".csv", ".tsv"), ".parquet")),
     SourceFormat("zeshel", read_zeshel, or_gzipped(".json"), is_file=is_zeshel),
 )
