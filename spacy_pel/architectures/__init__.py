@@ -22,7 +22,7 @@ from .saved_retriever import (
 )
 from .shared_encoder import SharedEncoder
 from .towers import Tower, encoder_of, is_initialized, set_dropout, set_gradient_caching
-from .trained_encoder import TrainedEncoder, linker_folder
+from .trained_encoder import TrainedEncoder, linker_folder, pipeline_folder
 
 __all__ = [
     "Architecture",
@@ -42,6 +42,7 @@ __all__ = [
     "make_retriever",
     "mention_reader",
     "pack_retriever",
+    "pipeline_folder",
     "retriever_from_settings",
     "saved_settings",
     "set_dropout",

@@ -1,11 +1,11 @@
 """The factory of ``proxy_linker`` and its default config."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from spacy.language import Language
 from thinc.api import Config, Model
 
+from ..architectures import pipeline_folder
 from ..errors import PelError
 from .kb_ents import refuse_settings_of_scispacy
 from .proxy_linker import ProxyLinker
@@ -22,7 +22,8 @@ DEFAULT_CONFIG = """
 # The folder of the knowledge base (KB): the entities that mentions are linked to. To make one:
 # python -m spacy pel kb build SOURCE KB
 kb = null
-# A trained linker to open: the folder of a pipeline, or the folder "proxy_linker" in it.
+# A trained linker to open: the folder of a pipeline, the folder "proxy_linker" in it, or the name of
+# an installed pipeline.
 path = null
 # Where the mentions are. null: doc.ents. "NAME": doc.spans["NAME"], whose spans may overlap.
 spans_key = null
@@ -216,7 +217,7 @@ def make_proxy_linker(
         answer_settings=answer_settings,
         training_settings=training_settings,
     )
-    # If the folder is gone, this may be a saved pipeline, which loads weights of its own next.
-    if path is not None and Path(path).exists():
+    # If there is none, this may be a saved pipeline, which loads weights of its own next.
+    if path is not None and pipeline_folder(path) is not None:
         linker.open(path)
     return linker

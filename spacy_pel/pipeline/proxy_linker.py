@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -200,13 +199,13 @@ class ProxyLinker(LearningPipe, TrainablePipe):
 
     # Saving and loading
 
-    def open(self, path: os.PathLike) -> "ProxyLinker":
+    def open(self, path: str | os.PathLike) -> "ProxyLinker":
         """Take the weights, the calibration and the KB of a trained linker.
 
         A reranker or a KB that this component's config names is not replaced.
 
         Args:
-            path: The linker's folder, or its pipeline's.
+            path: The linker's folder, its pipeline's, or the name of an installed pipeline.
 
         Returns:
             This component.
@@ -216,7 +215,7 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         """
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
         configured = self._configured_kb  # by this config: the other linker's had its own
-        self.from_disk(linker_folder(Path(path)), exclude=exclude)
+        self.from_disk(linker_folder(path), exclude=exclude)
         self._configured_kb = configured
         return self
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import spacy
+import srsly
 
+from spacy_pel.architectures import TrainedEncoder
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.tasks.embedding import embed_kb
@@ -32,6 +34,28 @@ def test_opened_by_its_path(trained: Trained, expected, component: str) -> None:
     linker = nlp.add_pipe("proxy_linker", config=config)
     assert linked(nlp) == expected
     assert linker.cfg == trained.nlp.get_pipe("proxy_linker").cfg
+
+
+def test_opened_by_the_name_of_a_package(
+    trained: Trained, expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meta = {"lang": "en", "name": "installed_linker", "version": "1.2.0"}
+    package = tmp_path / "en_installed_linker"
+    shutil.copytree(trained.path, package / "en_installed_linker-1.2.0")
+    srsly.write_json(package / "meta.json", meta)
+    (package / "__init__.py").touch()
+    about = tmp_path / "en_installed_linker-1.2.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: en_installed_linker\nVersion: 1.2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={"path": "en_installed_linker", "candidates": 5})
+    assert linked(nlp) == expected
+    make = TrainedEncoder("en_installed_linker")
+    assert (
+        make([]).tokenizer.get_vocab()
+        == TrainedEncoder(str(trained.path))([]).tokenizer.get_vocab()
+    )
 
 
 def test_opened_saved_and_loaded_without_the_original(
