@@ -68,8 +68,8 @@ def write_downloads(assets: Path) -> None:
         archive = assets / f"ncbi_disease/NCBI{split}set_corpus.zip"
         write_zip(archive, {f"NCBI{split}set_corpus.txt": NCBI})
     texts = {
-        "mesh/desc2026.xml.gz": DESCRIPTORS,
-        "mesh/supp2026.xml.gz": SUPPLEMENT,
+        "mesh/desc2026.gz": DESCRIPTORS,
+        "mesh/supp2026.gz": SUPPLEMENT,
         "medic/CTD_diseases.tsv.gz": MEDIC,
         "medmentions/st21pv/data/corpus_pubtator.txt.gz": "\n\n".join(MEDMENTIONS.values()),
         **{f"{LISTS}{name}.txt": text[:1] + "\n" for name, text in MEDMENTIONS.items()},

@@ -156,7 +156,7 @@ def test_a_missing_download_names_the_command(
     [
         ("bc5cdr/CDR_Data.zip", "CDR_Data.zip: damaged"),
         ("ncbi_disease/NCBItrainset_corpus.zip", "NCBItrainset_corpus.zip: damaged"),
-        ("mesh/supp2026.xml.gz", "supp2026.xml.gz: damaged gzip"),
+        ("mesh/supp2026.gz", "supp2026.gz: damaged gzip"),
         ("medic/CTD_diseases.tsv.gz", "CTD_diseases.tsv.gz: damaged gzip"),
         ("medmentions/st21pv/data/corpus_pubtator.txt.gz", "damaged gzip"),
     ],
@@ -178,7 +178,7 @@ def test_an_archive_of_something_else(
     assets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     downloads.write_zip(assets / "bc5cdr/CDR_Data.zip", {"a/README.txt": ""})
-    downloads.write_text(assets / "mesh/desc2025.xml.gz", downloads.DESCRIPTORS)
+    downloads.write_text(assets / "mesh/desc2025.gz", downloads.DESCRIPTORS)
     assert prepared(assets, tmp_path / "data") == 1
     lines = lines_of(capsys)
     assert "holds no CDR_TestSet.PubTator.txt, but a/README.txt" in lines

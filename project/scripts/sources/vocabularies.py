@@ -21,7 +21,7 @@ _CUI = re.compile(r"C\d{7}")
 # What the terms of each ontology are: semantic groups of UMLS. The first gives the names.
 _GROUPS = {"mondo": "DISO", "doid": "DISO", "hp": "DISO", "uberon": "ANAT"}
 _MONDO_TO_UMLS = "obo/mondo_exactmatch_umls.sssom.tsv"
-_MESH = ("mesh/desc2*.xml.gz", "mesh/supp2*.xml.gz")
+_MESH = ("mesh/desc2*.gz", "mesh/supp2*.gz")
 _MEDMENTIONS = "medmentions/st21pv/data/corpus_pubtator.txt.gz"
 
 

@@ -1,7 +1,11 @@
-"""MeSH XML: descriptors (desc*.xml) and supplementary concepts (supp*.xml), plain or gzipped."""
+"""MeSH XML: descriptors (desc*.xml) and supplementary concepts (supp*.xml), plain or gzipped.
+
+The NLM names its gzipped files desc2026.gz and supp2026.gz.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +22,11 @@ from .distinct_ids import distinct
 from .entity_source import ReadOptions, Source
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 
-_NAMES = ("desc*.xml", "desc*.xml.gz", "supp*.xml", "supp*.xml.gz")
+_YEAR = "[12][0-9][0-9][0-9]"
+_NAMES = tuple(
+    f"{kind}{rest}" for kind in ("desc", "supp") for rest in ("*.xml", "*.xml.gz", f"{_YEAR}.gz")
+)
+_AS_PUBLISHED = re.compile(rf"(?:desc|supp){_YEAR}\.gz")
 _RECORDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "SupplementalRecord"}
 
 
@@ -48,6 +56,12 @@ def read_mesh_xml(path: Path, options: ReadOptions) -> Source:
 def mesh_xml_files(folder: Path) -> list[Path]:
     """The descriptor files of a folder, then the supplementary ones."""
     return [path for name in _NAMES for path in sorted(folder.glob(name))]
+
+
+def is_mesh_xml(path: Path) -> bool:
+    """Whether a file has a name that says it is XML or, if it does not, the name of MeSH's files."""
+    name = path.name.lower()
+    return name.endswith((".xml", ".xml.gz")) or _AS_PUBLISHED.fullmatch(name) is not None
 
 
 def _entities(files: list[Path]) -> Iterator[tuple[str, Entity]]:

@@ -10,7 +10,7 @@ from .jsonl_records import read_jsonl
 from .kb_folder import is_kb_folder, read_kb_folder
 from .medic import read_medic
 from .mesh_ascii import mesh_ascii_files, read_mesh_ascii
-from .mesh_xml import mesh_xml_files, read_mesh_xml
+from .mesh_xml import is_mesh_xml, mesh_xml_files, read_mesh_xml
 from .obo import read_obo
 from .rrf import read_rrf
 from .rrf_files import meta_folder
@@ -24,7 +24,12 @@ SOURCE_FORMATS = (
     SourceFormat("kb", read_kb_folder, is_folder=is_kb_folder, folder="a built KB"),
     SourceFormat("obo", read_obo, or_gzipped(".obo")),
     SourceFormat(
-        "mesh-xml", read_mesh_xml, or_gzipped(".xml"), is_folder=mesh_xml_files, folder="desc*.xml"
+        "mesh-xml",
+        read_mesh_xml,
+        (*or_gzipped(".xml"), ".gz"),
+        is_mesh_xml,
+        is_folder=mesh_xml_files,
+        folder="desc*.xml",
     ),
     SourceFormat(
         "mesh-ascii",

@@ -7,7 +7,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.readers import ReadOptions, open_source
+from spacy_pel.kb.readers import ReadOptions, detected_format, open_source
 from spacy_pel.kb.readers.mesh_xml import read_mesh_xml
 from spacy_pel.kb.records.semantic_types import SemanticType
 
@@ -118,6 +118,17 @@ def test_bad_xml_is_named(tmp_path: Path, data: bytes, fault: str) -> None:
     (tmp_path / "desc.xml").write_bytes(data)
     with pytest.raises(PelError, match=rf"desc\.xml: .*({fault})"):
         list(read_mesh_xml(tmp_path / "desc.xml", ReadOptions()).entities)
+
+
+def test_files_as_the_nlm_names_them(tmp_path: Path) -> None:
+    for name, records in {"desc2026.gz": DESCRIPTORS, "supp2026.gz": SUPPLEMENT}.items():
+        write(tmp_path / name, records)
+    assert detected_format(tmp_path / "supp2026.gz") == "mesh-xml"
+    source = open_source(tmp_path)
+    assert (source.version, len(list(source.entities))) == ("2026", 4)
+    (tmp_path / "notes2026.gz").write_bytes(gzip.compress(b"x"))
+    with pytest.raises(PelError, match="cannot tell the format"):
+        detected_format(tmp_path / "notes2026.gz")
 
 
 @pytest.mark.parametrize("id, name", [("", "A name"), ("D9", "")])
