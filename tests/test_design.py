@@ -59,7 +59,7 @@ ALLOWED = {
     "cli": {*CLI, "tasks", "tasks.embedding", "tasks.okb", "serve"},
 }
 # Commands with many options, each of which is an argument with its help.
-LONG_COMMANDS = {"build_cli", "serve_cli"}
+LONG_COMMANDS = {"build_cli", "link_cli", "serve_cli"}
 # Handlers of the server. FastAPI describes a path by the name of its function.
 NAMED_FOR_THEIR_PATHS = {"link"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

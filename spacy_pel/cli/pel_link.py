@@ -11,6 +11,7 @@ import typer
 
 from ..documents.formats import suffixes
 from ..errors import PelError
+from ..kb.vocabularies import check_vocabularies
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.link_docs import Linking, OnError, read_matcher_names
 from ..tasks.link_files import link_files
@@ -51,6 +52,13 @@ def link_cli(
     batch_size: Annotated[int, typer.Option(min=1, help="Documents linked at a time")] = 128,
     n_process: Annotated[int, typer.Option(min=1, help="Processes to use")] = 1,
     candidates: Annotated[int, typer.Option(min=1, help="Candidates written for each mention")] = 5,
+    xref: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VOCABULARY",
+            help="Also write the codes of entities in this vocabulary, such as ICD10CM; may be repeated",
+        ),
+    ] = None,
     on_error: Annotated[
         OnError,
         typer.Option(
@@ -71,31 +79,46 @@ def link_cli(
               "mentions": [{"start", "end",        score and candidates
               "label"}]
     csv, tsv  column "text"; optional: "id"        one row a mention
+    json      a document, a list of them, an
+              answer of "pel serve", BioC, or an
+              export of Label Studio
     pubtator  title, abstract, mentions            the same, with the entity's id
     bioc      passages, annotations                the same, with the entity's id
     bioc-json passages, annotations
     parquet   one document a row, with the keys    one row a mention, with candidates
               of jsonl as columns
     docbin    docs with their annotations          the same, and the linker's
+    prodigy   tasks with "text" and "spans"        the same, with "kb_id" of each span
+    label-studio
+              tasks of an export                   tasks with predictions
+
+    The suffix of a file tells its format. Prodigy's is .prodigy.jsonl, Label Studio's is
+    .label-studio.json; as input .jsonl and .json will do.
 
     Offsets count characters. The text of a PubTator document is title + " " + abstract. The text of
     a BioC document has each passage at its offset.
 
     A large input is linked in parts, which are kept in OUTPUT.parts until all are done. After a
     crash or an interruption, run the same command again: it goes on where it was. All formats are
-    read as streams, except DocBin and BioC JSON, which are held in memory.
+    read as streams, except DocBin and JSON, which are held in memory.
 
     \b
     Examples:
       python -m spacy pel link training/model-best notes.txt --output linked.jsonl
       python -m spacy pel link training/model-best pubmed.xml.gz -o pubmed.parquet --n-process 4
       python -m spacy pel link training/model-best notes/ -o linked.csv --on-error skip
+      python -m spacy pel link training/model-best notes/ -o coded.csv --xref ICD10CM --xref SNOMEDCT_US
+      python -m spacy pel link training/model-best notes/ -o review.label-studio.json
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
     from tqdm import tqdm
 
     nlp = load_pipeline(pipeline)
-    linker_of(nlp, component, kb=kb, spans_key=spans_key).candidates = candidates
+    linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+    linker.candidates = candidates
+    if xref:
+        check_vocabularies(linker.kb, xref)
+        linker.xrefs = xref
     linking = Linking(nlp, component, batch_size, n_process, on_error)
     read_matcher_names(nlp, partial(tqdm, desc="Reading names", unit=" entities"))
     if output == STDOUT and sys.stdout is None:

@@ -105,7 +105,8 @@ def _plain_document(element: ElementTree.Element) -> dict[str, Any]:
 
 def _plain_passage(element: ElementTree.Element) -> dict[str, Any]:
     sentences = list(element.iterfind("sentence"))
-    holders = sentences if element.find("text") is None else [element]
+    text = element.findtext("text")
+    holders = [element] if text or (text is not None and not sentences) else sentences
     return {
         "infons": _infons(element),
         "texts": [[e.findtext("offset", ""), e.findtext("text", "")] for e in holders],

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 from ..errors import PelError
 from .bioc_parts import document_of_parts
+from .document import Document
 from .format import Fault, Input, decoded
 
 
@@ -38,7 +39,8 @@ def _plain_document(document: dict[str, Any]) -> dict[str, Any]:
 
 def _plain_passage(passage: dict[str, Any]) -> dict[str, Any]:
     sentences = passage.get("sentences") or []
-    holders = [passage] if passage.get("text") is not None else sentences
+    text = passage.get("text")
+    holders = [passage] if text or (text is not None and not sentences) else sentences
     return {
         "infons": _infons(passage),
         "texts": [[holder["offset"], holder.get("text") or ""] for holder in holders],
@@ -60,6 +62,16 @@ def _annotations(holder: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for annotation in holder.get("annotations") or []
     ]
+
+
+def document_of_bioc(document: dict[str, Any]) -> Document:
+    """The document of an object in a BioC collection; PelError if it is not as BioC has it."""
+    try:
+        parts = _plain_document(document)
+    except (AttributeError, KeyError, TypeError) as error:
+        problem = f"not as BioC has it ({type(error).__name__}: {error})"
+        raise PelError(problem, "correct the document") from error
+    return document_of_parts(parts, None)
 
 
 INPUT = Input(_documents, document_of_parts, has_ids=True)

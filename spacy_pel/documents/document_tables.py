@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -12,10 +12,13 @@ from spacy.tokens import Doc
 
 from ..errors import PelError
 from .document import Document
-from .format import LONGEST, Fault, Input, TextOutput, byte_lines, decoded, document_id
+from .format import LONGEST, Fault, Format, Input, TextOutput, byte_lines, decoded, document_id
 from .linked import linked_mentions
 
-COLUMNS = ("document", "start", "end", "text", "label", "id", "name", "score", "probability")
+COLUMNS = (
+    *("document", "start", "end", "text", "label"),
+    *("id", "name", "score", "probability", "types"),
+)
 
 
 def _rows(delimiter: str, file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
@@ -59,12 +62,19 @@ def _document(row: dict[str, str], spans_key: str | None) -> Document:
     return Document(cells["text"], cells.get("id"))
 
 
-def _lines(delimiter: str, number: int, doc: Doc, spans_key: str | None) -> str:
-    rows = (
-        {"document": document_id(number, doc), **mention}
-        for mention in linked_mentions(doc, spans_key)
-    )
-    return _text(delimiter, ([row[column] for column in COLUMNS] for row in rows))
+def _lines(
+    delimiter: str, vocabularies: Sequence[str], number: int, doc: Doc, spans_key: str | None
+) -> str:
+    id = document_id(number, doc)
+    rows = (_row(id, mention, vocabularies) for mention in linked_mentions(doc, spans_key))
+    return _text(delimiter, rows)
+
+
+def _row(id: str, mention: dict[str, Any], vocabularies: Sequence[str]) -> list[Any]:
+    """The cells of a mention. Several types, or codes in one vocabulary, are joined by bars."""
+    values = {"document": id, **mention, "types": "|".join(mention["types"])}
+    codes = mention.get("xrefs", {})
+    return [*(values[c] for c in COLUMNS), *("|".join(codes.get(v, ())) for v in vocabularies)]
 
 
 def _text(delimiter: str, rows: Any) -> str:
@@ -78,12 +88,15 @@ def _line(delimiter: str, row: Any) -> str:
     return file.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _table(delimiter: str) -> tuple[Input, TextOutput]:
-    return (
-        Input(partial(_rows, delimiter), _document, has_ids=False),
-        TextOutput(partial(_lines, delimiter), head=_text(delimiter, [COLUMNS])),
-    )
+def _output(delimiter: str, vocabularies: Sequence[str]) -> TextOutput:
+    head = _text(delimiter, [[*COLUMNS, *vocabularies]])
+    return TextOutput(partial(_lines, delimiter, vocabularies), head)
 
 
-CSV_INPUT, CSV_OUTPUT = _table(",")
-TSV_INPUT, TSV_OUTPUT = _table("\t")
+def _table(name: str, delimiter: str) -> Format:
+    rows = Input(partial(_rows, delimiter), _document, has_ids=False)
+    coded = partial(_output, delimiter)
+    return Format(name, (f".{name}",), rows, coded(()), coded)
+
+
+CSV, TSV = _table("csv", ","), _table("tsv", "\t")

@@ -86,12 +86,18 @@ class Format(NamedTuple):
         suffixes: How names of such files end, in lower case.
         input: How it is read; None if it is only written.
         output: How it is written; None if it is only read.
+        coded: For a table: gives the output with a column for each of these vocabularies.
     """
 
     name: str
     suffixes: tuple[str, ...]
     input: Input | None = None
     output: Output | None = None
+    coded: Callable[[Sequence[str]], Output] | None = None
+
+    def output_with(self, vocabularies: Sequence[str]) -> Output | None:
+        """How it is written where mentions have codes in these vocabularies."""
+        return self.coded(vocabularies) if self.coded and vocabularies else self.output
 
 
 class TextOutput(NamedTuple):

@@ -5,21 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import PelError
-from . import bioc, bioc_json, docbin, document_tables, json_documents, parquet, pubtator, text
+from . import (
+    bioc,
+    bioc_json,
+    docbin,
+    document_tables,
+    json_documents,
+    json_files,
+    label_studio,
+    parquet,
+    prodigy,
+    pubtator,
+    text,
+)
 from .format import Format
 
 FORMATS = (
     Format("text", (".txt",), text.LINES),
     Format("jsonl", (".jsonl",), json_documents.INPUT, json_documents.OUTPUT),
-    Format("csv", (".csv",), document_tables.CSV_INPUT, document_tables.CSV_OUTPUT),
-    Format("tsv", (".tsv",), document_tables.TSV_INPUT, document_tables.TSV_OUTPUT),
+    document_tables.CSV,
+    document_tables.TSV,
     Format(
         "pubtator", (".pubtator", ".pubtator.txt", "_pubtator.txt"), pubtator.INPUT, pubtator.OUTPUT
     ),
     Format("bioc", (".xml",), bioc.INPUT, bioc.OUTPUT),
+    Format("json", (".json",), json_files.INPUT),
     Format("bioc-json", (".bioc.json", ".biocjson"), bioc_json.INPUT),
-    Format("parquet", (".parquet",), parquet.INPUT, parquet.OUTPUT),
+    Format("parquet", (".parquet",), parquet.INPUT, parquet.coded_output(()), parquet.coded_output),
     Format("docbin", (".spacy",), docbin.INPUT, docbin.OUTPUT),
+    Format("prodigy", (".prodigy.jsonl",), prodigy.INPUT, prodigy.OUTPUT),
+    Format("label-studio", (".label-studio.json",), json_files.INPUT, label_studio.OUTPUT),
 )
 
 

@@ -13,17 +13,19 @@ from ..system.json_lines import json_object
 from .document import Document, Mention, mention_at
 from .format import Input, TextOutput, decoded
 from .linked import linked_document
-from .text import filled_lines
+from .prodigy import accepted_lines, document_of_prodigy
 
 _REMEDY = "correct the document"
 
 
 def document_of(record: dict[str, Any]) -> Document:
-    """The document of a JSON object.
+    """The document of a JSON object; one with "spans" and no "mentions" is a task of Prodigy.
 
     Raises:
         PelError: If a key is missing, of the wrong type, or a mention is not in the text.
     """
+    if "spans" in record and "mentions" not in record:
+        return document_of_prodigy(record)
     text, id, mentions = record.get("text"), record.get("id"), record.get("mentions")
     if not isinstance(text, str):
         raise PelError("'text' is missing or not a string", _REMEDY)
@@ -58,5 +60,5 @@ def _line(number: int, doc: Doc, spans_key: str | None) -> str:
     return json.dumps(linked_document(doc, spans_key), ensure_ascii=False) + "\n"
 
 
-INPUT = Input(filled_lines, _document, has_ids=True)
+INPUT = Input(accepted_lines, _document, has_ids=True)
 OUTPUT = TextOutput(_line)

@@ -23,8 +23,9 @@ def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
 def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
     """The mentions of a Doc; see ``linked_document``.
 
-    Each has "start", "end" (characters), "text", "label", "id", "name", "score", "probability" and
-    "candidates", which are best first, as many as the linker is set to.
+    Each has "start", "end" (characters), "text", "label", "id", "name", "types", "score",
+    "probability" and "candidates", which are best first, as many as the linker is set to. "xrefs" is
+    there if the linker has that setting: for each vocabulary a list of codes.
     """
     return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
 
@@ -36,6 +37,7 @@ def entity_id(mention: dict[str, Any]) -> str | None:
 
 def _linked_mention(span: Span) -> dict[str, Any]:
     candidates = span._.kb_candidates
+    xrefs = {} if span._.kb_xrefs is None else {"xrefs": span._.kb_xrefs}
     return {
         "start": span.start_char,
         "end": span.end_char,
@@ -43,6 +45,8 @@ def _linked_mention(span: Span) -> dict[str, Any]:
         "label": span.label_,
         "id": span.kb_id_,
         "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
+        "types": span._.kb_types,
+        **xrefs,
         "score": span._.kb_score,
         "probability": span._.kb_probability,
         "candidates": candidates,

@@ -22,7 +22,7 @@ from spacy.tokens import Doc
 from ..errors import PelError
 from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
 from .document import Document
-from .format import Input, document_id, encoded
+from .format import Input, Output, document_id, encoded
 from .json_documents import document_of
 from .linked import linked_mentions
 
@@ -36,6 +36,7 @@ _COLUMNS = {
     "name": "VARCHAR",
     "score": "DOUBLE",
     "probability": "DOUBLE",
+    "types": "VARCHAR[]",
     "candidates": (
         "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, name_match BOOLEAN)[]"
     ),
@@ -102,25 +103,34 @@ def _document(row: dict[str, Any], spans_key: str | None) -> Document:
 
 
 class _Output:
+    def __init__(self, vocabularies: Sequence[str]) -> None:
+        self.columns = {**_COLUMNS, **dict.fromkeys(vocabularies, "VARCHAR[]")}
+
     def write_part(
         self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
         with open(path, "wb") as file:
             for number, doc in docs:
                 for mention in linked_mentions(doc, spans_key):
-                    file.write(_row({"document": document_id(number, doc), **mention}))
+                    row = {
+                        "document": document_id(number, doc),
+                        **mention.pop("xrefs", {}),
+                        **mention,
+                    }
+                    file.write(self._row(row))
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         import duckdb
 
-        columns = ", ".join(f"{sql_identifier(name)}: '{kind}'" for name, kind in _COLUMNS.items())
+        kinds = [(sql_identifier(name), kind) for name, kind in self.columns.items()]
+        columns = ", ".join(f"{name}: '{kind}'" for name, kind in kinds)
         files = ", ".join(map(sql_path, parts))
         rows = (
             f"read_json([{files}], format = 'newline_delimited', columns = {{{columns}}}, "
             f"compression = 'uncompressed', maximum_object_size = {_LONGEST_ROW})"
         )
         if not any(part.stat().st_size for part in parts):
-            nothing = (f"NULL::{kind} AS {sql_identifier(name)}" for name, kind in _COLUMNS.items())
+            nothing = (f"NULL::{kind} AS {name}" for name, kind in kinds)
             rows = f"(SELECT {', '.join(nothing)} LIMIT 0)"
         with duckdb_connection(threads=1) as connection:  # the same parts give the same bytes
             try:
@@ -130,10 +140,14 @@ class _Output:
             except duckdb.IOException as error:
                 raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
 
+    def _row(self, row: dict[str, Any]) -> bytes:
+        cells = {name: row.get(name) for name in self.columns}
+        return encoded(json.dumps(cells, ensure_ascii=False) + "\n")
 
-def _row(row: dict[str, Any]) -> bytes:
-    return encoded(json.dumps({name: row[name] for name in _COLUMNS}, ensure_ascii=False) + "\n")
+
+def coded_output(vocabularies: Sequence[str]) -> Output:
+    """How mentions are written, with a column of codes for each of these vocabularies."""
+    return _Output(vocabularies)
 
 
 INPUT = Input(_documents, _document, has_ids=True)
-OUTPUT = _Output()

@@ -42,6 +42,8 @@ class Answer(NamedTuple):
             "name_match": whether the mention is a name of the candidate.
         kb_ents: The id and the score of each candidate that passes scispaCy's settings
             (``AnswerSettings``), in scispaCy's form.
+        types: The semantic types of the entity with this id; none for NIL.
+        xrefs: The codes of the same entity in each vocabulary that was asked for; None if none was.
     """
 
     id: str
@@ -49,15 +51,20 @@ class Answer(NamedTuple):
     probability: float | None
     columns: Columns
     kb_ents: list[tuple[str, float]]
+    types: list[str]
+    xrefs: dict[str, list[str]] | None
 
 
-def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[Answer]:
+def answers(
+    links: Links, kb: KnowledgeBase, offered: np.ndarray, vocabularies: Sequence[str] = ()
+) -> Iterator[Answer]:
     """The answer to each mention, in their order.
 
     Args:
         links: What linking says of n mentions.
         kb: The KB that has their entities.
         offered: bool [n, k], which candidates are in ``kb_ents``; false where there is none.
+        vocabularies: Those whose codes are given; see ``Entity.codes``.
     """
     columns = _columns(links, kb)
     found = (links.numbers >= 0).sum(axis=1).tolist()  # the candidates come first of k places
@@ -65,15 +72,30 @@ def answers(links: Links, kb: KnowledgeBase, offered: np.ndarray) -> Iterator[An
         probabilities = [None] * len(links.nil)
     else:
         probabilities = links.probabilities.tolist()
-    lines = zip(found, links.nil.tolist(), probabilities, offered, zip(*columns.values()))
-    for n, nil, probability, chosen, values in lines:
+    details = _details(links, kb, vocabularies)
+    lines = zip(found, links.nil.tolist(), probabilities, offered, zip(*columns.values()), details)
+    for n, nil, probability, chosen, values, (types, xrefs) in lines:
         own = {name: value[:n] for name, value in zip(columns, values)}
         if n:
             ids, scores = own["id"], own["score"]
             ents = list(compress(zip(ids, scores), chosen))
-            yield Answer(NIL if nil else ids[0], scores[0], probability, own, ents)
+            id, score = NIL if nil else ids[0], scores[0]
+            yield Answer(id, score, probability, own, ents, types, xrefs)
         else:
-            yield Answer(NIL if nil else "", None, None, own, [])
+            yield Answer(NIL if nil else "", None, None, own, [], types, xrefs)
+
+
+def _details(
+    links: Links, kb: KnowledgeBase, vocabularies: Sequence[str]
+) -> Iterator[tuple[list[str], dict[str, list[str]] | None]]:
+    """The types and the codes of each mention's entity; new ones, which may be changed."""
+    best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
+    numbers = np.unique(best[best >= 0]).tolist()
+    entities = dict(zip(numbers, kb.entities(numbers)))
+    for number in best.tolist():
+        entity = entities.get(number)
+        codes = {v: list(entity.codes(v)) if entity else [] for v in vocabularies}
+        yield list(entity.types) if entity else [], codes or None
 
 
 def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
@@ -128,6 +150,9 @@ def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
     values.kb_probability = answer.probability
     values.kb_candidate_columns = answer.columns
     values.kb_ents = answer.kb_ents
+    values.kb_types = answer.types
+    if answer.xrefs is not None:
+        values.kb_xrefs = answer.xrefs
     return answer.id
 
 

@@ -11,7 +11,7 @@ Columns = dict[str, list]
 
 
 def install_extensions() -> None:
-    """Add ``kb_id``, ``kb_score``, ``kb_probability``, ``kb_candidates``, ``kb_ents`` to spans.
+    """Add to spans ``kb_id``, ``kb_types`` and the other attributes that linking writes.
 
     Candidates are kept as ``kb_candidate_columns``. A dictionary for each candidate would take four
     times the memory, and a tenth of the time of a fast linker.
@@ -19,8 +19,8 @@ def install_extensions() -> None:
     An attribute that has been added before is left as it is. scispaCy's linker adds ``kb_ents`` in
     the same way: if both linkers are in a pipeline, it holds what the last of them wrote.
     """
-    defaults: dict[str, Any] = {"kb_id": None, "kb_score": None, "kb_probability": None}
-    containers = {"kb_candidate_columns": {}, "kb_ents": []}
+    defaults: dict[str, Any] = dict.fromkeys(("kb_id", "kb_score", "kb_probability", "kb_xrefs"))
+    containers = {"kb_candidate_columns": {}, "kb_ents": [], "kb_types": []}
     for name, default in {**defaults, **containers}.items():
         if not Span.has_extension(name):
             Span.set_extension(name, default=default)

@@ -92,6 +92,9 @@ freeze_entities = false
 gradient_caching = false
 # Whether an id that a mention already has is replaced.
 overwrite = true
+# The vocabularies whose codes are written as span._.kb_xrefs, such as ["SNOMEDCT_US", "ICD10CM"].
+# They are prefixes of the KB's cross-references. null: none.
+xrefs = null
 
 [proxy_linker.model]
 @architectures = "spacy-pel.BiEncoder.v1"
@@ -160,6 +163,8 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "span._.kb_candidates",
         "span._.kb_candidate_columns",
         "span._.kb_ents",
+        "span._.kb_types",
+        "span._.kb_xrefs",
     ],
     default_config=DEFAULTS,
     default_score_weights={

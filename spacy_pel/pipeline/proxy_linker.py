@@ -168,9 +168,10 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         if linked is None:
             return
         spans, links = linked
-        chosen = offered(links, self.kb, self.answer_settings)
-        said = answers(links, self.kb, chosen)
-        write_answers(docs, spans, said, self.spans_key, self.answer_settings.overwrite)
+        settings = self.answer_settings
+        chosen = offered(links, self.kb, settings)
+        said = answers(links, self.kb, chosen, settings.xrefs or ())
+        write_answers(docs, spans, said, self.spans_key, settings.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Score linked docs.

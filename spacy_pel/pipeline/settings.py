@@ -53,7 +53,7 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """What is written on a mention. All but ``overwrite`` decide ``span._.kb_ents``, as in scispaCy.
+    """What is written on a mention. The first four decide ``span._.kb_ents``, as in scispaCy.
 
     Attributes:
         threshold: A candidate needs a score above it; None: any score will do.
@@ -62,6 +62,7 @@ class AnswerSettings:
         filter_for_definitions: Whether candidates are filtered for definitions.
         max_entities_per_mention: The largest number of candidates in ``kb_ents``.
         overwrite: Whether an id that a mention already has is replaced.
+        xrefs: The vocabularies whose codes are written as ``span._.kb_xrefs``; None: none.
     """
 
     threshold: float | None
@@ -69,6 +70,7 @@ class AnswerSettings:
     filter_for_definitions: bool
     max_entities_per_mention: int
     overwrite: bool
+    xrefs: list[str] | None
 
 
 @dataclass(frozen=True)

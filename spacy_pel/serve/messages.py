@@ -87,6 +87,15 @@ class LinkedMention(BaseModel):
     name: str | None = Field(
         description="Name of the entity; null for NIL", examples=["multiple sclerosis"]
     )
+    types: list[str] = Field(
+        description="Semantic types of the entity; empty for NIL",
+        examples=[["Disease or Syndrome"]],
+    )
+    xrefs: dict[str, list[str]] | None = Field(
+        None,
+        description="Codes of the entity in each vocabulary that the pipeline is set to give; absent if "
+        "there is none",
+    )
     score: float | None = Field(description="Score of the best candidate", examples=[0.91])
     probability: float | None = Field(
         description="Probability that the best candidate is right; null unless calibrated",

@@ -90,12 +90,13 @@ def link_files(
             )
         progress.started(source.total)
         return _link_to_file(linking, source, target, written_as, progress)
-    if not isinstance(written_as.output, TextOutput):
+    as_text = written_as.output_with(linking.linker.xrefs or ())
+    if not isinstance(as_text, TextOutput):
         raise PelError(
             f"{written_as.name} cannot be written to stdout", "name a file with --output"
         )
     progress.started(source.total)
-    return _link_to_stream(linking, source, output, written_as.output, progress)
+    return _link_to_stream(linking, source, output, as_text, progress)
 
 
 def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
@@ -117,6 +118,7 @@ def _link_to_file(
     linking: Linking, source: DocumentStream, output: Path, format: Format, progress: LinkProgress
 ) -> LinkedCounts:
     total, number, is_going_on = LinkedCounts(), -1, False
+    written = format.output_with(linking.linker.xrefs or ())
     with output_parts(output, _settings(linking, format), progress.say) as parts:
         for number, batch in enumerate(_batches(source)):
             digest = documents_digest(batch.records)
@@ -127,10 +129,10 @@ def _link_to_file(
                 if not is_going_on:
                     _say_where_it_goes_on(total, parts.is_changed, progress)
                 is_going_on = True
-                writer = _PartWriter(linking, batch, total, format.output, progress)
+                writer = _PartWriter(linking, batch, total, written, progress)
                 counts = parts.write(number, digest, writer)
             total += counts
-        parts.join(number + 1, format.output.join, output)
+        parts.join(number + 1, written.join, output)
     return total
 
 
@@ -161,6 +163,7 @@ def _settings(linking: Linking, format: Format) -> dict[str, Any]:
         "component": linking.component,
         "spans key": linking.linker.spans_key,
         "number of candidates": linking.linker.candidates,
+        "list of vocabularies": linking.linker.xrefs,
         "batch size": linking.batch_size,
         "format": format.name,
         "set of versions": package_versions(),

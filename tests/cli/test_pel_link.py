@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import subprocess
@@ -15,8 +16,9 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb import KnowledgeBase, build_kb
 
+from ..conftest import ENTITIES
 from .link_examples import GIVEN, TEXT, records
 
 
@@ -35,6 +37,7 @@ def test_a_record_is_what_the_pipeline_says(
                 "label": "TERM",
                 "id": ent._.kb_id,
                 "name": ent._.kb_candidates[0]["name"],
+                "types": list(tiny_nlp.get_pipe("proxy_linker").kb[ent._.kb_id].types),
                 "score": pytest.approx(ent._.kb_score, abs=1e-5),
                 "probability": None,
                 "candidates": [
@@ -94,6 +97,27 @@ def test_stdout_and_formats_by_name(run, tiny_folder: Path, text: Path, out: Pat
     assert records(out)[0]["id"] == "d"
     output = run("link", tiny_folder, text, "--to", "parquet", code=1)
     assert "parquet cannot be written to stdout; name a file" in output
+
+
+def test_codes_of_other_vocabularies(run, tiny_folder: Path, tmp_path: Path) -> None:
+    entities = [e._replace(xrefs=(f"ICD10CM:{e.concept_id[1:]}",)) for e in ENTITIES]
+    coded = build_kb(entities, tmp_path / "kb").path
+    run("kb", "embed", coded, tiny_folder)
+    text, out = tmp_path / "in.txt", tmp_path / "out.csv"
+    text.write_text("MS and kidney\n")
+    command = ("link", tiny_folder, text, "--kb", coded, "-o", out, "--xref")
+    run(*command, "ICD10CM")
+    with open(out, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [f"C{row['ICD10CM']}" for row in rows] == [row["id"] for row in rows]
+    assert [row["types"] for row in rows] == [
+        "|".join(entity.types)
+        for row in rows
+        for entity in ENTITIES
+        if entity.concept_id == row["id"]
+    ]
+    output = run(*command, "SNOMED", code=1)
+    assert "no entity has a code of 'SNOMED'; choose of its vocabularies: ICD10CM" in output
 
 
 def test_a_folder_is_linked_and_not_written_to(

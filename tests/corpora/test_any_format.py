@@ -51,11 +51,52 @@ XML = (
     "<infon key='type'>D</infon><infon key='identifier'>A|B</infon>"
     "<location offset='0' length='2'/><text>MS</text></annotation></passage></document></collection>"
 )
+PRODIGY = {
+    "text": TEXT,
+    "meta": {"id": "d"},
+    "spans": [
+        {"start": 0, "end": 2, "token_start": 0, "token_end": 0, "label": "D", "kb_id": "A|B"}
+    ],
+    "answer": "accept",
+}
+LABEL_STUDIO = [
+    {
+        "id": 7,
+        "data": {"text": TEXT, "id": "d"},
+        "annotations": [
+            {
+                "result": [
+                    {
+                        "id": "r",
+                        "from_name": "label",
+                        "to_name": "text",
+                        "type": "labels",
+                        "value": {"start": 0, "end": 2, "text": "MS", "labels": ["D"]},
+                    },
+                    {
+                        "id": "r",
+                        "from_name": "kb_id",
+                        "to_name": "text",
+                        "type": "textarea",
+                        "value": {"start": 0, "end": 2, "text": ["A|B"]},
+                    },
+                ]
+            }
+        ],
+    }
+]
 FILES = {
     "a.jsonl": json.dumps(JSONL),
     "a.pubtator": "d|t|MS hurts\nd\t0\t2\tMS\tD\tUMLS:A|B\n",
     "a.xml": XML,
     "a.bioc.json": json.dumps(BIOC),
+    "bioc.json": json.dumps(BIOC),
+    "exported_by_the_page.json": json.dumps(JSONL),
+    "answer_of_the_api.json": json.dumps({"documents": [JSONL]}),
+    "list.json": json.dumps([JSONL]),
+    "a.prodigy.jsonl": json.dumps(PRODIGY),
+    "db_out.jsonl": json.dumps(PRODIGY),
+    "project-1.json": json.dumps(LABEL_STUDIO),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,15 @@ def read(path: Path, spans_key: str | None = None, format: str | None = None) ->
     return [record.doc(NLP, spans_key) for record in open_documents(str(path), format)]
 
 
-def written(docs: list[Doc], path: Path, format: str, spans_key: str | None = KEY) -> Path:
+def written(
+    docs: list[Doc],
+    path: Path,
+    format: str,
+    spans_key: str | None = KEY,
+    vocabularies: Sequence[str] = (),
+) -> Path:
     """The docs, each a part of its own, in a file of the format."""
-    output = format_named(format).output
+    output = format_named(format).output_with(vocabularies)
     parts = [path.with_name(f"{number}.part") for number in range(len(docs))]
     for number, (part, doc) in enumerate(zip(parts, docs), start=1):
         output.write_part([(number, doc)], spans_key, part)
@@ -35,10 +42,12 @@ def written(docs: list[Doc], path: Path, format: str, spans_key: str | None = KE
     return path
 
 
-def linked(text: str, *places: tuple, id: str | None = None, **more: Any) -> Doc:
+def linked(
+    text: str, *places: tuple, id: str | None = None, codes: dict | None = None, **more: Any
+) -> Doc:
     """A doc whose mentions, in ``doc.spans[KEY]``, are linked in turn to "E0", "E1", and NIL.
 
-    A place is start, end and, where there is one, a label.
+    A place is start, end and, where there is one, a label. The codes are those of E0 and E1.
     """
     mentions = tuple(mention_at(text, *place) for place in places)
     doc = make_doc(NLP, Document(text, id, mentions, **more), KEY)
@@ -47,6 +56,9 @@ def linked(text: str, *places: tuple, id: str | None = None, **more: Any) -> Doc
         id = ("E0", "E1", "NIL")[number % 3]
         span = doc.char_span(span.start_char, span.end_char, label=span.label, kb_id=id)
         span._.kb_score = 0.5
+        span._.kb_types = [] if id == "NIL" else ["Disease", 'a "type",']
+        if codes is not None:
+            span._.kb_xrefs = {} if id == "NIL" else codes
         span._.kb_candidates = [{"id": "E0", "name": 'a "name"\t,', "score": 0.5}]
         spans.append(span)
     doc.spans[KEY] = spans

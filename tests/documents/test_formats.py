@@ -40,6 +40,7 @@ def one_line(text: str) -> str:
     "format, suffix, seen",
     [
         ("jsonl", ".jsonl", str),
+        ("prodigy", ".prodigy.jsonl", str),
         ("docbin", ".spacy", str),
         ("bioc", ".xml", xml_text),
         ("pubtator", ".pubtator", one_line),
@@ -54,7 +55,7 @@ def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[
     assert [bounds(doc) for doc in again] == [bounds(doc) for doc in made]
     for number, (doc, before) in enumerate(zip(again, made), start=1):
         id = before.user_data.get("id")
-        if format in ("jsonl", "docbin"):
+        if format in ("jsonl", "prodigy", "docbin"):
             assert doc.user_data.get("id") == id
         else:
             assert doc.user_data["id"] == (id or str(number))
@@ -83,7 +84,7 @@ def test_tables_say_what_jsonl_says(tmp_path: Path, made: list[Doc]) -> None:
         with open(written(made, tmp_path / "f", format), newline="", encoding="utf8") as file:
             header, *rows = csv.reader(file, delimiter=delimiter)
         assert tuple(header) == COLUMNS
-        assert rows == [["" if v is None else str(v) for v in row] for row in expected]
+        assert rows == [list(map(_cell, row)) for row in expected]
     path = written(made, tmp_path / "f.parquet", "parquet")
     columns = ", ".join(f'"{column}"' for column in COLUMNS)
     with duckdb.connect() as connection:
@@ -94,6 +95,34 @@ def test_tables_say_what_jsonl_says(tmp_path: Path, made: list[Doc]) -> None:
     assert all(
         row == ([{**expected, "rerank_score": None, "name_match": None}],) for row in candidates
     )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return "|".join(value)
+    return "" if value is None else str(value)
+
+
+CODES = {"ICD10CM": ["G35", "G36"], "S,NO": []}
+
+
+def test_codes_have_columns_of_their_own(tmp_path: Path) -> None:
+    made = [linked("MS, RA, x", (0, 2), (4, 6), (8, 9), codes=CODES), linked("MS", (0, 2))]
+    jsonl = written(made, tmp_path / "f.jsonl", "jsonl", vocabularies=list(CODES))
+    found = [m.get("xrefs") for line in open(jsonl) for m in json.loads(line)["mentions"]]
+    assert found == [CODES, CODES, {}, None]
+    for format, delimiter in (("csv", ","), ("tsv", "\t")):
+        path = written(made, tmp_path / "f", format, vocabularies=list(CODES))
+        with open(path, newline="", encoding="utf8") as file:
+            rows = list(csv.DictReader(file, delimiter=delimiter))
+        assert list(rows[0]) == [*COLUMNS, "ICD10CM", "S,NO"]
+        assert [row["ICD10CM"] for row in rows] == ["G35|G36", "G35|G36", "", ""]
+        assert [row["types"] for row in rows][1:3] == ['Disease|a "type",', ""]
+    for some, expected in ((made, [["G35", "G36"], ["G35", "G36"], None, None]), ([], [])):
+        path = written(some, tmp_path / "f.parquet", "parquet", vocabularies=list(CODES))
+        with duckdb.connect() as connection:
+            rows = connection.execute(f"SELECT ICD10CM FROM '{path}'").fetchall()
+        assert rows == [(codes,) for codes in expected]
 
 
 @pytest.mark.parametrize("format", [format for format in FORMATS if format.output])

@@ -10,7 +10,10 @@ from spacy.tokens import Doc, Span
 
 from spacy_pel.pipeline.extensions import install_extensions
 
-NAMES = ("kb_id", "kb_score", "kb_probability", "kb_candidate_columns", "kb_candidates", "kb_ents")
+NAMES = (
+    *("kb_id", "kb_score", "kb_probability", "kb_candidate_columns", "kb_candidates", "kb_ents"),
+    *("kb_types", "kb_xrefs"),
+)
 CANDIDATES = [
     {"id": "C1", "name": "liver", "score": 0.5},
     {"id": "C2", "name": "cyst", "score": 0.25},
@@ -41,7 +44,8 @@ def test_a_span_that_is_not_linked(doc: Doc) -> None:
     install_extensions()
     values = doc[0:1]._
     assert (values.kb_id, values.kb_score, values.kb_probability) == (None, None, None)
-    assert (values.kb_candidates, values.kb_ents) == ([], [])
+    assert (values.kb_candidates, values.kb_ents, values.kb_types) == ([], [], [])
+    assert values.kb_xrefs is None
 
 
 def test_spans_do_not_share_their_lists(doc: Doc) -> None:

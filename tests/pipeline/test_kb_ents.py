@@ -44,7 +44,9 @@ def some_links(draw) -> Links:
 def test_they_are_those_of_scispacys_loop(
     kb, links, threshold, no_definition_threshold, filter_for_definitions, most
 ) -> None:
-    asked = AnswerSettings(threshold, no_definition_threshold, filter_for_definitions, most, True)
+    asked = AnswerSettings(
+        threshold, no_definition_threshold, filter_for_definitions, most, True, None
+    )
     chosen = offered(links, kb, asked)
     for numbers, scores, nil, row in zip(links.numbers, links.scores, links.nil, chosen):
         predicted = []

@@ -38,3 +38,13 @@ class Entity(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """All names, the canonical one first, without repeats."""
         return tuple(dict.fromkeys((self.canonical_name, *self.aliases)))
+
+    def codes(self, vocabulary: str) -> tuple[str, ...]:
+        """Its codes in a vocabulary, without the name of the vocabulary: ("G35",) for "ICD10CM".
+
+        They are found among all its identifiers but the retired ones. Case is ignored.
+        """
+        prefix = f"{vocabulary}:".lower()
+        ids = (self.concept_id, *self.alt_ids, *self.xrefs)
+        found = (id[len(prefix) :] for id in ids if id.lower().startswith(prefix))
+        return tuple(dict.fromkeys(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -172,6 +173,15 @@ class EntityStore:
         with self._reading():
             rows = self._connection.execute("SELECT source FROM sourced ORDER BY 1")
             return [_text(name) for (name,) in rows]
+
+    def has_codes(self, vocabulary: str) -> bool:
+        """Whether an entity has an identifier in this vocabulary; see ``Entity.codes``."""
+        escaped = re.sub(r"([\\%_])", r"\\\1", f"{vocabulary}:")
+        query = (
+            r"SELECT number FROM entity WHERE xrefs LIKE ?1 ESCAPE '\' OR alt_ids LIKE ?1 ESCAPE '\' "
+            r"OR concept_id LIKE ?2 ESCAPE '\' LIMIT 1"
+        )
+        return bool(self._numbers(query, f'%"{escaped}%', f"{escaped}%"))
 
     def close(self) -> None:
         """Closes the connection of this process. A later look-up makes a new one."""
