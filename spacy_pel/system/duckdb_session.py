@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import glob
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import PelError
+
 if TYPE_CHECKING:
     import duckdb
+
+_SORTING = {"memory_limit": "1GB", "preserve_insertion_order": True}
 
 
 @contextmanager
@@ -33,6 +38,33 @@ def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]
         if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
             raise KeyboardInterrupt from error
         raise
+
+
+@contextmanager
+def duckdb_that_sorts(source: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
+    """A connection of 1 GB of memory, and a scratch folder in which it sorts what is larger.
+
+    The folder is in the system's folder for temporary files, and goes at the end.
+
+    Args:
+        source: What is read, for the error.
+
+    Raises:
+        PelError: There is no space to sort. All other errors are DuckDB's own.
+    """
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="spacy-pel-") as scratch:
+        spilled = str(Path(scratch) / "spilled")
+        with duckdb_connection(**_SORTING, temp_directory=spilled) as connection:
+            try:
+                yield connection, Path(scratch)
+            except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+                reason = str(error).partition("\n")[0]
+                raise PelError(
+                    f"{source}: cannot be sorted in {tempfile.gettempdir()} ({reason})",
+                    "free some space there, or set TMPDIR to a larger folder",
+                ) from error
 
 
 def sql_literal(text: str) -> str:

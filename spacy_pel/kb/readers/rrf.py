@@ -1,4 +1,4 @@
-"""The UMLS in Rich Release Format: a META folder, or a folder that holds one.
+"""The UMLS, and RxNorm, in Rich Release Format: a META folder, or a folder that holds one.
 
 MRCONSO gives names, sources and cross-references; MRSTY types; MRDEF definitions; MRRANK the
 preferred name; MRREL or MRHIER parents; MRCUI retired ids; MRSAB the languages of the vocabularies.
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -18,12 +19,21 @@ from ...errors import PelError
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
 from .entity_source import ReadOptions, Source
-from .rrf_files import UmlsRelease, among, meta_folder, opened_release
+from .rrf_files import (
+    RXNORM,
+    UMLS,
+    ReleaseKind,
+    UmlsRelease,
+    among,
+    meta_folder,
+    opened_release,
+)
 from .umls_recipe import UmlsRecipe
 
 logger = logging.getLogger(__name__)
 
-MOST_XREFS = 64  # of one entity; some have the codes of hundreds of drug packages
+# Of one entity in one vocabulary; some have the codes of hundreds of drug packages.
+MOST_XREFS = 64
 
 # The kinds of facts about a CUI. Each is a text; a name also has a vocabulary and a cross-reference.
 NAME, TYPE, DEFINITION, PARENT, RETIRED = range(5)
@@ -49,12 +59,37 @@ def read_rrf(path: Path, options: ReadOptions) -> Source:
         PelError: MRCONSO is missing, or a row is not whole (with file and line). A fault may be met
             here or while the entities are read.
     """
-    meta = meta_folder(path)
+    return _source(path, UMLS, options)
+
+
+def read_rxnorm(path: Path, options: ReadOptions) -> Source:
+    """The entities of an RxNorm release, sorted by RXCUI, from RXNCONSO and RXNSTY.
+
+    They are made as those of the UMLS. The name is the one that RxNorm itself gives; names of other
+    vocabularies are aliases, and their codes cross-references.
+
+    Raises:
+        PelError: RXNCONSO is missing, or a row is not whole (with file and line). A fault may be met
+            here or while the entities are read.
+    """
+    return _source(path, RXNORM, options)
+
+
+def is_rxnorm(path: Path) -> bool:
+    """Whether a folder holds a release of RxNorm."""
+    return meta_folder(path, RXNORM) is not None
+
+
+def _source(path: Path, kind: ReleaseKind, options: ReadOptions) -> Source:
+    meta = meta_folder(path, kind)
     if meta is None:
-        raise PelError(f"{path}: holds no MRCONSO.RRF (or .gz)", "give one UMLS META folder")
-    with opened_release(meta) as release:
+        raise PelError(
+            f"{path}: holds no {kind.files['MRCONSO']}.RRF (or .gz)",
+            f"give one folder {kind.folder} of a release",
+        )
+    with opened_release(meta, kind) as release:
         types, version = _semantic_types(release), _version(release)
-    return Source(_entities(meta, options.umls, types), types, version)
+    return Source(_entities(meta, kind, options.umls, types), types, version)
 
 
 def _semantic_types(release: UmlsRelease) -> tuple[SemanticType, ...]:
@@ -76,8 +111,10 @@ def _version(release: UmlsRelease) -> str | None:
     return next(release.fetched(release.rows("MRSAB", "max(IMETA)")))[0]
 
 
-def _entities(meta: Path, recipe: UmlsRecipe, types: tuple[SemanticType, ...]) -> Iterator[Entity]:
-    with opened_release(meta) as release:
+def _entities(
+    meta: Path, kind: ReleaseKind, recipe: UmlsRecipe, types: tuple[SemanticType, ...]
+) -> Iterator[Entity]:
+    with opened_release(meta, kind) as release:
         logger.info("%s: reading the names", meta)
         facts = release.fetched(_sorted_facts(release, recipe, types))
         for cui, group in groupby(facts, key=itemgetter(0)):
@@ -106,9 +143,18 @@ def _entity(cui: str, facts: Iterator[Fact]) -> Entity | None:
         definition=texts[DEFINITION][0] if texts[DEFINITION] else None,
         parents=tuple(texts[PARENT]),
         retired_ids=tuple(texts[RETIRED]),
-        xrefs=tuple(filter(None, dict.fromkeys(xrefs)))[:MOST_XREFS],
+        xrefs=tuple(_first_of_each_vocabulary(filter(None, dict.fromkeys(xrefs)))),
         sources=tuple(sorted(set(filter(None, vocabularies)))),
     )
+
+
+def _first_of_each_vocabulary(xrefs: Iterable[str]) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    for xref in xrefs:
+        vocabulary = xref.partition(":")[0]
+        counts[vocabulary] += 1
+        if counts[vocabulary] <= MOST_XREFS:
+            yield xref
 
 
 def _sorted_facts(release: UmlsRelease, recipe: UmlsRecipe, types: tuple[SemanticType, ...]) -> str:
@@ -146,7 +192,7 @@ def _names(release: UmlsRelease, recipe: UmlsRecipe) -> str:
     code = "coalesce(nullif(CODE, 'NOCODE'), SCUI)"
     columns = (
         f"CUI, STR, SAB, TTY, if(contains({code}, ':'), {code}, SAB || ':' || {code}) AS xref, "
-        "coalesce(ISPREF = 'Y' AND TS = 'P' AND STT = 'PF', FALSE) AS flagged"
+        f"coalesce({release.kind.preferred}, FALSE) AS flagged"
     )
     # A table, because its row ids keep the order of the file.
     names = release.rows("MRCONSO", columns, where)

@@ -1,4 +1,4 @@
-"""The files of a UMLS META folder as tables of DuckDB, and the faults of files that it refuses.
+"""The files of a UMLS META folder, or of RxNorm, as tables of DuckDB, and the faults of files that it refuses.
 
 DuckDB reads, filters and sorts them in limited memory, several times as fast as a loop in Python.
 It says little about a row that is not whole, so the file is then read again, line by line.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import PelError
-from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
+from ...system.duckdb_session import duckdb_that_sorts, sql_identifier, sql_literal, sql_path
 from ...system.lines import check_gzip, numbered_lines
 
 if TYPE_CHECKING:
@@ -47,55 +46,75 @@ REQUIRED = {
     "MRSAB": ("RSAB",),
 }
 LONGEST_ROW = 1_000_000  # bytes
-SETTINGS = {"memory_limit": "1GB", "preserve_insertion_order": True}
 
 
-def meta_folder(path: Path) -> Path | None:
+class ReleaseKind(NamedTuple):
+    """In what the releases of the UMLS and of RxNorm differ.
+
+    Attributes:
+        files: The name of the file of each table, of those that are read.
+        preferred: SQL: whether a row of MRCONSO has the name that the release prefers.
+        folder: The folder within a release that has the files.
+    """
+
+    files: Mapping[str, str]
+    preferred: str
+    folder: str
+
+
+UMLS = ReleaseKind(
+    {table: table for table in COLUMNS}, "ISPREF = 'Y' AND TS = 'P' AND STT = 'PF'", "META"
+)
+# Rows have the same columns. Names with these term types are synonyms of RxNorm's own name.
+RXNORM = ReleaseKind(
+    {"MRCONSO": "RXNCONSO", "MRSTY": "RXNSTY"},
+    "SAB = 'RXNORM' AND TTY NOT IN ('SY', 'TMSY', 'PSN', 'ET')",
+    "rrf",
+)
+
+
+def meta_folder(path: Path, kind: ReleaseKind = UMLS) -> Path | None:
     """The folder with MRCONSO: this one, its META, or the META of its only release; else None."""
-    for folder in (path, path / "META"):
-        if _parts(folder, "MRCONSO"):
+    conso = kind.files["MRCONSO"]
+    for folder in (path, path / kind.folder):
+        if _parts(folder, conso):
             return folder
-    found = [folder for folder in sorted(path.glob("*/META")) if _parts(folder, "MRCONSO")]
+    found = [folder for folder in sorted(path.glob(f"*/{kind.folder}")) if _parts(folder, conso)]
     return found[0] if len(found) == 1 else None
 
 
 @contextmanager
-def opened_release(meta: Path) -> Iterator[UmlsRelease]:
-    """The tables of a META folder. Scratch files go to the system's folder for temporary files.
+def opened_release(meta: Path, kind: ReleaseKind) -> Iterator[UmlsRelease]:
+    """The tables of a META folder, or of a folder of RxNorm. Scratch files go to the system's folder for temporary files.
 
     Raises:
         PelError: A file has a fault, or there is no space to sort.
     """
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix="spacy-pel-rrf-") as scratch:
-        spilled = str(Path(scratch) / "spilled")
-        with duckdb_connection(**SETTINGS, temp_directory=spilled) as connection:
-            release = UmlsRelease(meta, Path(scratch), connection)
-            try:
-                yield release
-            except duckdb.Error as error:
-                release.raise_fault()
-                if not isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException)):
-                    raise
-                reason = str(error).partition("\n")[0]
-                raise PelError(
-                    f"{meta}: cannot be sorted in {tempfile.gettempdir()} ({reason})",
-                    "free some space there, or set TMPDIR to a larger folder",
-                ) from error
+    with duckdb_that_sorts(meta) as (connection, scratch):
+        release = UmlsRelease(meta, kind, scratch, connection)
+        try:
+            yield release
+        except duckdb.Error:
+            release.raise_fault()
+            raise
 
 
 class UmlsRelease:
-    """The tables of a META folder, and a DuckDB connection to query them with."""
+    """The tables of a release, and a DuckDB connection to query them with."""
 
-    def __init__(self, meta: Path, scratch: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, meta: Path, kind: ReleaseKind, scratch: Path, connection: duckdb.DuckDBPyConnection
+    ) -> None:
         self.meta = meta
+        self.kind = kind
         self.scratch = scratch
         self.connection = connection
         self._read: set[str] = set()
 
     def __contains__(self, table: str) -> bool:
-        return bool(_parts(self.meta, table))
+        return table in self.kind.files and bool(self._parts(table))
 
     def rows(self, table: str, select: str, where: str = "TRUE") -> str:
         """SQL for rows of a table, in the order of its file.
@@ -139,7 +158,7 @@ class UmlsRelease:
                 _check_lines(table, self._file(table))
 
     def _check_gzip(self, table: str) -> None:
-        parts = _parts(self.meta, table)
+        parts = self._parts(table)
         try:
             check_gzip(self._file(table))
         except PelError as error:
@@ -152,7 +171,7 @@ class UmlsRelease:
 
     def _file(self, table: str) -> Path:
         """The file of a table. If it is in parts, they are put together in the scratch folder."""
-        parts = _parts(self.meta, table)
+        parts = self._parts(table)
         if len(parts) == 1:
             return parts[0]
         whole = self.scratch / f"{table}.RRF.gz"
@@ -163,6 +182,9 @@ class UmlsRelease:
                     with open(part, "rb") as opened:
                         shutil.copyfileobj(opened, file, 2**20)
         return whole
+
+    def _parts(self, table: str) -> list[Path]:
+        return _parts(self.meta, self.kind.files[table])
 
 
 def _parts(folder: Path, table: str) -> list[Path]:

@@ -12,8 +12,9 @@ from .medic import read_medic
 from .mesh_ascii import mesh_ascii_files, read_mesh_ascii
 from .mesh_xml import is_mesh_xml, mesh_xml_files, read_mesh_xml
 from .obo import read_obo
-from .rrf import read_rrf
+from .rrf import is_rxnorm, read_rrf, read_rxnorm
 from .rrf_files import meta_folder
+from .snomed import CONCEPT, read_snomed, snapshot_folder
 from .table import read_table
 from .zeshel_dictionary import is_zeshel, read_zeshel
 
@@ -21,6 +22,8 @@ from .zeshel_dictionary import is_zeshel, read_zeshel
 SOURCE_FORMATS = (
     SourceFormat("jsonl", read_jsonl, or_gzipped(".jsonl")),
     SourceFormat("rrf", read_rrf, is_folder=meta_folder, folder="MRCONSO.RRF"),
+    SourceFormat("rxnorm", read_rxnorm, is_folder=is_rxnorm, folder="RXNCONSO.RRF"),
+    SourceFormat("snomed", read_snomed, is_folder=snapshot_folder, folder=f"{CONCEPT}_*.txt"),
     SourceFormat("kb", read_kb_folder, is_folder=is_kb_folder, folder="a built KB"),
     SourceFormat("obo", read_obo, or_gzipped(".obo")),
     SourceFormat(

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, rrf, rrf_files
+from spacy_pel.kb.readers import (
+    ReadOptions,
+    UmlsRecipe,
+    detected_format,
+    open_source,
+    rrf,
+    rrf_files,
+)
 from spacy_pel.kb.records.semantic_types import SemanticType
+from spacy_pel.system import duckdb_session
 
 from .umls import conso, definition, hierarchy, relation, retired, sty, vocabulary, write
 
@@ -129,9 +137,11 @@ def test_parents_by_the_hierarchies_of_atoms(tmp_path: Path) -> None:
 
 def test_cross_references_are_bounded(tmp_path: Path) -> None:
     rows = [conso("C1", "Fever", code=f"D{n % 100}") for n in range(300)]
+    rows.append(conso("C1", "Fever", sab="ICD10CM", code="R50.9"))  # is not crowded out
     write(tmp_path, "MRCONSO.RRF", rows)
     [entity] = read(tmp_path)
-    assert entity.xrefs == tuple(f"MSH:D{n}" for n in range(rrf.MOST_XREFS))
+    codes = tuple(f"MSH:D{n}" for n in range(rrf.MOST_XREFS))
+    assert entity.xrefs == (*codes, "ICD10CM:R50.9")
 
 
 def test_types_of_the_release_and_its_version(tmp_path: Path) -> None:
@@ -229,8 +239,8 @@ def test_a_damaged_gzip_is_named(tmp_path: Path, end: int) -> None:
 
 def test_no_room_to_sort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "x" * 900_000) for _ in range(25)])
-    monkeypatch.setitem(rrf_files.SETTINGS, "memory_limit", "10MB")
-    monkeypatch.setitem(rrf_files.SETTINGS, "max_temp_directory_size", "0KB")
+    monkeypatch.setitem(duckdb_session._SORTING, "memory_limit", "10MB")
+    monkeypatch.setitem(duckdb_session._SORTING, "max_temp_directory_size", "0KB")
     with pytest.raises(PelError, match="cannot be sorted in .*TMPDIR"):
         read(tmp_path)
 
@@ -305,3 +315,46 @@ def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "MRDEF.RRF").mkdir()
     with pytest.raises(PelError, match=r"MRDEF\.RRF: is not a file; put the file in its place"):
         read(tmp_path)
+
+
+def rxnorm(rxcui: str, name: str, tty: str, sab: str = "RXNORM", code: str = "", suppress="N"):
+    """A row of RXNCONSO, in which the flags of MRCONSO are empty."""
+    return f"{rxcui}|ENG||||||A1||||{sab}|{tty}|{code or rxcui}|{name}||{suppress}|4096|"
+
+
+def test_rxnorm(tmp_path: Path) -> None:
+    folder = tmp_path / "RxNorm_full_01052026" / "rrf"
+    folder.mkdir(parents=True)
+    names = [
+        rxnorm("1191", "ASPIRIN 1 MG/MG", "FN", "SNOMEDCT_US", "387458008"),
+        rxnorm("1191", "ASA", "SY"),
+        rxnorm("1191", "Acetylsalicylic acid", "IN", "MTHSPL", "R16CO5Y76E"),
+        rxnorm("1191", "aspirin", "IN"),
+        rxnorm("1191", "Aspirin old", "IN", suppress="O"),
+        rxnorm("215256", "Anacin", "BN"),
+        rxnorm("99", "Withdrawn", "IN", suppress="E"),
+    ]
+    write(folder, "RXNCONSO.RRF", names)
+    write(folder, "RXNSTY.RRF", [sty("1191", "Pharmacologic Substance", "T121", "A1.4.1.1.1")])
+    write(folder, "RXNREL.RRF", ["|A1|AUI|RO||A2|AUI||R1||RXNORM|RXNORM|||||"])  # is not read
+    aspirin = Entity(
+        "1191",
+        "aspirin",
+        ("ASPIRIN 1 MG/MG", "ASA", "Acetylsalicylic acid"),
+        ("Pharmacologic Substance",),
+        xrefs=("RXNORM:1191", "SNOMEDCT_US:387458008", "MTHSPL:R16CO5Y76E"),
+        sources=("MTHSPL", "RXNORM", "SNOMEDCT_US"),
+    )
+    anacin = Entity("215256", "Anacin", xrefs=("RXNORM:215256",), sources=("RXNORM",))
+    for path in (folder, folder.parent, tmp_path):
+        assert detected_format(path) == "rxnorm"
+        source = open_source(path)
+        assert list(source.entities) == [aspirin, anacin]
+        assert source.types == (SemanticType("Pharmacologic Substance", "T121", "A1.4.1.1.1"),)
+    only = ReadOptions(umls=UmlsRecipe(types=("T121",), vocabularies=("RXNORM",)))
+    assert [e.names for e in open_source(folder, options=only).entities] == [("aspirin", "ASA")]
+    write(folder, "RXNCONSO.RRF", ["1191|ENG"])
+    with pytest.raises(PelError, match="RXNCONSO.RRF, line 1: expected 18 columns"):
+        list(open_source(folder).entities)
+    with pytest.raises(PelError, match="holds no RXNCONSO.RRF .or .gz.; give one folder rrf"):
+        open_source(folder.parent.parent.parent, format="rxnorm")
