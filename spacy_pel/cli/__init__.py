@@ -6,6 +6,7 @@ from . import (  # noqa: F401  (add commands)
     kb_build,
     kb_change,
     kb_embed,
+    kb_fetch,
     kb_learn,
     kb_reduce,
     kb_show,

@@ -57,8 +57,13 @@ def build_cli(
     type: Annotated[
         list[str] | None,
         typer.Option(
-            help="UMLS: types to keep, with the types below them, by TUI, name or tree number; or all"
+            help="Types to keep, with the types below them, by name, TUI or tree number; or all; may "
+            "be repeated"
         ),
+    ] = None,
+    without_type: Annotated[
+        list[str] | None,
+        typer.Option(help="Types to leave out, with the types below them; may be repeated"),
     ] = None,
     include_suppressed: Annotated[
         bool, typer.Option("--include-suppressed", help="UMLS: keep suppressed rows")
@@ -83,6 +88,10 @@ def build_cli(
       A table, with the names of its columns:
         python -m spacy pel kb build genes.tsv kb --column concept_id=GeneID
           --column canonical_name=Symbol --column aliases=Synonyms
+      SNOMED CT without its organisms, RxNorm, and a part of a KB that was built before:
+        python -m spacy pel kb build SnomedCT_InternationalRF2 kb --without-type organism
+        python -m spacy pel kb build RxNorm_full kb
+        python -m spacy pel kb build kb diseases --type disorder
     """
     from tqdm import tqdm
 
@@ -99,6 +108,8 @@ def build_cli(
         mappings=mapping or [],
         by_xref=by_xref,
         format=format,
+        types=[] if ALL in (type or ()) else type or [],
+        without_types=without_type or [],
         options=ReadOptions(umls=recipe, columns=columns_of(column or [])),
         progress=lambda entities, name: tqdm(entities, desc=f"Reading {name}", unit=" entities"),
     )

@@ -10,6 +10,7 @@ from ..kb import Entity, KnowledgeBase, build_kb
 from ..kb.readers import ReadOptions, open_source
 from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.records.merging import merged
+from .type_filter import of_types
 
 
 def build_from_sources(
@@ -19,6 +20,8 @@ def build_from_sources(
     mappings: Sequence[Path] = (),
     by_xref: bool = False,
     format: str | None = None,
+    types: Sequence[str] = (),
+    without_types: Sequence[str] = (),
     options: ReadOptions = ReadOptions(),
     progress: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
 ) -> KnowledgeBase:
@@ -37,6 +40,8 @@ def build_from_sources(
             has it.
         format: A name of ``kb.readers.format_names()`` for all sources. None: detected from the
             files.
+        types: The types of entities that are kept; see ``of_types``. None given: all.
+        without_types: The types of entities that are left out.
         options: Choices that only some formats know.
         progress: Wraps the entities of a source, with its file name.
 
@@ -45,7 +50,7 @@ def build_from_sources(
 
     Raises:
         PelError: A source or mapping is missing or faulty, or ``by_xref`` is given without a
-            mapping.
+            mapping, or no entity has one of the types.
         OSError: The folder cannot be written.
     """
     if by_xref and not mappings:
@@ -59,10 +64,13 @@ def build_from_sources(
     else:
         named = [_with_sources(stream, path) for path, stream in streams.items()]
         entities = merged(named, read_mapping(mappings), by_xref=by_xref)
+    defined = [type for source in opened.values() for type in source.types]
+    if types or without_types:
+        entities = of_types(entities, defined, types, without_types)
     return build_kb(
         entities,
         out,
-        types=(type for source in opened.values() for type in source.types),
+        types=defined,
         sources=[
             *(source_name(path, source.version) for path, source in opened.items()),
             *(source_name(path, mapping_version(path)) for path in mappings),

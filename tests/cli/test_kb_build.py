@@ -75,11 +75,11 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
         return Source(iter(ENTITIES))
 
     monkeypatch.setattr("spacy_pel.tasks.build_from_sources.open_source", opened)
-    choices = ("--preset", "st21pv", "--language", "all", "--type", "T047", "--type", "Finding")
+    choices = ("--preset", "st21pv", "--language", "all", "--type", "Disease", "--type", "Anatomy")
     run("kb", "build", source, tmp_path / "kb", *choices, "--include-suppressed")
     [options] = given
     assert options.umls == UmlsRecipe.preset("st21pv")._replace(
-        languages=None, types=("T047", "Finding"), suppressed=True
+        languages=None, types=("Disease", "Anatomy"), suppressed=True
     )
 
 
@@ -128,3 +128,24 @@ def test_a_build_that_breaks_off_leaves_the_old_kb(
     )
     assert message in run("kb", "build", "any.jsonl", bare_kb.path, code=code)
     assert contents(bare_kb.path) == before
+
+
+def test_types_of_any_source(run, source: Path, tmp_path: Path) -> None:
+    run("kb", "build", source, tmp_path / "kb", "--without-type", "Disease")
+    kept = [entity for entity in ENTITIES if "Disease" not in entity.types]
+    assert list(KnowledgeBase.open(tmp_path / "kb")) == kept
+    run(
+        "kb",
+        "build",
+        tmp_path / "kb",
+        tmp_path / "small",
+        "--type",
+        "Anatomy",
+        "--type",
+        "Procedure",
+    )
+    kept = [entity for entity in kept if entity.types[0] in ("Anatomy", "Procedure")]
+    assert list(KnowledgeBase.open(tmp_path / "small")) == kept
+    output = run("kb", "build", source, tmp_path / "no", "--without-type", "Disaese", code=1)
+    assert "no entity has the type 'Disaese'; choose of: Anatomy, Chemical, Disease" in output
+    assert not (tmp_path / "no").exists()

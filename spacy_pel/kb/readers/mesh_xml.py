@@ -115,9 +115,9 @@ def _texts(record: ElementTree.Element, path: str) -> list[str]:
 
 def _records(path: Path) -> Iterator[ElementTree.Element]:
     """The records of a file, one in memory at a time."""
-    with _xml_file(path) as file:
+    with xml_file(path) as file:
         _refuse_entities(file, path)
-    with _xml_file(path) as file:
+    with xml_file(path) as file:
         events = ElementTree.iterparse(file, events=("start", "end"))
         _, root = next(events)
         for event, element in events:
@@ -153,7 +153,8 @@ def _refuse_entities(file: IO[bytes], path: Path) -> None:
 
 
 @contextmanager
-def _xml_file(path: Path) -> Iterator[IO[bytes]]:
+def xml_file(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of an XML file; PelError if what reads them meets bad XML."""
     try:
         with opened_bytes(path) as file:
             yield file

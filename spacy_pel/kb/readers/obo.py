@@ -82,7 +82,7 @@ def _entities(path: Path, namespace: str | None) -> Iterator[Entity]:
         if "name" not in facts:
             nameless += 1
             continue
-        entity = _entity(id, facts, namespace, retired)
+        entity = term_entity(id, facts, namespace, retired)
         yield cleaned_at(f"{path}, line {lines[0][0]}", entity)
     if broken:
         number, line = broken[0]
@@ -94,7 +94,17 @@ def _entities(path: Path, namespace: str | None) -> Iterator[Entity]:
         logger.warning("%s: skipped %d terms without a name", path, nameless)
 
 
-def _entity(id: str, facts: Facts, namespace: str | None, retired: dict[str, list[str]]) -> Entity:
+def term_entity(
+    id: str, facts: Facts, namespace: str | None, retired: dict[str, list[str]]
+) -> Entity:
+    """The entity of a term that has a name.
+
+    Args:
+        id: Its id, such as "MONDO:0005301".
+        facts: Its values by the tags of OBO.
+        namespace: The type of a term that names none.
+        retired: See ``retired_ids``.
+    """
     prefix, colon, _ = id.partition(":")
     types = facts.get("namespace") or ([namespace] if namespace else [])
     return Entity(
@@ -119,6 +129,11 @@ def _retired(path: Path) -> dict[str, list[str]]:
             id, facts = _parsed(path, lines, [])
             if "is_obsolete" in facts and len(facts.get("replaced_by", ())) == 1:
                 replacement[id] = facts["replaced_by"][0]
+    return retired_ids(replacement)
+
+
+def retired_ids(replacement: dict[str, str]) -> dict[str, list[str]]:
+    """The obsolete ids that each term replaces, from the term that each obsolete id names."""
     retired: dict[str, list[str]] = {}
     lasting = _lasting(replacement)
     for id in sorted(replacement):

@@ -12,6 +12,8 @@ from .medic import read_medic
 from .mesh_ascii import mesh_ascii_files, read_mesh_ascii
 from .mesh_xml import is_mesh_xml, mesh_xml_files, read_mesh_xml
 from .obo import read_obo
+from .obo_graph import is_obo_graph, read_obo_graph
+from .owl import read_owl
 from .rrf import is_rxnorm, read_rrf, read_rxnorm
 from .rrf_files import meta_folder
 from .snomed import CONCEPT, read_snomed, snapshot_folder
@@ -26,6 +28,8 @@ SOURCE_FORMATS = (
     SourceFormat("snomed", read_snomed, is_folder=snapshot_folder, folder=f"{CONCEPT}_*.txt"),
     SourceFormat("kb", read_kb_folder, is_folder=is_kb_folder, folder="a built KB"),
     SourceFormat("obo", read_obo, or_gzipped(".obo")),
+    SourceFormat("obo-graph", read_obo_graph, or_gzipped(".json"), is_file=is_obo_graph),
+    SourceFormat("owl", read_owl, or_gzipped(".owl")),
     SourceFormat(
         "mesh-xml",
         read_mesh_xml,
@@ -97,14 +101,15 @@ def _format_of_folder(path: Path) -> SourceFormat | None:
 
 
 def _format_of_file(path: Path) -> SourceFormat | None:
-    """The format with the longest suffix of the file's name, if the file does not contradict it."""
+    """The format with the longest suffix of the file's name that the file does not contradict."""
     name = path.name.lower()
     pairs = [(suffix, format) for format in SOURCE_FORMATS for suffix in format.suffixes]
     fitting = [pair for pair in pairs if name.endswith(pair[0])]
-    if not fitting or not path.is_file():
-        return None
-    format = max(fitting, key=lambda pair: len(pair[0]))[1]
-    return format if format.is_file is None or format.is_file(path) else None
+    longest = max((len(suffix) for suffix, _ in fitting), default=0)
+    for suffix, format in fitting if path.is_file() else ():
+        if len(suffix) == longest and (format.is_file is None or format.is_file(path)):
+            return format
+    return None
 
 
 def _hints() -> str:

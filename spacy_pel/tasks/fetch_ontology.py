@@ -1,0 +1,111 @@
+"""Fetches an ontology by its name, from where its authors publish it."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
+from http.client import HTTPException
+from pathlib import Path
+from shutil import move
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from ..errors import PelError
+from ..kb import Entity
+from ..kb.readers import open_source
+from ..system.whole_files import whole_file
+
+_OBO = "https://purl.obolibrary.org/obo/"
+# The name of an ontology, what it has, and its address that stays the same. All are open.
+ONTOLOGIES = {
+    "mondo": ("diseases, with xrefs to UMLS, ICD and others", f"{_OBO}mondo.obo"),
+    "doid": ("diseases", f"{_OBO}doid.obo"),
+    "hp": ("phenotypes: signs and symptoms of humans", f"{_OBO}hp.obo"),
+    "go": ("functions and processes of gene products", f"{_OBO}go/go-basic.obo"),
+    "uberon": ("anatomy of animals", f"{_OBO}uberon.obo"),
+    "cl": ("cell types", f"{_OBO}cl.obo"),
+    "chebi": ("chemicals; large", f"{_OBO}chebi.obo"),
+    "maxo": ("medical actions", f"{_OBO}maxo.obo"),
+    "symp": ("symptoms", f"{_OBO}symp.obo"),
+    "so": ("parts and variants of sequences", f"{_OBO}so.obo"),
+    "efo": ("experimental factors: diseases, cells, assays", "https://www.ebi.ac.uk/efo/efo.obo"),
+}
+_BLOCK = 1 << 18
+_TIMEOUT = 60  # seconds without a byte
+
+
+class FetchedOntology(NamedTuple):
+    """What was fetched.
+
+    Attributes:
+        path: The file.
+        entities: The number of entities in it.
+        version: Its release, if it says so.
+    """
+
+    path: Path
+    entities: int
+    version: str | None
+
+
+def fetch_ontology(
+    name: str,
+    folder: Path,
+    *,
+    received: Callable[[int, int | None], object] = lambda n, total: None,
+    progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
+) -> FetchedOntology:
+    """Download an ontology into a folder, and read it to its end.
+
+    The file appears whole and read, or not at all: after an error the folder is as it was.
+
+    Args:
+        name: A name of ``ONTOLOGIES``.
+        folder: Where the file goes, under the name that it has at its address.
+        received: Called with the number of bytes of each block, and the total if it is known.
+        progress: Wraps the entities while they are read.
+
+    Raises:
+        PelError: There is no such name, the address cannot be reached, the download broke off, or
+            what came is no such ontology.
+        OSError: The file cannot be written.
+    """
+    if name not in ONTOLOGIES:
+        raise PelError(f"no ontology {name!r} is known", f"choose of: {', '.join(ONTOLOGIES)}")
+    _, url = ONTOLOGIES[name]
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".fetched-") as scratch:
+        path = Path(scratch) / url.rpartition("/")[2]
+        _download(url, path, received)
+        try:
+            source = open_source(path)
+            n = sum(1 for _ in progress(source.entities))
+        except PelError as error:
+            raise PelError(f"{url}: cannot be read ({error.problem})", "run it again") from error
+        if not n:
+            raise PelError(f"{url}: has no entities", "run it again, or open it in a browser")
+        target = folder / path.name
+        move(path, target)
+    return FetchedOntology(target, n, source.version)
+
+
+def _download(url: str, path: Path, received: Callable[[int, int | None], object]) -> None:
+    try:
+        with (
+            urllib.request.urlopen(url, timeout=_TIMEOUT) as answer,
+            whole_file(path, "xb") as file,
+        ):
+            length = answer.headers.get("Content-Length")
+            total, n = int(length) if length else None, 0
+            while block := answer.read(_BLOCK):
+                file.write(block)
+                n += len(block)
+                received(len(block), total)
+    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise PelError(
+            f"{url}: cannot be fetched ({reason})", "check the network, and run it again"
+        ) from error
+    if total is not None and n < total:
+        raise PelError(f"{url}: broke off after {n:,} of {total:,} bytes", "run it again")
