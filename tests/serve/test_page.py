@@ -14,6 +14,8 @@ import pytest
 import uvicorn
 from spacy.language import Language
 
+from spacy_pel.corpora.document_corpus import open_corpus
+
 from .conftest import LIMITS
 
 pytestmark = pytest.mark.slow
@@ -171,6 +173,29 @@ def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None
     settle(page)
     assert shown(page) == ["MS", "kidney", "🧠", "kidney"]
     assert [m["text"] for m in exported(page, tmp_path)["mentions"]] == shown(page)
+
+
+def test_what_is_corrected_is_gold(make_app, serve, visit, tmp_path: Path) -> None:
+    page = visit(serve(make_app()))
+    link(page, TEXT)
+    page.locator(".mention", has_text="RA").click()
+    page.locator("#candidates button").nth(2).click()
+    assert "chosen by you" in page.text_content("#figures")
+    chosen = page.locator("#candidates .id").nth(2).text_content()
+    assert page.locator("#candidates button[aria-pressed=true]").text_content() == "Chosen"
+    page.locator(".mention", has_text="headache").click()
+    page.get_by_role("button", name="None of these (NIL)").click()
+    assert page.text_content("#verdict") == "NIL: the knowledge base lacks it."
+    select(page, "🧠")
+    page.get_by_role("button", name="Link this selection").click()  # links all anew
+    settle(page)
+    record = exported(page, tmp_path)
+    ids = {mention["text"]: mention["id"] for mention in record["mentions"]}
+    assert (ids["RA"], ids["headache"]) == (chosen, "NIL")
+    (gold,) = open_corpus(tmp_path / "linked.json").documents()
+    assert {mention.text: mention.ids for mention in gold.mentions} == {
+        words: () if id == "NIL" else (id,) for words, id in ids.items()
+    }
 
 
 def test_by_keyboard_alone(make_app, serve, visit) -> None:

@@ -5,25 +5,39 @@ import { tag } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
 
-/** Fills the panel. */
-export function showDetails(text, mention) {
+/** Fills the panel; choose(candidate) is called where the user chooses one. */
+export function showDetails(text, mention, choose) {
   byId("details-title").textContent = `“${text.slice(mention.start, mention.end)}”`;
   byId("verdict").textContent = verdict(mention);
   byId("figures").textContent = figures(mention);
-  const rejected = mention.id === "NIL" && mention.candidates.length;
+  const rejected = mention.id === "NIL" && !mention.corrected && mention.candidates.length;
   byId("candidates-title").textContent = rejected ? "Candidates that were rejected" : "Candidates";
   byId("candidates").replaceChildren(
-    ...mention.candidates.map((candidate, rank) => candidateElement(candidate, rank === 0)),
+    ...mention.candidates.map((candidate, rank) => {
+      const item = candidateElement(candidate, rank === 0);
+      item.append(chooser(candidate, candidate.id === mention.id, choose));
+      return item;
+    }),
   );
 }
 
+function chooser(candidate, isChosen, choose) {
+  const button = element("button", isChosen ? "Chosen" : "Choose");
+  button.type = "button";
+  button.setAttribute("aria-pressed", isChosen);
+  button.setAttribute("aria-label", `Choose ${candidate.name}`);
+  button.addEventListener("click", () => choose(candidate));
+  return button;
+}
+
 function verdict(mention) {
-  if (mention.id === "NIL") return "NIL: the knowledge base seems to lack it.";
+  if (mention.id === "NIL") return `NIL: the knowledge base ${mention.corrected ? "lacks" : "seems to lack"} it.`;
   return mention.id ? tag(mention) : "The knowledge base has no candidate for it.";
 }
 
 function figures(mention) {
   const parts = [`label ${mention.label}`];
+  if (mention.corrected) parts.push("chosen by you");
   if (mention.score !== null) parts.push(`score ${mention.score.toFixed(3)}`);
   if (mention.probability !== null) {
     const whose = mention.id === "NIL" ? " of the first candidate" : "";

@@ -42,8 +42,28 @@ async function relink(newText, given) {
     start: offsets.toUnits(mention.start),
     end: offsets.toUnits(mention.end),
   }));
+  for (const corrected of (given ?? []).filter((mention) => mention.corrected)) {
+    const same = mentions.find((m) => m.start === corrected.start && m.end === corrected.end);
+    if (same) correct(same, corrected);
+  }
   show();
   return true;
+}
+
+/** Gives a mention the entity that the user chose; what the linker said of another one goes. */
+function correct(mention, { id, name }) {
+  const place = mentions.indexOf(mention);
+  const { start, end, text: words, label, candidates } = record.mentions[place];
+  record.mentions[place] = { start, end, text: words, label, id, name, candidates };
+  Object.assign(mention, { id, name, corrected: true, score: null, probability: null });
+}
+
+/** Corrects the mention in the panel, which stays open. */
+function choose({ id, name }) {
+  const mention = chosen;
+  correct(mention, { id, name });
+  show();
+  open(mention);
 }
 
 function fail(message) {
@@ -88,7 +108,7 @@ function open(mention) {
   close();
   chosen = mention;
   elementOf(mention).setAttribute("aria-expanded", "true");
-  showDetails(text, mention);
+  showDetails(text, mention, choose);
   byId("hint").hidden = true;
   byId("details").hidden = false;
   byId("details-title").focus({ preventScroll: true });
@@ -108,7 +128,7 @@ function close() {
 async function put(newText, others, mention) {
   const kept = others.filter((m) => m.end <= mention.start || m.start >= mention.end);
   const focused = document.activeElement;
-  if (await relink(newText, [...kept, mention])) {
+  if (await relink(newText, [...kept, { ...mention, corrected: false }])) {
     const linked = mentions.find((m) => m.start === mention.start && m.end === mention.end);
     if (linked) open(linked);
     focused.focus();
@@ -123,6 +143,10 @@ async function edit(action) {
     const near = [...document.querySelectorAll(".mention")];
     close();
     (near.find((element) => Number(element.dataset.start) >= start) ?? near.at(-1) ?? input).focus();
+    return;
+  }
+  if (action === "nil") {
+    choose({ id: "NIL", name: null });
     return;
   }
   const [edge, direction] = action.split("-");
