@@ -54,6 +54,8 @@ def linking_scores(
           entity the KB has, as plain numbers, which ``[training.score_weights]`` needs.
         - ``nil``: how well NIL mentions were found, and recall with NIL as a class; see
           ``evaluation.nil_metrics``.
+        - ``nel_nil_f``, ``nel_accuracy``: F1 of NIL, and recall@1 with NIL as a class, as plain
+          numbers, which ``spacy find-threshold`` needs.
         - ``concepts``: precision, recall and F1 of the distinct entities of documents; see
           ``evaluation.concepts``.
         - ``expected_calibration_error``: of a calibrated linker.
@@ -70,6 +72,8 @@ def linking_scores(
     scores["nel_recall_at_64"] = scores["recall@64"]["in_kb"]
     scores["nel_mrr"] = scores["mrr"]["in_kb"]
     scores["nil"] = nil_scores(mentions, decided=nil_threshold is not None)
+    scores["nel_nil_f"] = scores["nil"]["f1"] or 0.0
+    scores["nel_accuracy"] = scores["nil"]["recall@1"] or 0.0
     scores["concepts"] = concept_scores(_concepts(e, kb, spans_key) for e in examples)
     probable = [(m.probability, m.right) for m in mentions if m.probability is not None]
     if probable:
