@@ -26,10 +26,10 @@ ROOT = Path(__file__).parents[2]
 README = Page(ROOT / "README.md")
 PAGES = [Page(path) for path in sorted((ROOT / "docs").rglob("*.md"))]
 ALL = [README, Page(ROOT / "project" / "README.md"), *PAGES]
-LANGUAGES = {"bash", "python", "ini", "json", "text"}
+LANGUAGES = {"bash", "python", "ini", "json", "text", "xml"}
 # What blocks may need: an installation, data, an encoder, hardware, a package that is no dependency.
 NEEDS = {"install", "umls", "mondo", "releases", "medmentions", "zeshel", "encoder", "gpu"}
-NEEDS |= {"scispacy", "en_core_sci_sm", "assets"}
+NEEDS |= {"scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas"}
 
 
 def named(page: Page) -> str:
