@@ -40,6 +40,9 @@ def reduce_cli(
     code in the index. This halves the time of a search among 50,000 to 2 million vectors. All names
     still count for the scores.
 
+    To leave out entities, build a new KB of this one: kb build KB NEW --without-type TYPE, and then
+    kb embed NEW PIPELINE --reuse KB.
+
     The change is final. Copy the folder first, or make whole vectors again with "kb embed".
 
     \b
