@@ -20,6 +20,7 @@ TEST = [
     "pytest-xdist>=3.6",
     "httpx>=0.27",
     "markdown-it-py>=3.0",
+    "pandas>=2.0",
     "ruff>=0.9",
     *SERVE,
     *ONNX,

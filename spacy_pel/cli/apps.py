@@ -50,7 +50,7 @@ Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline
 Corpora = Annotated[
     list[Path],
     typer.Argument(
-        help="Files whose mentions have ids (.pubtator, .jsonl, .xml, .spacy, ...; also .gz), or "
+        help="Files whose mentions have ids (.pubtator, .jsonl, .json, .xml, .spacy, ...; also .gz), or "
         "FOLDER:SPLIT of MedMentions or ZESHEL"
     ),
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from spacy.tokens import Doc, DocBin, Span
 
-from spacy_pel.documents import format_named, make_doc
+from spacy_pel.documents import format_named, make_doc, open_documents
 from spacy_pel.documents.bioc_parts import document_of_parts
 from spacy_pel.documents.docs import gives_mentions
 from spacy_pel.documents.document import mention_at
@@ -211,3 +211,33 @@ def test_many_passages_are_written_in_time() -> None:
     output = format_named("bioc").output
     assert output.text(0, linked(2), None).count("<annotation") == 2
     assert_linear(lambda doc: output.text(0, doc, None), linked, 500)
+
+
+SENTENCE = {
+    "offset": 9,
+    "text": "RA too.",
+    "annotations": [
+        {"text": "RA", "infons": {"identifier": "D1"}, "locations": [{"offset": 9, "length": 2}]}
+    ],
+}
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_passages_in_sentences_as_the_library_bioc_writes_them(tmp_path: Path, text) -> None:
+    """In JSON they have an empty text beside their sentences; in XML they have none."""
+    passages = [{"offset": 0, "text": "MS hurts", "sentences": []}]
+    passages += [{"offset": 9, "text": text, "sentences": [SENTENCE], "annotations": []}]
+    (tmp_path / "a.bioc.json").write_text(
+        json.dumps({"documents": [{"id": "d", "passages": passages}]})
+    )
+    empty = "" if text is None else "<text/>"
+    (tmp_path / "a.xml").write_text(
+        "<collection><document><id>d</id><passage><offset>0</offset><text>MS hurts</text></passage>"
+        f"<passage><offset>9</offset>{empty}<sentence><offset>9</offset><text>RA too.</text>"
+        "<annotation id='2'><infon key='identifier'>D1</infon><location offset='9' length='2'/>"
+        "<text>RA</text></annotation></sentence></passage></document></collection>"
+    )
+    for name in ("a.bioc.json", "a.xml"):
+        (document,) = (raw.document() for raw in open_documents(str(tmp_path / name)))
+        assert document.text == "MS hurts RA too."
+        assert document.mentions == ((9, 11, "RA", "", ("D1",)),)
