@@ -11,7 +11,6 @@ import typer
 
 from ..documents.formats import suffixes
 from ..errors import PelError
-from ..kb.vocabularies import check_vocabularies
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.link_docs import Linking, OnError, read_matcher_names
 from ..tasks.link_files import link_files
@@ -112,6 +111,8 @@ def link_cli(
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
     from tqdm import tqdm
+
+    from ..kb.vocabularies import check_vocabularies
 
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
