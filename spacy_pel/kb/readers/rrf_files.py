@@ -84,7 +84,7 @@ def meta_folder(path: Path, kind: ReleaseKind = UMLS) -> Path | None:
 
 
 @contextmanager
-def opened_release(meta: Path, kind: ReleaseKind) -> Iterator[UmlsRelease]:
+def opened_release(meta: Path, kind: ReleaseKind = UMLS) -> Iterator[UmlsRelease]:
     """The tables of a META folder, or of a folder of RxNorm. Scratch files go to the system's folder for temporary files.
 
     Raises:
