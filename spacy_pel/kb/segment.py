@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..system.damaged_files import damaged
+from .folder.file_checks import FileChecks
+from .folder.manifest_form import file_names
 from .records.store import EntityStore
 from .vectors.index import VectorIndex
 from .vectors.matrix import VectorMatrix, mapped
@@ -31,10 +33,11 @@ class Segment:
         entry: What the manifest says of the segment.
         first: The number that entity 0 of the segment has in the KB.
         count: The number of entities, including removed ones.
-        store: The records of all its entities, including removed ones.
     """
 
-    def __init__(self, folder: Path, entry: SegmentEntry, first: int, dim: int | None) -> None:
+    def __init__(
+        self, folder: Path, entry: SegmentEntry, first: int, dim: int | None, checks: FileChecks
+    ) -> None:
         """Opens nothing yet.
 
         Args:
@@ -42,19 +45,28 @@ class Segment:
             entry: What the manifest says of the segment.
             first: The number that entity 0 of the segment has in the KB.
             dim: The length of the KB's vectors, or None if it has none.
+            checks: The checks of the folder's files. Each file is checked before it is first read.
         """
         self.folder = folder
         self.entry = entry
         self.first = first
         self.count: int = entry["count"]
-        self.store = EntityStore(folder / entry["records"])
+        self._store = EntityStore(folder / entry["records"])
         self._dim = dim
+        self._checks = checks
+
+    @property
+    def store(self) -> EntityStore:
+        """The records of all its entities, including removed ones; PelError for a damaged file."""
+        self._checks.check([self.entry["records"]])
+        return self._store
 
     @cached_property
     def removed(self) -> np.ndarray:
         """The entities that are no longer in the KB: int64, ascending; PelError for other content."""
         if self.entry["removed"] is None:
             return np.empty(0, dtype=np.int64)
+        self._checks.check([self.entry["removed"]])
         path = self.folder / self.entry["removed"]
         removed = mapped(path)
         within = np.concatenate([[-1], removed, [self.count]]) if removed.ndim == 1 else [0, 0]
@@ -73,7 +85,7 @@ class Segment:
     def is_live(self, number: int) -> bool:
         """Whether the entity is still in the KB; PelError for a number that no entity has had."""
         if not 0 <= number < self.count:
-            raise damaged(self.store.path, f"names the record {number} of {self.count}")
+            raise damaged(self._store.path, f"names the record {number} of {self.count}")
         return bool(self.live[number])
 
     def without_removed(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -84,7 +96,7 @@ class Segment:
         """
         numbers = np.asarray(numbers, dtype=np.int64)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.count:
-            raise damaged(self.store.path, f"names records beyond its {self.count}")
+            raise damaged(self._store.path, f"names records beyond its {self.count}")
         return numbers[self.live[numbers]]
 
     def check(self, numbers: np.ndarray) -> None:
@@ -104,6 +116,7 @@ class Segment:
         """The index of the vectors; None if the segment has no vectors."""
         if self.entry["vectors"] is None:
             return None
+        self._check_vectors(with_index=True)
         index = opened_index(self.folder, self.entry["vectors"], self._dim)
         self._check_owners(index.row_entities)
         return index
@@ -131,6 +144,7 @@ class Segment:
     def projection(self) -> Projection | None:
         """The projection that made the vectors shorter; None if there are none or they are whole."""
         entry = self.entry["vectors"]
+        self._check_vectors()
         return None if entry is None else opened_projection(self.folder, entry)
 
     @property
@@ -139,6 +153,7 @@ class Segment:
         vectors = self.entry["vectors"]
         if vectors is None or self.entry["removed"] is None:
             return vectors["rows"] if vectors else 0
+        self._checks.check([vectors["rows_file"]])
         return int(self.live[mapped(self.folder / vectors["rows_file"])].sum())
 
     @cached_property
@@ -146,9 +161,17 @@ class Segment:
         vectors = self.entry["vectors"]
         if vectors is None:
             return None
+        self._check_vectors()
         matrix, row_entities = opened_rows(self.folder, vectors)
         self._check_owners(row_entities)
         return matrix, row_entities
+
+    def _check_vectors(self, with_index: bool = False) -> None:
+        """Raises PelError if a file of the vectors was changed."""
+        others = {self.entry["records"], self.entry["removed"]}
+        if self.entry["vectors"] and self.entry["vectors"]["index"] and not with_index:
+            others.add(self.entry["vectors"]["index"]["file"])
+        self._checks.check(set(file_names(self.entry)) - others)
 
     def _check_owners(self, row_entities: np.ndarray) -> None:
         """Raises PelError if rows, which ascend by entity, belong to entities that are not there."""
@@ -158,14 +181,16 @@ class Segment:
 
     def close(self) -> None:
         """Closes the records."""
-        self.store.close()
+        self._store.close()
 
 
 def segments_of(folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
     """The segments of a KB folder, oldest first."""
+    checks = FileChecks(folder, manifest["files"])
     dim = manifest["vectors"]["dim"] if manifest["vectors"] else None
     counts = [entry["count"] for entry in manifest["segments"]]
     firsts = np.cumsum([0, *counts[:-1]]).tolist()
     return tuple(
-        Segment(folder, entry, first, dim) for entry, first in zip(manifest["segments"], firsts)
+        Segment(folder, entry, first, dim, checks)
+        for entry, first in zip(manifest["segments"], firsts)
     )

@@ -1,4 +1,8 @@
-"""A damaged KB in use: an error that names the file and ``kb verify``, and never another error."""
+"""A damaged KB in use: an error that names the file and ``kb verify``, and never another error.
+
+Files are compared with their checksums when they are first read, unless they are large. The fixture
+``large`` makes all files large, for what is checked in those as well.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,11 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb, write_vectors
+from spacy_pel.kb.folder import file_checks
+from spacy_pel.kb.folder.checksums import sha256
 from spacy_pel.kb.folder.manifest import MANIFEST
 from spacy_pel.kb.writing import vector_writing
+from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 from spacy_pel.kb.writing.reduction import reduce_vectors
 
@@ -35,6 +42,12 @@ KINDS = {
     "lists": {"index": "approximate"},
     "reduced": {"index": "approximate"},
 }
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is compared with its checksum."""
+    monkeypatch.setattr(file_checks, "CHECKED_BYTES", 0)
 
 
 def made(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -84,6 +97,58 @@ def flips(folder: Path, n: int, seed: int = 0) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_flipped_bit_of_what_is_read_is_found(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(tmp_path / "kb", kind, monkeypatch)
+    for path in flips(folder, 10):
+        with pytest.raises(PelError, match="does not agree with its checksum") as caught:
+            use(folder)
+        assert path.name in str(caught.value)
+        assert f"kb verify {folder}" in str(caught.value)
+    use(folder)
+
+
+def test_each_file_is_compared_once_and_only_if_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(tmp_path / "kb", "codes", monkeypatch)
+    compared = []
+    monkeypatch.setattr(file_checks, "sha256", lambda path: compared.append(path) or sha256(path))
+    with KnowledgeBase.open(folder) as kb:
+        assert compared == []
+        for _ in range(2):
+            kb.number("none")
+        assert {path.name.partition("-")[0] for path in compared} == {"entities"}
+        use(folder)
+        del compared[:]
+        for _ in range(2):
+            kb.search(name_vector("Gout")[None], 3)
+            kb.entities(kb.numbers())
+    assert len(compared) == len(set(compared))
+    assert {path.name.partition("-")[0] for path in compared} == {
+        "vectors", "scales", "rows", "index", "removed"
+    }  # fmt: skip
+
+
+def test_what_a_damaged_index_does_not_touch_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index is built again when a KB is compacted, so damage to it can be mended."""
+    folder = made(tmp_path / "kb", "codes", monkeypatch)
+    path = max(folder.glob("index-*"), key=lambda path: path.stat().st_size)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with KnowledgeBase.open(folder) as kb:
+        kb.rows([5]), kb["C5"]
+        with pytest.raises(PelError, match="does not agree with its checksum"):
+            kb.search(name_vector("Gout")[None], 3)
+    compact(folder).close()
+    use(folder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("large")
 def test_a_flipped_bit_raises_no_other_error(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +185,7 @@ def put(place: int, value: float):
 
 @pytest.mark.parametrize("kind", ["exact", "float16", "lists", "reduced"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.usefixtures("large")
 def test_vectors_that_are_not_finite(
     tmp_path: Path, kind: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +198,7 @@ def test_vectors_that_are_not_finite(
             assert str(caught.value).startswith(f"{path}: holds NaN or infinity; ")
 
 
+@pytest.mark.usefixtures("large")
 def test_one_nan_is_met_by_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path / "kb", "exact", monkeypatch)
     overwritten(folder, "vectors", put(2 * 77, np.nan))
@@ -152,6 +219,7 @@ def test_one_nan_is_met_by_exact_search(tmp_path: Path, monkeypatch: pytest.Monk
         ("removed", put(0, -1), "does not hold ascending numbers below 300"),
     ],
 )
+@pytest.mark.usefixtures("large")
 def test_ranges(
     tmp_path: Path, stem: str, change, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +247,7 @@ def test_ranges(
         "UPDATE semantic_type SET name = x'07'",
     ],
 )
+@pytest.mark.usefixtures("large")
 def test_values_of_records(tmp_path: Path, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path / "kb", "exact", monkeypatch)
     with KnowledgeBase.open(folder) as kb:
