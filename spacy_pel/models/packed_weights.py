@@ -7,6 +7,7 @@ first used, and all processes that read them share one copy. Training copies the
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -23,6 +24,8 @@ Packed = Path | bytes
 
 # The key of our metadata in a safetensors file. Metadata are texts by name.
 _FACTS = "spacy_pel"
+# Among the facts: safetensors itself has no checksum. Older files lack it.
+_CHECKSUM = "checksum"
 
 
 class Encoder(Protocol):
@@ -90,8 +93,8 @@ def pack(encoders: Sequence[Encoder], settings: dict[str, Any]) -> bytes:
         for name, tensor in encoder.weights().items():
             tensors[f"{number}.{name}"] = tensor.contiguous().cpu()
     # One text: safetensors keeps no order among several.
-    facts = json.dumps({"settings": settings, "encoders": described}, sort_keys=True)
-    return save(tensors, {_FACTS: facts})
+    facts = {"settings": settings, "encoders": described}
+    return save(tensors, {_FACTS: _text({**facts, _CHECKSUM: _checksum(facts, tensors)})})
 
 
 def unpack(packed: Packed) -> Contents:
@@ -112,13 +115,30 @@ def unpack(packed: Packed) -> Contents:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}
                 metadata = file.metadata() or {}
         facts = json.loads(metadata[_FACTS])
-    except (SafetensorError, KeyError) as error:
+        checksum = facts.pop(_CHECKSUM, None)
+        if checksum is not None and checksum != _checksum(facts, tensors):
+            raise ValueError("its checksum is another")
+        return Contents(facts["settings"], facts["encoders"], tensors)
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
         where = "bytes" if isinstance(packed, bytes) else packed
         raise PelError(
             f"{where}: no weights of a linker of this version, or damaged ({error})",
             "save the pipeline again, or train it again",
         ) from error
-    return Contents(facts["settings"], facts["encoders"], tensors)
+
+
+def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> int:
+    """The CRC-32 of facts and weights: it finds damage, and takes 0.1 to 0.5 s for a BERT base."""
+    checksum = zlib.crc32(_text(facts).encode())
+    for name, tensor in sorted(tensors.items()):
+        header = f"{name} {tensor.dtype} {list(tensor.shape)} ".encode()
+        checksum = zlib.crc32(header, checksum)
+        checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), checksum)
+    return checksum
+
+
+def _text(facts: dict[str, Any]) -> str:
+    return json.dumps(facts, sort_keys=True)
 
 
 def _metadata(packed: bytes) -> dict[str, str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import random
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from spacy_pel.architectures import encoder_of
@@ -100,3 +103,26 @@ def test_what_is_no_such_file_is_refused(file: Path, tmp_path: Path) -> None:
         assert str(error.value).startswith(str(packed) if isinstance(packed, Path) else "bytes")
     with pytest.raises(FileNotFoundError):
         unpack(tmp_path / "none")
+
+
+def test_a_flipped_bit_is_found(file: Path) -> None:
+    whole, chance = file.read_bytes(), random.Random(0)
+    for _ in range(60):
+        changed = bytearray(whole)
+        changed[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        file.write_bytes(changed)
+        for packed in (file, bytes(changed)):
+            with pytest.raises(
+                PelError, match="no weights of a linker of this version, or damaged"
+            ):
+                unpack(packed)
+
+
+def test_files_without_a_checksum_are_still_read(file: Path, tmp_path: Path) -> None:
+    with safe_open(file, "pt") as opened:
+        facts = json.loads(opened.metadata()["spacy_pel"])
+    assert facts.pop("checksum")
+    save_file(load_file(file), tmp_path / "old", {"spacy_pel": json.dumps(facts)})
+    contents = unpack(tmp_path / "old")
+    assert contents.settings == {"length": 48}
+    assert_same(filled(contents.tensors, file), encoders()[0])
