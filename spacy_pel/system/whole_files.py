@@ -16,7 +16,13 @@ from typing import IO
 
 from ..errors import PelError
 
-_ASIDE = ".old"  # the suffix of what is set aside
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+_NEW, _ASIDE = ".tmp", ".old"  # the suffixes of what is being written, and of what is set aside
+_UNIQUE = "[0-9a-f]" * 32
 # Of Linux: paths are those of this process (AT_FDCWD), and two names are exchanged.
 _HERE, _EXCHANGE = -100, 2
 
@@ -25,7 +31,8 @@ _HERE, _EXCHANGE = -100, 2
 def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
     """A file to write to. It replaces the file at the path when the block ends without an error.
 
-    After an error or an interruption, the path holds what it held before.
+    After an error or an interruption, the path holds what it held before. What a killed process
+    left beside it is removed by the next use of the path.
 
     Args:
         path: The path.
@@ -39,10 +46,11 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
     if path.exists() and not path.is_file():
         raise PelError(f"{path}: is a folder or a device", "give the path of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(path)
     temporary = _beside(path)
     try:
         as_text = {} if "b" in mode else {"encoding": "utf8", "newline": "\n"}
-        with open(temporary, mode, **as_text) as file:
+        with open(temporary, mode, **as_text) as file, _in_work(temporary):
             yield file
             file.flush()
             os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
@@ -62,7 +70,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     After an error or an interruption, the path holds what it held before. On Linux it always holds
     the old folder or the new one, also if the process is killed. Where a system cannot exchange two
     folders, the path is empty for a moment. If the process is killed then, the next use of the path
-    puts the old folder back.
+    puts the old folder back. It also removes the unfinished folder that a killed process left.
 
     Raises:
         OSError: The folder cannot be written.
@@ -70,13 +78,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     _recover(path)
+    _remove_abandoned(path)
     temporary = _beside(path)
     try:
         temporary.mkdir()
-        yield temporary
-        _tree_to_disk(temporary)
-        _put_in_place(temporary, path)
-        to_disk(path.parent)
+        with _in_work(temporary):
+            yield temporary
+            _tree_to_disk(temporary)
+            _put_in_place(temporary, path)
+            to_disk(path.parent)
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
@@ -118,11 +128,53 @@ def _put_in_place(folder: Path, path: Path) -> None:
 
 def _recover(path: Path) -> None:
     """Put back what was set aside for a new folder that never came, or remove it if that came."""
-    for aside in sorted(path.parent.glob(f".{glob.escape(path.name)}.*{_ASIDE}")):
+    for aside in _left_beside(path, _ASIDE):
         if os.path.lexists(path):
             _remove(aside)
         else:
             os.rename(aside, path)
+
+
+@contextmanager
+def _in_work(path: Path) -> Iterator[None]:
+    """Locks a new file or folder, so that other processes see that it is not abandoned."""
+    descriptor = _locked(path)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what killed processes left of new files and folders for a path."""
+    for left in _left_beside(path, _NEW):
+        descriptor = _locked(left)
+        if descriptor is not None:
+            _remove(left)
+            os.close(descriptor)
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor that holds the lock of a file or folder until it is closed.
+
+    None if another process holds the lock, or the system has no such locks. The lock ends with the
+    process that holds it, however that ends.
+    """
+    if fcntl is None:
+        return None
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except OSError:
+            os.close(descriptor)
+    return None
+
+
+def _left_beside(path: Path, suffix: str) -> list[Path]:
+    return sorted(path.parent.glob(f".{glob.escape(path.name)}.{_UNIQUE}{suffix}"))
 
 
 def _exchanged(first: Path, second: Path) -> bool:
@@ -147,5 +199,5 @@ def _remove(path: Path) -> None:
         path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
 
 
-def _beside(path: Path, suffix: str = ".tmp") -> Path:
+def _beside(path: Path, suffix: str = _NEW) -> Path:
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}{suffix}")

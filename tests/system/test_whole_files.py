@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.system import whole_files
-from spacy_pel.system.whole_files import whole_folder
+from spacy_pel.system.whole_files import whole_file, whole_folder
 
 # Forks a child a step, which kills itself at that step while it replaces a folder; ends with the
 # step that is not reached.
@@ -123,3 +123,39 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
         raise RuntimeError
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+# Writes an unfinished file and an unfinished folder, says so, and waits for the end of its input.
+WRITER = """
+import sys
+from pathlib import Path
+from spacy_pel.system.whole_files import whole_file, whole_folder
+
+with whole_folder(Path("out")) as folder, whole_file(Path("file")) as file:
+    (folder / "half").mkdir()
+    file.write("half")
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fcntl")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    command = [sys.executable, "-c", WRITER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    (tmp_path / ".out.other.tmp").mkdir()  # not ours
+    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
+        assert process.stdout.readline() == "begun\n"
+        replaced(tmp_path)
+        assert len(list(tmp_path.iterdir())) == 5  # the process is still at work
+        process.kill()
+    replaced(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.other.tmp", "file", "out"]
+
+
+def replaced(folder: Path) -> None:
+    with whole_folder(folder / "out"), whole_file(folder / "file") as file:
+        file.write("whole")
