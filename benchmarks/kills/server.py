@@ -6,9 +6,11 @@ import http.client
 import json
 import os
 import signal
+import socket
 from contextlib import suppress
 from pathlib import Path
 
+import uvicorn
 from jobs import CHANGED, TEXTS, State
 from processes import Kill, Process
 from spacy.language import Language
@@ -16,7 +18,6 @@ from spacy.language import Language
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.serve.app import create_app
 from spacy_pel.serve.limits import Limits
-from spacy_pel.serve.server import listen, run_server
 from spacy_pel.serve.service import LinkingService
 
 
@@ -27,10 +28,11 @@ class Server:
         def serve(folder: Path) -> None:
             linker_of(nlp, kb=folder)
             service = LinkingService(nlp, limits=Limits())
-            run_server(create_app(service, local=True), listener, seconds=30)
+            config = uvicorn.Config(create_app(service), log_level="warning", access_log=False)
+            uvicorn.Server(config).run(sockets=[listener])
 
         # Closed here: when the process has ended, nothing listens any more.
-        with listen("127.0.0.1", 0) as listener:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
             self._port = listener.getsockname()[1]
             self._process = Process(serve, folder, kill)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PelError
+from ..kb.verify import check_contents
 from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .signals import end_if_told
@@ -40,6 +41,9 @@ def serve_cli(
         float, typer.Option(min=0.1, max=3600, help="Longest time for a request, in seconds")
     ] = 30.0,
     max_waiting: Annotated[int, typer.Option(min=1, help="Most requests under way at once")] = 64,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every byte of the KB before the start")
+    ] = False,
     component: Component = "proxy_linker",
 ) -> None:
     """Serve a web page and an API that link texts.
@@ -79,7 +83,10 @@ def serve_cli(
         if not is_local(listener):
             msg.warn("Whoever reaches this computer can use the server: there is no login")
         nlp = load_pipeline(pipeline)
-        linker_of(nlp, component, kb=kb, spans_key=spans_key).candidates = candidates
+        linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+        linker.candidates = candidates
+        if verify:
+            check_contents(linker.kb.path)
         limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
         service = LinkingService(nlp, component, limits=limits)
         app = create_app(service, entity_url, local=is_local(listener))

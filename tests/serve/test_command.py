@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import spacy
 from spacy.language import Language
 from typer.testing import CliRunner
 
@@ -52,6 +54,17 @@ def test_a_host_that_is_not_here() -> None:
 
 def test_no_pipeline(tmp_path: Path) -> None:
     assert "cannot be loaded as a pipeline" in failure(tmp_path, "--port", 0)
+
+
+def test_every_byte_of_the_kb_is_checked_if_asked_for(tiny_folder: Path, tmp_path: Path) -> None:
+    kb = spacy.load(tiny_folder).get_pipe("proxy_linker").kb.path
+    copy = shutil.copytree(kb, tmp_path / "kb")
+    (records,) = copy.glob("entities-*")
+    content = bytearray(records.read_bytes())
+    content[-1] ^= 1
+    records.write_bytes(content)
+    said = failure(tiny_folder, "--port", 0, "--verify", "--kb", copy)
+    assert f"{records}: does not agree with its checksum" in said
 
 
 @pytest.mark.parametrize("host, is_warned", [("127.0.0.1", False), ("0.0.0.0", True)])
