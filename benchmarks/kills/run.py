@@ -20,6 +20,7 @@ import random
 import shutil
 from collections import Counter
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -65,7 +66,9 @@ def killed_often(job: Job, folder: Path, kills: int, chance: random.Random) -> t
     """
     old, new, whole = unbroken(job, folder)
     names, counts = names_in(folder), Counter()
-    for number in range(kills):
+    for number in count():
+        if counts["killed"] == kills:
+            break
         remade(folder, job.begin)
         run = Process(job.work, folder, random_kill(number, whole, chance)).ended()
         counts["killed" if run.killed else "ended first"] += 1
@@ -123,7 +126,9 @@ def served_often(nlp: Language, job: Job, folder: Path, kills: int, chance: rand
     remade(folder, job.begin)
     answers[old] = undisturbed(nlp, folder)
     assert answers[old] != answers[new]
-    for number in range(kills):
+    for number in count():
+        if counts["killed"] == kills:
+            break
         remade(folder, job.begin)
         until = chance.uniform(0, 4 * whole.seconds) if number % 4 > 1 else Kill().seconds
         writer = Process(job.work, folder, random_kill(number, whole, chance))

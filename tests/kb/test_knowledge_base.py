@@ -15,7 +15,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.folder import snapshot
+from spacy_pel.kb.folder import file_checks, snapshot
 
 from .examples import ENTITIES, IDS, VECTORS
 
@@ -187,16 +187,22 @@ def test_folders_that_are_not_whole(kb: KnowledgeBase, tmp_path: Path) -> None:
         KnowledgeBase.open(kb.path)
 
 
-def test_files_with_other_contents(kb: KnowledgeBase) -> None:
+@pytest.mark.parametrize("compared", [True, False])
+def test_files_with_other_contents(
+    kb: KnowledgeBase, compared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compared:  # as files that are too large for that
+        monkeypatch.setattr(file_checks, "CHECKED_BYTES", 0)
     kb = embedded(kb)
     (segment,) = kb.manifest["segments"]
     for name in (segment["records"], segment["vectors"]["file"]):
         path = kb.path / name
         path.write_bytes(b"x" * path.stat().st_size)
     damaged = KnowledgeBase.open(kb.path)
-    with pytest.raises(PelError, match=r"\.sqlite: cannot be opened"):
+    disagrees = "does not agree with its checksum" if compared else None
+    with pytest.raises(PelError, match=rf"\.sqlite: {disagrees or 'cannot be opened'}"):
         damaged["C1"]
-    with pytest.raises(PelError, match=r"\.npy: cannot be read"):
+    with pytest.raises(PelError, match=rf"\.npy: {disagrees or 'cannot be read'}"):
         damaged.search(VECTORS, 1)
 
 
