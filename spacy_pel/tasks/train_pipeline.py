@@ -7,11 +7,13 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from thinc.api import Config
 
+from ..system.json_lines import json_object
 from ..system.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -129,10 +131,10 @@ def _clean(output: Path, *, keep: bool) -> None:
 
 @contextmanager
 def _log(path: Path, last_step: int) -> Iterator[TextIO]:
-    """The log, open to be continued. Lines that a killed run wrote of later steps are removed."""
+    """The log, open to be continued. Damaged lines, and those of later steps, are removed."""
     kept = []
     if path.exists():
-        lines = path.read_text(encoding="utf8").splitlines(keepends=True)
+        lines = path.read_text(encoding="utf8", errors="replace").splitlines(keepends=True)
         kept = [line for line in lines if line.endswith("\n") and _step(line) <= last_step]
     with whole_file(path) as file:
         file.writelines(kept)
@@ -140,5 +142,9 @@ def _log(path: Path, last_step: int) -> Iterator[TextIO]:
         yield file
 
 
-def _step(line: str) -> int:
-    return json.loads(line)["step"]
+def _step(line: str) -> float:
+    """The step of a line of the log; infinity for a damaged line."""
+    try:
+        return int(json_object(line)["step"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return inf

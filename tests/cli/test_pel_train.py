@@ -67,6 +67,7 @@ def test_a_run_and_one_that_was_interrupted(
     assert "interrupted; all that was saved before is whole, and --resume goes on from it" in said
     monkeypatch.undo()
     with open(broken / "log.jsonl", "a") as file:
+        file.write('{"stop": 2}\n')  # a damaged line
         file.write('{"step": 3, "lo')  # as a killed process may leave it
     (broken / ".model-best.0123.tmp").mkdir()
 

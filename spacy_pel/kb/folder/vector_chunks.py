@@ -21,6 +21,8 @@ import numpy as np
 from ...errors import PelError
 
 CHUNKS_PREFIX = ".partial-"
+# What a damaged file makes numpy and zipfile raise; a RuntimeError speaks of other kinds of zip files.
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile)
 _CHUNK = re.compile(r"chunk-(\d{6,})\.npz")
 
 
@@ -72,7 +74,7 @@ class VectorChunks:
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 return VectorChunk(arrays["vectors"], arrays["entities"], int(arrays["reused"]))
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except _DAMAGE as error:
             raise PelError(f"{path}: is damaged", "delete it and run it again") from error
 
     def _file(self, number: int) -> Path:

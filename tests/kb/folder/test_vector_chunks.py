@@ -88,3 +88,22 @@ def test_damage_is_found(tmp_path: Path) -> None:
     path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
     with pytest.raises(PelError, match="is damaged; delete it"):
         partial.read(0)
+
+
+def test_a_flipped_bit_raises_no_other_error(tmp_path: Path) -> None:
+    chunks = VectorChunks(tmp_path)
+    written = VectorChunk(np.ones((3, 4), dtype=np.float32), np.arange(3), 1)
+    chunks.write(0, written)
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    for place in range(len(content)):
+        for bit in range(8):
+            path.write_bytes(
+                content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+            )
+            try:
+                found = chunks.read(0)
+            except PelError as error:
+                assert str(error) == f"{path}: is damaged; delete it and run it again"
+            else:
+                assert all(map(np.array_equal, found, written))
