@@ -60,6 +60,8 @@ class OutputParts:
 
     def finished(self, number: int, digest: str) -> LinkedCounts | None:
         """The counts of a part, or None if no part was made of these documents."""
+        if not self.path(number).is_file():  # a run was killed while it removed the parts
+            return None
         try:
             entry = json_object(self._entry(number).read_text("utf8"))
             documents, mentions, skipped = entry["counts"]

@@ -114,6 +114,14 @@ def test_what_a_killed_run_leaves_is_no_other_file(out: Path, name: str, ours: b
     assert left.read_text() == "half"
 
 
+def test_a_run_killed_while_it_removed_the_parts(out: Path) -> None:
+    folder = broken_off(out)
+    (folder / "000000.part").unlink()
+    with output_parts(out, SETTINGS, pytest.fail) as parts:
+        assert parts.finished(0, "a") is None
+        assert not parts.is_changed
+
+
 def test_one_process_at_a_time(out: Path) -> None:
     with output_parts(out, SETTINGS, pytest.fail) as parts:
         parts.write(0, "a", write("one"))
