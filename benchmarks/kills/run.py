@@ -34,7 +34,7 @@ from wasabi import msg
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 
 GOOD = ("killed", "ended first", "old", "in between", "new")
-OUTCOMES = (*GOOD, "neither", "other end", "left behind")
+OUTCOMES = (*GOOD, "neither", "failed", "other end", "left behind")
 
 
 def main(scratch: Path, pipeline: Path, kills: int = 75, only: str = "", seed: int = 0) -> None:
@@ -73,7 +73,7 @@ def killed_often(job: Job, folder: Path, kills: int, chance: random.Random) -> t
         run = Process(job.work, folder, random_kill(number, whole, chance)).ended()
         counts["killed" if run.killed else "ended first"] += 1
         counts[outcome(job.state(folder), old, new, job.between)] += 1
-        Process(job.go_on, folder).ended()
+        counts["failed"] += Process(job.go_on, folder).ended().failed
         counts["other end"] += job.state(folder) != new
         counts["left behind"] += names_in(folder) != names
     return (f"{whole.seconds:.1f}", whole.operations, *(counts[name] for name in OUTCOMES))
@@ -85,7 +85,7 @@ def unbroken(job: Job, folder: Path) -> tuple[State, State, Run]:
     old = job.state(folder)
     run = Process(job.work, folder).ended()
     new = job.state(folder)
-    assert old != new and not run.killed
+    assert old != new and run.operations
     return old, new, run
 
 
@@ -142,7 +142,7 @@ def served_often(nlp: Language, job: Job, folder: Path, kills: int, chance: rand
         agree = len(heard) < 2 and heard <= {*answers.values()}
         counts[outcome(state, old, new) if agree else "neither"] += 1
         counts["neither"] += undisturbed(nlp, folder) != answers.get(state)
-        Process(job.go_on, folder).ended()
+        counts["failed"] += Process(job.go_on, folder).ended().failed
         counts["other end"] += job.state(folder) != new
         counts["left behind"] += names_in(folder) != names
     return (f"{whole.seconds:.1f}", whole.operations, *(counts[name] for name in OUTCOMES))
