@@ -40,7 +40,7 @@ TRAINING = {
     "components.proxy_linker.model.encoder.vocab_size": 500,
     "components.proxy_linker.negatives.refresh": 3,
     "initialize.components.proxy_linker.searched_entities": 30,
-    "training.max_steps": 6,
+    "training.max_steps": 4,
     "training.eval_frequency": 2,
 }
 CHANGED = "Multiple Sclerosis"  # the entity that a writer changes under the server

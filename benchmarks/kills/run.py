@@ -19,6 +19,7 @@ import os
 import random
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,7 @@ from jobs import TEXTS, Job, State, assembling, changing, linking, training
 from processes import Kill, Process, Run, Work
 from server import Server, undisturbed
 from spacy.language import Language
+from tqdm import tqdm
 from wasabi import msg
 
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
@@ -66,9 +68,7 @@ def killed_often(job: Job, folder: Path, kills: int, chance: random.Random) -> t
     """
     old, new, whole = unbroken(job, folder)
     names, counts = names_in(folder), Counter()
-    for number in count():
-        if counts["killed"] == kills:
-            break
+    for number in until_killed(counts, kills):
         remade(folder, job.begin)
         run = Process(job.work, folder, random_kill(number, whole, chance)).ended()
         counts["killed" if run.killed else "ended first"] += 1
@@ -77,6 +77,17 @@ def killed_often(job: Job, folder: Path, kills: int, chance: random.Random) -> t
         counts["other end"] += job.state(folder) != new
         counts["left behind"] += names_in(folder) != names
     return (f"{whole.seconds:.1f}", whole.operations, *(counts[name] for name in OUTCOMES))
+
+
+def until_killed(counts: Counter[str], kills: int) -> Iterator[int]:
+    """Numbers of runs, until enough of them were killed; shows the counts so far."""
+    with tqdm(total=kills) as bar:
+        for number in count():
+            bar.update(counts["killed"] - bar.n)
+            bar.set_postfix(counts)
+            if bar.n == kills:
+                return
+            yield number
 
 
 def unbroken(job: Job, folder: Path) -> tuple[State, State, Run]:
@@ -126,9 +137,7 @@ def served_often(nlp: Language, job: Job, folder: Path, kills: int, chance: rand
     remade(folder, job.begin)
     answers[old] = undisturbed(nlp, folder)
     assert answers[old] != answers[new]
-    for number in count():
-        if counts["killed"] == kills:
-            break
+    for number in until_killed(counts, kills):
         remade(folder, job.begin)
         until = chance.uniform(0, 4 * whole.seconds) if number % 4 > 1 else Kill().seconds
         writer = Process(job.work, folder, random_kill(number, whole, chance))
