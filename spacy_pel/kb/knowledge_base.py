@@ -59,8 +59,9 @@ class KnowledgeBase:
         Args:
             path: The folder.
             verify: Whether to check every byte first, as ``pel kb verify`` does. It takes about a
-                second for 500 MB. Otherwise only what is cheap is checked: the manifest and the
-                sizes of files now, and the form and range of what look-ups and searches read.
+                second for 500 MB. Otherwise the manifest and the sizes of files are checked now,
+                and each file when it is first read: with its checksum if it takes up to 128 MiB,
+                and else the form and range of what look-ups and searches read.
 
         Raises:
             PelError: There is no KB in the folder, or it is not whole.
