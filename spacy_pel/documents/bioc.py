@@ -19,7 +19,7 @@ from ..errors import PelError
 from .bioc_parts import document_of_parts
 from .docs import passages_of
 from .document import Passage
-from .format import Input, TextOutput, document_id
+from .format import LONGEST, REST_LOST, Input, TextOutput, document_id
 from .linked import linked_mentions
 
 _HEAD = (
@@ -55,11 +55,17 @@ def _elements(file: BinaryIO) -> Iterator[ElementTree.Element]:
     parser = ElementTree.XMLPullParser(("start", "end"))
     guard: Any = _guard()
     path: list[ElementTree.Element] = []
+    size = 0  # of the element that is being read, to a block
     while block := file.read(_BLOCK):
         if not path:
             guard.Parse(block)  # before the parser sees it
         parser.feed(block)
-        yield from _ended(parser, path)
+        size += len(block)
+        for element in _ended(parser, path):
+            size = 0
+            yield element
+        if size > LONGEST:
+            raise PelError(f"a document of more than {LONGEST:,} bytes{REST_LOST}", "split it")
     parser.close()
     yield from _ended(parser, path)
 

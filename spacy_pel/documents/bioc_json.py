@@ -1,31 +1,38 @@
-"""BioC JSON: a collection of documents as one JSON object, which is held in memory."""
+"""BioC JSON: a collection of documents as one JSON object."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from ..errors import PelError
 from .bioc_parts import document_of_parts
 from .document import Document
-from .format import Fault, Input, decoded
+from .format import Fault, Input
+from .json_array import array_items
 
 
 def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
+    number = 0
     try:
-        collection = json.loads(decoded(file.read()).removeprefix("\ufeff"))
-        documents = list(collection["documents"])
-    except json.JSONDecodeError as error:
-        raise PelError(f"bad JSON ({error.msg} in line {error.lineno})", "correct it") from error
-    except (KeyError, TypeError, RecursionError) as error:
+        for number, document in enumerate(array_items(file, "documents"), start=1):
+            yield f"document {number}", _plain_or_fault(document)
+    except PelError:
+        raise
+    except KeyError as error:
         raise PelError("no 'documents' in it", "give a BioC collection") from error
-    for number, document in enumerate(documents, start=1):
-        try:
-            yield f"document {number}", _plain_document(document)
-        except (AttributeError, KeyError, TypeError) as error:
-            problem = f"not as BioC has it ({type(error).__name__}: {error})"
-            yield f"document {number}", Fault(problem)
+    except UnicodeDecodeError as error:
+        raise PelError("not UTF-8", "convert it to UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        after = f" after document {number}" if number else ""
+        raise PelError(f"bad JSON{after} ({error})", "correct it") from error
+
+
+def _plain_or_fault(document: Any) -> dict[str, Any] | Fault:
+    try:
+        return _plain_document(document)
+    except (AttributeError, KeyError, TypeError) as error:
+        return Fault(f"not as BioC has it ({type(error).__name__}: {error})")
 
 
 def _plain_document(document: dict[str, Any]) -> dict[str, Any]:

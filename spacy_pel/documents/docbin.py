@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
@@ -12,19 +12,23 @@ from spacy.vocab import Vocab
 
 from ..errors import PelError
 from ..spans import gold_ids, mention_spans
+from .docbin_limits import is_too_long, limited_docbin
 from .docs import gives_mentions
 from .document import Document, Mention, mention_at
-from .format import Input
+from .format import LONGEST, Fault, Input, whole
 
 
-def _docs(file: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
+def _docs(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
     try:
-        docs = DocBin().from_bytes(file.read())
+        docs = limited_docbin(whole(file))
         # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
-            alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
-            yield f"document {number}", alone.to_bytes()
-    except OSError:
+            if is_too_long(doc):
+                yield f"document {number}", Fault(f"longer than {LONGEST:,} characters", "split it")
+            else:
+                alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
+                yield f"document {number}", alone.to_bytes()
+    except (OSError, PelError):
         raise
     except Exception as error:  # of zlib, of msgpack, or of what it holds
         raise PelError("not a DocBin", "write it with DocBin.to_disk") from error

@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from ..errors import PelError
 from .docs import make_doc
 from .document import Document
-from .format import Fault, Format, Input, LineError, Place, place_text
+from .format import MOST_MENTIONS, Fault, Format, Input, LineError, Place, place_text
 
 
 class RawDocument(NamedTuple):
@@ -55,7 +55,7 @@ class RawDocument(NamedTuple):
             PelError: In one line, if it cannot be read.
         """
         try:
-            return self._input().document(self.data, spans_key)
+            return self._read(self._input(), spans_key)
         except ValueError as error:
             raise self._placed(error) from error
 
@@ -69,7 +69,7 @@ class RawDocument(NamedTuple):
             read = self._input()
             if read.doc:
                 return read.doc(nlp, self.data)
-            return make_doc(nlp, read.document(self.data, spans_key), spans_key)
+            return make_doc(nlp, self._read(read, spans_key), spans_key)
         except ValueError as error:
             raise self._placed(error) from error
 
@@ -79,6 +79,12 @@ class RawDocument(NamedTuple):
             raise PelError(*self.data)
         assert self.format.input is not None
         return self.format.input
+
+    def _read(self, read: Input, spans_key: str | None) -> Document:
+        document = read.document(self.data, spans_key)
+        if len(document.mentions or ()) > MOST_MENTIONS:
+            raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
+        return document
 
     def _placed(self, error: ValueError) -> PelError:
         """The error, with file and place before it."""

@@ -12,7 +12,17 @@ from spacy.tokens import Doc
 
 from ..errors import PelError
 from .document import Document
-from .format import LONGEST, Fault, Format, Input, TextOutput, byte_lines, decoded, document_id
+from .format import (
+    LONGEST,
+    REST_LOST,
+    Fault,
+    Format,
+    Input,
+    TextOutput,
+    byte_lines,
+    decoded,
+    document_id,
+)
 from .linked import linked_mentions
 
 COLUMNS = (
@@ -23,13 +33,13 @@ COLUMNS = (
 
 def _rows(delimiter: str, file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(LONGEST)  # of 131,072, which a document may well exceed
-    # Lines that are not UTF-8 come back as they were, to be refused one by one.
-    lines = (line.decode("utf8", "surrogateescape") for _, line in byte_lines(file))
+    lines = _Lines(file)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header = _header(reader)
     places = {key: header.index(key) for key in ("text", "id") if key in header}
     while True:
         first = reader.line_num + 1
+        lines.size = 0
         try:
             row = next(reader, None)
         except csv.Error as error:
@@ -42,6 +52,28 @@ def _rows(delimiter: str, file: BinaryIO, name: str) -> Iterator[tuple[int, Any]
             yield first, Fault(fault)
         elif row:
             yield first, {key: row[place] for key, place in places.items()}
+
+
+class _Lines:
+    """The lines of a file as texts, for csv; those that are not UTF-8 are to be refused later.
+
+    Attributes:
+        size: The bytes of the row that is read. A row may have many lines, as cells may.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.size = 0
+        self._lines = byte_lines(file)
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in self._lines:
+            self.size += len(line)
+            if self.size > LONGEST:
+                raise PelError(
+                    f"line {number}: a row of more than {LONGEST:,} bytes{REST_LOST}",
+                    "correct its quotes, or split it",
+                )
+            yield line.decode("utf8", "surrogateescape")
 
 
 def _header(reader: Any) -> list[str]:

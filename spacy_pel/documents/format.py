@@ -14,6 +14,10 @@ from .document import Document
 
 # A longer line, row or document is refused; without a bound, one could fill the memory.
 LONGEST = 64 * 2**20
+# One document with more mentions is refused. It has one every ten characters, at the length that
+# spaCy reads if not told to read more.
+MOST_MENTIONS = 100_000
+_MOST_HELD = 2**30  # bytes of a file that is held in memory
 # Such a fault counts as one document, but it ends the file.
 REST_LOST = ", and the rest of the file is not read"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
@@ -162,6 +166,17 @@ def byte_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
                 f"line {number}: longer than {LONGEST:,} bytes{REST_LOST}", "correct the line"
             )
         yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+
+
+def whole(file: BinaryIO) -> bytes:
+    """All bytes of a file; PelError if there are more than 1 GB of them."""
+    data = file.read(_MOST_HELD + 1)
+    if len(data) > _MOST_HELD:
+        raise PelError(
+            f"longer than {_MOST_HELD:,} bytes, and it would be held in memory",
+            "split it into several files, and give their folder",
+        )
+    return data
 
 
 def decoded(data: bytes) -> str:

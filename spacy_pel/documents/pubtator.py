@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from spacy.tokens import Doc
 
@@ -14,7 +14,8 @@ from .docs import passages_of
 from .document import OFFSETS, Document, Mention, Passage, mention_at
 from .format import (
     LONGEST,
-    REST_LOST,
+    MOST_MENTIONS,
+    Fault,
     Input,
     LineError,
     TextOutput,
@@ -27,28 +28,38 @@ from .linked import entity_id, linked_mentions
 _TITLE = re.compile(rb"([^\t|]+)\|t\|")
 _PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")
 _RELATION_NAME = re.compile(r"[A-Za-z_]+")
+_MOST_LINES = 1_000_000  # of one document: mentions and relations
 _SHOWN = 60  # characters of the user's text quoted in an error
 _COLUMNS = "a mention has PMID, start, end, text, type and id (-1 for none) with tabs between"
 
 
-def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of each document: a blank line ends it, and so does the next one's title line."""
-    first, size, block = 0, 0, []
+def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
+    """The lines of each document: a blank line ends it, and so does the next one's title line.
+
+    One of too many lines or bytes is a Fault; its lines are not kept.
+    """
+    first, n_lines, size, block = 0, 0, 0, []
     for number, line in byte_lines(file):
         title = _TITLE.match(line)
         if block and (not line.strip() or (title and not block[0].startswith(title[1] + b"|"))):
-            yield first, b"".join(block)
-            size, block = 0, []
+            yield first, _whole_block(block, n_lines, size)
+            n_lines, size, block = 0, 0, []
         if line.strip():
             first = first if block else number
-            size += len(line)
-            block.append(line)
-        if size > LONGEST:
-            raise PelError(
-                f"line {first}: a document of more than {LONGEST:,} bytes{REST_LOST}", "split it"
-            )
+            n_lines, size = n_lines + 1, size + len(line)
+            if n_lines <= _MOST_LINES and size <= LONGEST:
+                block.append(line)
     if block:
-        yield first, b"".join(block)
+        yield first, _whole_block(block, n_lines, size)
+
+
+def _whole_block(block: list[bytes], n_lines: int, size: int) -> bytes | Fault:
+    """The lines that were kept as one; a Fault if there were more of them."""
+    if n_lines > _MOST_LINES:
+        return Fault(f"a document of more than {_MOST_LINES:,} lines", "split it")
+    if size > LONGEST:
+        return Fault(f"a document of more than {LONGEST:,} bytes", "split it")
+    return b"".join(block)
 
 
 def _document(block: bytes, spans_key: str | None) -> Document:
@@ -94,6 +105,10 @@ class _Draft:
         if len(row) >= 4:
             self._check_id(number, row[0])
         if len(row) >= 6:
+            if len(self._rows) == MOST_MENTIONS:
+                raise LineError(
+                    number, f"more than {MOST_MENTIONS:,} mentions in a document", "split it"
+                )
             self._rows.append((number, row))
         elif len(row) < 4 or not _RELATION_NAME.fullmatch(row[1]):
             problem = f"malformed line of {len(row)} columns: {line[:_SHOWN]!r}"

@@ -11,7 +11,7 @@ from typing import IO
 
 from ..errors import PelError
 
-# No record of an ontology is longer. Without a limit, one line could fill the memory.
+# No record of an ontology is longer. Without a limit, one line or record could fill the memory.
 LONGEST_LINE = 64 * 2**20
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -56,6 +56,13 @@ def check_gzip(path: Path) -> None:
         with opened_bytes(path) as file:
             while file.read(_BLOCK):
                 pass
+
+
+def record_too_long(path: Path, line: int) -> PelError:
+    """The error for a record of many lines that has more than LONGEST_LINE bytes at this line."""
+    return PelError(
+        f"{path}, line {line}: a record of more than {LONGEST_LINE:,} bytes", "split it"
+    )
 
 
 def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ...errors import PelError
-from ...system.lines import numbered_lines
+from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from .distinct_ids import distinct
@@ -53,24 +53,21 @@ def mesh_ascii_files(folder: Path) -> list[Path]:
 
 
 def _entities(files: list[Path]) -> Iterator[tuple[str, Entity]]:
-    numbers: dict[str, list[str]] = defaultdict(list)  # by heading
-    for path in files:
-        for number, heading in _mtrees(path):
-            numbers[heading].append(number)
     descriptors: dict[str, str] = {}  # by heading
+    numbers: dict[str, list[str]] = {}  # by descriptor
     for path in files:
         for _, record in _records(path):
             if record["MH"]:
-                heading = record["MH"][0]
-                descriptors[heading] = record["UI"][0]
-                numbers[heading] = list(dict.fromkeys(record["MN"] + numbers[heading]))
-    tree = MeshTree(
-        (number, descriptors[heading]) for heading in descriptors for number in numbers[heading]
-    )
+                descriptors[record["MH"][0]] = record["UI"][0]
+                numbers[record["UI"][0]] = record["MN"]
+    for path in files:
+        for number, heading in _mtrees(path):
+            if heading in descriptors:
+                numbers[descriptors[heading]].append(number)
+    tree = MeshTree((number, id) for id in numbers for number in numbers[id])
     for path in files:
         for place, record in _records(path):
-            entity = _entity(record, tree, descriptors, numbers)
-            yield place, cleaned_at(place, entity)
+            yield place, cleaned_at(place, _entity(record, tree, descriptors, numbers))
 
 
 def _entity(
@@ -79,14 +76,13 @@ def _entity(
     name, id = (record["MH"] or record["NM"])[0], record["UI"][0]
     headings = (heading.lstrip("*").partition("/")[0] for heading in record["HM"])
     mapped = [descriptors[heading] for heading in headings if heading in descriptors]
-    above = tree.parents(numbers.get(name, ())) if record["MH"] else ()
     return Entity(
         concept_id=id,
         canonical_name=name,
         aliases=tuple(value.partition("|")[0] for term in _TERMS for value in record[term]),
         types=tree.types([id, *mapped]),
         definition=next(iter(record["MS"] + record["NO"]), None),
-        parents=tuple(dict.fromkeys((*above, *mapped))),
+        parents=tuple(dict.fromkeys((*tree.parents(numbers.get(id, ())), *mapped))),
         sources=(VOCABULARY,),
     )
 
@@ -94,12 +90,15 @@ def _entity(
 def _records(path: Path) -> Iterator[tuple[str, Record]]:
     """The records of a file and their places, each checked to have an id and a name."""
     record: Record | None = None
-    place = ""
+    place, size = "", 0
     for number, line in numbered_lines(path):
+        size += len(line)
+        if size > LONGEST_LINE:
+            raise record_too_long(path, number)
         if line.strip() == "*NEWRECORD":
             if record is not None:
                 yield place, _whole(record, place)
-            record, place = defaultdict(list), f"{path}, line {number}"
+            record, place, size = defaultdict(list), f"{path}, line {number}", 0
         elif line.strip():
             element, equals, value = line.partition(" =")
             if record is None or not equals:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ...errors import PelError
-from ...system.lines import opened_bytes
+from ...system.lines import LONGEST_LINE, opened_bytes
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from .distinct_ids import distinct
@@ -118,12 +118,37 @@ def _records(path: Path) -> Iterator[ElementTree.Element]:
     with xml_file(path) as file:
         _refuse_entities(file, path)
     with xml_file(path) as file:
-        events = ElementTree.iterparse(file, events=("start", "end"))
+        counted = _Counted(file, path)
+        events = ElementTree.iterparse(counted, events=("start", "end"))
         _, root = next(events)
         for event, element in events:
             if event == "end" and element.tag in _RECORDS:
                 yield element
                 root.clear()
+                counted.size = 0
+
+
+class _Counted:
+    """A file that counts what is read, so that no record fills the memory.
+
+    Attributes:
+        size: The bytes that were read since the last record.
+    """
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self.size = 0
+        self._file, self._path = file, path
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; PelError if there is no end of a record in too many of them."""
+        data = self._file.read(size)
+        self.size += len(data)
+        if self.size > LONGEST_LINE:
+            raise PelError(
+                f"{self._path}: no end of a record in {LONGEST_LINE:,} bytes",
+                "give a desc*.xml or supp*.xml of MeSH",
+            )
+        return data
 
 
 def _refuse_entities(file: IO[bytes], path: Path) -> None:

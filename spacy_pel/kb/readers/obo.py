@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from ...system.lines import numbered_lines
+from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import united
@@ -68,7 +68,8 @@ def _header(path: Path) -> dict[str, str]:
         if line.startswith("["):
             break
         tag, _, value = line.partition(":")
-        header.setdefault(tag.strip(), value.strip())
+        if tag in ("default-namespace", "data-version"):
+            header.setdefault(tag, value.strip())
     return header
 
 
@@ -158,12 +159,16 @@ def _lasting(replacement: dict[str, str]) -> dict[str, str | None]:
 def _terms(path: Path) -> Iterator[list[Line]]:
     """The lines of each term that are read here, with their numbers."""
     lines: list[Line] | None = None
+    size = 0
     for number, line in numbered_lines(path):
+        size += len(line)
         if line.startswith("["):
             if lines:
                 yield lines
-            lines = [] if line.startswith("[Term]") else None
+            lines, size = [] if line.startswith("[Term]") else None, 0
         elif lines is not None and line.partition(":")[0] in ("id", *_VALUES):
+            if size > LONGEST_LINE:
+                raise record_too_long(path, number)
             lines.append((number, line))
     if lines:
         yield lines

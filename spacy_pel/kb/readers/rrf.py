@@ -16,6 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from ...errors import PelError
+from ...system.lines import opened_bytes
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
 from .entity_source import ReadOptions, Source
@@ -32,6 +33,7 @@ from .umls_recipe import UmlsRecipe
 
 logger = logging.getLogger(__name__)
 
+_LOOKED_AT = 1 << 16  # bytes at the start of release.dat, which has some hundred
 # Of one entity in one vocabulary; some have the codes of hundreds of drug packages.
 MOST_XREFS = 64
 
@@ -103,7 +105,9 @@ def _version(release: UmlsRelease) -> str | None:
     """The release that release.dat names; else the last release that changed a vocabulary."""
     notes = release.meta / "release.dat"
     if notes.is_file():
-        named = re.search(r"umls\.release\.name=(\S+)", notes.read_text("utf-8", "replace"))
+        with opened_bytes(notes) as file:
+            start = file.read(_LOOKED_AT).decode("utf-8", "replace")
+        named = re.search(r"umls\.release\.name=(\S+)", start)
         if named:
             return named[1]
     if "MRSAB" not in release:

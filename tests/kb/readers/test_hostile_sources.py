@@ -41,6 +41,11 @@ SHAPES: dict[str, tuple[str, Callable[[int], str], int]] = {
         ),
         2_000,
     ),
+    "records of one heading": (
+        ".bin",
+        lambda n: "".join(f"*NEWRECORD\nUI = D{i}\nMH = x\nMN = C{i}.1\n" for i in range(n)),
+        1_000,
+    ),
     "a chain of mappings": (
         ".sssom.tsv",
         lambda n: (

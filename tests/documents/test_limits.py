@@ -1,0 +1,179 @@
+"""Small files that unpack to far more than a document may hold: refused in little memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from spacy.tokens import DocBin
+from srsly import msgpack_dumps
+
+from spacy_pel.documents import (
+    bioc,
+    docbin,
+    docbin_limits,
+    document_stream,
+    document_tables,
+    format,
+    json_array,
+    open_documents,
+    pubtator,
+)
+from spacy_pel.errors import PelError
+
+from .examples import NLP, read
+
+MEGABYTE = 2**20
+SMALL = 2**16  # bytes that a document may have in these tests
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousandth of the limits; what is refused must not take more than a few of them."""
+    for module in (bioc, docbin, docbin_limits, document_tables, format, json_array, pubtator):
+        monkeypatch.setattr(module, "LONGEST", SMALL)
+    monkeypatch.setattr(format, "_MOST_HELD", MEGABYTE)
+    monkeypatch.setattr(docbin_limits, "MOST_BYTES", MEGABYTE)
+    monkeypatch.setattr(docbin_limits, "MOST_TIMES", 0)
+    monkeypatch.setattr(docbin_limits, "MOST_DOCUMENTS", 1_000)
+    monkeypatch.setattr(docbin_limits, "MOST_TOKENS", 1_000)
+    monkeypatch.setattr(docbin_limits, "MOST_VALUES", 10_000)
+    monkeypatch.setattr(pubtator, "_MOST_LINES", 1_000)
+
+
+def faults(path: Path) -> str:
+    """What is said of a file that is read in 8 MB."""
+    messages = []
+    tracemalloc.start()
+    for raw in open_documents(str(path)):
+        try:
+            raw.document()
+        except PelError as error:
+            messages.append(str(error))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * MEGABYTE
+    return "\n".join(messages)
+
+
+def packed(**changed: object) -> bytes:
+    """A DocBin of one document, with changes."""
+    message = {
+        **{"version": "0.1", "attrs": [65], "tokens": bytes(8), "spaces": b"\0"},
+        **{"lengths": b"\1\0\0\0", "strings": [""], "cats": [{}], "flags": [{}]},
+    }
+    return zlib.compress(msgpack_dumps({**message, **changed}))
+
+
+def repeated(n: int, item: bytes) -> bytes:
+    """A list of n times the same item, as msgpack has it."""
+    return b"\xdd" + n.to_bytes(4, "big") + item * n
+
+
+NOTHING = b"\x80"  # an empty map: a byte that takes 64 bytes in memory
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (lambda: zlib.compress(bytes(200 * MEGABYTE), 1), "unpacks to more than 1,048,576 bytes"),
+        (
+            lambda: zlib.compress(b"\x81\xa1x" + repeated(500_000, NOTHING)),
+            "of more than 10,000 values",
+        ),
+        (
+            lambda: zlib.compress(b"\x81\xa1x" + repeated(500, repeated(1_000, NOTHING))),
+            "of more than 10,000 values",
+        ),
+        (lambda: packed(user_data=[repeated(500_000, NOTHING)]), "of more than 10,000 values"),
+        (lambda: packed(lengths=bytes(4_004)), "of more than 1,000 documents"),
+        (
+            lambda: packed(
+                lengths=(99_000).to_bytes(4, "little"), tokens=bytes(792_000), spaces=bytes(99_000)
+            ),
+            "document 1 has 99,000 tokens, more than 1,000; split the document",
+        ),
+    ],
+    ids=["zeros", "values", "nested", "user data", "documents", "tokens"],
+)
+def test_a_docbin_that_would_fill_the_memory(
+    tmp_path: Path, data: Callable[[], bytes], message: str
+) -> None:
+    (tmp_path / "a.spacy").write_bytes(data())
+    assert message in faults(tmp_path / "a.spacy")
+
+
+def test_a_docbin_of_an_endless_text(tmp_path: Path) -> None:
+    made = DocBin(docs=[NLP("x" * 10_000)])
+    made.tokens = [made.tokens[0].repeat(1_000, axis=0)]
+    made.spaces = [made.spaces[0].repeat(1_000, axis=0)]
+    made.to_disk(tmp_path / "a.spacy")
+    assert "a.spacy, document 1: longer than 65,536 characters; split it" in faults(
+        tmp_path / "a.spacy"
+    )
+
+
+def test_the_limit_grows_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docbin_limits, "MOST_BYTES", 1)
+    monkeypatch.setattr(docbin_limits, "MOST_TIMES", 50)
+    docs = [NLP(f"Her MS relapsed {number}.") for number in range(50)]
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "a.spacy")
+    assert [doc.text for doc in read(tmp_path / "a.spacy")] == [doc.text for doc in docs]
+
+
+@pytest.mark.parametrize(
+    "name, head, rest, message",
+    [
+        ("a.spacy.gz", b"", b"\0", "a.spacy.gz: longer than 1,048,576 bytes, and it would be held"),
+        ("a.xml.gz", b"<x><y>", b"a", "a.xml.gz: a document of more than 65,536 bytes, and the re"),
+        ("a.xml.gz", b"<x><y>", b"<a/>", "a.xml.gz: a document of more than 65,536 bytes, and th"),
+        ("a.bioc.json.gz", b'{"documents": ["', b"a", "a value of more than 65,536 characters, an"),
+        ("a.bioc.json.gz", b'{"a": [', b"{}, ", "a value of more than 65,536 characters, and the"),
+        ("a.csv.gz", b'text\n"', b'","\n', "a row of more than 65,536 bytes, and the rest of the"),
+        ("a.jsonl.gz", b"", b"a", "a.jsonl.gz: line 1: longer than 65,536 bytes, and the rest"),
+        (
+            *("a.pubtator.gz", b"1|t|MS\n", b"1\t0\t2\tMS\tD\t-\n"),
+            "a.pubtator.gz, line 1: a document of more than 1,000 lines; split it",
+        ),
+    ],
+)
+def test_a_gzip_that_would_fill_the_memory(
+    tmp_path: Path, name: str, head: bytes, rest: bytes, message: str
+) -> None:
+    block = rest * (MEGABYTE // len(rest))
+    with gzip.open(tmp_path / name, "wb", 1) as file:
+        file.write(head)
+        for _ in range(1 if "pubtator" in name else 100):
+            file.write(block)
+    assert message in faults(tmp_path / name)
+
+
+def test_pubtator_goes_on_after_a_document_with_too_many_lines(tmp_path: Path) -> None:
+    line = "1\tCID\tD1\tD2\n"
+    path = tmp_path / "a.pubtator"
+    path.write_text(f"1|t|MS\n{line * 2000}\n2|t|Flu\n{line.replace('1', '2', 1) * 900}")
+    first, second = open_documents(str(path))
+    with pytest.raises(
+        PelError, match="a.pubtator, line 1: a document of more than 1,000 lines; s"
+    ):
+        first.document()
+    assert second.document().text == "Flu"
+
+
+def test_too_many_mentions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (document_stream, pubtator):
+        monkeypatch.setattr(module, "MOST_MENTIONS", 100)
+    rows = [f"1\t{i}\t{i + 1}\tx\tD\t-" for i in range(101)]
+    (tmp_path / "a.pubtator").write_text("\n".join(["1|t|" + "x" * 101, *rows]))
+    mentions = [{"start": i, "end": i + 1} for i in range(101)]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x" * 101, "mentions": mentions}))
+    for name, line in (("a.pubtator", 102), ("a.jsonl", 1)):
+        (raw,) = open_documents(str(tmp_path / name))
+        for made in (raw.document, lambda: raw.doc(NLP, None)):
+            with pytest.raises(PelError, match=f"{name}, line {line}: more than 100 mentions in a"):
+                made()
