@@ -33,15 +33,18 @@ def ids_in(kb_id: str) -> tuple[str, ...]:
     return () if kb_id in ("", NIL) else tuple(kb_id.split("|"))
 
 
-def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
-    """Split the tokens of a doc that have one of the offsets inside.
+def split_tokens(doc: Doc, offsets: Iterable[int]) -> tuple[Doc, int]:
+    """A doc whose tokens do not have one of the offsets inside.
+
+    It is made anew where tokens have to be split: spaCy's retokenizer moves all later tokens for
+    each of them.
 
     Args:
-        doc: Is changed.
+        doc: A doc as the tokenizer makes it.
         offsets: Offsets of characters, where mentions begin and end.
 
     Returns:
-        The number of tokens that were split.
+        The doc, and the number of tokens that were split.
     """
     starts = [token.idx for token in doc]
     cuts: defaultdict[int, list[int]] = defaultdict(list)
@@ -49,10 +52,18 @@ def split_tokens(doc: Doc, offsets: Iterable[int]) -> int:
         index = bisect_right(starts, offset) - 1
         if starts[index] < offset < starts[index] + len(doc[index]):
             cuts[index].append(offset - starts[index])
-    with doc.retokenize() as retokenizer:
-        for index, inside in cuts.items():
-            token = doc[index]
-            edges = pairwise((0, *inside, len(token)))
-            parts = [token.text[left:right] for left, right in edges]
-            retokenizer.split(token, parts, heads=[(token, n) for n in range(len(parts))])
-    return len(cuts)
+    if not cuts:
+        return doc, 0
+    words: list[str] = []
+    spaces: list[bool] = []
+    norms: dict[int, str] = {}  # those that the tokenizer gave, as to "n't"
+    for token in doc:
+        edges = (0, *cuts.get(token.i, ()), len(token))
+        if len(edges) == 2 and token.norm != token.lex.norm:
+            norms[len(words)] = token.norm_
+        words += [token.text[start:end] for start, end in pairwise(edges)]
+        spaces += [False] * (len(edges) - 2) + [bool(token.whitespace_)]
+    split = Doc(doc.vocab, words=words, spaces=spaces, user_data=doc.user_data)
+    for index, norm in norms.items():
+        split[index].norm_ = norm
+    return split, len(cuts)

@@ -12,6 +12,7 @@ from spacy.util import filter_spans
 from ..errors import PelError
 from ..spans import split_tokens
 from .document import Document, Mention, Passage
+from .unbroken_runs import tokens_of
 
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
 
@@ -30,7 +31,7 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
         PelError: If the text is too long for the pipeline, or its tokenizer changes the text.
     """
     try:
-        doc = nlp.make_doc(document.text)
+        doc = tokens_of(nlp, document.text)
     except ValueError as error:
         problem = str(error).splitlines()[0]
         raise PelError(problem, "split the document, or raise nlp.max_length") from error
@@ -43,7 +44,7 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
     if document.id is not None:
         doc.user_data["id"] = document.id
     edges = {edge for mention in document.mentions or () for edge in (mention.start, mention.end)}
-    return doc, split_tokens(doc, edges) if edges else 0
+    return split_tokens(doc, edges)
 
 
 def span_of(doc: Doc, mention: Mention, kb_id: str = "") -> Span:

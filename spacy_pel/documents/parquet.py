@@ -42,7 +42,7 @@ _COLUMNS = {
     ),
 }
 _LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
-_ROWS = 1_000  # documents fetched at a time
+_ROWS = 16  # documents fetched at a time: each may be long, though they are packed well
 
 
 def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:

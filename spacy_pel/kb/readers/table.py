@@ -18,7 +18,7 @@ from .entity_source import ReadOptions, Source
 
 _TEXTS = ("concept_id", "canonical_name", "definition")
 _NEEDED = ("concept_id", "canonical_name")
-_ROWS_AT_ONCE = 10_000
+_ROWS_AT_ONCE = 100  # more are not faster, and texts may be long
 
 
 def read_table(path: Path, options: ReadOptions) -> Source:

@@ -1,0 +1,86 @@
+"""Long runs without a blank: tokens in linear time, the same text, and the same tokens elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from spacy_pel.documents import Document, make_doc
+from spacy_pel.documents.document import mention_at
+from spacy_pel.documents.unbroken_runs import LONGEST_RUN, tokens_of
+from spacy_pel.errors import PelError
+
+from ..growth import assert_linear
+from .examples import NLP, QUICK
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "opened": lambda n: "(" * n,
+    "closed": lambda n: ")" * n,
+    "lines": lambda n: "_" * n,
+    "hashes": lambda n: "#" * n,
+    "genitives": lambda n: "'s" * (n // 2),
+    "base64": lambda n: ("iVBORw0KGgo+/AAANSUhEUgAA" * n)[:n],
+    "runs of the length that is read at once": lambda n: ("(" * LONGEST_RUN + " ") * (n // 501),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_time_is_linear(shape: str) -> None:
+    def read(text: str) -> None:
+        assert make_doc(spacy.blank("en"), Document(text), None).text == text  # nothing is cached
+
+    assert_linear(read, SHAPES[shape], 1_000)
+
+
+@QUICK
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=20),
+            st.sampled_from([" ", "\n", "  ", "don't ", "(", "x" * 600, "(" * 501, " " * 700]),
+        ),
+        max_size=20,
+    )
+)
+def test_the_text_is_kept(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert tokens_of(NLP, text).text == text
+
+
+def seen(doc: Doc) -> list[tuple]:
+    return [(t.text, t.whitespace_, t.norm_, t.is_sent_start) for t in doc]
+
+
+def test_around_a_long_run_all_is_as_before() -> None:
+    before, after = "I don't know (MS). ", " Don't, she said."
+    doc = tokens_of(NLP, f"{before}{'x' * 1_200}{after}")
+    inside = [token for token in doc if set(token.text) == {"x"}]
+    assert [len(token) for token in inside] == [500, 500, 200]
+    assert seen(doc)[: inside[0].i] == seen(NLP.make_doc(before))
+    assert [row[:3] for row in seen(doc)[inside[-1].i + 1 :]] == [
+        row[:3] for row in seen(NLP.make_doc(after.strip()))
+    ]
+    assert not doc.has_annotation("SENT_START") and not doc.user_data and not len(doc.tensor)
+
+
+def test_mentions_in_and_after_a_long_run() -> None:
+    text = f"{'(' * 3_000}MS{')' * 3_000} and flu"
+    mentions = tuple(mention_at(text, s, e) for s, e in [(3_000, 3_002), (6_007, 6_010)])
+    doc = make_doc(NLP, Document(text, mentions=mentions), None)
+    assert [(ent.text, ent.start_char) for ent in doc.ents] == [("MS", 3_000), ("flu", 6_007)]
+
+
+def test_languages_without_blanks_are_left_to_their_tokenizers() -> None:
+    text = "多発性硬化症" * 200
+    chinese = spacy.blank("zh")  # by characters
+    assert [t.text for t in tokens_of(chinese, text)] == list(text)
+
+
+def test_a_text_that_is_too_long_is_refused_as_before() -> None:
+    with pytest.raises(PelError, match="E088.*; split the document, or raise nlp.max_length"):
+        make_doc(NLP, Document("x" * 1_000_001), None)
