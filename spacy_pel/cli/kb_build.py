@@ -12,6 +12,7 @@ from ..errors import PelError
 from ..kb.readers import ReadOptions, UmlsRecipe, format_names
 from ..tasks.build_from_sources import build_from_sources
 from .apps import command, kb, msg
+from .progress_bar import counted
 
 ALL = "all"
 
@@ -93,8 +94,6 @@ def build_cli(
         python -m spacy pel kb build RxNorm_full kb
         python -m spacy pel kb build kb diseases --type disorder
     """
-    from tqdm import tqdm
-
     if len(paths) < 2:
         raise PelError(
             f"{paths[0]}: the last path is the folder to make", "name it after the source"
@@ -111,7 +110,7 @@ def build_cli(
         types=[] if ALL in (type or ()) else type or [],
         without_types=without_type or [],
         options=ReadOptions(umls=recipe, columns=columns_of(column or [])),
-        progress=lambda entities, name: tqdm(entities, desc=f"Reading {name}", unit=" entities"),
+        progress=lambda entities, name: counted(entities, f"Reading {name}", " entities"),
     )
     counts = made.manifest["counts"]
     msg.good(

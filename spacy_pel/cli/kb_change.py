@@ -19,6 +19,7 @@ from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.change_from_source import change_from_source, read_ids
 from ..tasks.compare_kbs import compare_kbs
 from .apps import Component, command, kb, msg, printable, say_error
+from .progress_bar import progress_bar
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 Entities = Annotated[
@@ -137,11 +138,11 @@ def compact_cli(folder: Folder) -> None:
     Example:
       python -m spacy pel kb compact kb
     """
-    from tqdm import tqdm
-
     start = time.perf_counter()
     total = len(KnowledgeBase.open(folder))
-    made = compact(folder, progress=partial(tqdm, total=total, desc="Copying", unit=" entities"))
+    made = compact(
+        folder, progress=partial(progress_bar, total=total, desc="Copying", unit=" entities")
+    )
     size = sum(file["bytes"] for file in made.manifest["files"].values())
     msg.good(
         f"Compacted {folder}: {len(made):,} entities, {size / 1e6:,.1f} MB, in "
@@ -192,11 +193,9 @@ def verify_cli(folder: Folder) -> None:
     Example:
       python -m spacy pel kb verify kb
     """
-    from tqdm import tqdm
-
     start = time.perf_counter()
     total = sum(path.stat().st_size for path in folder.glob("*-*.*"))
-    with tqdm(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
+    with progress_bar(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
         problems = verify(folder, progress=bar.update)
         size = bar.n
     if problems:
@@ -220,12 +219,10 @@ def _change(
     mapping: Path | None = None,
 ) -> None:
     """Change the KB by the entities of a source, and say what was done."""
-    from tqdm import tqdm
-
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
     start = time.perf_counter()
-    with tqdm(desc="Reading", unit=" entities") as bar:
+    with progress_bar(desc="Reading", unit=" entities") as bar:
         counts = change_from_source(
             change,
             folder,

@@ -12,6 +12,7 @@ import typer
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.embedding import update_vectors
 from .apps import Component, Pipeline, command, kb, msg
+from .progress_bar import progress_bar
 
 
 @command(kb, "embed")
@@ -48,8 +49,6 @@ def embed_cli(
       python -m spacy pel kb embed kb training/model-best
       python -m spacy pel kb embed umls-2025AA training/model-best --reuse umls-2024AB
     """
-    from tqdm import tqdm
-
     linker = linker_of(load_pipeline(pipeline), component)
     start = time.perf_counter()
     made = update_vectors(
@@ -60,7 +59,7 @@ def embed_cli(
         reuse=reuse,
         engine=engine,
         address=address,
-        progress=partial(tqdm, desc="Encoding", unit=" entities"),
+        progress=partial(progress_bar, desc="Encoding", unit=" entities"),
         report=msg.info,
     )
     if made is None:

@@ -11,6 +11,7 @@ from ..kb import KnowledgeBase
 from ..pipeline.pipelines import load_pipeline
 from .apps import Component, command, kb, msg
 from .kb_change import Encoder, Folder, report_change
+from .progress_bar import progress_bar
 
 
 @command(kb, "learn")
@@ -42,14 +43,12 @@ def learn_cli(
     Example:
       python -m spacy pel kb learn kb train.pubtator --pipeline training/model-best
     """
-    from tqdm import tqdm
-
     from ..tasks.learn_names import learn_names
 
     start = time.perf_counter()
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     nlp = load_pipeline(pipeline) if pipeline else None
-    with tqdm(desc="Reading", unit=" documents") as bar:
+    with progress_bar(desc="Reading", unit=" documents") as bar:
         learnt = learn_names(
             folder,
             corpora,

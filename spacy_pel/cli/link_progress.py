@@ -6,6 +6,7 @@ import sys
 import time
 
 from ..tasks.link_files import LinkProgress
+from .progress_bar import progress_bar
 
 _FORMAT = "Linking: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
 _FORMAT_WITHOUT_TOTAL = "Linking:{postfix} [{elapsed}]"
@@ -15,11 +16,9 @@ class LinkBar(LinkProgress):
     """A bar in bytes of the input, as the number of documents is not known before the end."""
 
     def __init__(self) -> None:
-        from tqdm import tqdm
-
         self.documents = self._linked = 0
         self._started = time.monotonic()
-        self.bar = tqdm(disable=True)
+        self.bar = progress_bar(disable=True)
 
     def __enter__(self) -> LinkBar:
         return self
@@ -29,11 +28,9 @@ class LinkBar(LinkProgress):
 
     def started(self, n_bytes: int | None) -> None:
         """Show the bar."""
-        from tqdm import tqdm
-
         self._started = time.monotonic()
         shown_as = _FORMAT_WITHOUT_TOTAL if n_bytes is None else _FORMAT
-        self.bar = tqdm(total=n_bytes, bar_format=shown_as, dynamic_ncols=True)
+        self.bar = progress_bar(total=n_bytes, bar_format=shown_as)
 
     def passed_over(self, documents: int, n_bytes: int) -> None:
         """Count documents that were linked before; they have no part in the rate."""

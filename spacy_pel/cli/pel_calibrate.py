@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from ..evaluation.nil_metrics import nil_summary
 from ..tasks.calibrate import CalibrationReport, calibrate_folder
 from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, msg, pel
+from .progress_bar import progress_bar
 
 
 @command(pel, "calibrate")
@@ -53,19 +55,16 @@ def calibrate_cli(
     Example:
       python -m spacy pel calibrate training/model-best dev.pubtator.gz
     """
-    from tqdm import tqdm
-
-    with tqdm(desc="Linking", unit=" documents") as bar:
-        report = calibrate_folder(
-            pipeline,
-            corpus,
-            component=component,
-            kb=kb,
-            spans_key=spans_key,
-            limit=limit,
-            names=names,
-            progress=bar.update,
-        )
+    report = calibrate_folder(
+        pipeline,
+        corpus,
+        component=component,
+        kb=kb,
+        spans_key=spans_key,
+        limit=limit,
+        names=names,
+        progress=partial(progress_bar, unit=" documents"),
+    )
     _print(report, names)
     msg.good(f"Calibrated {pipeline} on {report.mentions:,} mentions")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from ..system.whole_files import whole_file
 from ..tasks.evaluate import evaluate
 from ..tasks.metrics_files import write_metrics
 from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, msg, pel
+from .progress_bar import progress_bar
 
 
 @command(pel, "evaluate")
@@ -55,8 +57,6 @@ def evaluate_cli(
     Example:
       python -m spacy pel evaluate training/model-best dev.pubtator.gz --output metrics.json
     """
-    from tqdm import tqdm
-
     with whole_file(output) as file:
         nlp = load_pipeline(pipeline)
         linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
@@ -64,8 +64,8 @@ def evaluate_cli(
             linker.rerank = rerank
         if rerank:
             linker.reranker  # refuses a pipeline without one
-        with tqdm(desc="Linking", unit=" documents") as bar:
-            metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=bar.update)
+        bars = partial(progress_bar, unit=" documents")
+        metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=bars)
         write_metrics(file, {"pipeline": pipeline, **metrics})
     typer.echo(metrics_table(metrics))
     typer.echo(nil_summary(metrics["nil"]))

@@ -17,6 +17,7 @@ from ..tasks.link_files import link_files
 from ..tasks.output_parts import LinkedCounts
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .link_progress import LinkBar
+from .progress_bar import counted
 
 STDOUT = "-"
 
@@ -110,8 +111,6 @@ def link_cli(
       python -m spacy pel link training/model-best notes/ -o review.label-studio.json
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
-    from tqdm import tqdm
-
     from ..kb.vocabularies import check_vocabularies
 
     nlp = load_pipeline(pipeline)
@@ -121,7 +120,7 @@ def link_cli(
         check_vocabularies(linker.kb, xref)
         linker.xrefs = xref
     linking = Linking(nlp, component, batch_size, n_process, on_error)
-    read_matcher_names(nlp, partial(tqdm, desc="Reading names", unit=" entities"))
+    read_matcher_names(nlp, partial(counted, desc="Reading names", unit=" entities"))
     if output == STDOUT and sys.stdout is None:
         raise PelError("stdout is closed", "name a file with --output")
     target = sys.stdout.buffer if output == STDOUT else Path(output)

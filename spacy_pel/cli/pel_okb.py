@@ -11,6 +11,7 @@ from ..kb import KnowledgeBase
 from ..tasks.okb import build_okb
 from ..tasks.okb.okb_report import markdown
 from .apps import command, msg, pel
+from .progress_bar import counted
 
 _CORPUS = (
     "file whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions; may be "
@@ -60,8 +61,6 @@ def okb_cli(
       python -m spacy pel okb kb/mesh okb --types "Nervous System Diseases" --train train.pubtator
         --dev dev.pubtator
     """
-    from tqdm import tqdm
-
     given = {"train": train, "dev": dev, "test": test}
     report = build_okb(
         KnowledgeBase.open(kb),
@@ -70,7 +69,7 @@ def okb_cli(
         types,
         tolerance=tolerance / 100,
         seed=seed,
-        progress=lambda items, what: tqdm(items, desc=what, unit=""),
+        progress=counted,
     )
     typer.echo(markdown(report))
     for warning in report["warnings"]:

@@ -14,6 +14,7 @@ from spacy.util import load_config
 
 from ..pipeline.registered_names import unknown_names_explained
 from .apps import command, msg, pel
+from .progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from ..training.loop import TrainingRun
@@ -79,8 +80,6 @@ def train_cli(
 
 def _train(run: TrainingRun) -> None:
     """Train to the end, with a bar and the scores of evaluations."""
-    from tqdm import tqdm
-
     from ..tasks.train_pipeline import run_training
     from ..training import distributed
 
@@ -88,7 +87,7 @@ def _train(run: TrainingRun) -> None:
         run_training(run)
         return
     steps = {"initial": run.progress.step + 1, "total": run.expected_steps}
-    with tqdm(**steps, unit="step", mininterval=1) as bar:
+    with progress_bar(**steps, desc="Training", unit=" steps") as bar:
 
         def show(line: dict[str, Any]) -> None:
             if "scores" in line:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from ..errors import PelError
 from .bioc_json import document_of_bioc
 from .document import Document
-from .format import Input, decoded
+from .format import Input, decoded, whole
 from .json_documents import document_of
 from .label_studio import document_of_label_studio
 
@@ -22,7 +22,7 @@ _REMEDY = "give documents of this package's JSON, BioC, or a JSON export of Labe
 
 def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
     try:
-        held = json.loads(decoded(file.read()).removeprefix("\ufeff"))
+        held = json.loads(decoded(whole(file)).removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         raise PelError(f"bad JSON ({error.msg} in line {error.lineno})", "correct it") from error
     except RecursionError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,8 @@ from ..pipeline.pipelines import linker_of, load_pipeline
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
 from .gold_examples import (
+    Bars,
+    bar_of,
     check_ids,
     docs_to_link,
     enough_candidates,
@@ -31,8 +33,6 @@ from .gold_examples import (
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
     from ..pipeline.scorer import ScoredMention
-
-Progress = Callable[[], object]
 
 
 class CalibrationReport(NamedTuple):
@@ -68,7 +68,7 @@ def calibrate_folder(
     spans_key: str | None = None,
     limit: int = 0,
     names: bool = False,
-    progress: Progress | None = None,
+    progress: Bars | None = None,
 ) -> CalibrationReport:
     """Calibrate the linker of a saved pipeline, and change its settings in the folder.
 
@@ -115,7 +115,7 @@ def calibrate(
     component: str = "proxy_linker",
     limit: int = 0,
     names: bool = False,
-    progress: Progress | None = None,
+    progress: Bars | None = None,
 ) -> CalibrationReport:
     """Set the NIL threshold and the calibration of a linker by the gold mentions of corpora.
 
@@ -131,7 +131,7 @@ def calibrate(
         limit: The number of documents taken of each corpus file. 0 takes all.
         names: Whether to fit a bonus for exact names: what a candidate's score gains if the mention
             is exactly one of its names. If not, a bonus that was fitted before is dropped.
-        progress: Called after each document; twice for each where a weight is fitted.
+        progress: See ``Bars`` of ``gold_examples``.
 
     Returns:
         What was fitted.
@@ -155,7 +155,7 @@ def fit(
     examples: Sequence[Example],
     *,
     names: bool = False,
-    progress: Progress | None = None,
+    progress: Bars | None = None,
 ) -> CalibrationReport:
     """Set the NIL threshold, the calibration and the weights of a linker by gold mentions.
 
@@ -221,7 +221,7 @@ def _fit_weights(
     linker: ProxyLinker,
     examples: Sequence[Example],
     names: bool,
-    progress: Progress | None,
+    progress: Bars | None,
 ) -> None:
     """Set the weights of the cross-encoder's score and of exact names, by these examples."""
     from ..linking.calibration import FittedWeight
@@ -254,7 +254,7 @@ def _candidates(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
-    progress: Progress | None,
+    progress: Bars | None,
 ) -> tuple[np.ndarray, ...]:
     """Four tables [n, k] of the candidates of the examples' gold mentions.
 
@@ -262,19 +262,20 @@ def _candidates(
     the candidate's names, and whether the candidate is right.
     """
     tables = []
-    for example, doc in zip(examples, docs_to_link(nlp, linker, examples)):
-        with enough_candidates(linker):
-            linked = linker.predict([doc])
-        forget_shared_states(doc)
-        if linked is not None:
-            links = linked.links
-            golds = [
-                [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
-                for span in mention_spans(example.reference, linker.spans_key)
-            ]
-            right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
-            named = np.zeros_like(right) if links.named is None else links.named
-            tables.append((links.ranking_scores, links.scores, named, right))
-        if progress:
-            progress()
+    docs = docs_to_link(nlp, linker, examples)
+    with bar_of(progress, "Fitting weights", examples) as done:
+        for example, doc in zip(examples, docs):
+            with enough_candidates(linker):
+                linked = linker.predict([doc])
+            forget_shared_states(doc)
+            if linked is not None:
+                links = linked.links
+                golds = [
+                    [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
+                    for span in mention_spans(example.reference, linker.spans_key)
+                ]
+                right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
+                named = np.zeros_like(right) if links.named is None else links.named
+                tables.append((links.ranking_scores, links.scores, named, right))
+            done()
     return tuple(np.concatenate(columns) for columns in zip(*tables))

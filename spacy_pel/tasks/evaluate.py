@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..pipeline.pipelines import linker_of
-from .gold_examples import check_ids, gold_examples, link_examples
+from .gold_examples import Bars, check_ids, gold_examples, link_examples
 from .linker_state import linker_state
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def evaluate(
     *,
     component: str = "proxy_linker",
     limit: int = 0,
-    progress: Callable[[], object] | None = None,
+    progress: Bars | None = None,
 ) -> dict[str, Any]:
     """Link the gold mentions of corpora, and score the 64 best candidates of each.
 
@@ -41,7 +41,7 @@ def evaluate(
         corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
         component: The name of the linker in the pipeline.
         limit: The number of documents taken of each corpus file. 0 takes all.
-        progress: Called after each document.
+        progress: See ``Bars`` of ``gold_examples``.
 
     Returns:
         The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also:

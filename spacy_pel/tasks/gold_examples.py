@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.language import Language
@@ -19,6 +19,9 @@ from ..spans import gold_ids, mention_spans
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
+
+# Makes a bar, as ``tqdm`` does, from ``desc`` and ``total``, the number of documents.
+Bars = Callable[..., Any]
 
 
 def gold_examples(
@@ -83,7 +86,7 @@ def link_examples(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
-    progress: Callable[[], object] | None = None,
+    progress: Bars | None = None,
 ) -> None:
     """Link the gold mentions of the examples, in place, each to 64 candidates or more.
 
@@ -91,13 +94,24 @@ def link_examples(
         nlp: The pipeline.
         linker: The linker of the pipeline.
         examples: The examples of ``gold_examples``.
-        progress: Called after each document.
+        progress: See ``Bars``.
     """
-    with enough_candidates(linker):
+    with enough_candidates(linker), bar_of(progress, "Linking", examples) as done:
         for doc in linker.pipe(docs_to_link(nlp, linker, examples)):
             forget_shared_states(doc)
-            if progress:
-                progress()
+            done()
+
+
+@contextmanager
+def bar_of(
+    progress: Bars | None, desc: str, examples: Sequence[Example]
+) -> Iterator[Callable[[], object]]:
+    """What to call after each of the examples, while their bar is shown."""
+    if progress is None:
+        yield lambda: None
+    else:
+        with progress(desc=desc, total=len(examples)) as bar:
+            yield bar.update
 
 
 @contextmanager

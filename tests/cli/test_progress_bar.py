@@ -1,0 +1,70 @@
+"""Bars in a terminal, and lines in a log."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from spacy_pel.cli.progress_bar import counted, progress_bar
+
+
+def test_a_log_gets_one_line_at_the_end(capsys) -> None:
+    assert list(counted(range(1_234), "Reading a.obo", " entities")) == list(range(1_234))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("Reading a.obo: 100%, 1234 of 1234 entities [00:00<00:00, ")
+    with progress_bar(desc="Linking", unit=" documents") as bar:
+        bar.update(3)
+        bar.refresh()
+    assert capsys.readouterr().err.startswith("Linking: 3 documents [00:00, ")
+
+
+def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tqdm.std
+
+    clock = iter(range(10**6))
+    monkeypatch.setattr(tqdm.std, "time", lambda: next(clock))  # a second a look
+    with progress_bar(desc="Encoding", unit=" entities", total=1_000) as bar:
+        bar._time = lambda: next(clock)
+        for _ in range(1_000):
+            bar.update()
+            bar.set_postfix_str("x", refresh=False)
+    log = capsys.readouterr().err
+    lines = log.splitlines()
+    assert 20 < len(lines) < 40 and "\r" not in log
+    assert lines[-1].startswith("Encoding: 100%, 1000 of 1000 entities")
+    assert all(line.endswith(", x]") for line in lines)
+
+
+def test_messages_stand_between_the_lines(capsys) -> None:
+    with progress_bar(desc="Linking", total=2) as bar:
+        bar.update()
+        bar.write("Skipped one", file=sys.stderr)
+        bar.update()
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "Skipped one" and second.startswith("Linking: 100%, 2 of 2")
+
+
+def test_a_bar_that_is_not_shown_writes_nothing(capsys) -> None:
+    progress_bar(disable=True).close()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_bar_of_a_command_has_no_bar_in_a_log(capsys) -> None:
+    with progress_bar(total=2, bar_format="Linking: {percentage:3.0f}% |{bar}| [{elapsed}]") as bar:
+        bar.update()
+    assert capsys.readouterr().err == "Linking:  50% [00:00]\n"
+
+
+def test_a_terminal_gets_a_bar(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    list(counted(range(3), "Reading"))
+    log = capsys.readouterr().err
+    assert "\r" in log and "3/3" in log
+
+
+def test_a_bar_begins_with_the_first_item(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    bar = counted(iter(()), "Reading")
+    assert capsys.readouterr().err == ""
+    assert list(bar) == [] and "Reading" in capsys.readouterr().err
