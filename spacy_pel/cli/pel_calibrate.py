@@ -9,7 +9,18 @@ import typer
 
 from ..evaluation.nil_metrics import nil_summary
 from ..tasks.calibrate import CalibrationReport, calibrate_folder
-from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, msg, pel
+from .apps import (
+    Component,
+    Corpora,
+    Limit,
+    OtherKB,
+    Pipeline,
+    SpansKey,
+    command,
+    msg,
+    pel,
+    printable,
+)
 from .progress_bar import progress_bar
 
 
@@ -81,5 +92,6 @@ def _print(report: CalibrationReport, names: bool) -> None:
         typer.echo(f"An exact name adds {report.name_weight:.4f} to the score")
     elif names:
         msg.warn("No bonus for exact names: these mentions do not show what it should be")
+    typer.echo(f"The probabilities hold for mentions of {printable(report.fitted_on)}")
     before, after = 100 * report.error_before, 100 * report.error_after
     typer.echo(f"Expected calibration error: {before:.1f} before, {after:.1f} after")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+
+_SHOWN = 10  # labels in a message
 
 
 class Calibration(NamedTuple):
@@ -16,16 +19,35 @@ class Calibration(NamedTuple):
         reranked: The number of candidates that were reranked when it was fitted; 0 if none were,
             and the scores are the retriever's. The fit applies only while the linker reranks this
             number.
+        labels: How many mentions of each label it was fitted on. None if that was not kept, as in
+            pipelines of before.
     """
 
     slope: float
     intercept: float
     reranked: int = 0
+    labels: Mapping[str, int] | None = None
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Turn scores into probabilities: float64, in the shape of the scores."""
         logits = self.slope * np.asarray(scores, dtype=np.float64) + self.intercept
         return (1 + np.tanh(logits / 2)) / 2  # a sigmoid that does not overflow
+
+    def unknown(self, labels: Iterable[str]) -> list[str]:
+        """Those of the labels that no mention had that it was fitted on, ignoring case, sorted."""
+        if self.labels is None:
+            return []
+        known = {label.casefold() for label in self.labels}
+        return sorted({label for label in labels if label.casefold() not in known})
+
+    @property
+    def fitted_on(self) -> str:
+        """The labels with their counts, the most frequent first."""
+        if self.labels is None:
+            return "labels that were not kept"
+        labels = sorted(self.labels.items(), key=lambda pair: (-pair[1], pair[0]))
+        shown = ", ".join(f"{label} ({count:,})" for label, count in labels[:_SHOWN])
+        return f"{shown} and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else shown
 
 
 class FittedWeight(NamedTuple):

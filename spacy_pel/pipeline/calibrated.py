@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from ..linking.calibration import Calibration, FittedWeight
@@ -10,6 +12,8 @@ from ..linking.exact_names import ExactNameBonus
 from ..linking.reranking import Reranking
 from .encoders import EncodersPipe
 from .saving import Saved, SavedFile, content
+
+logger = logging.getLogger(__name__)
 
 Fitted = TypeVar("Fitted", Calibration, FittedWeight)
 
@@ -31,7 +35,9 @@ class CalibratedPipe(EncodersPipe):
             there.
     """
 
+    name: str
     cfg: dict[str, Any]
+    _said_of: frozenset[str] = frozenset()  # labels that a warning was given for
 
     @property
     def nil_threshold(self) -> float | None:
@@ -53,6 +59,7 @@ class CalibratedPipe(EncodersPipe):
     @calibration.setter
     def calibration(self, calibration: Calibration | None) -> None:
         self.cfg["calibration"] = calibration and list(calibration)
+        self._said_of = frozenset()
 
     @property
     def rerank_weight(self) -> FittedWeight | None:
@@ -103,6 +110,19 @@ class CalibratedPipe(EncodersPipe):
             The same. None if the linker now reranks another number of candidates.
         """
         return fitted if fitted and fitted.reranked == self.reranked else None
+
+    def warn_of_labels(self, labels: Iterable[str]) -> None:
+        """Warn, once for each label, if the probabilities were fitted on other labels alone."""
+        calibration = self.fitting(self.calibration)
+        new = calibration.unknown(set(labels) - self._said_of) if calibration else []
+        if new:
+            self._said_of |= set(new)
+            logger.warning(
+                "%s: the probabilities were fitted on mentions of %s. They may be wrong for "
+                "mentions of %s; calibrate on a corpus that has such mentions: python -m spacy pel "
+                "calibrate PIPELINE DEV",
+                *(self.name, calibration.fitted_on, ", ".join(map(repr, new))),
+            )
 
     def cfg_file(self) -> SavedFile:
         """How ``cfg`` is saved."""

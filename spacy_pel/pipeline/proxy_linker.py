@@ -168,6 +168,7 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         if linked is None:
             return
         spans, links = linked
+        self.warn_of_labels({span.label_ for own in spans for span in own})
         settings = self.answer_settings
         chosen = offered(links, self.kb, settings)
         said = answers(links, self.kb, chosen, settings.xrefs or ())

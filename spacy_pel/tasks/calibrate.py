@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,6 +41,7 @@ class CalibrationReport(NamedTuple):
 
     Attributes:
         mentions: The number of gold mentions.
+        fitted_on: Their labels, with the number of each.
         nil_threshold: A mention whose best score is below it is NIL. None: no mention is.
         rerank_weight: The weight of the cross-encoder's score beside the retriever's. None where
             only one of them counts.
@@ -51,6 +53,7 @@ class CalibrationReport(NamedTuple):
     """
 
     mentions: int
+    fitted_on: str
     nil_threshold: float | None
     rerank_weight: float | None
     name_weight: float | None
@@ -178,6 +181,7 @@ def fit(
     from ..pipeline.scorer import nil_scores, scored_mentions
 
     _fit_weights(nlp, linker, examples, names, progress)
+    linker.calibration = None  # of labels that may be others
     link_examples(nlp, linker, examples, progress)
     name_weight = linker.name_weight.value if linker.name_weight else None
     mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, name_weight or 0.0))
@@ -186,11 +190,14 @@ def fit(
     mentions = [m._replace(said_nil=bool(said)) for m, said in zip(mentions, said_nil)]
     scores, right = _best_candidates(mentions)
     linker.nil_threshold = threshold
-    linker.calibration = Calibration(*platt_fit(scores, right), linker.reranked)
+    spans = (span for e in examples for span in mention_spans(e.reference, linker.spans_key))
+    labels = Counter(span.label_ for span in spans)
+    linker.calibration = Calibration(*platt_fit(scores, right), linker.reranked, dict(labels))
     # The reranker's scores are logarithms of probabilities; a name may take them above 0.
     before = np.exp(np.minimum(scores, 0)) if linker.reranked else np.clip(scores, 0, 1)
     return CalibrationReport(
         mentions=len(mentions),
+        fitted_on=linker.calibration.fitted_on,
         nil_threshold=threshold,
         rerank_weight=linker.rerank_weight.value if linker.rerank_weight else None,
         name_weight=name_weight,

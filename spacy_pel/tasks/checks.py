@@ -209,7 +209,8 @@ def _calibration(linker: ProxyLinker) -> Iterator[Finding]:
     else:
         threshold = linker.nil_threshold
         found = "none is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
-        yield Finding(OK, "calibration", f"probabilities; {found}")
+        fitted = f"probabilities, fitted on mentions of {linker.calibration.fitted_on}"
+        yield Finding(OK, "calibration", f"{fitted}; {found}")
 
 
 def _version(name: str) -> str | None:

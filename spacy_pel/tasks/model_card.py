@@ -140,7 +140,8 @@ def _limits(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
             if threshold is None
             else f"a mention whose best score is below {threshold:.3f} is NIL: none of them."
         ),
-        "The probability of a link was fitted on the texts that it was calibrated on."
+        "The probability of a link was fitted on the texts that it was calibrated on, on mentions of "
+        f"{linker.calibration.fitted_on}. It may be wrong for mentions of another label."
         if linker.calibration
         else "Its scores are cosines, not probabilities.",
         "Its figures hold for texts like those above. Evaluate it first on texts of another kind.",

@@ -62,7 +62,12 @@ def test_a_calibrated_pipeline(tiny_nlp: Language, tmp_path: Path) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
     linker.nil_threshold, linker.calibration = 0.25, Calibration(1.0, 0.0)
     (found,) = checks._calibration(linker)
-    assert found == Finding(OK, "calibration", "probabilities; a mention below 0.250 is NIL")
+    of_labels = "probabilities, fitted on mentions of {}; a mention below 0.250 is NIL"
+    expected = Finding(OK, "calibration", of_labels.format("labels that were not kept"))
+    assert found == expected
+    linker.calibration = Calibration(1.0, 0.0, labels={"Disease": 3, "Chemical": 1200})
+    (found,) = checks._calibration(linker)
+    assert found.found == of_labels.format("Chemical (1,200), Disease (3)")
 
 
 def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_path: Path) -> None:
