@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from wasabi import Printer
 
 from ..errors import PelError
 from .signals import ending_on_sigterm
+from .terminal import log_on_stderr, say_error
 
 _PEL = """Link the mentions of documents to the entities of a knowledge base (KB).
 
@@ -40,10 +39,6 @@ kb = typer.Typer(
     rich_markup_mode=None,
 )
 pel.add_typer(kb, name="kb")
-
-msg = Printer()
-# All control characters but the tab and the line feed: with them escape sequences begin.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 Pipeline = Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")]
 Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline")]
@@ -87,7 +82,7 @@ def command(
             if sys.stderr is None:  # closed, as for a daemon; progress is written to it
                 sys.stderr = open(os.devnull, "w")
             try:
-                with ending_on_sigterm():
+                with ending_on_sigterm(), log_on_stderr():
                     function(*args, **kwargs)
             except BrokenPipeError:  # the reader of stdout has gone: Typer ends quietly
                 raise
@@ -113,13 +108,3 @@ def _fail(message: str, code: int) -> NoReturn:
     """End the program with one line on stderr. (wasabi would break it, and print it to stdout.)"""
     say_error(message)
     raise typer.Exit(code)
-
-
-def say_error(message: object) -> None:
-    """Print an error in one line on stderr."""
-    typer.secho(printable(f"Error: {message}"), fg=typer.colors.RED, err=True)
-
-
-def printable(text: str) -> str:
-    """A text that is safe to print. What names of a KB hold could control the terminal."""
-    return _CONTROL.sub("\ufffd", text)

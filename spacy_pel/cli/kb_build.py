@@ -11,8 +11,9 @@ import typer
 from ..errors import PelError
 from ..kb.readers import ReadOptions, UmlsRecipe, format_names
 from ..tasks.build_from_sources import build_from_sources
-from .apps import command, kb, msg
+from .apps import command, kb
 from .progress_bar import counted
+from .terminal import msg
 
 ALL = "all"
 

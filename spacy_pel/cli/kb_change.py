@@ -18,8 +18,9 @@ from ..kb.writing.entity_changes import remove_entities
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.change_from_source import change_from_source, read_ids
 from ..tasks.compare_kbs import compare_kbs
-from .apps import Component, command, kb, msg, printable, say_error
+from .apps import Component, command, kb
 from .progress_bar import progress_bar
+from .terminal import msg, say_error
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 Entities = Annotated[
@@ -173,7 +174,7 @@ def diff_cli(
     for kind in ("added", "removed", "changed"):
         count, some = found.kinds[kind], ", ".join(found.first_ids.get(kind, ()))
         more = ", …" if count > _EXAMPLES else ""
-        msg.text(printable(f"{kind:<8} {count:>9,}  {some}{more}"))
+        msg.text(f"{kind:<8} {count:>9,}  {some}{more}")
     for field, count in found.fields.most_common():
         msg.text(f"  {field:<15} {count:>9,}")
     if output:

@@ -11,8 +11,9 @@ import typer
 
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..tasks.embedding import update_vectors
-from .apps import Component, Pipeline, command, kb, msg
+from .apps import Component, Pipeline, command, kb
 from .progress_bar import progress_bar
+from .terminal import msg
 
 
 @command(kb, "embed")

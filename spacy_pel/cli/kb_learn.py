@@ -9,9 +9,10 @@ import typer
 
 from ..kb import KnowledgeBase
 from ..pipeline.pipelines import load_pipeline
-from .apps import Component, command, kb, msg
+from .apps import Component, command, kb
 from .kb_change import Encoder, Folder, report_change
 from .progress_bar import progress_bar
+from .terminal import msg
 
 
 @command(kb, "learn")

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from ..kb.writing.reduction import reduce_vectors
-from .apps import command, kb, msg
+from .apps import command, kb
+from .terminal import msg
 
 
 @command(kb, "reduce")

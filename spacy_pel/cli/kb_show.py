@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ..tasks.describe_kb import kb_find, kb_info
-from .apps import command, kb, msg, printable
+from .apps import command, kb
+from .terminal import msg, say
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 _SHOWN = 20  # entries of a list
@@ -29,11 +30,11 @@ def info_cli(
     """
     info = kb_info(folder)
     if as_json:
-        typer.echo(printable(json.dumps(info, indent=2, ensure_ascii=False)))
+        say(json.dumps(info, indent=2, ensure_ascii=False))
         return
     width = max(map(len, info))
     for name, value in info.items():
-        typer.echo(printable(f"{name:<{width}}   {_readable(value)}"))
+        say(f"{name:<{width}}   {_readable(value)}")
 
 
 @command(kb, "find")
@@ -54,7 +55,7 @@ def find_cli(
     found = kb_find(folder, text, limit)
     for entity in found:
         types = ", ".join(entity.types)
-        typer.echo(printable(f"{entity.concept_id}\t{entity.canonical_name}\t{types}"))
+        say(f"{entity.concept_id}\t{entity.canonical_name}\t{types}")
     if not found:
         msg.text(f"{folder} has no id {text!r} and no entity whose names hold all these words")
 

@@ -7,6 +7,7 @@ import time
 
 from ..tasks.link_files import LinkProgress
 from .progress_bar import progress_bar
+from .terminal import printable
 
 _FORMAT = "Linking: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
 _FORMAT_WITHOUT_TOTAL = "Linking:{postfix} [{elapsed}]"
@@ -57,4 +58,4 @@ class LinkBar(LinkProgress):
 
     def say(self, message: str) -> None:
         """Write a line on stderr, above the bar."""
-        self.bar.write(message, file=sys.stderr)
+        self.bar.write(printable(message), file=sys.stderr)

@@ -10,7 +10,8 @@ import typer
 from ..errors import PelError
 from ..pipeline.pipelines import load_pipeline
 from ..tasks.assemble import PackageInfo, assemble, check_replaceable
-from .apps import Component, Pipeline, command, msg, pel
+from .apps import Component, Pipeline, command, pel
+from .terminal import msg
 
 
 @command(pel, "assemble")

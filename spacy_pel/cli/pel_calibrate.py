@@ -9,19 +9,9 @@ import typer
 
 from ..evaluation.nil_metrics import nil_summary
 from ..tasks.calibrate import CalibrationReport, calibrate_folder
-from .apps import (
-    Component,
-    Corpora,
-    Limit,
-    OtherKB,
-    Pipeline,
-    SpansKey,
-    command,
-    msg,
-    pel,
-    printable,
-)
+from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, pel
 from .progress_bar import progress_bar
+from .terminal import msg, say
 
 
 @command(pel, "calibrate")
@@ -84,14 +74,14 @@ def _print(report: CalibrationReport, names: bool) -> None:
     if report.nil_threshold is None:
         msg.warn("No mention is NIL: nothing to tune a threshold on, and none is set")
     else:
-        typer.echo(f"NIL below a score of {report.nil_threshold:.4f}")
-    typer.echo(nil_summary(report.nil))
+        say(f"NIL below a score of {report.nil_threshold:.4f}")
+    say(nil_summary(report.nil))
     if report.rerank_weight is not None:
-        typer.echo(f"The reranker's score counts {report.rerank_weight:.3f} times")
+        say(f"The reranker's score counts {report.rerank_weight:.3f} times")
     if report.name_weight is not None:
-        typer.echo(f"An exact name adds {report.name_weight:.4f} to the score")
+        say(f"An exact name adds {report.name_weight:.4f} to the score")
     elif names:
         msg.warn("No bonus for exact names: these mentions do not show what it should be")
-    typer.echo(f"The probabilities hold for mentions of {printable(report.fitted_on)}")
+    say(f"The probabilities hold for mentions of {report.fitted_on}")
     before, after = 100 * report.error_before, 100 * report.error_after
-    typer.echo(f"Expected calibration error: {before:.1f} before, {after:.1f} after")
+    say(f"Expected calibration error: {before:.1f} before, {after:.1f} after")

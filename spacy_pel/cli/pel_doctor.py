@@ -10,6 +10,7 @@ import typer
 from ..tasks.checks import BROKEN, NOTE, OK, Finding
 from ..tasks.diagnose import diagnose
 from .apps import Component, OtherKB, command, pel
+from .terminal import say
 
 _MARKS = {
     OK: ("ok    ", typer.colors.GREEN),
@@ -40,7 +41,7 @@ def doctor_cli(
     """
     findings = list(diagnose(pipeline, kb, component))
     if as_json:
-        typer.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+        say(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         for finding in findings:
             _print(finding)
@@ -51,6 +52,6 @@ def doctor_cli(
 def _print(finding: Finding) -> None:
     """A line, and another for the remedy: wasabi would break paths and commands."""
     mark, colour = _MARKS[finding.state]
-    typer.secho(f"{mark} {finding.subject}: {finding.found}", fg=colour)
+    say(f"{mark} {finding.subject}: {finding.found}", fg=colour)
     if finding.remedy:
-        typer.echo(f"    -> {finding.remedy}")
+        say(f"    -> {finding.remedy}")

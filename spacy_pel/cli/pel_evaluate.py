@@ -14,8 +14,9 @@ from ..pipeline.pipelines import linker_of, load_pipeline
 from ..system.whole_files import whole_file
 from ..tasks.evaluate import evaluate
 from ..tasks.metrics_files import write_metrics
-from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, msg, pel
+from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, pel
 from .progress_bar import progress_bar
+from .terminal import msg, say
 
 
 @command(pel, "evaluate")
@@ -67,6 +68,6 @@ def evaluate_cli(
         bars = partial(progress_bar, unit=" documents")
         metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=bars)
         write_metrics(file, {"pipeline": pipeline, **metrics})
-    typer.echo(metrics_table(metrics))
-    typer.echo(nil_summary(metrics["nil"]))
+    say(metrics_table(metrics))
+    say(nil_summary(metrics["nil"]))
     msg.good(f"{metrics['mentions_per_second']:,.0f} mentions a second; metrics: {output}")

@@ -18,6 +18,7 @@ from ..tasks.output_parts import LinkedCounts
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .link_progress import LinkBar
 from .progress_bar import counted
+from .terminal import say
 
 STDOUT = "-"
 
@@ -134,14 +135,14 @@ def link_cli(
 def _report(counts: LinkedCounts, pipe_names: list[str], output: str) -> None:
     """On stderr, as stdout may be the output."""
     if counts.documents and not counts.mentions:
-        typer.echo(
+        say(
             f"No mention found by the pipeline ({', '.join(pipe_names)}); add a component that "
             'finds some before the linker, such as a trained "ner" or "kb_matcher", or give JSONL '
             'with "mentions"',
             err=True,
         )
     skipped = f", {len(counts.skipped):,} skipped" if counts.skipped else ""
-    typer.echo(
+    say(
         f"Linked {counts.mentions:,} mentions of {counts.documents:,} documents{skipped}: "
         f"{'stdout' if output == STDOUT else output}",
         err=True,

@@ -9,7 +9,8 @@ import typer
 
 from ..evaluation.linking_metrics import metrics_table
 from ..tasks.metrics_files import average_metrics
-from .apps import command, msg, pel
+from .apps import command, pel
+from .terminal import msg, say
 
 
 @command(pel, "macro")
@@ -32,6 +33,6 @@ def macro_cli(
     """
     averages = average_metrics(metrics, output)
     for name in ("macro", "micro"):
-        typer.echo(f"{name.capitalize()} average of {averages['evaluations']}\n")
-        typer.echo(metrics_table(averages[name]) + "\n")
+        say(f"{name.capitalize()} average of {averages['evaluations']}\n")
+        say(metrics_table(averages[name]) + "\n")
     msg.good(f"Averages: {output}")

@@ -10,8 +10,9 @@ import typer
 from ..kb import KnowledgeBase
 from ..tasks.okb import build_okb
 from ..tasks.okb.okb_report import markdown
-from .apps import command, msg, pel
+from .apps import command, pel
 from .progress_bar import counted
+from .terminal import msg, say
 
 _CORPUS = (
     "file whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions; may be "
@@ -71,7 +72,7 @@ def okb_cli(
         seed=seed,
         progress=counted,
     )
-    typer.echo(markdown(report))
+    say(markdown(report))
     for warning in report["warnings"]:
         msg.warn(warning)
     entities = report["entities"]

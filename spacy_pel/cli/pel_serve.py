@@ -9,8 +9,9 @@ import typer
 from ..errors import PelError
 from ..kb.verify import check_contents
 from ..pipeline.pipelines import linker_of, load_pipeline
-from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
+from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .signals import end_if_told
+from .terminal import msg, say
 
 
 @command(pel, "serve")
@@ -91,9 +92,9 @@ def serve_cli(
         service = LinkingService(nlp, component, limits=limits)
         app = create_app(service, entity_url, local=is_local(listener))
         end_if_told()
-        typer.echo(f"Serving at {address(listener)} (Ctrl-C ends it)")
+        say(f"Serving at {address(listener)} (Ctrl-C ends it)")
         run_server(app, listener, seconds=timeout)
-    typer.echo("Stopped")
+    say("Stopped")
 
 
 def _check_entity_url(template: str) -> None:

@@ -13,8 +13,9 @@ from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_e
 from spacy.util import load_config
 
 from ..pipeline.registered_names import unknown_names_explained
-from .apps import command, msg, pel
+from .apps import command, pel
 from .progress_bar import progress_bar
+from .terminal import msg
 
 if TYPE_CHECKING:
     from ..training.loop import TrainingRun
@@ -65,7 +66,7 @@ def train_cli(
     with show_validation_error(config):
         loaded = load_config(config, overrides=overrides, interpolate=False)
     initialising = show_validation_error(config, hint_fill=False)
-    with unknown_names_explained(config), initialising, _log_on_stderr():
+    with unknown_names_explained(config), initialising, _whole_log():
         run = start_training(loaded, output, resume=resume, gpu_id=gpu_id, report=msg.info)
     if run is None:
         msg.good(f"Training is finished: {output / 'model-best'}, {output / 'model-last'}")
@@ -106,19 +107,17 @@ def _train(run: TrainingRun) -> None:
 
 
 @contextmanager
-def _log_on_stderr() -> Iterator[None]:
-    """Within the block, what the package logs is printed on stderr.
+def _whole_log() -> Iterator[None]:
+    """Within the block, all that the package logs is printed, and not its warnings alone.
 
     Initialising a pipeline takes minutes: corpora are read, candidates of a reranker are searched.
     """
-    logger, handler = logging.getLogger("spacy_pel"), logging.StreamHandler()
+    logger = logging.getLogger("spacy_pel")
     level = logger.level
-    logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
         yield
     finally:
-        logger.removeHandler(handler)
         logger.setLevel(level)
 
 

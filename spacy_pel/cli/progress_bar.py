@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .terminal import printable
+
 if TYPE_CHECKING:
     from tqdm import tqdm
 
@@ -21,15 +23,17 @@ _LINE_WITH_TOTAL = (
 _BAR = " |{bar}|"
 
 
-def progress_bar(items: Iterable | None = None, **settings: Any) -> tqdm:
+def progress_bar(items: Iterable | None = None, *, desc: str = "", **settings: Any) -> tqdm:
     """A bar of tqdm on stderr. If that is no terminal, lines: one every 30 seconds, and the last.
 
     Args:
         items: What the bar counts while it is iterated over; None if ``update`` counts.
-        **settings: Those of tqdm. ``desc`` is needed.
+        desc: What is done.
+        **settings: Those of tqdm.
     """
     from tqdm import tqdm
 
+    settings["desc"] = printable(desc)
     if sys.stderr.isatty():
         return tqdm(items, dynamic_ncols=True, **settings)
     return _lines_class()(items, mininterval=SECONDS, miniters=1, leave=False, **settings)
