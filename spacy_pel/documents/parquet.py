@@ -20,7 +20,13 @@ from typing import Any, BinaryIO
 from spacy.tokens import Doc
 
 from ..errors import PelError
-from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
+from ..system.duckdb_session import (
+    check_texts,
+    duckdb_connection,
+    sql_identifier,
+    sql_literal,
+    sql_path,
+)
 from .document import Document
 from .format import Input, Output, document_id, encoded
 from .json_documents import document_of
@@ -53,6 +59,7 @@ def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
         try:
             connection.execute(f"DESCRIBE SELECT * FROM {table}")
             columns = _columns([column for column, *_ in connection.fetchall()])
+            check_texts(connection, path, columns)
             connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
             fetched = iter(lambda: connection.fetchmany(_ROWS), [])
             for number, row in enumerate(chain.from_iterable(fetched), start=1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _SORTING = {"memory_limit": "1GB", "preserve_insertion_order": True}
+MOST_TEXT = 2**29
+_ROWS_AT_ONCE = 2_048  # a vector of DuckDB
 
 
 @contextmanager
@@ -65,6 +67,37 @@ def duckdb_that_sorts(source: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection,
                     f"{source}: cannot be sorted in {tempfile.gettempdir()} ({reason})",
                     "free some space there, or set TMPDIR to a larger folder",
                 ) from error
+
+
+def check_texts(connection: duckdb.DuckDBPyConnection, path: Path, columns: Iterable[str]) -> None:
+    """Refuse a Parquet file whose texts would fill the memory.
+
+    A text that many rows have is stored once, so that 0.5 MB may hold texts of 6 GB. DuckDB makes
+    copies of the texts of 2,048 rows at a time. To measure them, it makes none.
+
+    Args:
+        connection: A connection.
+        path: The file.
+        columns: The columns that will be read. Those of other types than text are not measured.
+
+    Raises:
+        PelError: The texts of 2,048 rows in succession have more than MOST_TEXT bytes.
+    """
+    connection.execute(f"DESCRIBE SELECT * FROM read_parquet({sql_path(path)})")
+    texts = {name for name, kind, *_ in connection.fetchall() if kind == "VARCHAR"}
+    sizes = [f"coalesce(strlen({sql_identifier(name)}), 0)" for name in columns if name in texts]
+    if not sizes:
+        return
+    rows = f"read_parquet({sql_path(path)}, file_row_number = true)"
+    together = f"SELECT sum({' + '.join(sizes)}) AS size FROM {rows}"
+    connection.execute(
+        f"SELECT max(size) FROM ({together} GROUP BY file_row_number // {_ROWS_AT_ONCE})"
+    )
+    if (connection.fetchone()[0] or 0) > MOST_TEXT:
+        raise PelError(
+            f"{_ROWS_AT_ONCE:,} rows of more than {MOST_TEXT:,} bytes of text",
+            "write it as JSONL, which is read row by row",
+        )
 
 
 def sql_literal(text: str) -> str:

@@ -87,7 +87,7 @@ def test_what_is_calibrated_is_the_rerankers_score(run, pipeline: Path, corpus: 
     calibrated = spacy.load(pipeline).get_pipe("proxy_linker")
     assert calibrated.calibration.reranked == 16
     again = calibrated(doc.copy())
-    slope, intercept, _ = calibrated.calibration
+    slope, intercept, *_ = calibrated.calibration
     for ent in again.ents:
         logit = slope * ent._.kb_candidates[0]["rerank_score"] + intercept
         assert ent._.kb_probability == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
-from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_path
+from ...system.duckdb_session import check_texts, duckdb_connection, sql_identifier, sql_path
 from ...system.lines import check_gzip, numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
@@ -39,6 +40,8 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     is_parquet = path.name.lower().endswith(".parquet")
     relation, columns = _parquet(path) if is_parquet else _text_table(path)
     fields = _fields(path, list(columns), options.columns)
+    if is_parquet:
+        _check_parquet(path, fields)
     query = f"SELECT {', '.join(sql_identifier(columns[name]) for name in fields)} FROM {relation}"
     return Source(united(_entities(path, query, fields)))
 
@@ -69,6 +72,17 @@ def _parquet(path: Path) -> tuple[str, dict[str, str]]:
     relation = f"read_parquet({sql_path(path)})"
     names = [row[0] for row in _rows(path, f"DESCRIBE SELECT * FROM {relation}")]
     return relation, dict(zip(names, names))
+
+
+def _check_parquet(path: Path, columns: Iterable[str]) -> None:
+    import duckdb
+
+    # What is damaged is said when it is read.
+    with duckdb_connection() as connection, suppress(duckdb.Error):
+        try:
+            check_texts(connection, path, columns)
+        except PelError as error:
+            raise error.at(str(path)) from error
 
 
 def _rows(path: Path, query: str) -> Iterator[tuple[Any, ...]]:
