@@ -173,6 +173,10 @@ ZESHEL_MENTION = {
     **{"start_index": 303, "end_index": 303},
 }
 ROW = "concept_id,canonical_name,aliases,definition\n"
+CTD = (
+    "# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\tParentTreeNumbers"
+    "\tSynonyms\tSlimMappings\n"
+)
 EXACT = "subject_id\tpredicate_id\tobject_id\n"
 TERM = (
     '[Term]\nid: X:{0}\nname: name {0}\ndef: "A disease {0}." [PMID:1]\nsynonym: "s{0}" EXACT []\n'
@@ -252,8 +256,11 @@ KB = [
           "<A>" + DESCRIPTOR.partition("{2}")[0].format(1, 1), TERM_XML.format,
           DESCRIPTOR.partition("{2}")[2] + "</A>"), entities, 20_000),
     Shape("ZESHEL dictionary", "world.json", lines("", zeshel_document), entities, 1_000),
-    Shape("MEDIC", "medic.tsv", lines("concept_id\tcanonical_name\taliases\tdefinition\n",
-          lambda i: f"MESH:D{i}\tname {i}\ta{i}|b{i}\t\n"), entities, 10_000),
+    Shape("MEDIC", "CTD_diseases.tsv", lines(CTD,
+          lambda i: f"name {i}\tMESH:D{i}\tOMIM:{i}\t\tMESH:D{i + 1}\t\t\ta{i}|b{i}\t\n"),
+          entities, 5_000),
+    Shape("MEDIC, rows of one id", "CTD_diseases.tsv", lines(CTD,
+          lambda i: f"name {i}\tOMIM:{i}\tMESH:D1\t\t\t\t\t\t\n"), entities, 5_000),
 ]  # fmt: skip
 DOCUMENTS = [
     Shape("text", "a.txt", lines("", lambda i: TEXT + "\n"), tokens, 2_000),
