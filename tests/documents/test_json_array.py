@@ -13,6 +13,8 @@ from spacy_pel.documents import json_array
 from spacy_pel.documents.json_array import array_items
 from spacy_pel.errors import PelError
 
+from .examples import QUICK
+
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
     lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
@@ -35,6 +37,7 @@ def items(text: str, step: int = 10**6) -> list:
     return list(array_items(file, "documents"))
 
 
+@QUICK
 @given(
     st.lists(VALUES, max_size=5),
     st.dictionaries(st.text(), VALUES, max_size=3),
@@ -49,6 +52,7 @@ def test_as_json(documents, others, indent, is_ascii, step) -> None:
     assert items("\ufeff" + text + "\n", step) == json.loads(text)["documents"]
 
 
+@QUICK
 @given(st.text('{}[]",:\\ \n1e-tnu'), st.sampled_from([1, 10**6]))
 def test_what_json_refuses_is_refused(text: str, step: int) -> None:
     text = '{"documents": [' + text
