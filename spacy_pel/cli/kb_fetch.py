@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from ..tasks.fetch_ontology import ONTOLOGIES, fetch_ontology
-from .apps import command, kb, msg
+from .apps import command, kb
+from .progress_bar import counted, progress_bar
+from .terminal import msg
 
 _NAMES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items())
 
@@ -35,9 +37,7 @@ def fetch_cli(
     to: Annotated[Path, typer.Option(help="Folder that the file goes to")] = Path("."),
 ) -> None:
     """Download an open ontology, and check that it can be read."""
-    from tqdm import tqdm
-
-    with tqdm(desc="Fetching", unit="B", unit_scale=True, unit_divisor=1024) as bar:
+    with progress_bar(desc="Fetching", unit="B", unit_scale=True, unit_divisor=1024) as bar:
 
         def received(n: int, total: int | None) -> None:
             bar.total = total
@@ -47,7 +47,7 @@ def fetch_cli(
             name,
             to,
             received=received,
-            progress=lambda entities: tqdm(entities, desc="Reading", unit=" entities"),
+            progress=lambda entities: counted(entities, "Reading", " entities"),
         )
     release = f" of {fetched.version}" if fetched.version else ""
     msg.good(f"Fetched {fetched.path}: {fetched.entities:,} entities{release}")

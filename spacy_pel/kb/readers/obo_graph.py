@@ -15,6 +15,7 @@ from .entity_source import ReadOptions, Source
 from .obo import Facts
 from .ontology_classes import OntologyClass, class_entities, curie
 
+_MOST = 2**30  # bytes of a file, which is held in memory
 _LOOKED_AT = 1 << 16  # bytes at the start of a file
 _REPLACED_BY = ("IAO:0100001", "replacedBy")
 _NAMESPACE = ("hasDefaultNamespace", "default-namespace")
@@ -32,7 +33,10 @@ def read_obo_graph(path: Path, options: ReadOptions) -> Source:
     """
     try:
         with opened_bytes(path) as file:
-            graphs = json.loads(file.read())["graphs"]
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise PelError(f"{path}: longer than {_MOST:,} bytes", "take the ontology's OBO file")
+        graphs = json.loads(data)["graphs"]
         classes = [each for graph in graphs for each in _classes(graph)]
         version = (graphs[0].get("meta") or {}).get("version") if graphs else None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

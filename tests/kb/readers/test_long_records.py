@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb.readers import mesh_ascii, mesh_xml, obo, open_source
+from spacy_pel.kb.readers import mesh_ascii, mesh_xml, obo, obo_graph, open_source
 from spacy_pel.kb.readers.entity_source import ReadOptions
 from spacy_pel.kb.readers.rrf import read_rrf
 
@@ -57,3 +57,12 @@ def test_only_the_start_of_release_dat_is_read(
         file.write(named)
         file.truncate(2**40)  # takes no space on the disk, nor in memory
     assert read_rrf(tmp_path, ReadOptions()).version == "2017AB"
+
+
+def test_a_graph_that_would_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obo_graph, "_MOST", LIMIT)
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"graphs": [' + b" " * 10 * LIMIT))
+    with pytest.raises(PelError, match="a.json.gz: longer than 65,536 bytes; take the ontology's"):
+        obo_graph.read_obo_graph(tmp_path / "a.json.gz", ReadOptions())
