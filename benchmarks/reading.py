@@ -177,6 +177,15 @@ CTD = (
     "# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\tParentTreeNumbers"
     "\tSynonyms\tSlimMappings\n"
 )
+OWL = (
+    '<?xml version="1.0"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+    'xmlns:owl="http://www.w3.org/2002/07/owl#" '
+    'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">\n'
+)
+OWL_CLASS = (
+    '<owl:Class rdf:about="http://purl.obolibrary.org/obo/X_{0}"><rdfs:label>name {0}</rdfs:label>'
+    "</owl:Class>\n"
+)
 EXACT = "subject_id\tpredicate_id\tobject_id\n"
 TERM = (
     '[Term]\nid: X:{0}\nname: name {0}\ndef: "A disease {0}." [PMID:1]\nsynonym: "s{0}" EXACT []\n'
@@ -236,6 +245,11 @@ KB = [
     Shape("OBO, broken clauses", "a.obo", lines("[Term]\nid: X:1\nname: x\n",
           lambda i: f'synonym: "s{i}" EXACT [\n'), entities, 2_000),
     Shape("OBO, headers", "a.obo", lines("", "tag{0}: x\n".format), entities, 50_000),
+    Shape("OBO Graph", "a.json", lines('{"graphs": [{"nodes": [', lambda i: json.dumps({"id":
+          f"http://purl.obolibrary.org/obo/X_{i}", "lbl": f"name {i}", "type": "CLASS"}) + ",\n",
+          '{"id": "http://purl.obolibrary.org/obo/X_x", "lbl": "x", "type": "CLASS"}]}]}'),
+          entities, 5_000),
+    Shape("OWL", "a.owl", lines(OWL, lambda i: OWL_CLASS.format(i), "</rdf:RDF>"), entities, 2_000),
     Shape("SSSOM", "a.sssom.tsv", lines(EXACT, "X:{0}\tskos:exactMatch\tY:{0}\n".format),
           mapping, 10_000),
     Shape("SSSOM, a chain", "a.sssom.tsv", lines(EXACT,
