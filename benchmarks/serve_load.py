@@ -1,10 +1,15 @@
 """Load on ``pel serve``: many clients send good and bad requests, and every answer is checked.
 
     python benchmarks/serve_load.py PIPELINE project/assets/demo/texts.txt --seconds 180
+    python benchmarks/serve_load.py PIPELINE project/assets/demo/texts.txt --idle 600 --flooding 4
 
 Starts a server on a free port of this computer. Prints the number of answers, the number of wrong
 ones and the times of each kind of request, and the server's memory minute by minute. Ends with 1 if
 an answer was wrong.
+
+Two hostile clients may be there as well. One holds idle and half-sent connections, and opens a new
+one for each that the server closes. One sends requests of 1 MB in a loop. Each client has an address
+of its own in 127.0.0.0/8, which needs Linux.
 """
 
 from __future__ import annotations
@@ -18,8 +23,8 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +37,9 @@ from wasabi import msg
 JSON = {"content-type": "application/json"}
 # Characters beyond 16 bits, which offsets must count as one each.
 ASTRAL = "🧠 𝒳: "
+# The addresses of the two hostile clients.
+IDLER, FLOODER = "127.1.0.1", "127.2.0.1"
+HALF_A_REQUEST = b"POST /link HTTP/1.1\r\nHost: local"
 
 
 class Case(NamedTuple):
@@ -50,13 +58,21 @@ def main(
     texts: Path,
     clients: int = 20,
     seconds: int = 60,
+    idle: int = 0,
+    flooding: int = 0,
     seed: int = 0,
 ) -> None:
-    """Send requests with TEXTS, one text a line, to a server of PIPELINE, and check the answers."""
+    """Send requests with TEXTS, one text a line, to a server of PIPELINE, and check the answers.
+
+    IDLE and FLOODING are the numbers of connections of the two hostile clients.
+    """
     nlp = spacy.load(pipeline)
-    cases = good_cases(nlp, texts.read_text("utf8").splitlines()), wrong_cases()
+    lines = texts.read_text("utf8").splitlines()
+    cases = good_cases(nlp, lines), wrong_cases()
     with running_server(pipeline) as address:
-        results, memory = asyncio.run(load(address, cases, clients, seconds, seed))
+        hostile = [hold(address, number) for number in range(idle)]
+        hostile += [flood(address, " ".join(lines)) for _ in range(flooding)]
+        results, memory = asyncio.run(load(address, cases, clients, seconds, seed, hostile))
     faults = report(results, memory, seconds)
     raise typer.Exit(1 if faults else 0)
 
@@ -174,23 +190,32 @@ def running_server(pipeline: str) -> Iterator[str]:
 
 
 async def load(
-    address: str, cases: tuple[list[Case], list[Case]], clients: int, seconds: int, seed: int
+    address: str,
+    cases: tuple[list[Case], list[Case]],
+    clients: int,
+    seconds: int,
+    seed: int,
+    hostile: list[Coroutine],
 ) -> tuple[dict, list[tuple[float, float]]]:
     """Send requests: (seconds, fault or None) by kind and status, and (seconds, MB) of memory."""
     results: dict[tuple[str, int], list] = defaultdict(list)
     memory: list[tuple[float, float]] = []
+    attacks = [asyncio.create_task(attack) for attack in hostile]
+    await asyncio.sleep(2 if attacks else 0)
     began = time.perf_counter()
-    limits = httpx.Limits(max_connections=clients + 1)
-    async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
 
-        async def watch() -> None:
+    async def watch() -> None:
+        async with client_at(address, "127.0.0.1") as client:
             while True:
                 figures = (await client.get("/metrics")).text
                 resident = re.search(r"^process_resident_memory_bytes (\S+)", figures, re.M)
-                memory.append((time.perf_counter() - began, float(resident[1]) / 2**20))
+                if resident:  # there is none in a refusal
+                    memory.append((time.perf_counter() - began, float(resident[1]) / 2**20))
                 await asyncio.sleep(1)
 
-        async def send(choices: random.Random) -> None:
+    async def send(number: int) -> None:
+        choices = random.Random(seed + number)
+        async with client_at(address, f"127.0.1.{number + 1}") as client:
             while time.perf_counter() - began < seconds:
                 good, wrong = cases
                 case = choices.choice(good if choices.random() < 0.8 else wrong)
@@ -198,10 +223,39 @@ async def load(
                 fault = await fault_of(client, case)
                 results[case.kind, case.status].append((time.perf_counter() - sent, fault))
 
-        watching = asyncio.create_task(watch())
-        await asyncio.gather(*(send(random.Random(seed + n)) for n in range(clients)))
-        watching.cancel()
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*map(send, range(clients)))
+    for task in (watching, *attacks):
+        task.cancel()
     return results, memory
+
+
+def client_at(address: str, own: str) -> httpx.AsyncClient:
+    """A client of the server that has an address of its own."""
+    transport = httpx.AsyncHTTPTransport(local_address=own)
+    return httpx.AsyncClient(base_url=address, timeout=60, transport=transport)
+
+
+async def hold(address: str, number: int) -> None:
+    """Hold a connection: of every two one is idle, and one has half a request."""
+    host, port = address.removeprefix("http://").split(":")
+    while True:
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(host, int(port), local_addr=(IDLER, 0))
+            writer.write(HALF_A_REQUEST * (number % 2))
+            await reader.read()
+            writer.close()
+        await asyncio.sleep(1)
+
+
+async def flood(address: str, text: str) -> None:
+    """Send the largest requests that are taken, one after the other."""
+    long = (text * (16_000 // len(text) + 1))[:16_000]
+    body = json.dumps({"documents": [{"text": long}] * 64}).encode()
+    async with client_at(address, FLOODER) as client:
+        while True:
+            with suppress(httpx.TransportError):
+                await client.post("/link", content=body, headers=JSON)
 
 
 async def fault_of(client: httpx.AsyncClient, case: Case) -> str | None:
@@ -228,11 +282,17 @@ def report(results: dict, memory: list[tuple[float, float]], seconds: int) -> in
     msg.table(rows, header=header, divider=True, aligns=("l", *"r" * 6))
     total = sum(map(len, results.values()))
     print(f"{total:,} answers in {seconds} s, {total / seconds:,.0f} a second; {len(faults)} wrong")
+    right = [1000 * time for answers in results.values() for time, fault in answers if not fault]
+    if right:
+        p50, p95 = np.percentile(right, [50, 95])
+        print(f"right answers: p50 {p50:,.0f} ms, p95 {p95:,.0f} ms, max {max(right):,.0f} ms")
     for fault in faults[:10]:
         print(fault)
     marks = [10, *range(60, seconds, 60), seconds]
-    at = [max((t, mb) for t, mb in memory if t <= mark)[1] for mark in marks if mark <= seconds]
-    print("resident MB:", ", ".join(f"{mb:,.0f} at {mark} s" for mark, mb in zip(marks, at)))
+    for mark in marks:
+        known = [(t, mb) for t, mb in memory if t <= mark <= seconds]
+        if known:
+            print(f"resident MB at {mark} s: {max(known)[1]:,.0f}")
     return len(faults)
 
 

@@ -75,7 +75,8 @@ def serve_cli(
         ) from error
     from ..serve.app import create_app
     from ..serve.limits import Limits
-    from ..serve.server import address, is_local, listen, run_server
+    from ..serve.listener import address, is_local, listen
+    from ..serve.server import run_server
     from ..serve.service import LinkingService
 
     if entity_url is not None:
@@ -92,9 +93,9 @@ def serve_cli(
         service = LinkingService(nlp, component, limits=limits)
         app = create_app(service, entity_url, local=is_local(listener))
         end_if_told()
-        say(f"Serving at {address(listener)} (Ctrl-C ends it)")
-        run_server(app, listener, seconds=timeout)
-    say("Stopped")
+        typer.echo(f"Serving at {address(listener)} (Ctrl-C ends it)")
+        run_server(app, listener, limits)
+    typer.echo("Stopped")
 
 
 def _check_entity_url(template: str) -> None:

@@ -17,6 +17,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
 from ..kb import Entity
+from .clients import client_at
 from .limits import Limits
 from .messages import (
     EntityRecord,
@@ -27,8 +28,9 @@ from .messages import (
     SearchResponse,
 )
 from .middleware import AnswersCounted, BodyLimited, LocalOnly
+from .refused import Refused, refusal
 from .server_metrics import ServerMetrics
-from .service import LinkingService, Refused
+from .service import LinkingService
 
 PAGE = Path(__file__).parent / "page"
 BUSY = {503: {"model": Problem, "description": "Too many requests wait"},
@@ -66,8 +68,8 @@ def create_app(
     )
     app.state.service = service
     app.state.entity_url = entity_url
-    app.state.metrics = metrics = ServerMetrics(lambda: service.waiting)
-    app.add_middleware(BodyLimited, limits=service.limits)
+    app.state.metrics = metrics = ServerMetrics(lambda: service.room.under_way)
+    app.add_middleware(BodyLimited, limits=service.limits, room=service.room)
     if local:
         app.add_middleware(LocalOnly)
     app.add_middleware(AnswersCounted, metrics=metrics)
@@ -80,21 +82,23 @@ def create_app(
     return app
 
 
-@router.post("/link", responses={**WRONG, **BUSY}, response_model_exclude_unset=True)
-async def link(asked: LinkRequest, request: Request) -> LinkResponse:
+@router.post("/link", responses={**WRONG, **BUSY}, response_model=LinkResponse)
+async def link(asked: LinkRequest, request: Request) -> Response:
     """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
     service, metrics = request.app.state.service, request.app.state.metrics
     _check(asked, service.limits)
-    records = await service.link(asked.model_dump(exclude_none=True)["documents"])
-    metrics.documents.inc(len(records))
-    metrics.mentions.inc(sum(len(record["mentions"]) for record in records))
-    return LinkResponse.model_validate({"documents": records})
+    documents = asked.model_dump(exclude_none=True)["documents"]
+    linked = await service.link(client_at(request.client), documents)
+    metrics.documents.inc(len(linked))
+    metrics.mentions.inc(sum(document.mentions for document in linked))
+    body = b",".join(document.text for document in linked)
+    return Response(b'{"documents":[' + body + b"]}", media_type="application/json")
 
 
 @router.get("/entity/{id:path}", responses={404: {"model": Problem}, **BUSY})
 async def entity(id: str, request: Request) -> EntityRecord:
     """The entity with this id, which may be an alternative or a retired id."""
-    found = await request.app.state.service.entity(id)
+    found = await request.app.state.service.entity(client_at(request.client), id)
     if found is None:
         raise HTTPException(404, "the knowledge base has no entity with this id")
     return _record(found, request.app.state.entity_url)
@@ -109,7 +113,7 @@ async def search(
     limit: Annotated[int, Query(ge=1, le=100, description="The largest number of entities")] = 10,
 ) -> SearchResponse:
     """The entities whose names hold all words of the query; the most similar names come first."""
-    found = await request.app.state.service.search(q, limit)
+    found = await request.app.state.service.search(client_at(request.client), q, limit)
     record = partial(_record, entity_url=request.app.state.entity_url)
     return SearchResponse(entities=list(map(record, found)))
 
@@ -178,8 +182,7 @@ async def _http_problem(request: Request, error: HTTPException) -> JSONResponse:
 
 
 async def _refused(request: Request, error: Refused) -> JSONResponse:
-    headers = {"retry-after": "2"} if error.status == 503 else None
-    return JSONResponse({"detail": error.reason}, error.status, headers)
+    return refusal(error)
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:

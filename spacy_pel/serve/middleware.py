@@ -11,8 +11,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .clients import client_at
 from .limits import Limits
+from .refused import Refused, refusal
 from .server_metrics import ServerMetrics
+from .waiting_room import WaitingRoom
 
 # The page loads nothing from other hosts, and no scripts apart from its own files.
 _PAGE_POLICY = (
@@ -48,26 +51,30 @@ class LocalOnly:
 
 
 class BodyLimited:
-    """Reads the body first. Answers 413 if it is too large, 408 if it does not arrive in time."""
+    """Reads the body first. Answers 413 if it is too large, 408 if it does not arrive in time.
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    If there is no room for the request, it is refused before its body is read.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, room: WaitingRoom) -> None:
         self.app = app
         self.limits = limits
+        self.room = room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         try:
+            if scope["method"] == "POST":
+                self.room.check_room(client_at(scope.get("client")))
             reading = self._whole_body(Headers(scope=scope), receive)
             body = await asyncio.wait_for(reading, self.limits.seconds)
-        except _TooLarge:
-            reason = f"the request is larger than {self.limits.body:,} bytes"
-            await JSONResponse({"detail": reason}, 413)(scope, receive, send)
+        except Refused as refused:
+            await refusal(refused)(scope, receive, send)
         except asyncio.TimeoutError:
             reason = f"the request did not arrive within {self.limits.seconds:g} seconds"
-            closing = {"connection": "close"}
-            await JSONResponse({"detail": reason}, 408, closing)(scope, receive, send)
+            await refusal(Refused(408, reason))(scope, receive, send)
         except _Disconnected:
             pass
         else:
@@ -76,7 +83,7 @@ class BodyLimited:
     async def _whole_body(self, headers: Headers, receive: Receive) -> bytes:
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > self.limits.body:
-            raise _TooLarge
+            raise self._too_large()
         chunks, size, more = [], 0, True
         while more:
             message = await receive()
@@ -85,9 +92,12 @@ class BodyLimited:
             chunk, more = message.get("body", b""), message.get("more_body", False)
             size += len(chunk)
             if size > self.limits.body:
-                raise _TooLarge
+                raise self._too_large()
             chunks.append(chunk)
         return b"".join(chunks)
+
+    def _too_large(self) -> Refused:
+        return Refused(413, f"the request is larger than {self.limits.body:,} bytes")
 
 
 class AnswersCounted:
@@ -120,10 +130,6 @@ class AnswersCounted:
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.note(route, status, time.perf_counter() - began)
-
-
-class _TooLarge(Exception):
-    pass
 
 
 class _Disconnected(Exception):

@@ -1,43 +1,38 @@
 """One linker and one KB for all requests, each in a thread of its own.
 
-Requests are linked one after another: the model uses the whole processor, and spaCy's vocabulary is
-not made for several threads. The documents of a request are linked one after another as well, and
-the time is checked between them.
+Documents are linked one after another: the model uses the whole processor, and spaCy's vocabulary is
+not made for several threads. After each document the thread may turn to another client's request.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from spacy.language import Language
+from spacy.tokens import Doc
 
 from ..documents import make_doc
 from ..documents.docs import OverlappingMentions
+from ..documents.document import Document, Mention
 from ..documents.json_documents import document_of
 from ..kb import Entity, KnowledgeBase
 from ..pipeline.pipelines import linker_of
 from ..tasks.link_docs import link_documents
+from .fair_thread import FairThread
 from .limits import Limits
+from .messages import LinkedDocument
+from .refused import Refused
+from .waiting_room import WaitingRoom
 
 T = TypeVar("T")
 
 
-class Refused(Exception):
-    """A request that gets no answer.
+class LinkedJSON(NamedTuple):
+    """A linked document as the text of a ``LinkedDocument``, and the number of its mentions."""
 
-    Args:
-        status: The HTTP status to send.
-        reason: The reason, as a sentence.
-    """
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
+    text: bytes
+    mentions: int
 
 
 class LinkingService:
@@ -57,26 +52,27 @@ class LinkingService:
         self.nlp = nlp
         self.component = component
         self.limits = limits
-        self.waiting = 0  # requests under way
+        self.room = WaitingRoom(limits)
         linker = linker_of(nlp, component)
         linker.index  # refuses a KB that does not fit now, not at the first request
         self._spans_key = linker.spans_key
-        self._kb = KnowledgeBase.open(
-            linker.kb.path
-        )  # a second one: look-ups do not wait for the model
+        # A second one, so that look-ups do not wait for the model.
+        self._kb = KnowledgeBase.open(linker.kb.path)
         self.entity_count = len(self._kb)
-        self._model_thread = ThreadPoolExecutor(1, "model")
-        self._kb_thread = ThreadPoolExecutor(1, "kb")
+        self._warm_up()
+        self._model_thread = FairThread("model")
+        self._kb_thread = FairThread("kb")
 
     @property
     def finds_mentions(self) -> bool:
         """Whether there are components that may find mentions."""
         return any(name != self.component for name in self.nlp.pipe_names)
 
-    async def link(self, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    async def link(self, client: str, documents: list[dict[str, Any]]) -> list[LinkedJSON]:
         """Link documents.
 
         Args:
+            client: The name of the client that asks; see ``clients.client_at``.
             documents: Documents in the form in which ``pel link`` reads JSONL.
 
         Returns:
@@ -85,50 +81,64 @@ class LinkingService:
         Raises:
             Refused: A document is wrong, the service is busy, or the time is up.
         """
-        deadline = time.monotonic() + self.limits.seconds
-        return await self._in_time(self._model_thread, self._linked, documents, deadline)
+        return await self.room.answer(client, self._all_linked(client, documents))
 
-    async def entity(self, id: str) -> Entity | None:
+    async def entity(self, client: str, id: str) -> Entity | None:
         """The entity with this concept id, alternative id or retired id. Raises Refused if busy."""
-        return await self._in_time(self._kb_thread, self._entity, id)
+        return await self._looked_up(client, self._entity, id)
 
-    async def search(self, text: str, limit: int) -> list[Entity]:
+    async def search(self, client: str, text: str, limit: int) -> list[Entity]:
         """The entities whose names hold all words of the text. Raises Refused if busy."""
-        return await self._in_time(self._kb_thread, self._kb.found, text, limit)
+        return await self._looked_up(client, self._kb.found, text, limit)
 
     def close(self) -> None:
         """Wait for the work under way, drop the work that waits, and close the KB."""
-        for thread in (self._model_thread, self._kb_thread):
-            thread.shutdown(cancel_futures=True)
+        self._model_thread.close()
+        self._kb_thread.close()
         self._kb.close()
 
-    async def _in_time(
-        self, thread: ThreadPoolExecutor, function: Callable[..., T], *arguments: Any
-    ) -> T:
-        if self.waiting >= self.limits.waiting:
-            raise Refused(503, "the server is busy; try again in a few seconds")
-        self.waiting += 1
-        try:
-            work = asyncio.wrap_future(thread.submit(function, *arguments))
-            return await asyncio.wait_for(work, self.limits.seconds)
-        except asyncio.TimeoutError:  # what has not begun by now never will
-            raise Refused(504, f"no answer within {self.limits.seconds:g} seconds") from None
-        finally:
-            self.waiting -= 1
+    async def _looked_up(self, client: str, function: Callable[..., T], *arguments: Any) -> T:
+        work = self._kb_thread.run(client, 0, function, *arguments)
+        return await self.room.answer(client, work)
 
-    def _linked(self, documents: list[dict[str, Any]], deadline: float) -> list[dict[str, Any]]:
-        records: list[dict[str, Any]] = []
+    async def _all_linked(self, client: str, documents: list[dict[str, Any]]) -> list[LinkedJSON]:
+        """The documents, linked one in a turn; all of them are checked before."""
+        rest = sum(len(document["text"]) for document in documents)
+        checked = await self._model_thread.run(client, rest, self._checked, documents)
+        linked = []
+        for number, document in enumerate(checked):
+            turn = self._model_thread.run(client, rest, self._linked, number, document)
+            linked.append(await turn)
+            rest -= len(document.text)
+        return linked
+
+    def _warm_up(self) -> None:
+        """Link a word, so that no client waits for what is loaded at the first use."""
+        words = [Document("MS"), Document("MS", mentions=(Mention(0, 2, "MS"),))]
+        with self.nlp.memory_zone():
+            docs = [make_doc(self.nlp, word, self._spans_key) for word in words]
+            list(link_documents(self.nlp, docs, component=self.component))
+
+    def _checked(self, documents: list[dict[str, Any]]) -> list[Document]:
+        checked = []
+        for number, document in enumerate(documents):
+            try:
+                checked.append(document_of(document))
+            except ValueError as error:
+                raise _wrong(number, error) from None
+        return checked
+
+    def _linked(self, number: int, document: Document) -> LinkedJSON:
         with self.nlp.memory_zone():  # else spaCy's memory of words seen would grow
-            docs = [self._document(number, record) for number, record in enumerate(documents)]
-            for record in link_documents(self.nlp, docs, component=self.component, batch_size=1):
-                if time.monotonic() > deadline:  # nobody waits for it any longer
-                    raise asyncio.TimeoutError
-                records.append(record)
-        return records
+            doc = self._doc(number, document)
+            (record,) = link_documents(self.nlp, [doc], component=self.component, batch_size=1)
+        linked = LinkedDocument.model_validate(record)
+        text = linked.model_dump_json(exclude_unset=True).encode()
+        return LinkedJSON(text, len(linked.mentions))
 
-    def _document(self, number: int, record: dict[str, Any]):
+    def _doc(self, number: int, document: Document) -> Doc:
         try:
-            return make_doc(self.nlp, document_of(record), self._spans_key)
+            return make_doc(self.nlp, document, self._spans_key)
         except OverlappingMentions as error:
             raise Refused(
                 422,
@@ -136,8 +146,12 @@ class LinkingService:
                 "two mentions that overlap in a document of its own",
             ) from None
         except ValueError as error:
-            raise Refused(422, f"document {number}: {str(error).splitlines()[0]}") from None
+            raise _wrong(number, error) from None
 
     def _entity(self, id: str) -> Entity | None:
         number = self._kb.number(id)
         return None if number is None else self._kb.entities([number])[0]
+
+
+def _wrong(number: int, error: ValueError) -> Refused:
+    return Refused(422, f"document {number}: {str(error).splitlines()[0]}")

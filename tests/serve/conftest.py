@@ -34,14 +34,13 @@ def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
 
 
 @pytest.fixture(scope="module")
-def app(tiny_folder: Path) -> Iterator[FastAPI]:
-    """An application for tests that leave it as it is."""
-    service = LinkingService(spacy.load(tiny_folder), limits=LIMITS)
-    yield create_app(service, "https://example.org/{id}")
-    service.close()
+def client(tiny_folder: Path) -> Iterator[TestClient]:
+    """A client for tests that leave the application as it is, over one event loop as in a server.
 
-
-@pytest.fixture(scope="module")
-def client(app: FastAPI) -> TestClient:
-    """A client of ``app``; an error of the server is an answer, as over a network."""
-    return TestClient(app, raise_server_exceptions=False)
+    An error of the server is an answer, as over a network.
+    """
+    app = create_app(
+        LinkingService(spacy.load(tiny_folder), limits=LIMITS), "https://example.org/{id}"
+    )
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client

@@ -20,7 +20,7 @@ from spacy.language import Language
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel, pel_serve
-from spacy_pel.serve.server import address, is_local, listen
+from spacy_pel.serve.listener import address, is_local, listen
 
 
 def failure(*arguments: object) -> str:

@@ -12,11 +12,14 @@ import pytest
 from fastapi.testclient import TestClient
 from spacy.language import Language
 
+from spacy_pel.documents.document import Document
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 from spacy_pel.serve.limits import Limits
 from spacy_pel.serve.middleware import BodyLimited
-from spacy_pel.serve.service import LinkingService, Refused
+from spacy_pel.serve.refused import Refused
+from spacy_pel.serve.service import LinkedJSON, LinkingService
+from spacy_pel.serve.waiting_room import WaitingRoom
 
 from ..conftest import ENTITIES
 from .conftest import LIMITS
@@ -29,7 +32,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Linking waits until this is set."""
     event, linked = threading.Event(), LinkingService._linked
 
-    def wait_and_link(self: LinkingService, *arguments: object) -> list:
+    def wait_and_link(self: LinkingService, *arguments: object) -> LinkedJSON:
         event.wait(20)
         return linked(self, *arguments)
 
@@ -45,7 +48,7 @@ def test_one_request_too_many(make_app: Callable, held: threading.Event) -> None
             target=lambda: statuses.append(client.post("/link", json=BODY).status_code)
         )
         first.start()
-        while not app.state.service.waiting:
+        while not app.state.service.room.under_way:
             time.sleep(0.01)
         answer = client.post("/link", json=BODY)
         assert answer.status_code == 503 and answer.headers["retry-after"] == "2"
@@ -63,27 +66,80 @@ def test_the_time_is_up(make_app: Callable, held: threading.Event) -> None:
         answer = client.post("/link", json=BODY)
         assert answer.status_code == 504
         assert answer.json() == {"detail": "no answer within 0.3 seconds"}
-        assert app.state.service.waiting == 0
+        assert app.state.service.room.under_way == 0
         # The KB is looked up meanwhile.
         assert client.get("/entity/C07").json()["name"] == "kidney"
         held.set()
 
 
 def test_what_nobody_waits_for_is_not_linked_to_the_end(
-    make_app: Callable, tiny_nlp: Language
+    make_app: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_app(nlp=tiny_nlp).state.service
-    documents = [{"text": "MS or RA?"}] * 4
-    assert len(service._linked(documents, time.monotonic() + 60)) == 4
-    with pytest.raises(asyncio.TimeoutError):
-        service._linked(documents, time.monotonic())
+    linked = LinkingService._linked
+
+    def slowly_linked(self: LinkingService, number: int, document: Document) -> LinkedJSON:
+        numbers.append(number)
+        time.sleep(0.2)
+        return linked(self, number, document)
+
+    numbers: list[int] = []
+    monkeypatch.setattr(LinkingService, "_linked", slowly_linked)
+    service = make_app(replace(LIMITS, seconds=0.3)).state.service
+
+    async def ask() -> None:
+        with pytest.raises(Refused, match="no answer within"):
+            await service.link("a client", BODY["documents"] * 4)
+        await asyncio.sleep(0.5)
+
+    asyncio.run(ask())
+    assert numbers == [0, 1]
+
+
+def test_others_are_let_in_between_the_documents_of_a_large_request(
+    make_app: Callable, held: threading.Event
+) -> None:
+    service = make_app().state.service
+    ended = []
+
+    async def ask(client: str, documents: int) -> None:
+        await service.link(client, BODY["documents"] * documents)
+        ended.append(client)
+
+    async def ask_at_once() -> None:
+        large = asyncio.ensure_future(ask("large", 20))
+        await asyncio.sleep(0.05)
+        small = [asyncio.ensure_future(ask(f"small {n}", 1)) for n in range(3)]
+        await asyncio.sleep(0.05)
+        held.set()
+        await asyncio.gather(large, *small)
+
+    asyncio.run(ask_at_once())
+    assert ended[-1] == "large"
+
+
+def test_a_client_with_many_requests_does_not_keep_others_out(
+    make_app: Callable, held: threading.Event
+) -> None:
+    service = make_app(replace(LIMITS, waiting=5)).state.service
+
+    async def ask() -> list:
+        flood = [asyncio.ensure_future(service.link("flood", BODY["documents"])) for _ in range(9)]
+        await asyncio.sleep(0.05)
+        other = asyncio.ensure_future(service.link("other", BODY["documents"]))
+        await asyncio.sleep(0.05)
+        held.set()
+        return await asyncio.gather(*flood, other, return_exceptions=True)
+
+    *flood, other = asyncio.run(ask())
+    assert len(other) == 1
+    assert [isinstance(answer, Refused) for answer in flood] == [False] * 4 + [True] * 5
 
 
 def test_what_waits_is_dropped_at_the_end(make_app: Callable, held: threading.Event) -> None:
     service = make_app().state.service
 
     async def close_while_linking() -> list:
-        requests = [asyncio.ensure_future(service.link(BODY["documents"])) for _ in range(3)]
+        requests = [asyncio.ensure_future(service.link("a", BODY["documents"])) for _ in range(3)]
         await asyncio.sleep(0.1)
         asyncio.get_running_loop().call_later(0.1, held.set)
         await asyncio.to_thread(service.close)
@@ -91,10 +147,10 @@ def test_what_waits_is_dropped_at_the_end(make_app: Callable, held: threading.Ev
 
     first, *others = asyncio.run(close_while_linking())
     assert len(first) == 1
-    assert all(isinstance(other, asyncio.CancelledError) for other in others)
+    assert all(isinstance(other, Refused) for other in others)
 
 
-def sent_by(receive: Callable, limits: Limits) -> list[dict]:
+def sent_by(receive: Callable, limits: Limits, room: WaitingRoom | None = None) -> list[dict]:
     """What BodyLimited sends where the application would not answer."""
     sent: list[dict] = []
 
@@ -105,7 +161,7 @@ def sent_by(receive: Callable, limits: Limits) -> list[dict]:
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/link", "headers": []}
-    asyncio.run(BodyLimited(app, limits)(scope, receive, send))
+    asyncio.run(BodyLimited(app, limits, room or WaitingRoom(limits))(scope, receive, send))
     return sent
 
 
@@ -122,6 +178,14 @@ def test_a_client_that_has_gone() -> None:
         return {"type": "http.disconnect"}
 
     assert sent_by(receive, LIMITS) == []
+
+
+def test_a_body_for_which_there_is_no_room_is_not_read() -> None:
+    async def receive() -> dict:
+        raise AssertionError("the body is read")
+
+    sent = sent_by(receive, LIMITS, WaitingRoom(replace(LIMITS, waiting=0)))
+    assert sent[0]["status"] == 503 and (b"retry-after", b"2") in sent[0]["headers"]
 
 
 def test_a_body_in_pieces_is_put_together() -> None:
@@ -144,4 +208,4 @@ def test_a_wrong_document_is_refused(make_app: Callable) -> None:
     service = make_app().state.service
     wrong = {"text": "MS", "mentions": [{"start": 0, "end": 3}]}
     with pytest.raises(Refused, match="document 1: the mention 0-3 is not in"):
-        asyncio.run(service.link([{"text": "MS"}, wrong]))
+        asyncio.run(service.link("a client", [{"text": "MS"}, wrong]))
