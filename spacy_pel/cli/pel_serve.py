@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from ..errors import PelError
-from ..kb.verify import check_contents
-from ..pipeline.pipelines import linker_of, load_pipeline
-from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
+from ..pipeline.pipelines import check_kbs, linker_of, load_pipeline
+from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel, printable
 from .signals import end_if_told
 from .terminal import msg, say
 
@@ -43,7 +43,7 @@ def serve_cli(
     ] = 30.0,
     max_waiting: Annotated[int, typer.Option(min=1, help="Most requests under way at once")] = 64,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check every byte of the KB before the start")
+        bool, typer.Option("--verify", help="First check every byte of the knowledge base")
     ] = False,
     component: Component = "proxy_linker",
 ) -> None:
@@ -64,38 +64,43 @@ def serve_cli(
       curl http://127.0.0.1:8000/link -H "Content-Type: application/json" \\
         -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
-    try:
-        import fastapi  # noqa: F401
-        import fastapi_offline  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise PelError(
-            f"the server needs {error.name}", 'install its extra: pip install "spacy-pel[serve]"'
-        ) from error
-    from ..serve.app import create_app
+    _check_extra()
     from ..serve.limits import Limits
     from ..serve.listener import address, is_local, listen
-    from ..serve.server import run_server
-    from ..serve.service import LinkingService
 
     if entity_url is not None:
         _check_entity_url(entity_url)
+    limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
     with listen(host, port) as listener:
-        if not is_local(listener):
+        url, local = address(listener), is_local(listener)
+        typer.echo(f"Starting at {url}; requests wait until it serves")
+        if not local:
             msg.warn("Whoever reaches this computer can use the server: there is no login")
+        typer.echo(f"Loading the pipeline {printable(pipeline)}")
         nlp = load_pipeline(pipeline)
-        linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
-        linker.candidates = candidates
+        linker_of(nlp, component, kb=kb, spans_key=spans_key).candidates = candidates
         if verify:
-            check_contents(linker.kb.path)
-        limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
+            typer.echo("Checking every byte of the knowledge base")
+            check_kbs(nlp)
+        from ..serve.app import create_app
+        from ..serve.server import run_server
+        from ..serve.service import LinkingService
+
         service = LinkingService(nlp, component, limits=limits)
-        app = create_app(service, entity_url, local=is_local(listener))
+        app = create_app(service, entity_url, local=local)
         end_if_told()
-        typer.echo(f"Serving at {address(listener)} (Ctrl-C ends it)")
+        typer.echo(f"Serving at {url} (Ctrl-C ends it)")
         run_server(app, listener, limits)
     typer.echo("Stopped")
+
+
+def _check_extra() -> None:
+    """Refuse to start without the packages of the extra. They are not imported: it takes a second."""
+    for package in ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"):
+        if find_spec(package) is None:
+            raise PelError(
+                f"the server needs {package}", 'install its extra: pip install "spacy-pel[serve]"'
+            )
 
 
 def _check_entity_url(template: str) -> None:

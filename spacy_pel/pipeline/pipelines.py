@@ -10,6 +10,7 @@ from spacy.language import Language
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
 from .registered_names import unknown_names_explained
 
 if TYPE_CHECKING:
@@ -92,6 +93,18 @@ def upstream_of(nlp: Language, name: str) -> list[str]:
     return [
         other for other, pipe in nlp.pipeline if name in getattr(pipe, "listening_components", ())
     ]
+
+
+def check_kbs(nlp: Language) -> None:
+    """Check every byte of the knowledge bases of a pipeline, as ``pel kb verify`` does.
+
+    Raises:
+        PelError: A KB is not whole.
+    """
+    from .kb_reference import KBPipe
+
+    for path in {pipe.kb.path for _, pipe in nlp.pipeline if isinstance(pipe, KBPipe)}:
+        KnowledgeBase.open(path, verify=True).close()
 
 
 def _summary(error: Exception) -> str:

@@ -20,14 +20,16 @@ from spacy.language import Language
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel, pel_serve
+from spacy_pel.serve import server
 from spacy_pel.serve.listener import address, is_local, listen
 
 
 def failure(*arguments: object) -> str:
-    """The one line in which ``pel serve`` says why it does not start."""
+    """The line in which ``pel serve`` says why it does not start."""
     result = CliRunner().invoke(pel, ["serve", *map(str, arguments)])
     assert result.exit_code == 1, result.output
-    (line,) = result.output.splitlines()
+    *said, line = result.output.splitlines()
+    assert all(other.startswith(("Starting at ", "Loading the pipeline ")) for other in said)
     return line
 
 
@@ -98,28 +100,67 @@ def test_told_to_end_while_a_library_drops_all_errors(
     assert result.exit_code == 143 and "Serving" not in result.output
 
 
+def started(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> list[str]:
+    """The lines of a server that ends as soon as it serves."""
+    monkeypatch.setattr(server, "run_server", lambda *_: None)
+    result = CliRunner().invoke(pel, ["serve", str(folder), "--port", "0", *options])
+    return result.output.splitlines()
+
+
+def test_the_address_is_said_at_once_and_what_is_done_until_it_serves(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = started(tiny_folder, monkeypatch)
+    url = re.fullmatch(
+        r"Starting at (http://127\.0\.0\.1:\d+); requests wait until it serves", first
+    )
+    loading = f"Loading the pipeline {tiny_folder}"
+    assert others == [loading, f"Serving at {url[1]} (Ctrl-C ends it)", "Stopped"]
+
+
+def test_the_address_is_said_before_anything_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert started(tmp_path, monkeypatch)[0].startswith("Starting at http://127.0.0.1:")
+
+
+def test_a_server_that_verifies_checks_every_byte(
+    tiny_folder: Path, tiny_kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kb = tmp_path / "kb"
+    shutil.copytree(tiny_kb, kb)
+    whole = started(tiny_folder, monkeypatch, "--kb", str(kb), "--verify")
+    assert "Checking every byte of the knowledge base" in whole and "Stopped" in whole
+    for file in sorted(path for path in kb.rglob("*") if path.is_file() and path.stat().st_size):
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        lines = started(tiny_folder, monkeypatch, "--kb", str(kb), "--verify")
+        assert "Serving" not in " ".join(lines) and lines[-1].startswith("Error: "), file
+        file.write_bytes(content)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_answers_what_is_under_way_and_ends(tiny_folder: Path, number: int) -> None:
     command = [sys.executable, "-m", "spacy", "pel", "serve", str(tiny_folder), "--port", "0"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        started = server.stdout.readline()
-        assert started.startswith("Serving at "), server.communicate(timeout=60)
-        port = int(re.search(r"127\.0\.0\.1:(\d+)", started)[1])
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert lines[-1].startswith("Serving at "), (lines, process.communicate(timeout=60))
+        port = int(re.search(r"127\.0\.0\.1:(\d+)", lines[-1])[1])
         body = json.dumps({"documents": [{"text": "MS or RA? " * 200}] * 20})
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/health", headers={"host": "rebound.example.org"})
         refused = connection.getresponse()
         assert refused.status == 421 and refused.read()
         connection.request("POST", "/link", body, {"content-type": "application/json"})
-        threading.Timer(0.2, server.send_signal, [number]).start()
+        threading.Timer(0.2, process.send_signal, [number]).start()
         answer = connection.getresponse()
         assert answer.status == 200
         documents = json.loads(answer.read())["documents"]
         assert [len(document["mentions"]) for document in documents] == [400] * 20
-        rest, errors = server.communicate(timeout=60)
-        assert server.returncode == 0, errors
+        rest, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
         assert "Stopped" in rest and "Traceback" not in errors
     finally:
-        server.kill()
-        server.communicate()
+        process.kill()
+        process.communicate()
