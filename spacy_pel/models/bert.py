@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..errors import PelError
 from .bert_layers import last_hidden_states
+from .bert_modules import StoredBert
 
 # Torch's names for the instructions of x86 and ARM processors that compute in bfloat16.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
@@ -197,7 +198,7 @@ class BertEncoder(nn.Module):
         Raises:
             RuntimeError: The weights are of another encoder.
         """
-        transformer = build_transformer(**json.loads(description["config"]))
+        transformer = StoredBert(**json.loads(description["config"]))
         self.load(transformer, Tokenizer.from_str(description["tokenizer"]))
         names = {_short(name): name for name in self.state_dict()}
         self.load_state_dict({names.get(k, k): v for k, v in weights.items()}, assign=True)
