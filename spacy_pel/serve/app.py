@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from ..kb import Entity
 from .clients import client_at
 from .limits import Limits
+from .link_route import LinkRoute, first_fault
 from .messages import (
     EntityRecord,
     Health,
@@ -40,6 +41,7 @@ WRONG = {400: {"model": Problem, "description": "Not JSON"},
          422: {"model": Problem, "description": "Not what is asked for"}}  # fmt: skip
 
 router = APIRouter()
+link_router = APIRouter(route_class=LinkRoute)
 
 
 def create_app(
@@ -77,18 +79,18 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _not_as_asked)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(Exception, _bug)
+    app.include_router(link_router)
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
     return app
 
 
-@router.post("/link", responses={**WRONG, **BUSY}, response_model=LinkResponse)
+@link_router.post("/link", responses={**WRONG, **BUSY}, response_model=LinkResponse)
 async def link(asked: LinkRequest, request: Request) -> Response:
     """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
     service, metrics = request.app.state.service, request.app.state.metrics
     _check(asked, service.limits)
-    documents = asked.model_dump(exclude_none=True)["documents"]
-    linked = await service.link(client_at(request.client), documents)
+    linked = await service.link(client_at(request.client), asked.documents)
     metrics.documents.inc(len(linked))
     metrics.mentions.inc(sum(document.mentions for document in linked))
     body = b",".join(document.text for document in linked)
@@ -191,21 +193,12 @@ async def _bug(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _not_as_asked(request: Request, error: RequestValidationError) -> JSONResponse:
-    """The first fault and the number of others, without repeating what was sent."""
-    first, *others = error.errors()
-    if first["type"] == "json_invalid":
-        reason = f"the body is not JSON: {first['ctx']['error']}"
+    faults = error.errors()
+    if faults[0]["type"] == "json_invalid":
+        reason = f"the body is not JSON: {faults[0]['ctx']['error']}"
         return JSONResponse({"detail": reason}, 400)
-    more = f" (and {len(others):,} more)" if others else ""
-    reason = f"{_place(first['loc'])}: {first['msg']}{more}"
-    return JSONResponse({"detail": reason.encode("utf8", "replace").decode("utf8")}, 422)
-
-
-def _place(location: tuple) -> str:
-    """("body", "documents", 0, "text") as "documents[0].text"."""
-    named = [part for part in location[1:] if isinstance(part, int) or part.isidentifier()]
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in named]
-    return "".join(parts).lstrip(".") or "the body"
+    within = [{**fault, "loc": fault["loc"][1:]} for fault in faults]
+    return JSONResponse({"detail": first_fault(within)}, 422)
 
 
 def _description(limits: Limits) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from contextlib import suppress
 from functools import partial
@@ -9,8 +10,27 @@ from functools import partial
 import uvicorn
 from fastapi import FastAPI
 
+from ..system.printable import printable
 from .connections import Connection
 from .limits import Limits
+
+# Errors alone, on stderr. A client must not fill the log, as with uvicorn's warning of each request
+# that is not HTTP.
+_LOG = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"printable": {"()": "spacy_pel.serve.server.PrintableFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "printable"}},
+    "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
+}
+
+
+class PrintableFormatter(logging.Formatter):
+    """Writes errors, which may quote a request, without what could control a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message, with its traceback."""
+        return printable(super().format(record))
 
 
 def run_server(app: FastAPI, listener: socket.socket, limits: Limits) -> None:
@@ -24,7 +44,8 @@ def run_server(app: FastAPI, listener: socket.socket, limits: Limits) -> None:
     config = uvicorn.Config(
         app,
         http=partial(Connection, seconds=limits.seconds),
-        log_level="warning",
+        log_level="error",
+        log_config=_LOG,
         access_log=False,
         server_header=False,
         ws="none",

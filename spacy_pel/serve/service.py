@@ -6,7 +6,7 @@ not made for several threads. After each document the thread may turn to another
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from spacy.language import Language
@@ -21,7 +21,7 @@ from ..pipeline.pipelines import linker_of
 from ..tasks.link_docs import link_documents
 from .fair_thread import FairThread
 from .limits import Limits
-from .messages import LinkedDocument
+from .messages import GivenDocument, LinkedDocument
 from .refused import Refused
 from .waiting_room import WaitingRoom
 
@@ -36,7 +36,12 @@ class LinkedJSON(NamedTuple):
 
 
 class LinkingService:
-    """Links documents and looks up entities within limits, for an event loop."""
+    """Links documents and looks up entities within limits, for an event loop.
+
+    Attributes:
+        room: The requests under way.
+        reading_thread: Where bodies of requests are read.
+    """
 
     def __init__(self, nlp: Language, component: str = "proxy_linker", *, limits: Limits) -> None:
         """Start the threads.
@@ -62,18 +67,19 @@ class LinkingService:
         self._warm_up()
         self._model_thread = FairThread("model")
         self._kb_thread = FairThread("kb")
+        self.reading_thread = FairThread("reading")
 
     @property
     def finds_mentions(self) -> bool:
         """Whether there are components that may find mentions."""
         return any(name != self.component for name in self.nlp.pipe_names)
 
-    async def link(self, client: str, documents: list[dict[str, Any]]) -> list[LinkedJSON]:
+    async def link(self, client: str, documents: Sequence[GivenDocument]) -> list[LinkedJSON]:
         """Link documents.
 
         Args:
             client: The name of the client that asks; see ``clients.client_at``.
-            documents: Documents in the form in which ``pel link`` reads JSONL.
+            documents: Documents, in the form in which ``pel link`` reads JSONL.
 
         Returns:
             The documents in the form in which ``pel link`` writes JSONL.
@@ -93,17 +99,19 @@ class LinkingService:
 
     def close(self) -> None:
         """Wait for the work under way, drop the work that waits, and close the KB."""
-        self._model_thread.close()
-        self._kb_thread.close()
+        for thread in (self.reading_thread, self._model_thread, self._kb_thread):
+            thread.close()
         self._kb.close()
 
     async def _looked_up(self, client: str, function: Callable[..., T], *arguments: Any) -> T:
         work = self._kb_thread.run(client, 0, function, *arguments)
         return await self.room.answer(client, work)
 
-    async def _all_linked(self, client: str, documents: list[dict[str, Any]]) -> list[LinkedJSON]:
+    async def _all_linked(
+        self, client: str, documents: Sequence[GivenDocument]
+    ) -> list[LinkedJSON]:
         """The documents, linked one in a turn; all of them are checked before."""
-        rest = sum(len(document["text"]) for document in documents)
+        rest = sum(len(document.text) for document in documents)
         checked = await self._model_thread.run(client, rest, self._checked, documents)
         linked = []
         for number, document in enumerate(checked):
@@ -119,11 +127,11 @@ class LinkingService:
             docs = [make_doc(self.nlp, word, self._spans_key) for word in words]
             list(link_documents(self.nlp, docs, component=self.component))
 
-    def _checked(self, documents: list[dict[str, Any]]) -> list[Document]:
+    def _checked(self, documents: Sequence[GivenDocument]) -> list[Document]:
         checked = []
         for number, document in enumerate(documents):
             try:
-                checked.append(document_of(document))
+                checked.append(document_of(document.model_dump(exclude_none=True)))
             except ValueError as error:
                 raise _wrong(number, error) from None
         return checked

@@ -15,7 +15,9 @@ from spacy.language import Language
 from spacy_pel.documents.document import Document
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
+from spacy_pel.serve import link_route
 from spacy_pel.serve.limits import Limits
+from spacy_pel.serve.messages import GivenDocument, GivenMention, LinkRequest
 from spacy_pel.serve.middleware import BodyLimited
 from spacy_pel.serve.refused import Refused
 from spacy_pel.serve.service import LinkedJSON, LinkingService
@@ -24,7 +26,9 @@ from spacy_pel.serve.waiting_room import WaitingRoom
 from ..conftest import ENTITIES
 from .conftest import LIMITS
 
+JSON = {"content-type": "application/json"}
 BODY = {"documents": [{"text": "MS or RA?"}]}
+DOCUMENT = GivenDocument(text="MS or RA?")
 
 
 @pytest.fixture
@@ -88,7 +92,7 @@ def test_what_nobody_waits_for_is_not_linked_to_the_end(
 
     async def ask() -> None:
         with pytest.raises(Refused, match="no answer within"):
-            await service.link("a client", BODY["documents"] * 4)
+            await service.link("a client", [DOCUMENT] * 4)
         await asyncio.sleep(0.5)
 
     asyncio.run(ask())
@@ -102,7 +106,7 @@ def test_others_are_let_in_between_the_documents_of_a_large_request(
     ended = []
 
     async def ask(client: str, documents: int) -> None:
-        await service.link(client, BODY["documents"] * documents)
+        await service.link(client, [DOCUMENT] * documents)
         ended.append(client)
 
     async def ask_at_once() -> None:
@@ -123,9 +127,9 @@ def test_a_client_with_many_requests_does_not_keep_others_out(
     service = make_app(replace(LIMITS, waiting=5)).state.service
 
     async def ask() -> list:
-        flood = [asyncio.ensure_future(service.link("flood", BODY["documents"])) for _ in range(9)]
+        flood = [asyncio.ensure_future(service.link("flood", [DOCUMENT])) for _ in range(9)]
         await asyncio.sleep(0.05)
-        other = asyncio.ensure_future(service.link("other", BODY["documents"]))
+        other = asyncio.ensure_future(service.link("other", [DOCUMENT]))
         await asyncio.sleep(0.05)
         held.set()
         return await asyncio.gather(*flood, other, return_exceptions=True)
@@ -135,11 +139,30 @@ def test_a_client_with_many_requests_does_not_keep_others_out(
     assert [isinstance(answer, Refused) for answer in flood] == [False] * 4 + [True] * 5
 
 
+def test_bodies_are_read_in_turns_of_their_own(
+    make_app: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To read a large one takes long; it must hold up neither the event loop nor the model."""
+    threads = []
+    read = link_route._link_request
+
+    def read_and_note(body: bytes) -> LinkRequest:
+        threads.append(threading.current_thread().name)
+        return read(body)
+
+    monkeypatch.setattr(link_route, "_link_request", read_and_note)
+    with TestClient(make_app()) as client:
+        assert client.post("/link", json=BODY).status_code == 200
+        assert client.post("/link", json={"documents": [{"text": 3}]}).status_code == 422
+        assert client.post("/link", content="{", headers=JSON).status_code == 400
+    assert [name.rpartition("_")[0] for name in threads] == ["reading"] * 3
+
+
 def test_what_waits_is_dropped_at_the_end(make_app: Callable, held: threading.Event) -> None:
     service = make_app().state.service
 
     async def close_while_linking() -> list:
-        requests = [asyncio.ensure_future(service.link("a", BODY["documents"])) for _ in range(3)]
+        requests = [asyncio.ensure_future(service.link("a", [DOCUMENT])) for _ in range(3)]
         await asyncio.sleep(0.1)
         asyncio.get_running_loop().call_later(0.1, held.set)
         await asyncio.to_thread(service.close)
@@ -206,6 +229,6 @@ def test_a_kb_that_does_not_fit_is_refused_at_the_start(tiny_nlp: Language, tmp_
 
 def test_a_wrong_document_is_refused(make_app: Callable) -> None:
     service = make_app().state.service
-    wrong = {"text": "MS", "mentions": [{"start": 0, "end": 3}]}
+    wrong = GivenDocument(text="MS", mentions=[GivenMention(start=0, end=3)])
     with pytest.raises(Refused, match="document 1: the mention 0-3 is not in"):
-        asyncio.run(service.link("a client", [{"text": "MS"}, wrong]))
+        asyncio.run(service.link("a client", [DOCUMENT, wrong]))

@@ -1,0 +1,13 @@
+"""Texts that are safe to print."""
+
+from __future__ import annotations
+
+import re
+
+# All control characters but the tab and the line feed: with them escape sequences begin.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """The text without what could control a terminal, as a name of a KB or a request may."""
+    return _CONTROL.sub("\ufffd", text)
