@@ -1,12 +1,13 @@
 """One linker and one KB for all requests, each in a thread of its own.
 
 Documents are linked one after another: the model uses the whole processor, and spaCy's vocabulary is
-not made for several threads. After each document the thread may turn to another client's request.
+not made for several threads. Requests are linked in turns: after a long document, or a few short ones,
+the thread may turn to another client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from spacy.language import Language
@@ -26,6 +27,9 @@ from .refused import Refused
 from .waiting_room import WaitingRoom
 
 T = TypeVar("T")
+
+# The most characters of documents that are linked in one turn. A longer document has a turn of its own.
+TURN_CHARACTERS = 2000
 
 
 class LinkedJSON(NamedTuple):
@@ -110,14 +114,13 @@ class LinkingService:
     async def _all_linked(
         self, client: str, documents: Sequence[GivenDocument]
     ) -> list[LinkedJSON]:
-        """The documents, linked one in a turn; all of them are checked before."""
+        """The documents, linked in turns; all of them are checked in the first."""
         rest = sum(len(document.text) for document in documents)
         checked = await self._model_thread.run(client, rest, self._checked, documents)
-        linked = []
-        for number, document in enumerate(checked):
-            turn = self._model_thread.run(client, rest, self._linked, number, document)
-            linked.append(await turn)
-            rest -= len(document.text)
+        linked: list[LinkedJSON] = []
+        for piece in _pieces(checked):
+            linked += await self._model_thread.run(client, rest, self._linked, len(linked), piece)
+            rest -= sum(len(document.text) for document in piece)
         return linked
 
     def _warm_up(self) -> None:
@@ -136,13 +139,12 @@ class LinkingService:
                 raise _wrong(number, error) from None
         return checked
 
-    def _linked(self, number: int, document: Document) -> LinkedJSON:
+    def _linked(self, first: int, documents: Sequence[Document]) -> list[LinkedJSON]:
+        """Documents of one turn, linked one after another; ``first`` is the first one's number."""
         with self.nlp.memory_zone():  # else spaCy's memory of words seen would grow
-            doc = self._doc(number, document)
-            (record,) = link_documents(self.nlp, [doc], component=self.component, batch_size=1)
-        linked = LinkedDocument.model_validate(record)
-        text = linked.model_dump_json(exclude_unset=True).encode()
-        return LinkedJSON(text, len(linked.mentions))
+            docs = [self._doc(number, one) for number, one in enumerate(documents, first)]
+            records = link_documents(self.nlp, docs, component=self.component, batch_size=1)
+            return list(map(_as_json, records))
 
     def _doc(self, number: int, document: Document) -> Doc:
         try:
@@ -159,6 +161,23 @@ class LinkingService:
     def _entity(self, id: str) -> Entity | None:
         number = self._kb.number(id)
         return None if number is None else self._kb.entities([number])[0]
+
+
+def _pieces(documents: Sequence[Document]) -> Iterator[list[Document]]:
+    """The documents in their order, as many in a piece as a turn takes, and at least one."""
+    piece: list[Document] = []
+    for document in documents:
+        if piece and sum(len(one.text) for one in piece) + len(document.text) > TURN_CHARACTERS:
+            yield piece
+            piece = []
+        piece.append(document)
+    if piece:
+        yield piece
+
+
+def _as_json(record: dict[str, Any]) -> LinkedJSON:
+    linked = LinkedDocument.model_validate(record)
+    return LinkedJSON(linked.model_dump_json(exclude_unset=True).encode(), len(linked.mentions))
 
 
 def _wrong(number: int, error: ValueError) -> Refused:

@@ -10,12 +10,15 @@ from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy.language import Language
 
 from spacy_pel.documents.document import Document
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 from spacy_pel.serve import link_route
+from spacy_pel.serve import service as service_module
 from spacy_pel.serve.limits import Limits
 from spacy_pel.serve.messages import GivenDocument, GivenMention, LinkRequest
 from spacy_pel.serve.middleware import BodyLimited
@@ -36,7 +39,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Linking waits until this is set."""
     event, linked = threading.Event(), LinkingService._linked
 
-    def wait_and_link(self: LinkingService, *arguments: object) -> LinkedJSON:
+    def wait_and_link(self: LinkingService, *arguments: object) -> list[LinkedJSON]:
         event.wait(20)
         return linked(self, *arguments)
 
@@ -81,13 +84,14 @@ def test_what_nobody_waits_for_is_not_linked_to_the_end(
 ) -> None:
     linked = LinkingService._linked
 
-    def slowly_linked(self: LinkingService, number: int, document: Document) -> LinkedJSON:
+    def slowly_linked(self: LinkingService, number: int, documents: list) -> list[LinkedJSON]:
         numbers.append(number)
         time.sleep(0.2)
-        return linked(self, number, document)
+        return linked(self, number, documents)
 
     numbers: list[int] = []
     monkeypatch.setattr(LinkingService, "_linked", slowly_linked)
+    monkeypatch.setattr(service_module, "TURN_CHARACTERS", 10)
     service = make_app(replace(LIMITS, seconds=0.3)).state.service
 
     async def ask() -> None:
@@ -100,8 +104,9 @@ def test_what_nobody_waits_for_is_not_linked_to_the_end(
 
 
 def test_others_are_let_in_between_the_documents_of_a_large_request(
-    make_app: Callable, held: threading.Event
+    make_app: Callable, held: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(service_module, "TURN_CHARACTERS", 10)
     service = make_app().state.service
     ended = []
 
@@ -119,6 +124,18 @@ def test_others_are_let_in_between_the_documents_of_a_large_request(
 
     asyncio.run(ask_at_once())
     assert ended[-1] == "large"
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 3000), max_size=12))
+def test_a_turn_has_documents_in_order_and_is_short(lengths: list[int]) -> None:
+    documents = [Document("a" * length, id=n) for n, length in enumerate(lengths)]
+    pieces = list(service_module._pieces(documents))
+    assert [document.id for piece in pieces for document in piece] == list(range(len(lengths)))
+    sizes = [sum(len(document.text) for document in piece) for piece in pieces]
+    for piece, following, size in zip(pieces, pieces[1:], sizes):
+        assert size <= service_module.TURN_CHARACTERS or len(piece) == 1
+        assert size + len(following[0].text) > service_module.TURN_CHARACTERS
 
 
 def test_a_client_with_many_requests_does_not_keep_others_out(
