@@ -13,6 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
+# A turn counts as at least so long. If each counted as long as it is, a client would wait for all others
+# to have as many seconds, after a request that took three times as long as theirs.
+LEAST_SECONDS = 0.1
 # The number of clients whose times are kept while the thread is never idle.
 _REMEMBERED = 1000
 
@@ -21,7 +24,7 @@ class FairThread:
     """One thread, for the coroutines of one event loop.
 
     The next turn goes to the client for which the thread has worked the shortest time since it was
-    idle. Of the turns of one client, and of clients with the same time, the smallest comes first. A
+    idle. Short turns count alike, so clients with short turns come one after the other. Of the turns of one client, and of clients with the same time, the smallest comes first. A
     client that comes anew begins at the time of the one that is served: it has no credit.
     (Start-time fair queueing: Goyal, Vin and Cheng 1996.)
 
@@ -100,7 +103,7 @@ class FairThread:
     def _end(self, client: str, turn: _Turn, work: asyncio.Future) -> None:
         """Note the time of a turn, give its answer, and begin the next."""
         done = work.result()
-        self._worked[client] += done.seconds
+        self._worked[client] += max(done.seconds, LEAST_SECONDS)
         if len(self._worked) > _REMEMBERED:
             self._worked = {one: self._worked[one] for one in self._turns}
         self._is_busy = False

@@ -114,9 +114,9 @@ class LinkingService:
     async def _all_linked(
         self, client: str, documents: Sequence[GivenDocument]
     ) -> list[LinkedJSON]:
-        """The documents, linked in turns; all of them are checked in the first."""
+        """The documents, linked in turns; all of them are checked before."""
         rest = sum(len(document.text) for document in documents)
-        checked = await self._model_thread.run(client, rest, self._checked, documents)
+        checked = await self.reading_thread.run(client, rest, self._checked, documents)
         linked: list[LinkedJSON] = []
         for piece in _pieces(checked):
             linked += await self._model_thread.run(client, rest, self._linked, len(linked), piece)

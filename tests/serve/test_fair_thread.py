@@ -60,6 +60,11 @@ def test_a_long_turn_is_followed_by_as_long_a_time_for_others(costs: list[float]
     assert order_of(costs, turns) == [0, 2, 3, 4, 1, 5, 6]
 
 
+def test_short_turns_count_alike(costs: list[float]) -> None:
+    turns = [("a", 1, 0.09), ("a", 2, 0.09), ("b", 3, 0.01), ("b", 4, 0.01), ("b", 5, 0.01)]
+    assert order_of(costs, turns) == [0, 2, 1, 3, 4]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=12))
 def test_no_client_that_waits_falls_back_by_more_than_a_turn(turns: list) -> None:
