@@ -12,7 +12,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ..errors import PelError
-from ..system.printable import printable
 from .signals import ending_on_sigterm
 from .terminal import log_on_stderr, say_error
 
@@ -40,8 +39,6 @@ kb = typer.Typer(
     rich_markup_mode=None,
 )
 pel.add_typer(kb, name="kb")
-
-msg = Printer()
 
 Pipeline = Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")]
 Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline")]
@@ -111,8 +108,3 @@ def _fail(message: str, code: int) -> NoReturn:
     """End the program with one line on stderr. (wasabi would break it, and print it to stdout.)"""
     say_error(message)
     raise typer.Exit(code)
-
-
-def say_error(message: object) -> None:
-    """Print an error in one line on stderr."""
-    typer.secho(printable(f"Error: {message}"), fg=typer.colors.RED, err=True)

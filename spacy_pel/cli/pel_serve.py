@@ -9,7 +9,7 @@ import typer
 
 from ..errors import PelError
 from ..pipeline.pipelines import check_kbs, linker_of, load_pipeline
-from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel, printable
+from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .signals import end_if_told
 from .terminal import msg, say
 
@@ -73,14 +73,14 @@ def serve_cli(
     limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
     with listen(host, port) as listener:
         url, local = address(listener), is_local(listener)
-        typer.echo(f"Starting at {url}; requests wait until it serves")
+        say(f"Starting at {url}; requests wait until it serves")
         if not local:
             msg.warn("Whoever reaches this computer can use the server: there is no login")
-        typer.echo(f"Loading the pipeline {printable(pipeline)}")
+        say(f"Loading the pipeline {pipeline}")
         nlp = load_pipeline(pipeline)
         linker_of(nlp, component, kb=kb, spans_key=spans_key).candidates = candidates
         if verify:
-            typer.echo("Checking every byte of the knowledge base")
+            say("Checking every byte of the knowledge base")
             check_kbs(nlp)
         from ..serve.app import create_app
         from ..serve.server import run_server
@@ -89,9 +89,9 @@ def serve_cli(
         service = LinkingService(nlp, component, limits=limits)
         app = create_app(service, entity_url, local=local)
         end_if_told()
-        typer.echo(f"Serving at {url} (Ctrl-C ends it)")
+        say(f"Serving at {url} (Ctrl-C ends it)")
         run_server(app, listener, limits)
-    typer.echo("Stopped")
+    say("Stopped")
 
 
 def _check_extra() -> None:

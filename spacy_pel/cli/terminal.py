@@ -6,7 +6,6 @@ Names of a KB or a corpus could otherwise move the cursor, rename the window or 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,13 +13,7 @@ from typing import Any
 import typer
 from wasabi import Printer
 
-# All control characters but the tab and the line feed: with them escape sequences begin.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def printable(text: str) -> str:
-    """A text that is safe to print: U+FFFD stands for each control character."""
-    return _CONTROL.sub("\ufffd", text)
+from ..system.printable import printable
 
 
 def say(text: str, **style: Any) -> None:

@@ -29,7 +29,9 @@ def failure(*arguments: object) -> str:
     result = CliRunner().invoke(pel, ["serve", *map(str, arguments)])
     assert result.exit_code == 1, result.output
     *said, line = result.output.splitlines()
-    assert all(other.startswith(("Starting at ", "Loading the pipeline ")) for other in said)
+    assert all(
+        other.startswith(("Starting at ", "Loading the pipeline ", "Checking ")) for other in said
+    )
     return line
 
 
