@@ -1,6 +1,4 @@
-"""``python -m spacy pel``: the commands, added to spaCy's own through an entry point."""
-
-from spacy.cli._util import app
+"""``pel``: the commands. A command imports what it does when it runs: torch alone takes seconds."""
 
 from . import (  # noqa: F401  (add commands)
     kb_build,
@@ -21,7 +19,5 @@ from . import (  # noqa: F401  (add commands)
     pel_train,
 )
 from .apps import pel
-
-app.add_typer(pel, name="pel")
 
 __all__ = ["pel"]

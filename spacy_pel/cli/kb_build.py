@@ -10,7 +10,6 @@ import typer
 
 from ..errors import PelError
 from ..kb.readers import ReadOptions, UmlsRecipe, format_names
-from ..tasks.build_from_sources import build_from_sources
 from .apps import command, kb, msg
 
 ALL = "all"
@@ -94,6 +93,8 @@ def build_cli(
         python -m spacy pel kb build kb diseases --type disorder
     """
     from tqdm import tqdm
+
+    from ..tasks.build_from_sources import build_from_sources
 
     if len(paths) < 2:
         raise PelError(

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..kb import KnowledgeBase
-from ..pipeline.pipelines import load_pipeline
 from .apps import Component, command, kb, msg
 from .kb_change import Encoder, Folder, report_change
 
@@ -44,6 +42,8 @@ def learn_cli(
     """
     from tqdm import tqdm
 
+    from ..kb import KnowledgeBase
+    from ..pipeline.pipelines import load_pipeline
     from ..tasks.learn_names import learn_names
 
     start = time.perf_counter()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..evaluation.nil_metrics import nil_summary
-from ..tasks.calibrate import CalibrationReport, calibrate_folder
 from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, msg, pel
+
+if TYPE_CHECKING:
+    from ..tasks.calibrate import CalibrationReport
 
 
 @command(pel, "calibrate")
@@ -55,6 +56,8 @@ def calibrate_cli(
     """
     from tqdm import tqdm
 
+    from ..tasks.calibrate import calibrate_folder
+
     with tqdm(desc="Linking", unit=" documents") as bar:
         report = calibrate_folder(
             pipeline,
@@ -71,6 +74,8 @@ def calibrate_cli(
 
 
 def _print(report: CalibrationReport, names: bool) -> None:
+    from ..evaluation.nil_metrics import nil_summary
+
     if report.nil_threshold is None:
         msg.warn("No mention is NIL: nothing to tune a threshold on, and none is set")
     else:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ..kb import KnowledgeBase
-from ..tasks.okb import build_okb
-from ..tasks.okb.okb_report import markdown
 from .apps import command, msg, pel
 
 _CORPUS = (
@@ -62,6 +59,9 @@ def okb_cli(
     """
     from tqdm import tqdm
 
+    from ..kb import KnowledgeBase
+    from ..tasks.okb import build_okb
+
     given = {"train": train, "dev": dev, "test": test}
     report = build_okb(
         KnowledgeBase.open(kb),
@@ -72,6 +72,16 @@ def okb_cli(
         seed=seed,
         progress=lambda items, what: tqdm(items, desc=what, unit=""),
     )
+    _print(report)
+    msg.good(
+        f"Took {report['entities']['taken_out']:,} of {report['kb_entities']['before']:,} entities out: {out}"
+    )
+    msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out / 'kb'} PIPELINE")
+
+
+def _print(report: dict[str, Any]) -> None:
+    from ..tasks.okb.okb_report import markdown
+
     typer.echo(markdown(report))
     for warning in report["warnings"]:
         msg.warn(warning)
@@ -81,7 +91,3 @@ def okb_cli(
             f"{entities['kept_in_line']:,} of {entities['of_types']:,} entities of the types stay "
             "in the KB, so that the shares seen in train are those of the whole split"
         )
-    msg.good(
-        f"Took {entities['taken_out']:,} of {report['kb_entities']['before']:,} entities out: {out}"
-    )
-    msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out / 'kb'} PIPELINE")

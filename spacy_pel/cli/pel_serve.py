@@ -7,8 +7,6 @@ from typing import Annotated
 import typer
 
 from ..errors import PelError
-from ..kb.verify import check_contents
-from ..pipeline.pipelines import linker_of, load_pipeline
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, msg, pel
 from .signals import end_if_told
 
@@ -63,6 +61,9 @@ def serve_cli(
       curl http://127.0.0.1:8000/link -H "Content-Type: application/json" \\
         -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
+    from ..kb.verify import check_contents
+    from ..pipeline.pipelines import linker_of, load_pipeline
+
     try:
         import fastapi  # noqa: F401
         import fastapi_offline  # noqa: F401

@@ -6,14 +6,15 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, BinaryIO
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import PelError
 from .document import Document
 from .format import LONGEST, Fault, Format, Input, TextOutput, byte_lines, decoded, document_id
 from .linked import linked_mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 COLUMNS = (
     *("document", "start", "end", "text", "label"),
