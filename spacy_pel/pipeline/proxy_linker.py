@@ -149,7 +149,8 @@ class ProxyLinker(LearningPipe, TrainablePipe):
                 nil_threshold=self.nil_threshold,
                 calibration=self.fitting(self.calibration),
                 reranking=self.reranking,
-                exact_names=self.exact_names,
+                # Evaluations in training show what the encoder has learnt, not what names know.
+                exact_names=None if self._session else self.exact_names,
                 filters=filters,
                 groups=agreeing(spans, mentions, filters) if search.agree else None,
             )
