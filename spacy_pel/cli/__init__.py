@@ -16,6 +16,7 @@ from . import (  # noqa: F401  (add commands)
     pel_macro,
     pel_okb,
     pel_serve,
+    pel_start,
     pel_train,
 )
 from .apps import pel

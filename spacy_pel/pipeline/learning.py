@@ -21,6 +21,7 @@ from .settings import MentionSettings, TrainingSettings
 from .training_session import (
     IndexedEntities,
     TrainingSession,
+    are_no_examples,
     both_towers_trainer,
     check_candidates,
     mention_tower_trainer,
@@ -77,6 +78,9 @@ class LearningPipe(CalibratedPipe):
     ) -> None:
         """Fetch or build the encoder, and get ready for training.
 
+        Without examples, as in ``nlp.initialize()``, the encoder is fetched or built, and nothing
+        else. The linker then links once the KB has its vectors.
+
         If the config has a reranker, the reranker is trained and the retriever stays as it is. The
         retriever has to be trained, and the KB needs its vectors. The candidates of all training
         mentions are searched now and kept.
@@ -102,17 +106,20 @@ class LearningPipe(CalibratedPipe):
             PelError: No example has a mention in the KB; a reranker has no trained retriever, or
                 the KB has no vectors of it.
         """
-        wanted = training_entities(get_examples(), self.kb, self.mention_settings.spans_key)
+        spans_key = self.mention_settings.spans_key
         texts = vocabulary_texts(self.kb, get_examples())
+        if self.reranker_model is None and are_no_examples(get_examples(), spans_key):
+            self.model.initialize(X=texts)
+            self.forget_weights()
+            return
+        wanted = training_entities(get_examples(), self.kb, spans_key)
         if self.reranker_model is None:
             self.model.initialize(X=texts)
             self._retriever = None
             check_listens(self.model)
             evaluated = set()
             if searched_corpus and not self.training_settings.freeze_entities:
-                evaluated = gold_numbers(
-                    searched_corpus(nlp), self.kb, self.mention_settings.spans_key
-                )
+                evaluated = gold_numbers(searched_corpus(nlp), self.kb, spans_key)
             self._begin_session(
                 IndexedEntities(wanted, mined_entities, evaluated, searched_entities)
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..spans import mention_spans
 from ..training.mention_trainer import MentionTrainer
 from ..training.proxy_pool import ProxyPool
 from ..training.retriever_trainer import RetrieverTrainer
@@ -83,6 +85,12 @@ class IndexedEntities(NamedTuple):
 
         mined = filled_up(self.trained, self.n_mined)
         return mined, filled_up(self.trained | self.evaluated, self.n_searched)
+
+
+def are_no_examples(examples: Iterable[Example], spans_key: str | None) -> bool:
+    """Whether there is none, or only the one without a mention that ``nlp.initialize()`` makes."""
+    first = list(islice(examples, 2))
+    return len(first) < 2 and not any(mention_spans(e.reference, spans_key) for e in first)
 
 
 def training_entities(
