@@ -19,7 +19,7 @@ from .annotations import LinkedSpans, answers, write_answers
 from .calibrated import NOT_CALIBRATED
 from .doc_mentions import agreeing, mentions_of, search_filters
 from .extensions import install_extensions
-from .kb_ents import offered
+from .kb_ents import offered, warn_of_threshold
 from .kb_reference import KB_REFERENCE
 from .learning import LearningPipe
 from .listening import read_documents
@@ -170,6 +170,7 @@ class ProxyLinker(LearningPipe, TrainablePipe):
             return
         spans, links = linked
         settings = self.answer_settings
+        warn_of_threshold(links, settings)
         chosen = offered(links, self.kb, settings)
         said = answers(links, self.kb, chosen, settings.xrefs or ())
         write_answers(docs, spans, said, self.spans_key, settings.overwrite)

@@ -72,7 +72,9 @@ def test_it_links(obo: Path, bert: Path, tmp_path: Path) -> None:
     assert links(moved) == [("multiple sclerosis", "T:1"), ("MS", "T:1"), ("cephalgia", "T:2")]
 
 
-def test_a_trained_pipeline_gives_its_encoders(obo: Path, tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_trained_pipeline_gives_its_encoders(
+    obo: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
     start([obo], tmp_path / "out", encoder=str(tiny_folder))
     assert links(tmp_path / "out")[0] == ("multiple sclerosis", "T:1")
     new, old = (spacy.load(f).get_pipe("proxy_linker") for f in (tmp_path / "out", tiny_folder))
