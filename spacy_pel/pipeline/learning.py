@@ -21,9 +21,9 @@ from .settings import MentionSettings, TrainingSettings
 from .training_session import (
     IndexedEntities,
     TrainingSession,
-    are_no_examples,
     both_towers_trainer,
     check_candidates,
+    is_placeholder,
     mention_tower_trainer,
     reranker_trainer,
     training_entities,
@@ -75,10 +75,11 @@ class LearningPipe(CalibratedPipe):
         mined_entities: int | None = 20000,
         searched_entities: int | None = 20000,
         searched_corpus: Callable[[Language], Iterable[Example]] | None = None,
+        searched_row_kind: str | None = None,
     ) -> None:
         """Fetch or build the encoder, and get ready for training.
 
-        Without examples, as in ``nlp.initialize()``, the encoder is fetched or built, and nothing
+        With ``nlp.initialize()``, which has no examples, the encoder is fetched or built, and nothing
         else. The linker then links once the KB has its vectors.
 
         If the config has a reranker, the reranker is trained and the retriever stays as it is. The
@@ -101,6 +102,9 @@ class LearningPipe(CalibratedPipe):
                 the whole KB. It changes no weights.
             searched_corpus: Gives examples whose entities evaluations search as well, usually dev.
                 It changes no weights.
+            searched_row_kind: What a row that evaluations search stands for; None: ``row_kind``. With
+                "title", aliases of a dev corpus are not found by being rows themselves. The training
+                entities are then searched only if they are drawn.
 
         Raises:
             PelError: No example has a mention in the KB; a reranker has no trained retriever, or
@@ -108,7 +112,7 @@ class LearningPipe(CalibratedPipe):
         """
         spans_key = self.mention_settings.spans_key
         texts = vocabulary_texts(self.kb, get_examples())
-        if self.reranker_model is None and are_no_examples(get_examples(), spans_key):
+        if self.reranker_model is None and is_placeholder(get_examples(), spans_key):
             self.model.initialize(X=texts)
             self.forget_weights()
             return
@@ -121,7 +125,9 @@ class LearningPipe(CalibratedPipe):
             if searched_corpus and not self.training_settings.freeze_entities:
                 evaluated = gold_numbers(searched_corpus(nlp), self.kb, spans_key)
             self._begin_session(
-                IndexedEntities(wanted, mined_entities, evaluated, searched_entities)
+                IndexedEntities(
+                    wanted, mined_entities, evaluated, searched_entities, searched_row_kind
+                )
             )
             self.cfg["trained_entities"] = []
         else:

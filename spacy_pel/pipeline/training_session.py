@@ -59,12 +59,15 @@ class IndexedEntities(NamedTuple):
         evaluated: The numbers of the gold entities of an evaluation.
         n_searched: The number of entities that evaluations search; None: the whole KB. They are the
             trained ones, the evaluated ones, and others drawn at random.
+        searched_row_kind: What a row that evaluations search stands for; None: the linker's kind. If
+            one is given, the trained entities are left out of those that are searched.
     """
 
     trained: set[int]
     n_mined: int | None
     evaluated: set[int]
     n_searched: int | None
+    searched_row_kind: str | None = None
 
     def mined_and_searched(
         self, kb: KnowledgeBase, rng: np.random.Generator
@@ -84,13 +87,14 @@ class IndexedEntities(NamedTuple):
             return np.sort(np.concatenate([list(wanted), others])).astype(int)
 
         mined = filled_up(self.trained, self.n_mined)
-        return mined, filled_up(self.trained | self.evaluated, self.n_searched)
+        trained = set() if self.searched_row_kind else self.trained
+        return mined, filled_up(trained | self.evaluated, self.n_searched)
 
 
-def are_no_examples(examples: Iterable[Example], spans_key: str | None) -> bool:
-    """Whether there is none, or only the one without a mention that ``nlp.initialize()`` makes."""
-    first = list(islice(examples, 2))
-    return len(first) < 2 and not any(mention_spans(e.reference, spans_key) for e in first)
+def is_placeholder(examples: Iterable[Example], spans_key: str | None) -> bool:
+    """Whether all there is is one example without a mention, as ``nlp.initialize()`` makes it."""
+    first = [mention_spans(e.reference, spans_key) for e in islice(examples, 2)]
+    return first == [[]]
 
 
 def training_entities(
@@ -140,7 +144,15 @@ def both_towers_trainer(
     rng = _rng()
     # Drawn by a generator of its own, so that the steps draw the same whatever is indexed.
     mined, searched = indexed.mined_and_searched(kb, rng.spawn(1)[0])
-    pool = ProxyPool(kb, retriever, row_kind, mined, searched, settings.name_dropout)
+    pool = ProxyPool(
+        kb,
+        retriever,
+        row_kind,
+        mined,
+        searched,
+        settings.name_dropout,
+        searched_row_kind=indexed.searched_row_kind,
+    )
     return RetrieverTrainer(
         retriever, pool, settings.loss, settings.regularizer, settings.negatives, rng
     )

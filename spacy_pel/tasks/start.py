@@ -102,9 +102,9 @@ def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
     """
     nlp = spacy.blank("en")
     nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
-    linker = nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
+    nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
     if "model" in config:
-        linker.initialize(list, nlp=nlp)
+        nlp.initialize()
     return nlp
 
 
