@@ -57,7 +57,7 @@ def exact_name_matches(
     Returns:
         Bool [n, k]; false where there is no candidate.
     """
-    owners = _owners(kb, mentions)
+    owners = {surface: kb.numbers_named(surface) for surface in _surfaces(mentions)}
     matches = [np.isin(row, owners[mention.surface]) for mention, row in zip(mentions, numbers)]
     return np.array(matches).reshape(numbers.shape)
 
@@ -75,12 +75,18 @@ def sole_owners(
     Returns:
         Bool [n, k], with at most one true for each mention.
     """
-    owners = _owners(kb, mentions)
-    alone = np.full(len(mentions), -2)  # the number of no candidate
-    for i, surface in enumerate(mention.surface for mention in mentions):
-        if len(owners[surface]) == 1 and not is_acronym(surface):
-            alone[i] = owners[surface][0]
-    return numbers == alone[:, None]
+    alone = {surface: sole_owner(kb, surface) for surface in _surfaces(mentions)}
+    owners = [-2 if (n := alone[mention.surface]) is None else n for mention in mentions]
+    return numbers == np.array(owners, dtype=np.int64)[:, None]  # -1 is no candidate, -2 no owner
+
+
+def sole_owner(kb: KnowledgeBase, name: str) -> int | None:
+    """The number of the one entity that has a name; None if none has it, or several have.
+
+    An acronym has no sole owner: that the knowledge base knows one meaning does not make it right.
+    """
+    owners = [] if is_acronym(name) else kb.numbers_named(name)
+    return int(owners[0]) if len(owners) == 1 else None
 
 
 def is_acronym(text: str) -> bool:
@@ -91,7 +97,6 @@ def is_acronym(text: str) -> bool:
     )
 
 
-def _owners(kb: KnowledgeBase, mentions: Sequence[MentionInContext]) -> dict[str, np.ndarray]:
-    """The numbers of the entities that have each mention as a name."""
-    surfaces = dict.fromkeys(mention.surface for mention in mentions)
-    return {surface: kb.numbers_named(surface) for surface in surfaces}
+def _surfaces(mentions: Sequence[MentionInContext]) -> list[str]:
+    """The distinct texts of mentions."""
+    return list(dict.fromkeys(mention.surface for mention in mentions))
