@@ -38,8 +38,8 @@ def calibrate_cli(
     NIL threshold    A mention whose best score is below it is NIL: the KB lacks its entity. It is
                      the threshold with the best F1 of NIL. A gold mention is NIL if the corpus says
                      so, or if the KB lacks its ids. Without such mentions there is no threshold.
-    probability      The probability that the best candidate is right: a sigmoid of its score
-                     (Platt scaling).
+    probability      The probability that the best candidate is right: a sigmoid of its score and of
+                     the margin to the next one (Platt scaling).
     reranker         The weight of the reranker's score, which is added to the retriever's.
     exact names      With --names: what a candidate's score gains if the mention is one of its
                      names. Without --names there is no such bonus.

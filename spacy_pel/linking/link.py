@@ -13,7 +13,7 @@ import numpy as np
 from ..kb.search_filter import SearchFilter
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
-from .calibration import Calibration
+from .calibration import Calibration, margins
 from .candidate_search import SEARCH_DEPTH, Searchable, nearest
 from .exact_names import ExactNameBonus, SoleOwnersFirst, exact_name_matches, sole_owners
 from .nil import is_nil
@@ -76,7 +76,7 @@ def link(
         k: The number of candidates returned for each mention.
         nil_threshold: A mention whose best score by the retriever is below it is NIL. None: no
             mention is NIL (``linking.nil``).
-        calibration: Turns the best candidate's score into a probability.
+        calibration: Gives the probability of the best candidate.
         reranking: Orders the best candidates again. They come first, the others stay in their
             order. It looks at its ``top`` candidates even if k is smaller.
         exact_names: What a name that is exactly the mention changes in the order of candidates. It
@@ -94,7 +94,12 @@ def link(
         PelError: The reranker gives scores that are not finite.
     """
     vectors = retriever.mention_vectors(mentions)
-    depth = max(k, reranking.top if reranking else 0, SEARCH_DEPTH if exact_names else 0)
+    depth = max(
+        k,
+        2 if calibration else 0,  # for the margin
+        reranking.top if reranking else 0,
+        SEARCH_DEPTH if exact_names else 0,
+    )
     found = nearest(index, vectors, depth, filters, groups)
     nil = is_nil(found.scores[:, 0], nil_threshold)
     rerank_scores = named = None
@@ -117,7 +122,9 @@ def link(
         found.numbers[:, :k],
         found.scores[:, :k],
         nil,
-        None if calibration is None else calibration.probabilities(ranking_scores[:, 0]),
+        None
+        if calibration is None
+        else calibration.probabilities(ranking_scores[:, 0], margins(ranking_scores)),
         None if rerank_scores is None else rerank_scores[:, :k],
         None if named is None else named[:, :k],
     )

@@ -21,6 +21,7 @@ from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
 from .build_from_sources import build_from_sources
 from .embedding import update_vectors
+from .nil_from_names import nil_threshold_of_names
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,8 @@ def start(
     linker = nlp.get_pipe("proxy_linker")
     update_vectors(kb, linker, progress=encoding, report=report)
     linker.set_kb(kb)
+    if "model" in config:  # a trained linker has its own
+        linker.nil_threshold = nil_threshold_of_names(linker)
     assemble(nlp, kb, out)
     shutil.rmtree(parts)
     return KnowledgeBase.open(out / "proxy_linker" / "kb")
