@@ -6,14 +6,13 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import spacy
 from spacy.language import Language
-from spacy.util import get_model_meta, is_package
 
+from ..architectures import pipeline_folder
 from ..errors import PelError
 from ..kb import Entity, KnowledgeBase
 from ..kb.folder.manifest import MANIFEST
@@ -113,25 +112,18 @@ def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
 
 def _encoder_config(encoder: str | None) -> dict[str, Any]:
     """The settings of the linker; PelError if there is no encoder."""
-    if encoder is None and not is_package(RELEASED):
+    if encoder is None and pipeline_folder(RELEASED) is None:
         raise PelError(
             f"no encoder is given, and {RELEASED} is not installed",
             "name one with --encoder: a BERT of Hugging Face such as "
             "cambridgeltl/SapBERT-from-PubMedBERT-fulltext, its folder, or a trained pipeline",
         )
     encoder = encoder or RELEASED
-    folder = _folder_of_package(encoder) if is_package(encoder) else Path(encoder)
-    if (folder / "meta.json").is_file():  # a pipeline
-        return {"path": str(folder)}
+    folder = pipeline_folder(encoder)
+    if folder is not None and (folder / "meta.json").is_file():
+        return {"path": encoder}
     source = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": encoder}
     return {"model": {**_UNTRAINED, "encoder": source}}
-
-
-def _folder_of_package(name: str) -> Path:
-    """The folder of the pipeline in an installed package."""
-    package = Path(import_module(name).__file__).parent
-    meta = get_model_meta(package)
-    return package / f"{meta['lang']}_{meta['name']}-{meta['version']}"
 
 
 def _is_made_of(parts: Path, made_of: list) -> bool:
