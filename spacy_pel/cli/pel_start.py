@@ -41,7 +41,7 @@ def start_cli(
 
     This needs no annotations and no training. It builds a knowledge base of the sources, and computes
     a vector for each name with the encoder. That takes most of the time: with a BERT of 6 layers some
-    5 minutes for 50,000 names on one core. The pipeline marks the names of the ontology in texts and
+    4 minutes for 50,000 names on one core. The pipeline marks the names of the ontology in texts and
     links them. OUT holds everything and can be moved.
 
     If a source needs options, build a KB from it first, with "kb build", and give its folder as
