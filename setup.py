@@ -70,7 +70,11 @@ setup(
         "docs": DOCS,
     },
     entry_points={
-        group: [f"{name} = {target}" for name, target in entries.items()]
-        for group, entries in REGISTERED.items()
+        # Also "python -m spacy pel", which imports spaCy and torch before it knows the command.
+        "console_scripts": ["pel = spacy_pel.cli:pel"],
+        **{
+            group: [f"{name} = {target}" for name, target in entries.items()]
+            for group, entries in REGISTERED.items()
+        },
     },
 )

@@ -41,7 +41,7 @@ REGISTERED = {
         "spacy-pel.linking_scorer.v1": "spacy_pel.pipeline.scorer:make_linking_scorer",
     },
     "spacy_cli": {
-        "pel": "spacy_pel.cli:pel",
+        "pel": "spacy_pel.cli.spacy_app:pel",
     },
     "thinc_optimizers": {
         "spacy-pel.AdamW.v1": "spacy_pel.training.optimizer:AdamW",

@@ -6,8 +6,11 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from spacy.tokens import Doc, Span
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
+
 
 # The id of a mention whose entity is not in the knowledge base.
 NIL = "NIL"

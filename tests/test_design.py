@@ -248,12 +248,37 @@ def test_nothing_is_pickled(module: str) -> None:
         assert module not in set(imported_modules(path)), path
 
 
-@pytest.mark.parametrize("module", ["spacy_pel", "spacy_pel.kb", "spacy_pel.reading.pairs"])
+LIGHT = ["spacy_pel", "spacy_pel.kb", "spacy_pel.reading.pairs", "spacy_pel.cli"]
+
+
+@pytest.mark.parametrize("module", LIGHT)
 def test_an_import_is_light(module: str) -> None:
-    script = (
-        f"import sys, {module}\n"
-        "heavy = {'torch', 'faiss', 'transformers', 'spacy', 'thinc'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
+    assert_light(f"import {module}")
+
+
+def test_the_help_of_a_command_is_light() -> None:
+    """As for ``pel kb build --help``. A command imports what it does when it runs."""
+    assert_light(
+        """
+from typer.testing import CliRunner
+from spacy_pel.cli import pel
+
+def show(app, *words):
+    for command in app.registered_commands:
+        assert CliRunner().invoke(pel, [*words, command.name, "--help"]).exit_code == 0
+    for group in app.registered_groups:
+        show(group.typer_instance, *words, group.name)
+
+show(pel)
+"""
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+
+def assert_light(script: str) -> None:
+    """Run a script, which may import nothing that takes long to import."""
+    heavy = {"torch", "faiss", "transformers", "spacy", "thinc", "duckdb", "fastobo"}
+    check = f"import sys\nheavy = {heavy} & set(sys.modules)\nassert not heavy, heavy"
+    run = subprocess.run(
+        [sys.executable, "-c", f"{script}\n{check}"], capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr

@@ -60,6 +60,7 @@ def test_what_is_installed_is_what_is_registered() -> None:
     installed: dict[str, dict[str, str]] = {group: {} for group in REGISTERED}
     for point in distribution("spacy-pel").entry_points:
         installed.setdefault(point.group, {})[point.name] = point.value
+    assert installed.pop("console_scripts") == {"pel": "spacy_pel.cli:pel"}
     assert installed == REGISTERED, "spacy_pel/registry.py has changed: pip install -e ."
 
 

@@ -1,6 +1,4 @@
-"""``python -m spacy pel``: the commands, added to spaCy's own through an entry point."""
-
-from spacy.cli._util import app
+"""``pel``: the commands. A command imports what it does when it runs: torch alone takes seconds."""
 
 from . import (  # noqa: F401  (add commands)
     kb_build,
@@ -18,10 +16,9 @@ from . import (  # noqa: F401  (add commands)
     pel_macro,
     pel_okb,
     pel_serve,
+    pel_start,
     pel_train,
 )
 from .apps import pel
-
-app.add_typer(pel, name="pel")
 
 __all__ = ["pel"]

@@ -10,7 +10,6 @@ import typer
 
 from ..errors import PelError
 from ..kb.readers import ReadOptions, UmlsRecipe, format_names
-from ..tasks.build_from_sources import build_from_sources
 from .apps import command, kb
 from .progress_bar import counted
 from .terminal import msg
@@ -95,6 +94,8 @@ def build_cli(
         python -m spacy pel kb build RxNorm_full kb
         python -m spacy pel kb build kb diseases --type disorder
     """
+    from ..tasks.build_from_sources import build_from_sources
+
     if len(paths) < 2:
         raise PelError(
             f"{paths[0]}: the last path is the folder to make", "name it after the source"

@@ -5,22 +5,17 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import PelError
-from ..kb import KnowledgeBase
-from ..kb.verify import verify
-from ..kb.writing.apply_change import ChangeCounts
-from ..kb.writing.compaction import compact
-from ..kb.writing.entity_changes import remove_entities
-from ..pipeline.pipelines import linker_of, load_pipeline
-from ..tasks.change_from_source import change_from_source, read_ids
-from ..tasks.compare_kbs import compare_kbs
 from .apps import Component, command, kb
 from .progress_bar import progress_bar
 from .terminal import msg, say_error
+
+if TYPE_CHECKING:
+    from ..kb.writing.apply_change import ChangeCounts
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 Entities = Annotated[
@@ -119,6 +114,9 @@ def remove_cli(
       python -m spacy pel kb remove kb C0000005 C0000039
       python -m spacy pel kb remove kb --file ids.txt
     """
+    from ..kb.writing.entity_changes import remove_entities
+    from ..tasks.change_from_source import read_ids
+
     given = list(ids or ())
     if file:
         given += read_ids(file)
@@ -139,6 +137,9 @@ def compact_cli(folder: Folder) -> None:
     Example:
       python -m spacy pel kb compact kb
     """
+    from ..kb import KnowledgeBase
+    from ..kb.writing.compaction import compact
+
     start = time.perf_counter()
     total = len(KnowledgeBase.open(folder))
     made = compact(
@@ -167,6 +168,8 @@ def diff_cli(
     Example:
       python -m spacy pel kb diff umls-2024AB umls-2025AA --output changes.jsonl
     """
+    from ..tasks.compare_kbs import compare_kbs
+
     found = compare_kbs(old, new, output, n_ids=_EXAMPLES)
     if not found.kinds:
         msg.good(f"{old} and {new} hold the same entities")
@@ -194,6 +197,9 @@ def verify_cli(folder: Folder) -> None:
     Example:
       python -m spacy pel kb verify kb
     """
+    from ..kb import KnowledgeBase
+    from ..kb.verify import verify
+
     start = time.perf_counter()
     total = sum(path.stat().st_size for path in folder.glob("*-*.*"))
     with progress_bar(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
@@ -220,6 +226,10 @@ def _change(
     mapping: Path | None = None,
 ) -> None:
     """Change the KB by the entities of a source, and say what was done."""
+    from ..kb import KnowledgeBase
+    from ..pipeline.pipelines import linker_of, load_pipeline
+    from ..tasks.change_from_source import change_from_source
+
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
     start = time.perf_counter()
@@ -244,6 +254,8 @@ def report_change(folder: Path, counts: ChangeCounts, start: float) -> None:
         counts: What changed.
         start: The value of ``time.perf_counter()`` before the change.
     """
+    from ..kb import KnowledgeBase
+
     done = ", ".join(f"{count:,} {kind}" for kind, count in counts._asdict().items() if count)
     seconds = time.perf_counter() - start
     now = len(KnowledgeBase.open(folder))

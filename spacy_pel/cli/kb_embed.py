@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from ..pipeline.pipelines import linker_of, load_pipeline
-from ..tasks.embedding import update_vectors
 from .apps import Component, Pipeline, command, kb
 from .progress_bar import progress_bar
 from .terminal import msg
@@ -50,6 +48,9 @@ def embed_cli(
       python -m spacy pel kb embed kb training/model-best
       python -m spacy pel kb embed umls-2025AA training/model-best --reuse umls-2024AB
     """
+    from ..pipeline.pipelines import linker_of, load_pipeline
+    from ..tasks.embedding import update_vectors
+
     linker = linker_of(load_pipeline(pipeline), component)
     start = time.perf_counter()
     made = update_vectors(

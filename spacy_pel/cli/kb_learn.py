@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..kb import KnowledgeBase
-from ..pipeline.pipelines import load_pipeline
 from .apps import Component, command, kb
 from .kb_change import Encoder, Folder, report_change
 from .progress_bar import progress_bar
@@ -44,6 +42,8 @@ def learn_cli(
     Example:
       python -m spacy pel kb learn kb train.pubtator --pipeline training/model-best
     """
+    from ..kb import KnowledgeBase
+    from ..pipeline.pipelines import load_pipeline
     from ..tasks.learn_names import learn_names
 
     start = time.perf_counter()

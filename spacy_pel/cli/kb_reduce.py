@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ..kb.writing.reduction import reduce_vectors
 from .apps import command, kb
 from .terminal import msg
 
@@ -51,6 +50,8 @@ def reduce_cli(
       cp -r kb kb-128 && python -m spacy pel kb reduce kb-128 128 --alike 0.95
       python -m spacy pel kb reduce kb --alike 0.95
     """
+    from ..kb.writing.reduction import reduce_vectors
+
     start = time.perf_counter()
     made, share = reduce_vectors(folder, dim, alike)
     vectors = made.manifest["vectors"]["rows"]

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..tasks.describe_kb import kb_find, kb_info
 from .apps import command, kb
 from .terminal import msg, say
 
@@ -28,6 +27,8 @@ def info_cli(
     Example:
       python -m spacy pel kb info kb
     """
+    from ..tasks.describe_kb import kb_info
+
     info = kb_info(folder)
     if as_json:
         say(json.dumps(info, indent=2, ensure_ascii=False))
@@ -52,6 +53,8 @@ def find_cli(
     Example:
       python -m spacy pel kb find kb "multiple sclerosis"
     """
+    from ..tasks.describe_kb import kb_find
+
     found = kb_find(folder, text, limit)
     for entity in found:
         types = ", ".join(entity.types)

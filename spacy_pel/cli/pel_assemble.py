@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from ..errors import PelError
-from ..pipeline.pipelines import load_pipeline
-from ..tasks.assemble import PackageInfo, assemble, check_replaceable
 from .apps import Component, Pipeline, command, pel
 from .terminal import msg
 
@@ -56,6 +54,9 @@ def assemble_cli(
       python -m spacy package release packages --build wheel
       pip install packages/en_umls_linker-1.0.0/dist/en_umls_linker-1.0.0-py3-none-any.whl
     """
+    from ..pipeline.pipelines import load_pipeline
+    from ..tasks.assemble import PackageInfo, assemble, check_replaceable
+
     check_replaceable(out, force=force)
     try:
         notes = licenses.read_text("utf8") if licenses else ""

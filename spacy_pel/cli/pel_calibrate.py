@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..evaluation.nil_metrics import nil_summary
-from ..tasks.calibrate import CalibrationReport, calibrate_folder
 from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, pel
 from .progress_bar import progress_bar
 from .terminal import msg, say
+
+if TYPE_CHECKING:
+    from ..tasks.calibrate import CalibrationReport
 
 
 @command(pel, "calibrate")
@@ -40,8 +41,8 @@ def calibrate_cli(
     NIL threshold    A mention whose best score is below it is NIL: the KB lacks its entity. It is
                      the threshold with the best F1 of NIL. A gold mention is NIL if the corpus says
                      so, or if the KB lacks its ids. Without such mentions there is no threshold.
-    probability      The probability that the best candidate is right: a sigmoid of its score
-                     (Platt scaling).
+    probability      The probability that the best candidate is right: a sigmoid of its score and of
+                     the margin to the next one (Platt scaling).
     reranker         The weight of the reranker's score, which is added to the retriever's.
     exact names      With --names: what a candidate's score gains if the mention is one of its
                      names. Without --names there is no such bonus.
@@ -56,6 +57,8 @@ def calibrate_cli(
     Example:
       python -m spacy pel calibrate training/model-best dev.pubtator.gz
     """
+    from ..tasks.calibrate import calibrate_folder
+
     report = calibrate_folder(
         pipeline,
         corpus,
@@ -71,6 +74,8 @@ def calibrate_cli(
 
 
 def _print(report: CalibrationReport, names: bool) -> None:
+    from ..evaluation.nil_metrics import nil_summary
+
     if report.nil_threshold is None:
         msg.warn("No mention is NIL: nothing to tune a threshold on, and none is set")
     else:

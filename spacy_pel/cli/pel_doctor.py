@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..tasks.checks import BROKEN, NOTE, OK, Finding
-from ..tasks.diagnose import diagnose
 from .apps import Component, OtherKB, command, pel
 from .terminal import say
 
+if TYPE_CHECKING:
+    from ..tasks.checks import Finding
+
+# By the state of a finding.
 _MARKS = {
-    OK: ("ok    ", typer.colors.GREEN),
-    NOTE: ("note  ", typer.colors.YELLOW),
-    BROKEN: ("BROKEN", typer.colors.RED),
+    "ok": ("ok    ", typer.colors.GREEN),
+    "note": ("note  ", typer.colors.YELLOW),
+    "broken": ("BROKEN", typer.colors.RED),
 }
 
 
@@ -39,6 +41,9 @@ def doctor_cli(
       python -m spacy pel doctor training/model-best
       python -m spacy pel doctor training/model-best --kb kb/other --json
     """
+    from ..tasks.checks import BROKEN
+    from ..tasks.diagnose import diagnose
+
     findings = list(diagnose(pipeline, kb, component))
     if as_json:
         say(json.dumps([finding._asdict() for finding in findings], indent=2))

@@ -8,12 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ..evaluation.linking_metrics import metrics_table
-from ..evaluation.nil_metrics import nil_summary
-from ..pipeline.pipelines import linker_of, load_pipeline
-from ..system.whole_files import whole_file
-from ..tasks.evaluate import evaluate
-from ..tasks.metrics_files import write_metrics
 from .apps import Component, Corpora, Limit, OtherKB, Pipeline, SpansKey, command, pel
 from .progress_bar import progress_bar
 from .terminal import msg, say
@@ -58,6 +52,13 @@ def evaluate_cli(
     Example:
       python -m spacy pel evaluate training/model-best dev.pubtator.gz --output metrics.json
     """
+    from ..evaluation.linking_metrics import metrics_table
+    from ..evaluation.nil_metrics import nil_summary
+    from ..pipeline.pipelines import linker_of, load_pipeline
+    from ..system.whole_files import whole_file
+    from ..tasks.evaluate import evaluate
+    from ..tasks.metrics_files import write_metrics
+
     with whole_file(output) as file:
         nlp = load_pipeline(pipeline)
         linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)

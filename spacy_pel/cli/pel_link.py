@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from ..documents.formats import suffixes
 from ..errors import PelError
-from ..pipeline.pipelines import linker_of, load_pipeline
-from ..tasks.link_docs import Linking, OnError, read_matcher_names
-from ..tasks.link_files import link_files
-from ..tasks.output_parts import LinkedCounts
+from ..tasks.bad_documents import OnError
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
-from .link_progress import LinkBar
 from .progress_bar import counted
 from .terminal import say
+
+if TYPE_CHECKING:
+    from ..tasks.link_docs import Linking
+    from ..tasks.output_parts import LinkedCounts
 
 STDOUT = "-"
 
@@ -113,6 +113,8 @@ def link_cli(
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
     from ..kb.vocabularies import check_vocabularies
+    from ..pipeline.pipelines import linker_of, load_pipeline
+    from ..tasks.link_docs import Linking
 
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
@@ -121,15 +123,31 @@ def link_cli(
         check_vocabularies(linker.kb, xref)
         linker.xrefs = xref
     linking = Linking(nlp, component, batch_size, n_process, on_error)
-    read_matcher_names(nlp, partial(counted, desc="Reading names", unit=" entities"))
-    if output == STDOUT and sys.stdout is None:
-        raise PelError("stdout is closed", "name a file with --output")
-    target = sys.stdout.buffer if output == STDOUT else Path(output)
+    counts = _linked(linking, input, _target(output), from_, to)
+    _report(counts, nlp.pipe_names, output)
+
+
+def _linked(
+    linking: Linking, input: str, target: Path | BinaryIO, from_: str | None, to: str | None
+) -> LinkedCounts:
+    """Link the input, with bars."""
+    from ..tasks.link_docs import read_matcher_names
+    from ..tasks.link_files import link_files
+    from .link_progress import LinkBar
+
+    read_matcher_names(linking.nlp, partial(counted, desc="Reading names", unit=" entities"))
     with LinkBar() as bar:
-        counts = link_files(
+        return link_files(
             linking, input, target, input_format=from_, output_format=to, progress=bar
         )
-    _report(counts, nlp.pipe_names, output)
+
+
+def _target(output: str) -> Path | BinaryIO:
+    if output != STDOUT:
+        return Path(output)
+    if sys.stdout is None:
+        raise PelError("stdout is closed", "name a file with --output")
+    return sys.stdout.buffer
 
 
 def _report(counts: LinkedCounts, pipe_names: list[str], output: str) -> None:

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..evaluation.linking_metrics import metrics_table
-from ..tasks.metrics_files import average_metrics
 from .apps import command, pel
 from .terminal import msg, say
 
@@ -31,6 +29,9 @@ def macro_cli(
       python -m spacy pel evaluate PIPELINE zeshel:test:yugioh --kb kb/yugioh -o metrics/yugioh.json
       python -m spacy pel macro metrics/lego.json metrics/yugioh.json -o metrics/zeshel.json
     """
+    from ..evaluation.linking_metrics import metrics_table
+    from ..tasks.metrics_files import average_metrics
+
     averages = average_metrics(metrics, output)
     for name in ("macro", "micro"):
         say(f"{name.capitalize()} average of {averages['evaluations']}\n")

@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..kb import KnowledgeBase
-from ..tasks.okb import build_okb
-from ..tasks.okb.okb_report import markdown
 from .apps import command, pel
 from .progress_bar import counted
 from .terminal import msg, say
@@ -62,6 +59,10 @@ def okb_cli(
       python -m spacy pel okb kb/mesh okb --types "Nervous System Diseases" --train train.pubtator
         --dev dev.pubtator
     """
+    from ..kb import KnowledgeBase
+    from ..tasks.okb import build_okb
+    from ..tasks.okb.okb_report import markdown
+
     given = {"train": train, "dev": dev, "test": test}
     report = build_okb(
         KnowledgeBase.open(kb),
@@ -81,7 +82,3 @@ def okb_cli(
             f"{entities['kept_in_line']:,} of {entities['of_types']:,} entities of the types stay "
             "in the KB, so that the shares seen in train are those of the whole split"
         )
-    msg.good(
-        f"Took {entities['taken_out']:,} of {report['kb_entities']['before']:,} entities out: {out}"
-    )
-    msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out / 'kb'} PIPELINE")

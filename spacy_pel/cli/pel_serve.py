@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from ..errors import PelError
-from ..pipeline.pipelines import check_kbs, linker_of, load_pipeline
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .signals import end_if_told
 from .terminal import msg, say
@@ -65,6 +64,7 @@ def serve_cli(
         -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
     _check_extra()
+    from ..pipeline.pipelines import check_kbs, linker_of, load_pipeline
     from ..serve.limits import Limits
     from ..serve.listener import address, is_local, listen
 

@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
-from spacy.util import load_config
 
-from ..pipeline.registered_names import unknown_names_explained
 from .apps import command, pel
 from .progress_bar import progress_bar
 from .terminal import msg
@@ -56,7 +53,10 @@ def train_cli(
       python -m spacy pel train configs/demo.cfg --output training/demo --training.max_steps 300
       torchrun --nproc-per-node 2 -m spacy pel train configs/demo.cfg --output training/demo -g 0
     """
-    # Imported where they are used: torch takes seconds.
+    from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
+    from spacy.util import load_config
+
+    from ..pipeline.registered_names import unknown_names_explained
     from ..tasks.train_pipeline import start_training
     from ..training import distributed
 

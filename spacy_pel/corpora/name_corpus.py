@@ -12,23 +12,28 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..documents.document import Document, mention_at
+from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
+from ..kb.records.names import name_hash, normalised
 from .corpus import Corpus
 
 # Entities whose names are held and shuffled at a time: many batches of them.
 CHUNK = 4096
+PARTS = ("all", "train", "dev")
+_ONE_IN = 20  # names is one of dev
 
 
-def make_name_corpus(kb: str, limit: int = 0, seed: int = 0) -> NameCorpus:
+def make_name_corpus(kb: str, limit: int = 0, seed: int = 0, part: str = "all") -> NameCorpus:
     """Return the names of a KB as a corpus, for a ``[corpora]`` block of a config.
 
     Args:
         kb: The folder of the KB.
         limit: The number of names taken; 0 takes all.
         seed: Decides the order of the names.
+        part: "dev" is one name in twenty, "train" all others, and "all" both.
     """
-    return NameCorpus(kb, limit=limit, seed=seed)
+    return NameCorpus(kb, limit=limit, seed=seed, part=part)
 
 
 class NameCorpus(Corpus):
@@ -42,12 +47,19 @@ class NameCorpus(Corpus):
         kb: The folder of the KB.
         limit: The number of names taken; 0 takes all.
         seed: Decides the order of the names.
+        part: One of ``PARTS``. Names that differ only in case or punctuation are in the same part.
+
+    Raises:
+        PelError: There is no such part.
     """
 
-    def __init__(self, kb: str, *, limit: int = 0, seed: int = 0) -> None:
+    def __init__(self, kb: str, *, limit: int = 0, seed: int = 0, part: str = "all") -> None:
         super().__init__(limit=limit)
+        if part not in PARTS:
+            raise PelError(f'no part "{part}" of the names', f"choose one of {', '.join(PARTS)}")
         self.kb = kb
         self.seed = seed
+        self.part = part
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
         """See ``Corpus``."""
@@ -61,9 +73,15 @@ class NameCorpus(Corpus):
                 (alias, entity)
                 for entity in kb.entities(numbers[first : first + CHUNK])
                 for alias in entity.names[1:]
+                if self.part in ("all", part_of(alias))
             ]
             for place in rng.permutation(len(pairs)):
                 yield _document(*pairs[place])
+
+
+def part_of(name: str) -> str:
+    """The part of the names that a name is in: "dev" or "train"."""
+    return "train" if name_hash(normalised(name)) % _ONE_IN else "dev"
 
 
 def _document(name: str, entity: Entity) -> Document:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 from xml.etree import ElementTree
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
-
-from spacy.tokens import Doc
 
 from ..errors import PelError
 from .bioc_parts import document_of_parts
@@ -21,6 +19,10 @@ from .docs import passages_of
 from .document import Passage
 from .format import LONGEST, REST_LOST, Input, TextOutput, document_id
 from .linked import linked_mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
 
 _HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n'

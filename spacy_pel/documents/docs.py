@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from spacy.language import Language
-from spacy.tokens import Doc, Span
-from spacy.util import filter_spans
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
 from ..spans import split_tokens
 from .document import Document, Mention, Passage
 from .unbroken_runs import tokens_of
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span
 
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
 
@@ -75,6 +75,8 @@ def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
         PelError: As ``tokenized`` does.
         OverlappingMentions: For mentions that overlap without a spans key.
     """
+    from spacy.util import filter_spans
+
     doc, _ = tokenized(nlp, document)
     if document.passages:
         doc.user_data["passages"] = [list(passage) for passage in document.passages]

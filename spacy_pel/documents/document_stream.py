@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
-
-from spacy.language import Language
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import PelError
 from .docs import make_doc
 from .document import Document
 from .format import MOST_MENTIONS, Fault, Format, Input, LineError, Place, place_text
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
 
 
 class RawDocument(NamedTuple):

@@ -6,9 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, BinaryIO
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import PelError
 from .document import Document
@@ -24,6 +22,9 @@ from .format import (
     document_id,
 )
 from .linked import linked_mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 COLUMNS = (
     *("document", "start", "end", "text", "label"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
-
-from spacy.language import Language
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from ..errors import PelError
 from .document import Document
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
 
 # A longer line, row or document is refused; without a bound, one could fill the memory.
 LONGEST = 64 * 2**20

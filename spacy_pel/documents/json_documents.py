@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
 from ..spans import ids_in
@@ -14,6 +12,10 @@ from .document import Document, Mention, mention_at
 from .format import Input, TextOutput, decoded
 from .linked import linked_document
 from .prodigy import accepted_lines, document_of_prodigy
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
 
 _REMEDY = "correct the document"
 

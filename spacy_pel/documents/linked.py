@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from spacy.tokens import Doc, Span
+from typing import TYPE_CHECKING, Any
 
 from ..spans import NIL, mention_spans
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
 
 
 def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:

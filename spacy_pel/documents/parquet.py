@@ -15,9 +15,7 @@ from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, BinaryIO
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import PelError
 from ..system.duckdb_session import (
@@ -31,6 +29,10 @@ from .document import Document
 from .format import Input, Output, document_id, encoded
 from .json_documents import document_of
 from .linked import linked_mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
 
 _COLUMNS = {
     "document": "VARCHAR",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
-
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import PelError
 from .curated_ids import curated_ids
@@ -24,6 +22,10 @@ from .format import (
     document_id,
 )
 from .linked import entity_id, linked_mentions
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
 
 _TITLE = re.compile(rb"([^\t|]+)\|t\|")
 _PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")

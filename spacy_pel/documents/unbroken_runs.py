@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from spacy.attrs import NORM
-from spacy.language import Language
-from spacy.tokenizer import Tokenizer
-from spacy.tokens import Doc
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
 
 # Characters without a blank that are read at once. Longer runs are links, codes and garbage.
 LONGEST_RUN = 500
@@ -25,6 +25,10 @@ def tokens_of(nlp: Language, text: str) -> Doc:
     That holds for spaCy's own tokenizer. Others know languages without blanks, and get the whole
     text.
     """
+    from spacy.attrs import NORM
+    from spacy.tokenizer import Tokenizer
+    from spacy.tokens import Doc
+
     cuts = [
         cut
         for run in _LONG_RUN.finditer(text)

@@ -1,4 +1,4 @@
-"""Newton's method for logistic regressions of two numbers. scipy would add 100 MB for it."""
+"""Newton's method for logistic regressions of a few numbers. scipy would add 100 MB for it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Platt scaling: a sigmoid turns scores into probabilities.
 
-The sigmoid has a slope and an intercept. Temperature scaling has no intercept, and a cosine of 0
+The sigmoid has an intercept, and a slope for each score. Temperature scaling has no intercept, and a cosine of 0
 does not mean even odds. Isotonic regression on a dev set of a few hundred mentions has only a few
-steps, with ties and probabilities of 0 and 1. A sigmoid keeps the order of the scores, and its two
-numbers fit into a JSON file. scikit-learn would add 45 MB to an install for the fit.
+steps, with ties and probabilities of 0 and 1. A sigmoid has none of these, and its few numbers fit
+into a JSON file. scikit-learn would add 45 MB to an install for the fit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .newton import concave_maximum
 
 def platt_fit(
     scores: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray
-) -> tuple[float, float]:
+) -> tuple[float, ...]:
     """Fit the sigmoid of the scores that best predicts what is right.
 
     The likelihood is maximised against Platt's softened targets (1999): (r + 1) / (r + 2) for the r
@@ -25,11 +25,11 @@ def platt_fit(
     a score separates the two.
 
     Args:
-        scores: Float [n], finite.
+        scores: Float [n], or [n, f] for several scores each, finite.
         right: bool [n], whether what has the score is right.
 
     Returns:
-        The slope and the intercept.
+        The slope of each score, and the intercept.
 
     Raises:
         ValueError: All are right, or all are wrong.
@@ -39,12 +39,15 @@ def platt_fit(
     if not (n_right and n_wrong):
         raise ValueError(f"{n_right} right and {n_wrong} wrong; a fit needs both")
     targets = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
-    mean, spread = scores.mean(), scores.std() or 1.0
-    inputs = np.stack([(scores - mean) / spread, np.ones(len(scores))], axis=1)
-    slope, intercept = concave_maximum(
-        lambda weights: _likelihood(weights, inputs, targets), np.zeros(2)
+    columns = scores.reshape(len(scores), -1)
+    mean, spread = columns.mean(axis=0), columns.std(axis=0)
+    spread[spread == 0] = 1.0
+    inputs = np.column_stack([(columns - mean) / spread, np.ones(len(scores))])
+    *slopes, intercept = concave_maximum(
+        lambda weights: _likelihood(weights, inputs, targets), np.zeros(inputs.shape[1])
     )
-    return float(slope / spread), float(intercept - slope * mean / spread)
+    slopes = slopes / spread
+    return *slopes.tolist(), float(intercept - slopes @ mean)
 
 
 def _likelihood(

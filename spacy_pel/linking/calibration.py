@@ -11,7 +11,11 @@ _SHOWN = 10  # labels in a message
 
 
 class Calibration(NamedTuple):
-    """Platt scaling: a sigmoid of the best candidate's score is the probability that it is right.
+    """Platt scaling: a sigmoid gives the probability that the best candidate is right.
+
+    It looks at the candidate's score, and at the margin by which that is above the next one. A high
+    score says that the mention is known; a small margin, as for an acronym without context, says
+    that it may be another entity all the same.
 
     Attributes:
         slope: What the score is multiplied by.
@@ -19,6 +23,7 @@ class Calibration(NamedTuple):
         reranked: The number of candidates that were reranked when it was fitted; 0 if none were,
             and the scores are the retriever's. The fit applies only while the linker reranks this
             number.
+        margin_slope: What the margin is multiplied by.
         labels: How many mentions of each label it was fitted on. None if that was not kept, as in
             pipelines of before.
     """
@@ -26,11 +31,21 @@ class Calibration(NamedTuple):
     slope: float
     intercept: float
     reranked: int = 0
+    margin_slope: float = 0.0
     labels: Mapping[str, int] | None = None
 
-    def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Turn scores into probabilities: float64, in the shape of the scores."""
+    def probabilities(self, scores: np.ndarray, margins: np.ndarray | float = 0.0) -> np.ndarray:
+        """Turn scores into probabilities.
+
+        Args:
+            scores: Float [n], of the best candidates; -inf where there is none.
+            margins: Float [n], see ``margins``.
+
+        Returns:
+            float64 [n].
+        """
         logits = self.slope * np.asarray(scores, dtype=np.float64) + self.intercept
+        logits = logits + self.margin_slope * np.asarray(margins, dtype=np.float64)
         return (1 + np.tanh(logits / 2)) / 2  # a sigmoid that does not overflow
 
     def unknown(self, labels: Iterable[str]) -> list[str]:
@@ -48,6 +63,23 @@ class Calibration(NamedTuple):
         labels = sorted(self.labels.items(), key=lambda pair: (-pair[1], pair[0]))
         shown = ", ".join(f"{label} ({count:,})" for label, count in labels[:_SHOWN])
         return f"{shown} and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else shown
+
+
+def margins(ranking_scores: np.ndarray) -> np.ndarray:
+    """How far the first candidate's score is above the best of the others.
+
+    It is below 0 where an exact name put the first candidate before one with a higher score.
+
+    Args:
+        ranking_scores: Float [n, k], the scores that order the candidates; -inf for no candidate.
+
+    Returns:
+        float64 [n]; 0 where there are not two candidates.
+    """
+    scores = np.asarray(ranking_scores, dtype=np.float64)
+    others = scores[:, 1:].max(axis=1, initial=-np.inf)
+    two = np.isfinite(scores[:, 0]) & np.isfinite(others)
+    return np.where(two, scores[:, 0], 0) - np.where(two, others, 0)
 
 
 class FittedWeight(NamedTuple):

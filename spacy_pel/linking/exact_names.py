@@ -1,4 +1,7 @@
-"""Exact names: a candidate that has the mention as one of its names may get a bonus."""
+"""Exact names: candidates that have the mention as one of their names.
+
+A name is exact if it equals the mention, ignoring case, blanks and punctuation.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ import numpy as np
 from ..kb.knowledge_base import KnowledgeBase
 from ..reading.mention import MentionInContext
 
+# The largest number of letters of an acronym.
+_ACRONYM = 5
+
 
 class ExactNameBonus(NamedTuple):
-    """What an exact name adds to the score that orders the candidates.
-
-    A name is exact if it equals the mention, ignoring case, blanks and punctuation.
+    """What an exact name adds to the score that orders the candidates. ``pel calibrate`` fits it.
 
     Attributes:
         kb: Where the names are looked up.
@@ -23,6 +27,19 @@ class ExactNameBonus(NamedTuple):
 
     kb: KnowledgeBase
     weight: float
+
+
+class SoleOwnersFirst(NamedTuple):
+    """An entity that alone has the mention as a name comes first, where nothing was fitted.
+
+    Of mentions in abstracts that a knowledge base calls by one name alone, 97 to 98 % mean its
+    owner. Of acronyms fewer do, so for these the context decides, as for names with several owners.
+
+    Attributes:
+        kb: Where the names are looked up.
+    """
+
+    kb: KnowledgeBase
 
 
 def exact_name_matches(
@@ -40,7 +57,46 @@ def exact_name_matches(
     Returns:
         Bool [n, k]; false where there is no candidate.
     """
-    surfaces = [mention.surface for mention in mentions]
-    entities = {surface: kb.numbers_named(surface) for surface in dict.fromkeys(surfaces)}
-    matches = [np.isin(row, entities[surface]) for surface, row in zip(surfaces, numbers)]
+    owners = {surface: kb.numbers_named(surface) for surface in _surfaces(mentions)}
+    matches = [np.isin(row, owners[mention.surface]) for mention, row in zip(mentions, numbers)]
     return np.array(matches).reshape(numbers.shape)
+
+
+def sole_owners(
+    kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
+) -> np.ndarray:
+    """Tell which candidates alone have the mention as a name. An acronym has no sole owner.
+
+    Args:
+        kb: Where the names are looked up.
+        mentions: The n mentions.
+        numbers: As for ``exact_name_matches``.
+
+    Returns:
+        Bool [n, k], with at most one true for each mention.
+    """
+    alone = {surface: sole_owner(kb, surface) for surface in _surfaces(mentions)}
+    owners = [-2 if (n := alone[mention.surface]) is None else n for mention in mentions]
+    return numbers == np.array(owners, dtype=np.int64)[:, None]  # -1 is no candidate, -2 no owner
+
+
+def sole_owner(kb: KnowledgeBase, name: str) -> int | None:
+    """The number of the one entity that has a name; None if none has it, or several have.
+
+    An acronym has no sole owner: that the knowledge base knows one meaning does not make it right.
+    """
+    owners = [] if is_acronym(name) else kb.numbers_named(name)
+    return int(owners[0]) if len(owners) == 1 else None
+
+
+def is_acronym(text: str) -> bool:
+    """Whether a text is one word of at most five letters, two of them capitals at least."""
+    letters = [character for character in text if character.isalpha()]
+    return (
+        len(letters) <= _ACRONYM and sum(map(str.isupper, letters)) >= 2 and len(text.split()) == 1
+    )
+
+
+def _surfaces(mentions: Sequence[MentionInContext]) -> list[str]:
+    """The distinct texts of mentions."""
+    return list(dict.fromkeys(mention.surface for mention in mentions))

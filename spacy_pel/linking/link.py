@@ -13,9 +13,9 @@ import numpy as np
 from ..kb.search_filter import SearchFilter
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
-from .calibration import Calibration
+from .calibration import Calibration, margins
 from .candidate_search import SEARCH_DEPTH, Searchable, nearest
-from .exact_names import ExactNameBonus, exact_name_matches
+from .exact_names import ExactNameBonus, SoleOwnersFirst, exact_name_matches, sole_owners
 from .nil import is_nil
 from .reranking import Reranking, in_order, reranked_candidates
 from .retriever import Retriever
@@ -63,7 +63,7 @@ def link(
     nil_threshold: float | None = None,
     calibration: Calibration | None = None,
     reranking: Reranking | None = None,
-    exact_names: ExactNameBonus | None = None,
+    exact_names: ExactNameBonus | SoleOwnersFirst | None = None,
     filters: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
 ) -> Links:
@@ -76,12 +76,13 @@ def link(
         k: The number of candidates returned for each mention.
         nil_threshold: A mention whose best score by the retriever is below it is NIL. None: no
             mention is NIL (``linking.nil``).
-        calibration: Turns the best candidate's score into a probability.
+        calibration: Gives the probability of the best candidate.
         reranking: Orders the best candidates again. They come first, the others stay in their
             order. It looks at its ``top`` candidates even if k is smaller.
-        exact_names: Adds a bonus to the score that orders the candidates: the reranker's, or
-            without one the retriever's. Candidates that were not reranked stay behind. It looks at
-            64 candidates even if k is smaller.
+        exact_names: What a name that is exactly the mention changes in the order of candidates. It
+            looks at 64 candidates even if k is smaller. A bonus is added to the score that orders
+            them: the reranker's, or without one the retriever's. Candidates that were not reranked
+            stay behind.
         filters: For each mention the filter of its search, or None for no filter.
         groups: int [n], the group of each mention. The mentions of a group, which must have the
             same surface and filter, get one answer: each candidate gets the mean of its scores.
@@ -93,26 +94,37 @@ def link(
         PelError: The reranker gives scores that are not finite.
     """
     vectors = retriever.mention_vectors(mentions)
-    depth = max(k, reranking.top if reranking else 0, SEARCH_DEPTH if exact_names else 0)
+    depth = max(
+        k,
+        2 if calibration else 0,  # for the margin
+        reranking.top if reranking else 0,
+        SEARCH_DEPTH if exact_names else 0,
+    )
     found = nearest(index, vectors, depth, filters, groups)
     nil = is_nil(found.scores[:, 0], nil_threshold)
     rerank_scores = named = None
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
     ranking_scores = _ranking_scores(found.scores, rerank_scores)
-    if exact_names is not None:
+    if isinstance(exact_names, ExactNameBonus):
         named = exact_name_matches(exact_names.kb, mentions, found.numbers)
         ranking_scores = ranking_scores + exact_names.weight * named
         order = np.argsort(-ranking_scores, axis=1, kind="stable")
+        (named,) = in_order(order, named)
+    elif exact_names is not None:
+        order = np.argsort(~sole_owners(exact_names.kb, mentions, found.numbers), kind="stable")
+    if exact_names is not None:
         found = Candidates(*in_order(order, *found))
-        named, ranking_scores = in_order(order, named, ranking_scores)
+        (ranking_scores,) = in_order(order, ranking_scores)
         if rerank_scores is not None:
             (rerank_scores,) = in_order(order, rerank_scores)
     return Links(
         found.numbers[:, :k],
         found.scores[:, :k],
         nil,
-        None if calibration is None else calibration.probabilities(ranking_scores[:, 0]),
+        None
+        if calibration is None
+        else calibration.probabilities(ranking_scores[:, 0], margins(ranking_scores)),
         None if rerank_scores is None else rerank_scores[:, :k],
         None if named is None else named[:, :k],
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from ..linking.calibration import Calibration, FittedWeight
-from ..linking.exact_names import ExactNameBonus
+from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
 from ..linking.reranking import Reranking
 from .encoders import EncodersPipe
 from .saving import Saved, SavedFile, content
@@ -87,10 +87,16 @@ class CalibratedPipe(EncodersPipe):
         self.cfg["name_weight"] = weight and list(weight)
 
     @property
-    def exact_names(self) -> ExactNameBonus | None:
-        """The bonus for exact names; None if they get none."""
+    def exact_names(self) -> ExactNameBonus | SoleOwnersFirst | None:
+        """What exact names change in the order of candidates; None: nothing.
+
+        What was fitted goes before the default. A reranker decides by itself.
+        """
         weight = self.fitting(self.name_weight)
-        return ExactNameBonus(self.kb, weight.value) if weight else None
+        if weight:
+            return ExactNameBonus(self.kb, weight.value)
+        by_default = self.search_settings.sole_owners_first and not self.reranked
+        return SoleOwnersFirst(self.kb) if by_default else None
 
     @property
     def reranking(self) -> Reranking | None:

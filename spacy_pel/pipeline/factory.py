@@ -38,6 +38,10 @@ sources = null
 # Other types for the mentions that have a label: {"DISEASE": ["T047", "T048"]}. They replace
 # "types". A third of MeSH has no type, so there: {"Chemical": ["Chemical or Drug", ""]}. null: none.
 label_types = null
+# true: an entity that alone has the mention as one of its names comes first, whatever the scores.
+# This is not done for acronyms, with a reranker, or once "pel calibrate --names" has fitted what a
+# name is worth. NIL is decided as before. false: the scores alone decide, as in the paper.
+sole_owners_first = true
 # true: mentions in a document that have the same text, ignoring case, get the same answer. Each
 # candidate's score is then the mean over these mentions.
 agree = false

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from ..errors import PelError
@@ -31,6 +33,21 @@ def refuse_settings_of_scispacy(**settings: object) -> None:
     for name, value in settings.items():
         if value is not None:
             raise PelError(f"proxy_linker has no {name}={value!r}", _REMEDIES[name])
+
+
+def warn_of_threshold(links: Links, settings: AnswerSettings) -> None:
+    """Warn, once, if the threshold empties ``kb_ents`` of most mentions that are not NIL.
+
+    scispaCy's scores are close to 1 where a name fits. Those of an encoder are lower.
+    """
+    best = links.scores.max(axis=1, initial=-np.inf)[(links.numbers >= 0).any(axis=1) & ~links.nil]
+    if settings.threshold is not None and 2 * (best <= settings.threshold).sum() > len(best):
+        warnings.warn(
+            f"threshold = {settings.threshold} is above the scores of most mentions: their kb_ents "
+            "are empty. These scores are not scispaCy's. Set threshold = None, and let "
+            '"python -m spacy pel calibrate" find when a mention is NIL (docs/nil.md)',
+            stacklevel=2,
+        )
 
 
 def offered(

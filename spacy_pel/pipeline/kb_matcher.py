@@ -7,25 +7,30 @@ from typing import Any
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 from spacy.vocab import Vocab
 
 from ..kb.records.entity import Entity
+from ..linking.exact_names import sole_owner
 from .kb_names import KBNames
 from .kb_reference import KB_REFERENCE, KBPipe
 from .saving import SavedFile
 
 logger = logging.getLogger(__name__)
 
+# The label of mentions of which nothing is said.
+ANY = "ENTITY"
 _ENTITIES_AT_ONCE = 10_000
+_REMEMBERED = 10_000  # names whose owner is kept
 
 
 class KBMatcher(KBPipe, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
-    name begins and ends at the edge of a token. If names overlap, only the longest is marked.
+    name that only one entity has gets its id at once (``linking.exact_names.sole_owner``). A name
+    begins and ends at the edge of a token. If names overlap, only the longest is marked.
 
     Args:
         vocab: The pipeline's vocabulary.
@@ -33,7 +38,8 @@ class KBMatcher(KBPipe, Pipe):
         kb: The folder of the knowledge base.
         types: The types of the entities whose names are marked, the types below them included;
             None: all entities.
-        label: The label of the mentions.
+        label: The label of the mentions. None: the first type of the entity that alone has the name,
+            or else ``ANY``.
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
         min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
         stop_words: Names that are not marked, ignoring case. Acronyms are marked even so.
@@ -48,7 +54,7 @@ class KBMatcher(KBPipe, Pipe):
         *,
         kb: str | None,
         types: list[str] | None,
-        label: str,
+        label: str | None,
         spans_key: str | None,
         min_length: int,
         stop_words: list[str],
@@ -88,6 +94,7 @@ class KBMatcher(KBPipe, Pipe):
             names = (name for entity in progress(self._entities()) for name in entity.names)
             self._names = KBNames(names, min_length=self.min_length, stop_words=self.stop_words)
             self._names_of = self.kb.manifest  # another one after kb.refresh()
+            self._owners = {}
             logger.info(
                 "%s: names of %s read in %.1f s",
                 self.name,
@@ -97,7 +104,7 @@ class KBMatcher(KBPipe, Pipe):
         return self._names
 
     def __call__(self, doc: Doc) -> Doc:
-        """Mark the names in a doc.
+        """Mark the names in a doc, with the ids of entities that alone have them.
 
         With ``spans_key`` they replace the spans in ``doc.spans[spans_key]``. Without it they are
         added to ``doc.ents``, except for names that overlap with an entity there.
@@ -112,8 +119,9 @@ class KBMatcher(KBPipe, Pipe):
             PelError: See ``read_names``.
         """
         bounds = self.read_names().found(doc.text)
-        spans = [doc.char_span(start, end, label=self.label) for start, end in bounds]
-        found = filter_spans([span for span in spans if span is not None])
+        spans = [doc.char_span(start, end) for start, end in bounds]
+        longest = filter_spans([span for span in spans if span is not None])
+        found = [self._with_owner(span) for span in longest]
         if self.spans_key:
             doc.spans[self.spans_key] = found
         else:
@@ -121,6 +129,18 @@ class KBMatcher(KBPipe, Pipe):
             new = [span for span in found if taken.isdisjoint(range(span.start, span.end))]
             doc.ents = [*doc.ents, *new]
         return doc
+
+    def _with_owner(self, span: Span) -> Span:
+        """The span with its label, and the id of the entity that alone has its name."""
+        if span.text not in self._owners:
+            if len(self._owners) >= _REMEMBERED:
+                self._owners.clear()
+            number = sole_owner(self.kb, span.text)
+            self._owners[span.text] = None if number is None else self.kb.entities([number])[0]
+        owner = self._owners[span.text]
+        label = self.label or (owner.types[0] if owner and owner.types else ANY)
+        id = owner.concept_id if owner else ""
+        return Span(span.doc, span.start, span.end, label=label, kb_id=id)
 
     def _entities(self) -> Iterator[Entity]:
         if self.types is None:
@@ -138,15 +158,16 @@ class KBMatcher(KBPipe, Pipe):
         """Drop the names that were read, because the KB has changed."""
         self._names: KBNames | None = None
         self._names_of: dict[str, Any] | None = None
+        self._owners: dict[str, Entity | None] = {}  # of the names that were found last
 
 
 @Language.factory(
     "kb_matcher",
-    assigns=["doc.ents"],
+    assigns=["doc.ents", "token.ent_kb_id"],
     default_config={
         "kb": None,
         "types": None,
-        "label": "ENTITY",
+        "label": ANY,
         "spans_key": None,
         "min_length": 3,
         "stop_words": None,
@@ -157,7 +178,7 @@ def make_kb_matcher(
     name: str,
     kb: str | None,
     types: list[str] | None,
-    label: str,
+    label: str | None,
     spans_key: str | None,
     min_length: int,
     stop_words: list[str] | None,
@@ -170,7 +191,8 @@ def make_kb_matcher(
         kb: The folder of the knowledge base.
         types: The types of the entities whose names are marked, the types below them included;
             None: all entities.
-        label: The label of the mentions.
+        label: The label of the mentions. None: the first type of the entity that alone has the name,
+            or else "ENTITY".
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
         min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
         stop_words: Names that are not marked, such as "role" or "lead"; None: the stop words of the

@@ -23,6 +23,7 @@ from .training_session import (
     TrainingSession,
     both_towers_trainer,
     check_candidates,
+    is_placeholder,
     mention_tower_trainer,
     reranker_trainer,
     training_entities,
@@ -74,8 +75,12 @@ class LearningPipe(CalibratedPipe):
         mined_entities: int | None = 20000,
         searched_entities: int | None = 20000,
         searched_corpus: Callable[[Language], Iterable[Example]] | None = None,
+        searched_row_kind: str | None = None,
     ) -> None:
         """Fetch or build the encoder, and get ready for training.
+
+        With ``nlp.initialize()``, which has no examples, the encoder is fetched or built, and nothing
+        else. The linker then links once the KB has its vectors.
 
         If the config has a reranker, the reranker is trained and the retriever stays as it is. The
         retriever has to be trained, and the KB needs its vectors. The candidates of all training
@@ -97,24 +102,32 @@ class LearningPipe(CalibratedPipe):
                 the whole KB. It changes no weights.
             searched_corpus: Gives examples whose entities evaluations search as well, usually dev.
                 It changes no weights.
+            searched_row_kind: What a row that evaluations search stands for; None: ``row_kind``. With
+                "title", aliases of a dev corpus are not found by being rows themselves. The training
+                entities are then searched only if they are drawn.
 
         Raises:
             PelError: No example has a mention in the KB; a reranker has no trained retriever, or
                 the KB has no vectors of it.
         """
-        wanted = training_entities(get_examples(), self.kb, self.mention_settings.spans_key)
+        spans_key = self.mention_settings.spans_key
         texts = vocabulary_texts(self.kb, get_examples())
+        if self.reranker_model is None and is_placeholder(get_examples(), spans_key):
+            self.model.initialize(X=texts)
+            self.forget_weights()
+            return
+        wanted = training_entities(get_examples(), self.kb, spans_key)
         if self.reranker_model is None:
             self.model.initialize(X=texts)
             self._retriever = None
             check_listens(self.model)
             evaluated = set()
             if searched_corpus and not self.training_settings.freeze_entities:
-                evaluated = gold_numbers(
-                    searched_corpus(nlp), self.kb, self.mention_settings.spans_key
-                )
+                evaluated = gold_numbers(searched_corpus(nlp), self.kb, spans_key)
             self._begin_session(
-                IndexedEntities(wanted, mined_entities, evaluated, searched_entities)
+                IndexedEntities(
+                    wanted, mined_entities, evaluated, searched_entities, searched_row_kind
+                )
             )
             self.cfg["trained_entities"] = []
         else:

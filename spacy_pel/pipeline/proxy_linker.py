@@ -19,7 +19,7 @@ from .annotations import LinkedSpans, answers, write_answers
 from .calibrated import NOT_CALIBRATED
 from .doc_mentions import agreeing, mentions_of, search_filters
 from .extensions import install_extensions
-from .kb_ents import offered
+from .kb_ents import offered, warn_of_threshold
 from .kb_reference import KB_REFERENCE
 from .learning import LearningPipe
 from .listening import read_documents
@@ -149,7 +149,8 @@ class ProxyLinker(LearningPipe, TrainablePipe):
                 nil_threshold=self.nil_threshold,
                 calibration=self.fitting(self.calibration),
                 reranking=self.reranking,
-                exact_names=self.exact_names,
+                # Evaluations in training show what the encoder has learnt, not what names know.
+                exact_names=None if self._session else self.exact_names,
                 filters=filters,
                 groups=agreeing(spans, mentions, filters) if search.agree else None,
             )
@@ -170,6 +171,7 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         spans, links = linked
         self.warn_of_labels({span.label_ for own in spans for span in own})
         settings = self.answer_settings
+        warn_of_threshold(links, settings)
         chosen = offered(links, self.kb, settings)
         said = answers(links, self.kb, chosen, settings.xrefs or ())
         write_answers(docs, spans, said, self.spans_key, settings.overwrite)

@@ -15,6 +15,7 @@ from ..evaluation.concepts import concept_scores
 from ..evaluation.linking_metrics import first_hit_ranks, linking_metrics
 from ..evaluation.nil_metrics import nil_metrics
 from ..kb.knowledge_base import KnowledgeBase
+from ..linking.calibration import margins
 from ..spans import NIL, gold_ids, mention_spans
 
 
@@ -94,6 +95,7 @@ class ScoredMention(NamedTuple):
             no candidate, inf if the linker did not see the mention.
         decisive: The score that put the first candidate first: the reranker's, or without one the
             retriever's, plus the bonus for an exact name.
+        margin: How far that is above the next one (``linking.calibration.margins``).
         said_nil: Whether the answer was NIL.
         probability: That the first candidate is right; None before the linker is calibrated.
     """
@@ -102,6 +104,7 @@ class ScoredMention(NamedTuple):
     candidates: list[str]
     score: float
     decisive: float
+    margin: float
     said_nil: bool
     probability: float | None
 
@@ -131,19 +134,22 @@ def scored_mentions(
             golds = _concept_ids(kb, gold_ids(span))
             found = predicted.get(_offsets(span))
             if found is None:
-                yield ScoredMention(golds, [], np.inf, np.inf, False, None)
+                yield ScoredMention(golds, [], np.inf, np.inf, 0.0, False, None)
                 continue
             candidates = found._.kb_candidates
             none = -np.inf if found._.kb_id in ("", NIL) else np.inf
             score = max((candidate["score"] for candidate in candidates), default=none)
-            decisive = _decisive(candidates[0], name_weight) if candidates else none
+            ordering = [_decisive(candidate, name_weight) for candidate in candidates] or [none]
+            margin = float(margins(np.array([ordering]))[0])
             ids = [candidate["id"] for candidate in candidates]
             nil, probability = found.kb_id_ == NIL, found._.kb_probability
-            yield ScoredMention(golds, ids, score, decisive, nil, probability)
+            yield ScoredMention(golds, ids, score, ordering[0], margin, nil, probability)
 
 
 def _decisive(candidate: dict[str, Any], name_weight: float) -> float:
     score = candidate.get("rerank_score", candidate["score"])
+    if score is None:  # it was not reranked
+        return -np.inf
     return score + name_weight * candidate.get("name_match", False)
 
 

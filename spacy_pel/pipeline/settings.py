@@ -38,6 +38,8 @@ class SearchSettings:
         types: The semantic types, by name or code, of the entities that are searched; None: all.
         sources: The sources of the entities that are searched; None: all.
         label_types: For mentions with a label, the types that replace ``types``.
+        sole_owners_first: Whether an entity that alone has the mention as a name comes first, where
+            no bonus for exact names was fitted and no reranker orders the candidates.
         agree: Whether mentions of a document that have the same text get the same answer.
         candidates: The number of candidates of a mention.
         rerank: The number of candidates that the reranker, if there is one, orders again.
@@ -46,6 +48,7 @@ class SearchSettings:
     types: list[str] | None
     sources: list[str] | None
     label_types: dict[str, list[str]] | None
+    sole_owners_first: bool
     agree: bool
     candidates: int
     rerank: int

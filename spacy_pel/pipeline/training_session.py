@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..spans import mention_spans
 from ..training.mention_trainer import MentionTrainer
 from ..training.proxy_pool import ProxyPool
 from ..training.retriever_trainer import RetrieverTrainer
@@ -57,12 +59,15 @@ class IndexedEntities(NamedTuple):
         evaluated: The numbers of the gold entities of an evaluation.
         n_searched: The number of entities that evaluations search; None: the whole KB. They are the
             trained ones, the evaluated ones, and others drawn at random.
+        searched_row_kind: What a row that evaluations search stands for; None: the linker's kind. If
+            one is given, the trained entities are left out of those that are searched.
     """
 
     trained: set[int]
     n_mined: int | None
     evaluated: set[int]
     n_searched: int | None
+    searched_row_kind: str | None = None
 
     def mined_and_searched(
         self, kb: KnowledgeBase, rng: np.random.Generator
@@ -82,7 +87,14 @@ class IndexedEntities(NamedTuple):
             return np.sort(np.concatenate([list(wanted), others])).astype(int)
 
         mined = filled_up(self.trained, self.n_mined)
-        return mined, filled_up(self.trained | self.evaluated, self.n_searched)
+        trained = set() if self.searched_row_kind else self.trained
+        return mined, filled_up(trained | self.evaluated, self.n_searched)
+
+
+def is_placeholder(examples: Iterable[Example], spans_key: str | None) -> bool:
+    """Whether all there is is one example without a mention, as ``nlp.initialize()`` makes it."""
+    first = [mention_spans(e.reference, spans_key) for e in islice(examples, 2)]
+    return first == [[]]
 
 
 def training_entities(
@@ -132,7 +144,15 @@ def both_towers_trainer(
     rng = _rng()
     # Drawn by a generator of its own, so that the steps draw the same whatever is indexed.
     mined, searched = indexed.mined_and_searched(kb, rng.spawn(1)[0])
-    pool = ProxyPool(kb, retriever, row_kind, mined, searched, settings.name_dropout)
+    pool = ProxyPool(
+        kb,
+        retriever,
+        row_kind,
+        mined,
+        searched,
+        settings.name_dropout,
+        searched_row_kind=indexed.searched_row_kind,
+    )
     return RetrieverTrainer(
         retriever, pool, settings.loss, settings.regularizer, settings.negatives, rng
     )

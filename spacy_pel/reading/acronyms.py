@@ -1,4 +1,6 @@
-"""Acronyms that a document defines, as in "multiple sclerosis (MS)", are read as their long forms.
+"""Acronyms that a document defines are read as their long forms.
+
+A definition is "multiple sclerosis (MS)", or "MS (multiple sclerosis)".
 
 A mention "MS" of this document is encoded as "multiple sclerosis", in its place in the text. Only
 what stands in a mention is replaced. The rest of the text stays as it is.
@@ -18,6 +20,7 @@ from itertools import accumulate
 from threading import Lock
 
 from .mention import DocumentContext, MentionInContext
+from .short_forms_first import short_forms_first
 
 Offsets = tuple[int, int]
 # The blanks are looked at once: a run of them that no parenthesis ends is not tried from each blank.
@@ -172,7 +175,7 @@ class _Replaced:
         return offset + self._shifts[passed]
 
 
-def _definitions(text: str) -> list[Offsets]:
+def _definitions(text: str) -> list[tuple[str, str]]:
     """Pairs of an acronym and its long form, in the order of the text.
 
     The time may grow with the third power of the length of a sentence.
@@ -180,7 +183,10 @@ def _definitions(text: str) -> list[Offsets]:
     from abbreviation_extractor import extract_abbreviation_definition_pairs
 
     pairs = extract_abbreviation_definition_pairs(text, first_definition=True, ignore_errors=True)
-    return [(pair.abbreviation, pair.definition) for pair in pairs]
+    long_first = [
+        (text.find(pair.definition), pair.abbreviation, pair.definition) for pair in pairs
+    ]
+    return [(short, long) for _, short, long in sorted([*long_first, *short_forms_first(text)])]
 
 
 def _pieces(text: str) -> Iterator[str]:

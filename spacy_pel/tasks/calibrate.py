@@ -188,11 +188,12 @@ def fit(
     threshold = best_nil_threshold([m.score for m in mentions], [not m.golds for m in mentions])
     said_nil = is_nil([m.score for m in mentions], threshold)
     mentions = [m._replace(said_nil=bool(said)) for m, said in zip(mentions, said_nil)]
-    scores, right = _best_candidates(mentions)
+    scores, margins, right = _best_candidates(mentions)
     linker.nil_threshold = threshold
     spans = (span for e in examples for span in mention_spans(e.reference, linker.spans_key))
-    labels = Counter(span.label_ for span in spans)
-    linker.calibration = Calibration(*platt_fit(scores, right), linker.reranked, dict(labels))
+    labels = dict(Counter(span.label_ for span in spans))
+    slope, margin_slope, intercept = platt_fit(np.stack([scores, margins], axis=1), right)
+    linker.calibration = Calibration(slope, intercept, linker.reranked, margin_slope, labels)
     # The reranker's scores are logarithms of probabilities; a name may take them above 0.
     before = np.exp(np.minimum(scores, 0)) if linker.reranked else np.clip(scores, 0, 1)
     return CalibrationReport(
@@ -203,12 +204,14 @@ def fit(
         name_weight=name_weight,
         nil=nil_scores(mentions, decided=threshold is not None),
         error_before=expected_calibration_error(before, right),
-        error_after=expected_calibration_error(linker.calibration.probabilities(scores), right),
+        error_after=expected_calibration_error(
+            linker.calibration.probabilities(scores, margins), right
+        ),
     )
 
 
-def _best_candidates(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, np.ndarray]:
-    """The score of each mention's best candidate, float64 [n], and whether it is right, bool [n].
+def _best_candidates(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, ...]:
+    """Of each mention's best candidate the score and the margin, float64 [n], and if it is right.
 
     Raises PelError where all are right or all are wrong.
     """
@@ -220,7 +223,8 @@ def _best_candidates(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, np.
             f"{right.sum()} of {len(right)} best candidates are right, so no probability can be fitted",
             "give a larger corpus, or a pipeline that is better trained",
         )
-    return scores, right
+    margins = np.array([mention.margin for mention in with_candidates])
+    return scores, margins, right
 
 
 def _fit_weights(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +13,11 @@ from spacy.tokens import Doc
 from ..documents.docs import gives_mentions
 from ..documents.linked import linked_document
 from ..pipeline.pipelines import linker_of, other_linkers, upstream_of
+from .bad_documents import OnError
 from .interruptible_pipe import interruptible_pipe
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
-
-
-class OnError(str, Enum):
-    """What happens at a bad document: ``stop`` ends the run, ``skip`` reports it and goes on."""
-
-    stop = "stop"
-    skip = "skip"
 
 
 @dataclass(frozen=True)

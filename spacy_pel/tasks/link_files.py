@@ -17,7 +17,8 @@ from ..documents.format import Format, Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
 from ..spans import mention_spans
-from .link_docs import Linking, OnError, read_matcher_names
+from .bad_documents import OnError
+from .link_docs import Linking, read_matcher_names
 from .output_parts import LinkedCounts, documents_digest, output_parts
 from .pipeline_fingerprint import package_versions, pipeline_fingerprint
 

@@ -66,7 +66,8 @@ class ProxyIndex:
         self._index = self._rows = None  # its memory is needed for the next
         chunks = []
         numbers = self.numbers
-        if known is not None and known._rows is not None and known._age == 0:
+        fits = known is not None and known.row_kind == self.row_kind
+        if fits and known._rows is not None and known._age == 0:
             vectors, owners = known._rows
             is_wanted = np.isin(owners, numbers)
             chunks.append((vectors[is_wanted], owners[is_wanted]))

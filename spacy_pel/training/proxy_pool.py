@@ -31,6 +31,7 @@ class ProxyPool(RowPool):
         mined: the numbers of the entities that hard negatives are mined among, int64, ascending.
         searched: the numbers of the entities that ``search`` finds, int64, ascending.
         name_dropout: see ``RowPool``. Aliases are also hidden when an entity's text is made.
+        searched_row_kind: the row kind of what ``search`` finds; None: ``row_kind``.
     """
 
     def __init__(
@@ -41,13 +42,15 @@ class ProxyPool(RowPool):
         mined: np.ndarray,
         searched: np.ndarray,
         name_dropout: float,
+        searched_row_kind: str | None = None,
     ):
         super().__init__(kb, row_kind, name_dropout)
         self.retriever = retriever
         self._mined = ProxyIndex(kb, retriever, row_kind, mined)
         self._searched = self._mined
-        if not np.array_equal(mined, searched):
-            self._searched = ProxyIndex(kb, retriever, row_kind, searched)
+        kind = searched_row_kind or row_kind
+        if kind != row_kind or not np.array_equal(mined, searched):
+            self._searched = ProxyIndex(kb, retriever, kind, searched)
         self._rows_before = 0  # encoded before the checkpoint that training goes on from
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,11 @@ def test_spacy_lists_the_commands() -> None:
     assert len(COMMANDS) > 20
     for name in {command[0] for command in COMMANDS}:
         assert f"\n  {name} " in result.stdout
+
+
+def test_they_are_a_program_of_their_own() -> None:
+    (script,) = entry_points(group="console_scripts", name="pel")
+    assert script.load() is pel
 
 
 def test_an_error_is_one_line_on_stderr(tmp_path: Path) -> None:

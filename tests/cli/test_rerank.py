@@ -87,9 +87,11 @@ def test_what_is_calibrated_is_the_rerankers_score(run, pipeline: Path, corpus: 
     calibrated = spacy.load(pipeline).get_pipe("proxy_linker")
     assert calibrated.calibration.reranked == 16
     again = calibrated(doc.copy())
-    slope, intercept, *_ = calibrated.calibration
+    slope, intercept, _, margin_slope, _ = calibrated.calibration
     for ent in again.ents:
-        logit = slope * ent._.kb_candidates[0]["rerank_score"] + intercept
+        first, *others = [c["rerank_score"] for c in ent._.kb_candidates]
+        margin = first - max(score for score in others if score is not None)
+        logit = slope * first + margin_slope * margin + intercept
         assert ent._.kb_probability == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
     printed = run("calibrate", pipeline, corpus, "--names")
     before = re.search(r"calibration error: ([\d.]+) before", printed)
@@ -127,6 +129,7 @@ def test_a_weight_of_0_is_the_retrievers_order(pipeline: Path, tiny_nlp: Languag
     nlp = spacy.load(with_retriever(pipeline))
     linker = nlp.get_pipe("proxy_linker")
     linker.candidates = tiny_nlp.get_pipe("proxy_linker").candidates = linker.rerank
+    tiny_nlp.get_pipe("proxy_linker").sole_owners_first = False  # as with a reranker
     doc = tiny_nlp.make_doc(TEXT)
     places = [(TEXT.index(m), TEXT.index(m) + len(m)) for m, _ in MENTIONS]
     doc.ents = [doc.char_span(*place, label="TERM") for place in places]

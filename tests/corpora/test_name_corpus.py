@@ -14,6 +14,7 @@ from spacy_pel.corpora import name_corpus
 from spacy_pel.corpora.name_corpus import make_name_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.records.names import normalised
 from spacy_pel.pipeline.gold import trainable_mentions
 
 from ..conftest import ENTITIES
@@ -86,3 +87,17 @@ def test_names_are_what_a_linker_trains_on(tiny_kb: Path) -> None:
     examples = list(make_name_corpus(str(tiny_kb))(spacy.blank("en")))
     mentions = trainable_mentions(examples, kb, None)
     assert Counter((m.surface, *(kb.labels(m.golds)[0][:1])) for m in mentions) == ALIASES
+
+
+def test_a_name_is_in_one_part_whatever_its_case(tmp_path: Path) -> None:
+    entities = [
+        Entity(f"E{n}", f"entity {n}", (f"Alias no. {n}", f"alias NO {n}")) for n in range(400)
+    ]
+    kb = str(build_kb(entities, tmp_path / "kb").path)
+    parts = {part: pairs(make_name_corpus(kb, part=part)) for part in ("all", "train", "dev")}
+    assert Counter(parts["train"]) + Counter(parts["dev"]) == Counter(parts["all"])
+    assert 0.02 < len(parts["dev"]) / len(parts["all"]) < 0.09
+    train, dev = ({normalised(name) for name, _ in parts[part]} for part in ("train", "dev"))
+    assert not train & dev
+    with pytest.raises(PelError, match="no part"):
+        make_name_corpus(kb, part="test")

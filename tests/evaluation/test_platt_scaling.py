@@ -83,3 +83,13 @@ def test_scores_all_the_same_say_how_many_are_right():
 def test_a_fit_needs_both(right):
     with pytest.raises(ValueError, match="a fit needs both"):
         platt_fit([0.1, 0.2], right)
+
+
+def test_each_of_several_scores_has_a_slope():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(4000, 2))
+    right = rng.random(4000) < 1 / (1 + np.exp(-(2 * scores[:, 0] - 3 * scores[:, 1] + 0.5)))
+    assert platt_fit(scores, right) == pytest.approx((2, -3, 0.5), abs=0.25)
+    first, same, intercept = platt_fit(np.column_stack([scores[:, 0], np.full(4000, 7.0)]), right)
+    assert same == pytest.approx(0, abs=1e-6)
+    assert platt_fit(scores[:, 0], right) == pytest.approx((first, intercept + 7 * same), abs=1e-6)

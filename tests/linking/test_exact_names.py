@@ -7,7 +7,7 @@ import pytest
 
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.records.names import normalised
-from spacy_pel.linking.exact_names import exact_name_matches
+from spacy_pel.linking.exact_names import exact_name_matches, is_acronym, sole_owners
 from spacy_pel.reading.mention import MentionInContext
 
 from ..conftest import ENTITIES
@@ -29,3 +29,22 @@ def test_a_match_is_a_name_ignoring_case_and_punctuation(kb: KnowledgeBase) -> N
     ]
     assert exact_name_matches(kb, MENTIONS, numbers).tolist() == expected
     assert exact_name_matches(kb, [], np.empty((0, 3), dtype=np.int64)).shape == (0, 3)
+
+
+def test_a_sole_owner_is_the_one_entity_that_has_the_name(kb: KnowledgeBase) -> None:
+    numbers = np.array([[3, 0, 5, 1, 2, -1]] * len(MENTIONS))
+    owners = [
+        [n for n, e in enumerate(ENTITIES) if normalised(s) in map(normalised, e.names)]
+        for s in SURFACES
+    ]
+    expected = [
+        [owned == [n] and not is_acronym(s) for n in numbers[0]]
+        for s, owned in zip(SURFACES, owners)
+    ]
+    assert sole_owners(kb, MENTIONS, numbers).tolist() == expected
+    assert sum(map(sum, expected)) >= 2
+
+
+def test_what_an_acronym_is() -> None:
+    assert all(map(is_acronym, ["MS", "CsA", "IL-6", "COPD", "NaCl"]))
+    assert not any(map(is_acronym, ["Ms", "ms", "Na", "ASPIRIN", "M S", "Aspirin", "", "6"]))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.kb.vectors.index import Candidates
-from spacy_pel.linking.calibration import Calibration
+from spacy_pel.linking.calibration import Calibration, margins
 from spacy_pel.linking.link import link, without_candidates
 
 SCORES = st.floats(-2, 2, width=32)
@@ -32,10 +32,10 @@ class FixedScores:
         return Candidates(numbers, self.scores)
 
 
-def decided(best, **settings):
+def decided(best, k=2, **settings):
     """What linking says of mentions with these best scores, and a second candidate below."""
     scores = [[score, score - 1] for score in best]
-    return link(NoEncoder(), FixedScores(scores), [None] * len(scores), 2, **settings)
+    return link(NoEncoder(), FixedScores(scores), [None] * len(scores), k, **settings)
 
 
 @given(st.lists(SCORES, min_size=1), st.one_of(SCORES, st.floats(-2, 2)))
@@ -61,6 +61,16 @@ def test_probabilities_are_sigmoids(best, slope, intercept):
     expected = [1 / (1 + math.exp(-(slope * score + intercept))) for score in best]
     assert links.probabilities.tolist() == pytest.approx(expected, abs=1e-12)
     assert not links.nil.any()
+
+
+@given(st.lists(SCORES, min_size=1), st.floats(-5, 5))
+def test_probabilities_know_the_margin_even_of_one_candidate(best, margin_slope):
+    for k in (1, 2):
+        links = decided(best, k=k, calibration=Calibration(1.0, 0.0, margin_slope=margin_slope))
+        expected = Calibration(1.0, 0.0, margin_slope=margin_slope).probabilities(
+            np.array(best), margins(np.array([[b, b - 1] for b in best]))
+        )
+        assert links.probabilities.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize("threshold", [None, 0.5])

@@ -14,7 +14,7 @@ from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.calibration import Calibration
-from spacy_pel.linking.exact_names import ExactNameBonus
+from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
 from spacy_pel.linking.link import link
 from spacy_pel.linking.reranking import Reranking
 from spacy_pel.reading.mention import MentionInContext
@@ -65,6 +65,26 @@ def test_candidates_are_ordered_by_score_and_name(kb, scores, weight, k) -> None
         assert said[0].tolist() == found
         assert said[1].tolist() == [np.float32(row[n]) for n in found]
         assert said[2].tolist() == [is_named(n, surface) for n in found]
+
+
+@settings(deadline=None)
+@given(tables, st.integers(1, 7))
+def test_a_sole_owner_comes_first_and_all_else_stays(kb, scores, k) -> None:
+    calibration = Calibration(2, 0.5)
+    links = link(
+        Encoder(), index(scores), MENTIONS, k,
+        nil_threshold=0.3, calibration=calibration, exact_names=SoleOwnersFirst(kb),
+    )  # fmt: skip
+    for i, (surface, row) in enumerate(zip(SURFACES, scores)):
+        owners = [n for n in range(7) if is_named(n, surface)]
+        found = sorted(range(7), key=lambda n: -row[n])
+        if len(owners) == 1 and not is_acronym(surface):
+            found.sort(key=lambda n: n not in owners)
+        assert links.numbers[i].tolist() == found[:k]
+        assert links.scores[i].tolist() == [np.float32(row[n]) for n in found[:k]]
+        assert links.nil[i] == (max(row) < 0.3)
+        assert links.probabilities[i] == calibration.probabilities(row[found[0]])
+    assert links.named is None
 
 
 def test_nil_is_decided_by_the_score_alone_and_the_probability_by_the_sum(kb) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from spacy.language import Language
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.link import Links
-from spacy_pel.pipeline.kb_ents import offered
+from spacy_pel.pipeline.kb_ents import offered, warn_of_threshold
 from spacy_pel.pipeline.settings import AnswerSettings
 
 from .conftest import Trained, mentions_of
@@ -110,3 +111,24 @@ def test_they_are_settings_of_the_pipeline(nlp: Language, tmp_path: Path) -> Non
 def test_scispacys_settings_without_meaning_name_the_remedy(config, message) -> None:
     with pytest.raises(PelError, match=message):
         spacy.blank("en").add_pipe("proxy_linker", config=config)
+
+
+def test_a_threshold_that_empties_most_mentions_warns() -> None:
+    numbers = np.array([[0, 1], [1, 2], [2, -1], [-1, -1], [3, 4]])
+    scores = np.array([[0.9, 0.1], [0.3, 0.6], [0.5, -np.inf], [-np.inf, -np.inf], [0.1, 0.0]])
+    links = Links(numbers, scores, np.array([False] * 4 + [True]), None)
+
+    def warned(threshold: float | None) -> bool:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warn_of_threshold(links, AnswerSettings(threshold, 0.95, False, 5, True, None))
+        assert all("pel calibrate" in str(warning.message) for warning in caught)
+        return bool(caught)
+
+    # The best scores of the three that count are 0.9, 0.6 and 0.5.
+    thresholds = [None, 0.4, 0.5, 0.6, 0.85, 1.0]
+    assert [warned(t) for t in thresholds] == [False, False, False, True, True, True]
+    assert not warn_of_threshold(
+        Links(np.empty((0, 1), int), np.empty((0, 1)), np.empty(0, bool), None),
+        AnswerSettings(0.85, 0.95, False, 5, True, None),
+    )

@@ -191,3 +191,29 @@ def test_without_a_kb_it_says_what_to_do() -> None:
     nlp.add_pipe("kb_matcher")
     with pytest.raises(PelError, match='"kb_matcher" has no knowledge base; build one'):
         nlp("text")
+
+
+def test_a_name_of_one_entity_gets_its_id(tiny_kb: Path) -> None:
+    for key in (None, "kb"):
+        doc = matcher_in(tiny_kb, spans_key=key)("Aspirin for cephalgia, MS and RA.")
+        found = [(s.text, s.kb_id_, s.label_) for s in (doc.spans[key] if key else doc.ents)]
+        assert found == [
+            ("Aspirin", "C05", "ENTITY"),
+            ("cephalgia", "C06", "ENTITY"),
+            ("MS", "", "ENTITY"),
+            ("RA", "", "ENTITY"),
+        ]
+
+
+def test_types_can_be_the_labels(tiny_kb: Path) -> None:
+    doc = matcher_in(tiny_kb, label=None)("Aspirin for cephalgia and MS.")
+    assert [ent.label_ for ent in doc.ents] == ["Chemical", "Disease", "ENTITY"]
+
+
+def test_ids_are_those_of_the_kb_as_it_is(tmp_path: Path) -> None:
+    kb = build_kb(ENTITIES, tmp_path / "kb").path
+    nlp = matcher_in(kb)
+    assert nlp("aspirin")[0].ent_kb_id_ == "C05"
+    add_entities(kb, [Entity("C99", "aspirin")])
+    nlp.get_pipe("kb_matcher").set_kb(kb)
+    assert nlp("aspirin")[0].ent_kb_id_ == ""

@@ -13,6 +13,7 @@ from spacy.training import Example
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.calibration import FittedWeight
+from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.tasks.embedding import embed_kb
 
@@ -189,6 +190,7 @@ def test_settings_are_saved_with_the_pipeline(nlp: Language, tmp_path: Path) -> 
         "label_types": {"TERM": ["Disease"]},
         "types": ["Anatomy"],
         "sources": ["MSH"],
+        "sole_owners_first": False,
         "agree": True,
     }
     made = spacy.blank("en")
@@ -208,6 +210,27 @@ def test_an_exact_name_is_worth_its_weight(nlp: Language) -> None:
     assert [c["name_match"] for c in named] == [True, True, *[False] * (len(named) - 2)]
     assert {c["id"] for c in named[:2]} == {"C01", "C02"}
     assert sorted(c["score"] for c in named) == sorted(c["score"] for c in plain)
+
+
+def test_a_sole_owner_comes_first_unless_something_was_fitted(nlp: Language) -> None:
+    linker = nlp.get_pipe("proxy_linker")
+    names = [name for entity in linker.kb for name in entity.names]
+    docs = [with_mentions(nlp, f"Seen: {name}.", {name: ""}) for name in names]
+
+    def first() -> list[str]:
+        return [candidates(nlp, doc.copy())[0]["id"] for doc in docs]
+
+    def kept() -> list[bool]:
+        owners = [[e.concept_id for e in linker.kb.named(name)] for name in names]
+        pairs = zip(names, owners, first())
+        return [o == [id] for name, o, id in pairs if len(o) == 1 and not is_acronym(name)]
+
+    assert all(kept())
+    linker.sole_owners_first = False
+    by_scores = first()
+    assert not all(kept())
+    linker.sole_owners_first, linker.name_weight = True, FittedWeight(0.0)
+    assert first() == by_scores
 
 
 def test_a_name_weight_is_saved_and_dropped_by_training(trained: Trained, tmp_path: Path) -> None:

@@ -360,3 +360,11 @@ def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path, capsys) 
     embed_kb(own, linker)
     linker.set_kb(own)
     assert searched(nlp) == {entity.concept_id for entity in PROBLEM}
+
+
+def test_without_examples_the_encoder_is_made_and_nothing_is_trained(tiny_kb: Path) -> None:
+    nlp = spacy.blank("xx")
+    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(tiny_kb)})
+    nlp.initialize()
+    assert linker.trainer is None
+    assert linker.retriever.width == CONFIG["model"]["encoder"]["width"]

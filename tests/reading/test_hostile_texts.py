@@ -25,6 +25,8 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "definitions": lambda n: "".join(f"m{i} s{i} (MS{i}) " for i in range(n // 20)),
     "a letter far away": lambda n: ("a " + "b " * (n // 4) + " (AB)" * n)[:n],
     "sentences": lambda n: "Her MS (multiple sclerosis) relapsed. " * (n // 38),
+    "acronyms first": lambda n: "Her MS (" * (n // 8),
+    "letters after an acronym": lambda n: "MS (" + "m" * n + "s)",
     "surrogates": lambda n: "(\ud800) " * (n // 4),
 }
 
