@@ -36,7 +36,7 @@ class Architecture:
         name: The name under which its function is registered.
         settings: The arguments of the function that are plain data. They are saved.
         entity_settings: The settings that decide the vectors of entities, named as those of
-            ``BiEncoder``: "pooling", "similarity" and "entity_length".
+            ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers".
         make_reader: Makes the reader of its mentions.
         listens: Whether another component reads its documents. Then the function has an argument
             ``tok2vec``.
@@ -52,6 +52,11 @@ class Architecture:
     def given(self) -> list[str]:
         """The arguments of its function that are not saved, and given again when it is loaded."""
         return ["tok2vec", "encoder"] if self.listens else ["encoder"]
+
+
+def cut_to(n_numbers: int | None) -> dict[str, int]:
+    """The setting of shorter vectors; {} for whole ones, whose digests are older than it."""
+    return {} if n_numbers is None else {"n_numbers": n_numbers}
 
 
 def make_retriever(
