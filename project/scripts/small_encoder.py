@@ -103,7 +103,9 @@ def write(out: Path, transformer: torch.nn.Module, tokenizer: Tokenizer, pieces:
     described["padding"] = described["truncation"] = None
     (out / "tokenizer.json").write_text(json.dumps(described, ensure_ascii=False))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 512}
-    settings |= {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")}
+    settings |= {
+        f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")
+    }
     (out / "tokenizer_config.json").write_text(json.dumps(settings, indent=2))
 
 
