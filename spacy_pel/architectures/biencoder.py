@@ -10,7 +10,7 @@ from ..models.bert import BertEncoder
 from ..models.text_encoder import TextEncoder
 from ..reading.marked_texts import MarkedTextReader
 from .encoder_sources import EncoderSource
-from .retriever_model import Architecture, cut_to, make_retriever
+from .retriever_model import Architecture, entity_settings_of, make_retriever
 from .setting_checks import check_choice, check_length
 
 
@@ -53,12 +53,7 @@ def BiEncoder(
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("mention_length", mention_length, 8)
     check_length("entity_length", entity_length, 4)
-    of_entities = {
-        "pooling": pooling,
-        "similarity": similarity,
-        "entity_length": entity_length,
-        **cut_to(n_numbers),
-    }
+    of_entities = entity_settings_of(pooling, similarity, entity_length, n_numbers)
     architecture = Architecture(
         "spacy-pel.BiEncoder.v1",
         {

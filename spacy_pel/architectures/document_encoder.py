@@ -10,7 +10,7 @@ from ..models.bert import BertEncoder
 from ..models.window_encoder import WindowEncoder
 from ..reading.document_windows import WindowReader
 from .encoder_sources import EncoderSource
-from .retriever_model import Architecture, cut_to, make_retriever
+from .retriever_model import Architecture, entity_settings_of, make_retriever
 from .setting_checks import check_choice, check_length
 
 
@@ -52,26 +52,19 @@ def DocumentEncoder(
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("window", window, 16)
     check_length("entity_length", entity_length, 4)
-    cut = cut_to(n_numbers)
+    of_entities = entity_settings_of(entity_pooling, similarity, entity_length, n_numbers)
     architecture = Architecture(
         "spacy-pel.DocumentEncoder.v1",
         {
+            **of_entities,
             "shared": shared,
             "pooling": pooling,
             "entity_pooling": entity_pooling,
-            "similarity": similarity,
             "window": window,
-            "entity_length": entity_length,
             "mixed_precision": mixed_precision,
             "mention_layers": mention_layers,
-            **cut,
         },
-        {
-            "pooling": entity_pooling,
-            "similarity": similarity,
-            "entity_length": entity_length,
-            **cut,
-        },
+        of_entities,
         partial(_reader, window),
     )
 

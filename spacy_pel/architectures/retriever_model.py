@@ -54,9 +54,12 @@ class Architecture:
         return ["tok2vec", "encoder"] if self.listens else ["encoder"]
 
 
-def cut_to(n_numbers: int | None) -> dict[str, int]:
-    """The setting of shorter vectors; {} for whole ones, whose digests are older than it."""
-    return {} if n_numbers is None else {"n_numbers": n_numbers}
+def entity_settings_of(
+    pooling: str, similarity: str, entity_length: int, n_numbers: int | None
+) -> dict[str, Any]:
+    """The settings that decide the vectors of entities; see ``Architecture``."""
+    settings = {"pooling": pooling, "similarity": similarity, "entity_length": entity_length}
+    return settings if n_numbers is None else {**settings, "n_numbers": n_numbers}
 
 
 def make_retriever(

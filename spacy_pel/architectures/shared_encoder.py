@@ -15,7 +15,7 @@ from ..models.span_encoder import SpanEncoder
 from ..models.text_encoder import TextEncoder
 from ..reading.shared_states import SharedStatesReader, StatesInputs
 from .encoder_sources import EncoderSource
-from .retriever_model import Architecture, Tok2Vec, cut_to, retriever_of
+from .retriever_model import Architecture, Tok2Vec, entity_settings_of, retriever_of
 from .setting_checks import check_choice, check_length
 from .towers import Tower, encoder_of, make_tower, wrapped
 
@@ -54,23 +54,16 @@ def SharedEncoder(
     check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("entity_length", entity_length, 4)
-    cut = cut_to(n_numbers)
+    of_entities = entity_settings_of(entity_pooling, similarity, entity_length, n_numbers)
     architecture = Architecture(
         "spacy-pel.SharedEncoder.v1",
         {
+            **of_entities,
             "pooling": pooling,
             "entity_pooling": entity_pooling,
-            "similarity": similarity,
-            "entity_length": entity_length,
             "mixed_precision": mixed_precision,
-            **cut,
         },
-        {
-            "pooling": entity_pooling,
-            "similarity": similarity,
-            "entity_length": entity_length,
-            **cut,
-        },
+        of_entities,
         _reader,
         listens=True,
     )

@@ -50,6 +50,24 @@ def test_vectors_equal_a_naive_computation(pooling: str, similarity: str) -> Non
             torch.testing.assert_close(vector, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_short_vectors_are_the_first_numbers_of_whole_ones(similarity: str) -> None:
+    whole = encoder(pooling="focus", similarity="dot")
+    short = encoder(pooling="focus", similarity=similarity, n_numbers=8)
+    with torch.no_grad():
+        expected = whole(*batch(TOKENS), NO_PERTURBATION)[:, :8]
+        vectors = short(*batch(TOKENS), NO_PERTURBATION)
+    if similarity == "cosine":
+        expected = expected / expected.norm(dim=1, keepdim=True)
+    assert short.n_outputs == 8 and vectors.shape == (3, 8)
+    torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=1e-5)
+
+
+def test_more_numbers_than_the_states_have_are_refused() -> None:
+    with pytest.raises(PelError, match="vectors of 33 numbers of an encoder that has 32"):
+        biencoder(n_numbers=33)
+
+
 def test_a_perturbation_is_added_to_word_position_and_segment() -> None:
     encode = encoder()
     rng = torch.Generator().manual_seed(0)
