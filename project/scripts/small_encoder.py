@@ -1,6 +1,6 @@
 """Make a small encoder of a BERT: its first layers, and the word pieces that some texts use.
 
-    python scripts/small_encoder.py ENCODER OUT --layers 1 --kb kb/release --texts FILE...
+    python scripts/small_encoder.py ENCODER OUT --layers 1 --kb kb/mesh --texts FILE...
 
 The tokenizer keeps all single characters and all special tokens, so it still reads any text: a word
 whose pieces are gone is read in smaller pieces. OUT is a folder in Hugging Face's format.
@@ -33,12 +33,15 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--layers", type=int, required=True)
     parser.add_argument("--kb", required=True, help="its names and definitions are texts, too")
-    parser.add_argument("--texts", nargs="+", type=Path, default=[], help="files of text, or .gz")
+    parser.add_argument("--texts", nargs="+", type=Path, default=[], help="those that are there")
     options = parser.parse_args()
 
     loaded = huggingface_from_pretrained(options.encoder, {"use_fast": True}, {})
     tokenizer = loaded.tokenizer.backend_tokenizer
-    texts = [*kb_texts(options.kb), *(line for file in options.texts for line in lines(file))]
+    texts = [
+        *kb_texts(options.kb),
+        *(line for file in options.texts if file.is_file() for line in lines(file)),
+    ]
     kept = kept_pieces(tokenizer, used_pieces(tokenizer, texts))
     transformer = first_layers(loaded.transformer, options.layers)
     n_before = len(tokenizer.get_vocab())
