@@ -13,6 +13,7 @@ REGISTERED = runpy.run_path(str(PACKAGE / "registry.py"))["REGISTERED"]
 
 SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.30", "prometheus-client>=0.20"]
 ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
+TRANSFORMER = "spacy-transformers>=1.3.8,<1.5"
 TEST = [
     "pytest>=8.0",
     "hypothesis>=6.100",
@@ -24,6 +25,7 @@ TEST = [
     "ruff>=0.9",
     *SERVE,
     *ONNX,
+    TRANSFORMER,
 ]
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
 
@@ -39,7 +41,6 @@ setup(
     python_requires=">=3.10,<3.14",
     install_requires=[
         "spacy>=3.8.2,<3.9",
-        "spacy-transformers>=1.3.8,<1.5",
         "thinc>=8.3.2,<8.4",
         "torch>=2.4",
         "transformers>=4.45",
@@ -62,6 +63,8 @@ setup(
         "test": TEST,
         "project": ["weasel>=0.4.1", "build>=1.2", "matplotlib>=3.8"],
         "onnx": ONNX,
+        # For pipelines with a "transformer". spaCy imports it at each start, which takes two seconds.
+        "transformer": [TRANSFORMER],
         "ray": ["ray[data]>=2.10"],
         "serve": SERVE,
         "docs": DOCS,

@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from spacy_transformers.layers.transformer_model import huggingface_from_pretrained
 from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer
 
 from spacy_pel.kb.knowledge_base import KnowledgeBase
 from spacy_pel.models.bert import first_layers
@@ -36,14 +36,13 @@ def main() -> None:
     parser.add_argument("--texts", nargs="+", type=Path, default=[], help="those that are there")
     options = parser.parse_args()
 
-    loaded = huggingface_from_pretrained(options.encoder, {"use_fast": True}, {})
-    tokenizer = loaded.tokenizer.backend_tokenizer
+    tokenizer = AutoTokenizer.from_pretrained(options.encoder, use_fast=True).backend_tokenizer
     texts = [
         *kb_texts(options.kb),
         *(line for file in options.texts if file.is_file() for line in lines(file)),
     ]
     kept = kept_pieces(tokenizer, used_pieces(tokenizer, texts))
-    transformer = first_layers(loaded.transformer, options.layers)
+    transformer = first_layers(AutoModel.from_pretrained(options.encoder), options.layers)
     n_before = len(tokenizer.get_vocab())
     keep_rows(transformer, [piece_id for _, piece_id in kept])
     write(options.out, transformer, tokenizer, [piece for piece, _ in kept])

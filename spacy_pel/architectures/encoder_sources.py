@@ -78,10 +78,11 @@ def no_source(texts: Iterable[str]):
 
 def _pretrained(name: str, layers: int | None, texts: Iterable[str]) -> Encoders:
     # Imported here: it takes seconds, and a saved pipeline does not need it.
-    from spacy_transformers.layers.transformer_model import huggingface_from_pretrained
+    from transformers import AutoModel, AutoTokenizer
 
     try:
-        loaded = huggingface_from_pretrained(name, {"use_fast": True}, {})
+        transformer = AutoModel.from_pretrained(name).float()
+        fast_tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise PelError(
@@ -89,7 +90,6 @@ def _pretrained(name: str, layers: int | None, texts: Iterable[str]) -> Encoders
             "give a Hugging Face name or the path of "
             "a folder with config.json, tokenizer.json and model.safetensors",
         ) from error
-    transformer = loaded.transformer
     if transformer.config.model_type != "bert":
         raise PelError(
             f'the encoder "{name}" is of type "{transformer.config.model_type}"',
@@ -97,7 +97,7 @@ def _pretrained(name: str, layers: int | None, texts: Iterable[str]) -> Encoders
         )
     if layers is not None:
         transformer = first_layers(transformer, layers)
-    tokenizer = Tokenizer.from_str(loaded.tokenizer.backend_tokenizer.to_str())
+    tokenizer = Tokenizer.from_str(fast_tokenizer.backend_tokenizer.to_str())
     tokenizer.no_padding()
     tokenizer.no_truncation()
     markers = [AddedToken(t, special=True, normalized=False) for t in (MENTION_START, MENTION_END)]
