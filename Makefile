@@ -1,4 +1,5 @@
-# make demo: install, then build, train, evaluate and package the demo (a few minutes on two cores)
+# make demo: install, link three sentences with the package in models/, then build, train, evaluate and
+# package the demo (a few minutes on two cores)
 # make test: install, then run the tests
 # make lint: install, then check the style (ruff); "make format" mends it
 # make docs: install, then build the documentation into site/
@@ -10,12 +11,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 INSTALLED := $(VENV)/.installed
+RELEASED := $(wildcard models/en_pel_mesh_sm-*.whl)
 SCISPACY_VENV ?= .venv-scispacy
 SCISPACY_INSTALLED := $(SCISPACY_VENV)/.installed
 
 .PHONY: demo test lint format test-scispacy docs clean
 
 demo: $(INSTALLED)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(RELEASED)
+	$(BIN)/python project/scripts/first_links.py
 	cd project && $(BIN)/python -m spacy project run all
 
 test: $(INSTALLED)
