@@ -199,8 +199,7 @@ class BertEncoder(nn.Module):
         Raises:
             RuntimeError: The weights are of another encoder.
         """
-        with torch.device("meta"):  # no memory for weights that are replaced at once
-            transformer = Bert(json.loads(description["config"]))
+        transformer = Bert(json.loads(description["config"]))
         self.load(transformer, Tokenizer.from_str(description["tokenizer"]))
         names = {_short(name): name for name in self.state_dict()}
         self.load_state_dict({names.get(k, k): v for k, v in weights.items()}, assign=True)
@@ -210,8 +209,7 @@ def _own(transformer: nn.Module) -> Bert:
     """A Hugging Face BERT as ``Bert``, with the same weights and without its pooler."""
     if isinstance(transformer, Bert):
         return transformer
-    with torch.device("meta"):
-        bert = Bert(_architecture(transformer))
+    bert = Bert(_architecture(transformer))
     weights = transformer.state_dict().items()
     kept = {name: weight for name, weight in weights if not name.startswith("pooler.")}
     bert.load_state_dict(kept, assign=True)

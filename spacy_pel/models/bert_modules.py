@@ -26,8 +26,24 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+class _Linear(nn.Linear):
+    """A linear map that waits for its weights."""
+
+    def reset_parameters(self) -> None:
+        """Draw none: it takes time, and on the device "meta" an import of two seconds."""
+
+
+class _Embedding(nn.Embedding):
+    """Embeddings that wait for their weights."""
+
+    def reset_parameters(self) -> None:
+        """Draw none, as of ``_Linear``."""
+
+
 class Bert(nn.Module):
     """A BERT without its pooler. ``bert_layers`` computes its layers.
+
+    Its weights are undefined until they are loaded.
 
     Args:
         config: The fields of Hugging Face's configuration that decide what it computes.
@@ -63,9 +79,9 @@ class _Embeddings(nn.Module):
     def __init__(self, config: SimpleNamespace):
         super().__init__()
         width = config.hidden_size
-        self.word_embeddings = nn.Embedding(config.vocab_size, width, config.pad_token_id)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.word_embeddings = _Embedding(config.vocab_size, width, config.pad_token_id)
+        self.position_embeddings = _Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = _Embedding(config.type_vocab_size, width)
         self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
@@ -89,7 +105,7 @@ class _Layer(nn.Module):
         self.attention.self = nn.Module()
         self.attention.self.num_attention_heads = config.num_attention_heads
         for name in ("query", "key", "value"):
-            setattr(self.attention.self, name, nn.Linear(width, width))
+            setattr(self.attention.self, name, _Linear(width, width))
         self.attention.output = _Residual(width, config)
         self.intermediate = _Intermediate(config)
         self.output = _Residual(config.intermediate_size, config)
@@ -103,7 +119,7 @@ class _Intermediate(nn.Module):
                 f'the encoder has the activation "{config.hidden_act}"',
                 f"choose one with {', '.join(_ACTIVATIONS)}",
             )
-        self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.dense = _Linear(config.hidden_size, config.intermediate_size)
         self.activation = _ACTIVATIONS[config.hidden_act]
 
     def forward(self, states: Tensor) -> Tensor:
@@ -115,7 +131,7 @@ class _Residual(nn.Module):
 
     def __init__(self, n_inputs: int, config: SimpleNamespace):
         super().__init__()
-        self.dense = nn.Linear(n_inputs, config.hidden_size)
+        self.dense = _Linear(n_inputs, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
