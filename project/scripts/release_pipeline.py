@@ -19,11 +19,13 @@ def main(recogniser: Path, linker: Path, kb: Path, output: Path) -> None:
     to be embedded after this.
     """
     trained = spacy.load(recogniser)
-    nlp = spacy.blank(trained.lang)
+    nlp = spacy.blank(trained.lang, config={"nlp": {"batch_size": 100}})
     config = trained.get_pipe_config("ner")
     nlp.add_pipe("ner", config={"model": config["model"]})
     nlp.get_pipe("ner").from_disk(recogniser / "ner", exclude=["vocab"])
-    nlp.add_pipe("proxy_linker", config={"path": str(linker), "kb": str(kb)})
+    # "agree": mentions of a document with the same words get one answer, and are searched once.
+    settings = {"path": str(linker), "kb": str(kb), "agree": True}
+    nlp.add_pipe("proxy_linker", config=settings)
     for tower in nlp.get_pipe("proxy_linker").model.layers:
         encoder = encoder_of(tower)
         encoder.restore(encoder.description(), rounded(encoder.weights()))
