@@ -4,7 +4,7 @@ import spacy
 
 TEXTS = [
     "Naloxone reverses the antihypertensive effect of clonidine.",
-    "Children with cystic fibrosis (CF) were treated with tobramycin.",
+    "Patients with rheumatoid arthritis (RA) took methotrexate; RA improved.",
     "She developed Parkinson's disease, and levodopa relieved her tremor.",
 ]
 
