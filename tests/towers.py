@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from transformers import BertConfig, BertModel
 
 from spacy_pel.architectures import BiEncoder, ScratchEncoder, encoder_of, set_dropout
 from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.linking.retriever import Retriever
+from spacy_pel.models.bert_modules import Bert
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TokenIds
@@ -89,6 +91,17 @@ def spread_weights(encoder: nn.Module) -> None:
                 weight.copy_(torch.randn_like(weight) * 0.1)
 
 
+def hugging_face(bert: Bert) -> BertModel:
+    """Hugging Face's BERT with the same weights, not copied, and without dropout."""
+    with torch.device("meta"):
+        model = BertModel(BertConfig(**vars(bert.config)), add_pooling_layer=False)
+    model.load_state_dict(dict(bert.named_parameters()), assign=True)
+    # What is no weight is not loaded: made anew, outside of "meta".
+    model.embeddings.position_ids = torch.arange(bert.config.max_position_embeddings)[None]
+    model.embeddings.token_type_ids = torch.zeros_like(model.embeddings.position_ids)
+    return model.eval()
+
+
 def bert_states(
     encoder: nn.Module,
     tokens: TokenIds,
@@ -100,7 +113,7 @@ def bert_states(
     segments: int64 [1, t]. perturbation: [t, d], added to the sum of the word, position and
     segment embeddings, where the layer norm of the embeddings reads it.
     """
-    transformer = encoder.transformer
+    transformer = hugging_face(encoder.transformer)
     hook = transformer.embeddings.LayerNorm.register_forward_pre_hook(
         lambda module, inputs: inputs if perturbation is None else (inputs[0] + perturbation,)
     )

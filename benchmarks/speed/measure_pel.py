@@ -20,6 +20,7 @@ from docs import doc_of
 
 def main(pipeline: str, kb: str, settings: str, documents: str) -> None:
     nlp = spacy.load(pipeline, config={"components": {"proxy_linker": json.loads(settings)}})
+    nlp.select_pipes(enable="proxy_linker")  # mentions are given
     linker = nlp.get_pipe("proxy_linker")
     linker.set_kb(kb)
 

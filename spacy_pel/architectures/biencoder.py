@@ -10,7 +10,7 @@ from ..models.bert import BertEncoder
 from ..models.text_encoder import TextEncoder
 from ..reading.marked_texts import MarkedTextReader
 from .encoder_sources import EncoderSource
-from .retriever_model import Architecture, make_retriever
+from .retriever_model import Architecture, entity_settings_of, make_retriever
 from .setting_checks import check_choice, check_length
 
 
@@ -23,6 +23,7 @@ def BiEncoder(
     entity_length: int,
     mixed_precision: bool,
     mention_layers: int | None = None,
+    n_numbers: int | None = None,
 ) -> Model:
     """Retriever: a mention tower and an entity tower (PEL, section 5.2).
 
@@ -41,6 +42,8 @@ def BiEncoder(
         mention_layers: The number of layers of the mention tower; null for all of the source's. Set
             it only if the towers are not shared, for a small mention tower that learns from a large
             retriever which has embedded the KB (``freeze_entities``).
+        n_numbers: How many numbers a vector has; null: as many as the encoder's states. Shorter
+            vectors make a KB smaller and its search quicker (``TextEncoder``).
 
     Raises:
         PelError: If the pooling or the similarity is unknown, a length is too short, or
@@ -50,7 +53,7 @@ def BiEncoder(
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("mention_length", mention_length, 8)
     check_length("entity_length", entity_length, 4)
-    of_entities = {"pooling": pooling, "similarity": similarity, "entity_length": entity_length}
+    of_entities = entity_settings_of(pooling, similarity, entity_length, n_numbers)
     architecture = Architecture(
         "spacy-pel.BiEncoder.v1",
         {
@@ -66,7 +69,10 @@ def BiEncoder(
 
     def make_encoder() -> TextEncoder:
         return TextEncoder(
-            pooling=pooling, normalize=similarity == "cosine", mixed_precision=mixed_precision
+            pooling=pooling,
+            normalize=similarity == "cosine",
+            mixed_precision=mixed_precision,
+            n_numbers=n_numbers,
         )
 
     return make_retriever(

@@ -10,7 +10,7 @@ from ..models.bert import BertEncoder
 from ..models.window_encoder import WindowEncoder
 from ..reading.document_windows import WindowReader
 from .encoder_sources import EncoderSource
-from .retriever_model import Architecture, make_retriever
+from .retriever_model import Architecture, entity_settings_of, make_retriever
 from .setting_checks import check_choice, check_length
 
 
@@ -24,6 +24,7 @@ def DocumentEncoder(
     entity_length: int = 64,
     mixed_precision: bool = False,
     mention_layers: int | None = None,
+    n_numbers: int | None = None,
 ) -> Model:
     """Retriever whose mention tower reads documents in windows, each once for all its mentions.
 
@@ -40,6 +41,7 @@ def DocumentEncoder(
         entity_length: The most tokens of an entity's input.
         mixed_precision: As for ``BiEncoder``.
         mention_layers: As for ``BiEncoder``.
+        n_numbers: As for ``BiEncoder``.
 
     Raises:
         PelError: If a pooling or the similarity is unknown, a length is too short, or
@@ -50,19 +52,19 @@ def DocumentEncoder(
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("window", window, 16)
     check_length("entity_length", entity_length, 4)
+    of_entities = entity_settings_of(entity_pooling, similarity, entity_length, n_numbers)
     architecture = Architecture(
         "spacy-pel.DocumentEncoder.v1",
         {
+            **of_entities,
             "shared": shared,
             "pooling": pooling,
             "entity_pooling": entity_pooling,
-            "similarity": similarity,
             "window": window,
-            "entity_length": entity_length,
             "mixed_precision": mixed_precision,
             "mention_layers": mention_layers,
         },
-        {"pooling": entity_pooling, "similarity": similarity, "entity_length": entity_length},
+        of_entities,
         partial(_reader, window),
     )
 
@@ -72,6 +74,7 @@ def DocumentEncoder(
             pooling=entity_pooling,
             normalize=similarity == "cosine",
             mixed_precision=mixed_precision,
+            n_numbers=n_numbers,
         )
 
     return make_retriever(

@@ -83,7 +83,7 @@ def _pretrained(name: str, layers: int | None, texts: Iterable[str]) -> Encoders
 
     try:
         loaded_tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)
-        transformer = AutoModel.from_pretrained(name).to(get_torch_default_device())
+        transformer = AutoModel.from_pretrained(name).float().to(get_torch_default_device())
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise PelError(

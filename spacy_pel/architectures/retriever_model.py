@@ -36,7 +36,7 @@ class Architecture:
         name: The name under which its function is registered.
         settings: The arguments of the function that are plain data. They are saved.
         entity_settings: The settings that decide the vectors of entities, named as those of
-            ``BiEncoder``: "pooling", "similarity" and "entity_length".
+            ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers".
         make_reader: Makes the reader of its mentions.
         listens: Whether another component reads its documents. Then the function has an argument
             ``tok2vec``.
@@ -52,6 +52,14 @@ class Architecture:
     def given(self) -> list[str]:
         """The arguments of its function that are not saved, and given again when it is loaded."""
         return ["tok2vec", "encoder"] if self.listens else ["encoder"]
+
+
+def entity_settings_of(
+    pooling: str, similarity: str, entity_length: int, n_numbers: int | None
+) -> dict[str, Any]:
+    """The settings that decide the vectors of entities; see ``Architecture``."""
+    settings = {"pooling": pooling, "similarity": similarity, "entity_length": entity_length}
+    return settings if n_numbers is None else {**settings, "n_numbers": n_numbers}
 
 
 def make_retriever(

@@ -15,7 +15,7 @@ from ..models.span_encoder import SpanEncoder
 from ..models.text_encoder import TextEncoder
 from ..reading.shared_states import SharedStatesReader, StatesInputs
 from .encoder_sources import EncoderSource
-from .retriever_model import Architecture, Tok2Vec, retriever_of
+from .retriever_model import Architecture, Tok2Vec, entity_settings_of, retriever_of
 from .setting_checks import check_choice, check_length
 from .towers import Tower, encoder_of, make_tower, wrapped
 
@@ -28,6 +28,7 @@ def SharedEncoder(
     similarity: str = "cosine",
     entity_length: int = 64,
     mixed_precision: bool = False,
+    n_numbers: int | None = None,
 ) -> Model:
     """Retriever that reads no mention by itself: it pools what the pipeline has read already.
 
@@ -44,6 +45,7 @@ def SharedEncoder(
         similarity: As for ``BiEncoder``.
         entity_length: The most tokens of an entity's input.
         mixed_precision: As for ``BiEncoder``; of the entity tower.
+        n_numbers: As for ``BiEncoder``.
 
     Raises:
         PelError: If a pooling or the similarity is unknown, or the length is too short.
@@ -52,23 +54,28 @@ def SharedEncoder(
     check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("entity_length", entity_length, 4)
+    of_entities = entity_settings_of(entity_pooling, similarity, entity_length, n_numbers)
     architecture = Architecture(
         "spacy-pel.SharedEncoder.v1",
         {
+            **of_entities,
             "pooling": pooling,
             "entity_pooling": entity_pooling,
-            "similarity": similarity,
-            "entity_length": entity_length,
             "mixed_precision": mixed_precision,
         },
-        {"pooling": entity_pooling, "similarity": similarity, "entity_length": entity_length},
+        of_entities,
         _reader,
         listens=True,
     )
     cosine = similarity == "cosine"
     mention = make_states_tower(SpanEncoder(pooling=pooling, normalize=cosine), tok2vec)
     entity = make_tower(
-        TextEncoder(pooling=entity_pooling, normalize=cosine, mixed_precision=mixed_precision)
+        TextEncoder(
+            pooling=entity_pooling,
+            normalize=cosine,
+            mixed_precision=mixed_precision,
+            n_numbers=n_numbers,
+        )
     )
 
     def init(model: Model, X: Iterable[str], Y=None) -> Model:

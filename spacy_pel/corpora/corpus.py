@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
@@ -35,19 +35,26 @@ class Corpus:
             out is logged as a warning.
         gold_mentions: Whether the predicted docs carry the mentions, with labels and without ids,
             so that linking alone is trained and scored. False leaves them to the pipeline.
+        labels: New labels of mentions, by the labels in the source. A label that is not there stays.
 
     Raises:
         PelError: If the limit is negative.
     """
 
     def __init__(
-        self, *, limit: int = 0, spans_key: str | None = None, gold_mentions: bool = True
+        self,
+        *,
+        limit: int = 0,
+        spans_key: str | None = None,
+        gold_mentions: bool = True,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         if limit < 0:
             raise PelError(f"limit of a corpus is {limit}", "set it to 0 to read all")
         self.limit = limit
         self.spans_key = spans_key
         self.gold_mentions = gold_mentions
+        self.labels = labels or {}
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
         """The sources that the limit counts for: a name, for messages, and all documents of each.
@@ -85,7 +92,10 @@ class Corpus:
         except PelError as error:
             raise error.at(name) from error
         predicted = reference.copy()
-        mentions = document.mentions or ()
+        mentions = [
+            mention._replace(label=self.labels.get(mention.label, mention.label))
+            for mention in document.mentions or ()
+        ]
         spans = [span_of(reference, mention, "|".join(mention.ids) or NIL) for mention in mentions]
         kept = spans if self.spans_key else filter_spans(spans)
         set_mentions(reference, kept, self.spans_key)

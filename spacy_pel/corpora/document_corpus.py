@@ -80,6 +80,7 @@ def make_document_corpus(
     limit: int = 0,
     spans_key: str | None = None,
     gold_mentions: bool = True,
+    labels: dict[str, str] | None = None,
 ) -> DocumentCorpus:
     """Return a corpus of any format with entity ids, for a ``[corpora]`` block of a config.
 
@@ -88,9 +89,10 @@ def make_document_corpus(
         limit: See ``Corpus``.
         spans_key: See ``Corpus``.
         gold_mentions: See ``Corpus``.
+        labels: See ``Corpus``.
     """
     settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
-    return DocumentCorpus(_listed(path), **settings)
+    return DocumentCorpus(_listed(path), labels=labels, **settings)
 
 
 def make_pubtator_corpus(
@@ -98,6 +100,7 @@ def make_pubtator_corpus(
     limit: int = 0,
     spans_key: str | None = None,
     gold_mentions: bool = True,
+    labels: dict[str, str] | None = None,
 ) -> DocumentCorpus:
     """Return a corpus of PubTator files of any name, for a ``[corpora]`` block of a config.
 
@@ -106,9 +109,10 @@ def make_pubtator_corpus(
         limit: See ``Corpus``.
         spans_key: See ``Corpus``.
         gold_mentions: See ``Corpus``.
+        labels: See ``Corpus``.
     """
     settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
-    return DocumentCorpus(_listed(path), format="pubtator", **settings)
+    return DocumentCorpus(_listed(path), format="pubtator", labels=labels, **settings)
 
 
 def make_medmentions_corpus(

@@ -47,7 +47,7 @@ class Retriever:
     @property
     def width(self) -> int:
         """The length of the vectors."""
-        return encoder_of(self.entity_tower).width
+        return encoder_of(self.entity_tower).n_outputs
 
     @property
     def reads_documents(self) -> bool:

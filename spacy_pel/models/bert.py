@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -15,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..errors import PelError
 from .bert_layers import last_hidden_states
-from .bert_modules import StoredBert
+from .bert_modules import Bert
 
 # Torch's names for the instructions of x86 and ARM processors that compute in bfloat16.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
@@ -50,7 +51,7 @@ class BertEncoder(nn.Module):
             fast on a processor with bfloat16 instructions, and has no effect on one without.
 
     Attributes:
-        transformer: A Hugging Face BERT without its pooler, or None.
+        transformer: A ``Bert``, or None.
         tokenizer: Its tokenizer, or None.
         gradient_caching: Keep only the inputs of each batch in training, and compute the batch
             again when its gradient arrives. It takes 11 to 20 % more time, and memory for one
@@ -72,7 +73,8 @@ class BertEncoder(nn.Module):
         """Take a Hugging Face BERT and its tokenizer.
 
         Args:
-            transformer: The BERT; its pooler is dropped.
+            transformer: The BERT, of Hugging Face or of this package. Its weights are taken as they
+                are; its pooler is dropped.
             tokenizer: The tokenizer of its vocabulary.
 
         Raises:
@@ -85,8 +87,7 @@ class BertEncoder(nn.Module):
                 f'the encoder has position embeddings of type "{kind}"',
                 'choose one with "absolute"',
             )
-        transformer.pooler = None  # its weights would be kept and never trained
-        self.transformer = transformer
+        self.transformer = _own(transformer)
         self.tokenizer = tokenizer
 
     @property
@@ -181,8 +182,8 @@ class BertEncoder(nn.Module):
         """
         if self.transformer is None:
             return {}
-        config = {name: getattr(self.transformer.config, name) for name in _ARCHITECTURE}
-        return {"config": json.dumps(config), "tokenizer": self.tokenizer.to_str()}
+        config = json.dumps(_architecture(self.transformer))
+        return {"config": config, "tokenizer": self.tokenizer.to_str()}
 
     def weights(self) -> dict[str, Tensor]:
         """Give the weights by name; those of the transformer have Hugging Face's names."""
@@ -198,10 +199,26 @@ class BertEncoder(nn.Module):
         Raises:
             RuntimeError: The weights are of another encoder.
         """
-        transformer = StoredBert(**json.loads(description["config"]))
+        transformer = Bert(json.loads(description["config"]))
         self.load(transformer, Tokenizer.from_str(description["tokenizer"]))
         names = {_short(name): name for name in self.state_dict()}
         self.load_state_dict({names.get(k, k): v for k, v in weights.items()}, assign=True)
+
+
+def _own(transformer: nn.Module) -> Bert:
+    """A Hugging Face BERT as ``Bert``, with the same weights and without its pooler."""
+    if isinstance(transformer, Bert):
+        return transformer
+    bert = Bert(_architecture(transformer))
+    weights = transformer.state_dict().items()
+    kept = {name: weight for name, weight in weights if not name.startswith("pooler.")}
+    bert.load_state_dict(kept, assign=True)
+    return bert
+
+
+def _architecture(transformer: nn.Module) -> dict[str, Any]:
+    """The fields of its configuration that decide what a BERT computes."""
+    return {name: getattr(transformer.config, name) for name in _ARCHITECTURE}
 
 
 def _short(name: str) -> str:
@@ -224,6 +241,7 @@ def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:
 
 def build_transformer(**config) -> nn.Module:
     """Make a BERT with random weights, of the given Hugging Face configuration."""
+    # Imported here: it takes seconds, and a saved pipeline does not need it.
     from transformers import BertConfig, BertModel
 
     return BertModel(BertConfig(**config), add_pooling_layer=False)

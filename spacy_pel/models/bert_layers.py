@@ -1,4 +1,4 @@
-"""The layers of a BERT, computed from the modules in which Hugging Face keeps their weights.
+"""The layers of a BERT, computed from the modules that hold their weights.
 
 Hugging Face's own forward pass computes the last layer for every token. An encoder pools the states
 of a few tokens only. In the last layer the other tokens are needed as keys and values alone: they
@@ -26,7 +26,7 @@ def last_hidden_states(
     """Compute the states after the last layer.
 
     Args:
-        layers: The layers of a Hugging Face BERT.
+        layers: The layers of a ``Bert``, or of Hugging Face's.
         states: Float [n, t, d], the input embeddings.
         mask: bool [n, t], false for padding.
         wanted: bool [n, t], the tokens whose states are needed; the states of the others are 0.

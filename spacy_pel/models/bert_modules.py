@@ -1,111 +1,139 @@
-"""The modules of a BERT, named as in Hugging Face, to be filled with stored weights.
+"""The modules of a BERT, named as Hugging Face names them, in torch alone.
 
-A stored encoder needs nothing else of ``transformers``, whose import takes seconds and 80 MB.
+Hugging Face's own ``BertModel`` computes the same. But to import it takes seconds and a hundred MB,
+which a trained linker does not need.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import PelError
 
-class StoredBert(nn.Module):
-    """A BERT without values: its weights come by ``load_state_dict(..., assign=True)``.
+# Hugging Face's names of activations.
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": nn.functional.gelu,
+    "gelu_new": partial(nn.functional.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(nn.functional.gelu, approximate="tanh"),
+    "relu": nn.functional.relu,
+    "silu": nn.functional.silu,
+}
 
-    It has no forward pass, as Hugging Face's is not used either (see ``bert_layers``).
+
+class _Linear(nn.Linear):
+    """A linear map that waits for its weights."""
+
+    def reset_parameters(self) -> None:
+        """Draw none: it takes time, and on the device "meta" an import of two seconds."""
+
+
+class _Embedding(nn.Embedding):
+    """Embeddings that wait for their weights."""
+
+    def reset_parameters(self) -> None:
+        """Draw none, as of ``_Linear``."""
+
+
+class Bert(nn.Module):
+    """A BERT without its pooler. ``bert_layers`` computes its layers.
+
+    Its weights are undefined until they are loaded.
 
     Args:
-        **config: The fields of Hugging Face's configuration that decide what a BERT computes.
+        config: The fields of Hugging Face's configuration that decide what it computes.
+
+    Attributes:
+        config: The same, as attributes.
+
+    Raises:
+        PelError: The activation is unknown.
     """
 
-    def __init__(self, **config) -> None:
+    def __init__(self, config: Mapping[str, Any]):
         super().__init__()
         self.config = SimpleNamespace(**config)
-        with torch.device("meta"):
-            self.embeddings = _Embeddings(self.config)
-            self.encoder = nn.Module()
-            layers = range(self.config.num_hidden_layers)
-            self.encoder.layer = nn.ModuleList(_Layer(self.config) for _ in layers)
+        self.embeddings = _Embeddings(self.config)
+        self.encoder = nn.Module()
+        layers = range(self.config.num_hidden_layers)
+        self.encoder.layer = nn.ModuleList(_Layer(self.config) for _ in layers)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.embeddings.word_embeddings.weight.device
+        """Where its weights are."""
+        return next(self.parameters()).device
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """Give the embeddings of word pieces."""
+        """The embeddings of the word pieces."""
         return self.embeddings.word_embeddings
 
 
 class _Embeddings(nn.Module):
-    def __init__(self, config: SimpleNamespace) -> None:
+    """The input embeddings: word, segment and position."""
+
+    def __init__(self, config: SimpleNamespace):
         super().__init__()
         width = config.hidden_size
-        self.word_embeddings = _table(config.vocab_size, width, config.pad_token_id)
-        self.position_embeddings = _table(config.max_position_embeddings, width)
-        self.token_type_embeddings = _table(config.type_vocab_size, width)
+        self.word_embeddings = _Embedding(config.vocab_size, width, config.pad_token_id)
+        self.position_embeddings = _Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = _Embedding(config.type_vocab_size, width)
         self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, inputs_embeds: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        """The input embeddings [n, t, d] of word embeddings [n, t, d] and token types [n, t]."""
-        n, length, _ = inputs_embeds.shape
-        positions = torch.arange(length, device=inputs_embeds.device)
+        """Word embeddings [n, t, d] and segments [n, t] (None: zeros) to embeddings [n, t, d]."""
+        length, device = inputs_embeds.shape[1], inputs_embeds.device
         if token_type_ids is None:
-            token_type_ids = torch.zeros_like(positions).expand(n, length)
+            token_type_ids = torch.zeros(inputs_embeds.shape[:2], dtype=torch.long, device=device)
         embedded = inputs_embeds + self.token_type_embeddings(token_type_ids)
-        embedded = embedded + self.position_embeddings(positions)
+        embedded = embedded + self.position_embeddings(torch.arange(length, device=device)[None])
         return self.dropout(self.LayerNorm(embedded))
 
 
-def _table(rows: int, width: int, padding: int | None = None) -> nn.Embedding:
-    # Given empty, as torch would import its compiler to draw random values for what has no memory.
-    return nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False, padding_idx=padding)
-
-
 class _Layer(nn.Module):
-    def __init__(self, config: SimpleNamespace) -> None:
+    """A layer. ``bert_layers`` computes the attention of its ``attention.self``."""
+
+    def __init__(self, config: SimpleNamespace):
         super().__init__()
-        width, inner = config.hidden_size, config.intermediate_size
+        width = config.hidden_size
         self.attention = nn.Module()
         self.attention.self = nn.Module()
         self.attention.self.num_attention_heads = config.num_attention_heads
         for name in ("query", "key", "value"):
-            self.attention.self.add_module(name, nn.Linear(width, width))
-        self.attention.output = _Added(config, width)
+            setattr(self.attention.self, name, _Linear(width, width))
+        self.attention.output = _Residual(width, config)
         self.intermediate = _Intermediate(config)
-        self.output = _Added(config, inner)
+        self.output = _Residual(config.intermediate_size, config)
 
 
 class _Intermediate(nn.Module):
-    def __init__(self, config: SimpleNamespace) -> None:
+    def __init__(self, config: SimpleNamespace):
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
-        self._activation = _activation(config.hidden_act)
+        if config.hidden_act not in _ACTIVATIONS:
+            raise PelError(
+                f'the encoder has the activation "{config.hidden_act}"',
+                f"choose one with {', '.join(_ACTIVATIONS)}",
+            )
+        self.dense = _Linear(config.hidden_size, config.intermediate_size)
+        self.activation = _ACTIVATIONS[config.hidden_act]
 
     def forward(self, states: Tensor) -> Tensor:
-        return self._activation(self.dense(states))
+        return self.activation(self.dense(states))
 
 
-class _Added(nn.Module):
-    """A product that is added to the states before it."""
+class _Residual(nn.Module):
+    """A linear map, added to what went into its layer."""
 
-    def __init__(self, config: SimpleNamespace, width: int) -> None:
+    def __init__(self, n_inputs: int, config: SimpleNamespace):
         super().__init__()
-        self.dense = nn.Linear(width, config.hidden_size)
+        self.dense = _Linear(n_inputs, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, states: Tensor, before: Tensor) -> Tensor:
-        return self.LayerNorm(self.dropout(self.dense(states)) + before)
-
-
-def _activation(name: str) -> Callable[[Tensor], Tensor]:
-    if name == "gelu":
-        return nn.functional.gelu
-    from transformers.activations import ACT2FN
-
-    return ACT2FN[name]
+    def forward(self, states: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(self.dropout(self.dense(states)) + residual)

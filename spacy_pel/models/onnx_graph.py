@@ -30,7 +30,7 @@ def bert_graph(transformer: nn.Module, *, int8: bool) -> ModelProto:
     tokens for which the last layer is computed. Its output is ``states``, float32 [w, d].
 
     Args:
-        transformer: A Hugging Face BERT.
+        transformer: A ``Bert``.
         int8: Compute the products with weights in 8 bits.
 
     Raises:

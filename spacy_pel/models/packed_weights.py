@@ -2,6 +2,9 @@
 
 Weights that are read from a file stay in it. They are mapped: they come into memory when they are
 first used, and all processes that read them share one copy. Training copies them.
+
+Weights that are all float16 numbers (``rounded``) are packed as such, in half the bytes. Reading them
+gives float32 again, which is a copy.
 """
 
 from __future__ import annotations
@@ -77,6 +80,11 @@ class Contents(NamedTuple):
                 encoder.to(device)
 
 
+def rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights, float32, rounded to float16 numbers. They are then packed in half the bytes."""
+    return {name: tensor.half().float() for name, tensor in weights.items()}
+
+
 def pack(encoders: Sequence[Encoder], settings: dict[str, Any]) -> bytes:
     """Pack encoders and settings; nothing is pickled.
 
@@ -90,7 +98,11 @@ def pack(encoders: Sequence[Encoder], settings: dict[str, Any]) -> bytes:
     described, tensors = [], {}
     for number, encoder in enumerate(encoders):
         described.append(encoder.description())
-        for name, tensor in encoder.weights().items():
+        weights = encoder.weights()
+        halves = {name: tensor.half() for name, tensor in weights.items()}
+        if all(torch.equal(halves[name].float(), tensor) for name, tensor in weights.items()):
+            weights = halves
+        for name, tensor in weights.items():
             tensors[f"{number}.{name}"] = tensor.contiguous().cpu()
     # One text: safetensors keeps no order among several.
     facts = {"settings": settings, "encoders": described}
@@ -118,7 +130,8 @@ def unpack(packed: Packed) -> Contents:
         checksum = facts.pop(_CHECKSUM, None)
         if checksum is not None and checksum != _checksum(facts, tensors):
             raise ValueError("its checksum is another")
-        return Contents(facts["settings"], facts["encoders"], tensors)
+        whole = {name: tensor.float() for name, tensor in tensors.items()}
+        return Contents(facts["settings"], facts["encoders"], whole)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
         where = "bytes" if isinstance(packed, bytes) else packed
         raise PelError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from ..errors import PelError
 from .bert import BertEncoder, mean_over
 
 
@@ -17,17 +19,41 @@ class TextEncoder(BertEncoder):
             to use the context much sooner with it.
         normalize: Give vectors of length 1, so that their inner product is the cosine.
         mixed_precision: See ``BertEncoder``.
+        n_numbers: How many numbers a vector has: the first ones of the pooled states. None: all.
+            Training brings what counts into them (Kusupati et al. 2022, "Matryoshka").
     """
 
-    def __init__(self, *, pooling: str, normalize: bool, mixed_precision: bool):
+    def __init__(
+        self,
+        *,
+        pooling: str,
+        normalize: bool,
+        mixed_precision: bool,
+        n_numbers: int | None = None,
+    ):
         super().__init__(mixed_precision=mixed_precision)
         self.pooling = pooling
         self.normalize = normalize
+        self.n_numbers = n_numbers
+
+    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
+        """Take a Hugging Face BERT and its tokenizer.
+
+        Raises:
+            PelError: Its states have fewer numbers than a vector is to have.
+        """
+        width = transformer.config.hidden_size
+        if self.n_numbers is not None and self.n_numbers > width:
+            raise PelError(
+                f"vectors of {self.n_numbers} numbers of an encoder that has {width}",
+                f'set "n_numbers" to {width} or less',
+            )
+        super().load(transformer, tokenizer)
 
     @property
     def n_outputs(self) -> int:
         """Length of the vectors."""
-        return self.width
+        return self.width if self.n_numbers is None else self.n_numbers
 
     def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
         """Encode a batch of n texts, padded to t tokens.
@@ -48,7 +74,8 @@ class TextEncoder(BertEncoder):
 
     def _scaled(self, pooled: Tensor) -> Tensor:
         """The vectors as they leave the tower."""
-        return nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled
+        vectors = pooled[:, : self.n_numbers]
+        return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def _pool(self, hidden: Tensor, mask: Tensor, focus: Tensor) -> Tensor:
         """One vector for each input: [n, t, d] to [n, d]."""

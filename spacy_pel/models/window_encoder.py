@@ -19,12 +19,24 @@ class WindowEncoder(TextEncoder):
         pooling: See ``TextEncoder``; for texts alone.
         normalize: See ``TextEncoder``.
         mixed_precision: See ``BertEncoder``.
+        n_numbers: See ``TextEncoder``.
     """
 
     def __init__(
-        self, *, mention_pooling: str, pooling: str, normalize: bool, mixed_precision: bool
+        self,
+        *,
+        mention_pooling: str,
+        pooling: str,
+        normalize: bool,
+        mixed_precision: bool,
+        n_numbers: int | None = None,
     ):
-        super().__init__(pooling=pooling, normalize=normalize, mixed_precision=mixed_precision)
+        super().__init__(
+            pooling=pooling,
+            normalize=normalize,
+            mixed_precision=mixed_precision,
+            n_numbers=n_numbers,
+        )
         self.mention_pooling = mention_pooling
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:

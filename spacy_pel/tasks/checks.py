@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "spacy-pel"
 OK, NOTE, BROKEN = "ok", "note", "broken"
+# The pipeline that the project's workflow "release" makes.
+RELEASED = "en_pel_mesh_sm"
 _FAISS = ("faiss-cpu", "faiss-gpu")
 
 
@@ -66,6 +68,7 @@ def installation_findings() -> Iterator[Finding]:
             yield Finding(OK, requirement.name, present)
     yield from _names()
     yield from _faiss()
+    yield _released()
 
 
 def _names() -> Iterator[Finding]:
@@ -76,6 +79,13 @@ def _names() -> Iterator[Finding]:
         yield Finding(BROKEN, "registered names", found, INSTALL_AGAIN)
     else:
         yield Finding(OK, "registered names", "all are installed")
+
+
+def _released() -> Finding:
+    """Whether the package for MeSH is installed; nothing else needs it."""
+    present = _version(RELEASED)
+    remedy = "" if present else '"python -m spacy project run release" makes it, to link to MeSH'
+    return Finding(OK if present else NOTE, RELEASED, present or "not installed", remedy)
 
 
 def _faiss() -> Iterator[Finding]:

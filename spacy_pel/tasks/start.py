@@ -19,13 +19,12 @@ from ..kb.folder.manifest import MANIFEST
 from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
 from .build_from_sources import build_from_sources
+from .checks import RELEASED
 from .embedding import update_vectors
 from .nil_from_names import nil_threshold_of_names
 
 logger = logging.getLogger(__name__)
 
-# The linker whose encoders are used if none are named.
-RELEASED = "en_pel_mesh_sm"
 # The settings that were best without annotations, those of project/configs/align.cfg: a vector for
 # each name, from the states of the name's own tokens.
 _UNTRAINED = {

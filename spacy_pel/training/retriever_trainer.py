@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..architectures import encoder_of
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss, Targets
@@ -74,13 +75,14 @@ class RetrieverTrainer(ProxyTrainer):
         tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
         if self.fgsm is not None and self.fgsm.per_pair:
             self._counts.entity_inputs += 2 * int(pairs_of(targets).sum())
-            tower, width = self.retriever.entity_tower, self.retriever.width
-            passes = PairPasses(tower, width, self.loss, self.fgsm)
+            tower = self.retriever.entity_tower
+            passes = PairPasses(tower, encoder_of(tower).width, self.loss, self.fgsm)
             step_loss, d_vectors = passes.backpropagated(tokens, vectors, targets)
             backprop_mentions(d_vectors)
             return step_loss
 
-        inputs = clean_inputs(tokens, self.retriever.width, self.fgsm)
+        width = encoder_of(self.retriever.entity_tower).width
+        inputs = clean_inputs(tokens, width, self.fgsm)
         clean = self.proxy_pass(inputs, vectors, targets)
         if self.fgsm is None:
             backprop_mentions(clean.d_mentions)

@@ -26,6 +26,7 @@ from spacy_pel.architectures import (
     towers,
 )
 from spacy_pel.errors import PelError
+from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading import text_inputs
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import MentionInContext
@@ -198,6 +199,16 @@ def test_settings_are_the_arguments() -> None:
     source = ScratchEncoder(1, 32, 4, 200, 48)
     assert architecture_of(BiEncoder(source, **SETTINGS)).settings == SETTINGS
     assert architecture_of(retriever_from_settings(SETTINGS)).settings == SETTINGS
+
+
+def test_short_vectors_come_back(no_network: None) -> None:
+    model = biencoder(n_numbers=8)
+    fresh = retriever_from_settings(saved_settings(model)).from_bytes(model.to_bytes())
+    retriever, again = Retriever(model), Retriever(fresh)
+    assert retriever.width == again.width == 8
+    assert retriever.entity_fingerprint() == again.entity_fingerprint()
+    assert retriever.entity_fingerprint() != Retriever(biencoder()).entity_fingerprint()
+    assert "n_numbers" not in saved_settings(biencoder())
 
 
 def test_an_empty_biencoder_survives_a_round_trip() -> None:

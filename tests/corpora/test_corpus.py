@@ -158,6 +158,22 @@ def test_without_gold_mentions_predicted_is_bare(nlp, path, spans_key):
     assert mention_spans(example.reference, spans_key)
 
 
+def test_labels_are_renamed(nlp, tmp_path):
+    text = "1|t|flu, colds, aspirin\n" + "".join(
+        f"1\t{start}\t{end}\t{word}\t{label}\tD1\n"
+        for start, end, word, label in [
+            (0, 3, "flu", "SpecificDisease"),
+            (5, 10, "colds", "DiseaseClass"),
+            (12, 19, "aspirin", "Chemical"),
+        ]
+    )
+    (tmp_path / "a.pubtator").write_text(text)
+    labels = {"SpecificDisease": "Disease", "DiseaseClass": "Disease"}
+    [example] = make_pubtator_corpus(tmp_path / "a.pubtator", labels=labels)(nlp)
+    for doc in (example.reference, example.predicted):
+        assert [ent.label_ for ent in doc.ents] == ["Disease", "Disease", "Chemical"]
+
+
 def test_splitting_keeps_what_the_tokenizer_knows(nlp, path):
     (example,) = make_pubtator_corpus(path, spans_key="sc")(nlp)
     norms = {token.text: token.norm_ for token in example.predicted}

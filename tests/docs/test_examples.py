@@ -29,7 +29,7 @@ ALL = [README, Page(ROOT / "project" / "README.md"), *PAGES]
 LANGUAGES = {"bash", "python", "ini", "json", "text", "xml"}
 # What blocks may need: an installation, data, an encoder, hardware, a package that is no dependency.
 NEEDS = {"install", "umls", "mondo", "releases", "medmentions", "zeshel", "encoder", "gpu"}
-NEEDS |= {"scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas"}
+NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas"}
 
 
 def named(page: Page) -> str:

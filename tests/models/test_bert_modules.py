@@ -1,4 +1,4 @@
-"""Encoders from stored weights, against Hugging Face's BERT."""
+"""Our modules compute what Hugging Face's do, and a stored encoder needs nothing of Hugging Face."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from spacy_pel.errors import PelError
 from spacy_pel.models.bert import build_transformer
 from spacy_pel.models.bert_layers import last_hidden_states
-from spacy_pel.models.bert_modules import StoredBert
+from spacy_pel.models.bert_modules import Bert
 from spacy_pel.models.packed_weights import pack
 from spacy_pel.models.text_encoder import TextEncoder
 from spacy_pel.reading.word_pieces import train_tokenizer
@@ -26,17 +27,17 @@ FIELDS = [
 ]  # fmt: skip
 
 
-def both(**changes: object) -> tuple[BertModel, StoredBert]:
+def both(**changes: object) -> tuple[BertModel, Bert]:
     """Hugging Face's BERT with random weights, and ours with the same ones."""
     torch.manual_seed(0)
     config = BertConfig(**{**SIZES, **changes})
     theirs = BertModel(config, add_pooling_layer=False).eval()
-    stored = StoredBert(**{name: getattr(config, name) for name in FIELDS}).eval()
+    stored = Bert({name: getattr(config, name) for name in FIELDS}).eval()
     stored.load_state_dict(theirs.state_dict(), assign=True)
     return theirs, stored
 
 
-@pytest.mark.parametrize("activation", ["gelu", "relu", "gelu_new"])
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
 def test_states_are_those_of_hugging_face(activation: str) -> None:
     theirs, stored = both(hidden_act=activation)
     ids, segments = torch.randint(1, 30, (3, 9)), torch.randint(0, 2, (3, 9))
@@ -80,6 +81,13 @@ def test_dropout_acts_where_theirs_does() -> None:
             inner = torch.ones(1, 4, added.dense.in_features)
             given.append(added(inner, states))
         assert torch.equal(*given)
+
+
+def test_an_activation_that_is_not_known_is_refused() -> None:
+    with pytest.raises(PelError, match='the activation "mish"; choose one with gelu, gelu_new'):
+        TextEncoder(pooling="mean", normalize=True, mixed_precision=False).load(
+            build_transformer(**SIZES, hidden_act="mish"), None
+        )
 
 
 def test_a_missing_weight_is_an_error() -> None:

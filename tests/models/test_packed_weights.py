@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, load_file, save_file
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.models.packed_weights import pack, unpack
+from spacy_pel.models.packed_weights import pack, rounded, unpack
 from spacy_pel.models.text_encoder import TextEncoder
 
 from ..towers import TEXTS, biencoder
@@ -52,6 +52,20 @@ def test_all_comes_back(file: Path, from_file: bool) -> None:
     for one, other in zip(found, encoders(), strict=True):
         assert_same(one, other)
     assert pack(found, {"length": 48}) == file.read_bytes()
+
+
+def test_rounded_weights_take_half_the_bytes_and_come_back_to_the_last_bit(file: Path) -> None:
+    rounded_ones = encoders()
+    for encoder in rounded_ones:
+        encoder.restore(encoder.description(), rounded(encoder.weights()))
+    packed = pack(rounded_ones, {})
+    assert all(t.dtype == torch.float16 for t in load(packed).values())
+    assert all(t.dtype == torch.float32 for t in load_file(file).values())
+    found = [empty(), empty()]
+    unpack(packed).fill(found, CPU)
+    for one, other in zip(found, rounded_ones, strict=True):
+        assert_same(one, other)
+        assert {w.dtype for w in one.weights().values()} == {torch.float32}
 
 
 def test_the_names_of_weights_are_those_of_hugging_face(file: Path) -> None:

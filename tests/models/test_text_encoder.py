@@ -11,7 +11,7 @@ from spacy_pel.models.bert import build_transformer, has_fast_bfloat16, mean_ove
 from spacy_pel.models.text_encoder import TextEncoder
 from spacy_pel.reading.text_inputs import TokenIds, pad_texts
 
-from ..towers import bert_states, biencoder
+from ..towers import bert_states, biencoder, hugging_face
 
 TOKENS = [
     TokenIds(np.array([2, 9, 11, 30, 3], dtype=np.int32), 1, 3),
@@ -50,6 +50,24 @@ def test_vectors_equal_a_naive_computation(pooling: str, similarity: str) -> Non
             torch.testing.assert_close(vector, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_short_vectors_are_the_first_numbers_of_whole_ones(similarity: str) -> None:
+    whole = encoder(pooling="focus", similarity="dot")
+    short = encoder(pooling="focus", similarity=similarity, n_numbers=8)
+    with torch.no_grad():
+        expected = whole(*batch(TOKENS), NO_PERTURBATION)[:, :8]
+        vectors = short(*batch(TOKENS), NO_PERTURBATION)
+    if similarity == "cosine":
+        expected = expected / expected.norm(dim=1, keepdim=True)
+    assert short.n_outputs == 8 and vectors.shape == (3, 8)
+    torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=1e-5)
+
+
+def test_more_numbers_than_the_states_have_are_refused() -> None:
+    with pytest.raises(PelError, match="vectors of 33 numbers of an encoder that has 32"):
+        biencoder(n_numbers=33)
+
+
 def test_a_perturbation_is_added_to_word_position_and_segment() -> None:
     encode = encoder()
     rng = torch.Generator().manual_seed(0)
@@ -63,7 +81,8 @@ def test_a_perturbation_is_added_to_word_position_and_segment() -> None:
             + embeddings.position_embeddings(torch.arange(5))
             + embeddings.token_type_embeddings(torch.zeros(1, 5, dtype=torch.int64))
         )
-        states = encode.transformer.encoder(embeddings.LayerNorm(composite + perturbation))[0]
+        layers = hugging_face(encode.transformer).encoder
+        states = layers(embeddings.LayerNorm(composite + perturbation))[0]
         expected = torch.nn.functional.normalize(states[0].mean(0), dim=0)
         perturbed = encode(*batch(tokens), perturbation)[0]
         clean = encode(*batch(tokens), NO_PERTURBATION)[0]
@@ -102,7 +121,7 @@ def test_dropout_acts_in_training_alone() -> None:
 
 
 def test_position_embeddings_of_another_kind_are_refused() -> None:
-    config = encoder().transformer.config.to_dict()
+    config = vars(encoder().transformer.config)
     relative = build_transformer(**{**config, "position_embedding_type": "relative_key"})
     encode = TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
     with pytest.raises(PelError, match='"relative_key"; choose one with "absolute"'):

@@ -112,6 +112,7 @@ def test_little_memory(tiny_nlp: Language, monkeypatch) -> None:
         ({"spacy": None}, "spacy", BROKEN, "not installed"),
         ({"ray": "1.0"}, "ray", NOTE, "1.0, where >=2.10 is asked for"),
         ({"faiss-cpu": None}, "faiss", BROKEN, "not installed"),
+        ({"en_pel_mesh_sm": None}, "en_pel_mesh_sm", NOTE, "not installed"),
         ({"faiss-gpu": "1.14.3"}, "faiss", BROKEN, "one of which overwrites the other"),
     ],
 )

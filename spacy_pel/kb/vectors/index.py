@@ -23,6 +23,7 @@ _TOLERANCE = 1e-5  # of the best score; float32 sums in another order differ by 
 _OVERSAMPLING = 4  # rows found for each entity wanted, where every row is looked at
 _SPARE = 16  # entities wanted in addition
 _COMPARED = 48  # entities scored by all their rows in addition, where a row found stands for others
+_SHARE = 8  # where exact search must find more than one in so many rows, it scores all of them
 _FEW_ROWS = 50_000  # up to this many selected rows, looking at each is faster than finding them
 
 
@@ -98,13 +99,19 @@ class VectorIndex:
         queries = self._checked(vectors, k)
         selection = None if allowed is None else self._selection(allowed)
         n_rows = self._n_rows(selection)
-        numbers = np.full((len(queries), k), -1, dtype=np.int64)
-        scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
+        numbers, scores = _no_candidates(len(queries), k)
         pending, effort = np.arange(len(queries) if n_rows else 0), 1
         while len(pending):
             depth = min(effort * self._enough(k), n_rows)
 
+            # An untrained encoder's scores are so near each other that no depth but the last is enough.
+            of_all = effort > 1 and depth * _SHARE > n_rows and self._is_exact(depth, selection)
+            depth = n_rows if of_all else depth
+
             def fill(chunk: np.ndarray) -> np.ndarray:
+                if of_all:
+                    numbers[chunk], scores[chunk] = self._best_of_all(queries[chunk], k, selection)
+                    return chunk[:0]
                 found, complete = self._best_entities(queries[chunk], k, depth, effort, selection)
                 numbers[chunk], scores[chunk] = found
                 return chunk[~complete]
@@ -241,6 +248,31 @@ class VectorIndex:
         complete |= self._finds_all(depth, effort, selection)
         return _compacted(entities, scores, first, k), complete
 
+    def _best_of_all(
+        self, queries: np.ndarray, k: int, selection: RowSelection | None
+    ) -> Candidates:
+        """The best entities, by the exact scores of all rows, or of all selected ones."""
+        rows = np.arange(len(self.row_entities)) if selection is None else selection.rows
+        owners = np.asarray(self.row_entities)[rows]
+        order = np.argsort(owners, kind="stable")
+        rows, owners = rows[order], owners[order]
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        lines = np.repeat(np.arange(len(queries)), len(rows))
+        scores = inner_products(self._matrix, queries, lines, np.tile(rows, len(queries)))
+        of_entities = np.maximum.reduceat(scores.reshape(len(queries), -1), starts, axis=1)
+        entities = owners[starts]
+        k_there = min(k, len(entities))
+        last = np.partition(of_entities, -k_there, axis=1)[:, -k_there]
+        lines, places = np.nonzero(of_entities >= last[:, None])
+        order = np.lexsort((entities[places], -of_entities[lines, places], lines))
+        lines, places = lines[order], places[order]
+        ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
+        lines, places, ranks = (x[ranks < k] for x in (lines, places, ranks))
+        best = _no_candidates(len(queries), k)
+        best.numbers[lines, ranks] = entities[places]
+        best.scores[lines, ranks] = of_entities[lines, places]
+        return best
+
     def _best_found(
         self, queries: np.ndarray, found: np.ndarray, k: int
     ) -> tuple[Candidates, np.ndarray]:
@@ -262,10 +294,7 @@ class VectorIndex:
         behind = counts.cumsum()
         rows = np.arange(counts.sum()) + np.repeat(starts - behind + counts, counts)
         scores = inner_products(self._matrix, queries, np.repeat(lines, counts), rows)
-        compared = Candidates(
-            np.full((len(queries), n_compared), -1, dtype=np.int64),
-            np.full((len(queries), n_compared), -np.inf, dtype=np.float32),
-        )
+        compared = _no_candidates(len(queries), n_compared)
         compared.numbers[lines, rank[lines, places] - 1] = numbers
         best = np.maximum.reduceat(scores, behind - counts)
         compared.scores[lines, rank[lines, places] - 1] = best
@@ -299,6 +328,13 @@ class VectorIndex:
         return scores
 
 
+def _no_candidates(n: int, k: int) -> Candidates:
+    """k empty places for each of n queries."""
+    return Candidates(
+        np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
+    )
+
+
 def _first_occurrences(entities: np.ndarray) -> np.ndarray:
     """Booleans [n, m]: whether the entity does not stand earlier in its line."""
     order = np.argsort(entities, axis=1, kind="stable")
@@ -315,10 +351,7 @@ def _compacted(entities: np.ndarray, scores: np.ndarray, kept: np.ndarray, k: in
     rank = kept.cumsum(axis=1) - 1
     lines, places = np.nonzero(kept & (rank < k))
     ranks = rank[lines, places]
-    candidates = Candidates(
-        np.full((len(entities), k), -1, dtype=np.int64),
-        np.full((len(entities), k), -np.inf, dtype=np.float32),
-    )
+    candidates = _no_candidates(len(entities), k)
     candidates.numbers[lines, ranks] = entities[lines, places]
     candidates.scores[lines, ranks] = scores[lines, places]
     return candidates

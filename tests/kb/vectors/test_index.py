@@ -159,6 +159,29 @@ def test_real_vectors_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(found.scores, scores, atol=1e-6)
 
 
+def test_scores_near_each_other_are_not_searched_ever_deeper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    depths = []
+    nearest = exact.nearest_of_all
+
+    def nearest_of_all(matrix, queries, depth, rows=None):
+        depths.append(depth)
+        return nearest(matrix, queries, depth, rows)
+
+    monkeypatch.setattr(index, "nearest_of_all", nearest_of_all)
+    random = np.random.default_rng(6)
+    # As an untrained encoder's: float32 cannot tell which of these products is the highest.
+    rows, queries = (1 + 1e-4 * unit(random, n, 32) for n in (4000, 3))
+    entities = random.permutation(np.arange(4000) // 4)
+    found = VectorIndex.from_vectors(rows, entities).search(queries, 10)
+    alone = [VectorIndex.from_vectors(rows, entities).search(q[None], 10) for q in queries]
+    assert found.numbers.tolist() == [each.numbers[0].tolist() for each in alone]
+    _, scores = brute_force(queries, rows, entities, 10)
+    np.testing.assert_allclose(found.scores, scores, rtol=1e-6)
+    assert max(depths) <= len(rows) / 8
+
+
 def test_equal_vectors_tie_exactly_and_alone_equals_together() -> None:
     random = np.random.default_rng(1)
     rows = np.tile(unit(random, 37, 48), (5, 1))  # entity i and entity i + 37 ... share a vector

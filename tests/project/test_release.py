@@ -1,0 +1,98 @@
+"""The scripts of the workflow "release": a small encoder, and a pipeline of two trained ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import release_pipeline
+import spacy
+import torch
+from safetensors import safe_open
+from spacy.training import Example
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
+from spacy_pel.kb import build_kb
+from spacy_pel.tasks.embedding import embed_kb
+
+from ..conftest import ENTITIES
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = [*"abcdefghijklmnopqrstuvwxyz.,"]
+WORDS = ["multiple", "sclerosis", "kidney", "zebra", "headache", "aspirin"]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of three layers, whose word pieces are letters and some words."""
+    folder = tmp_path_factory.mktemp("bert")
+    pieces = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS]
+    (folder / "vocab.txt").write_text("\n".join(pieces))
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
+    BertModel(BertConfig(vocab_size=len(pieces), **sizes)).save_pretrained(folder)
+    return folder
+
+
+def test_a_small_encoder_reads_the_texts_as_the_large_one_does(
+    bert: Path, tmp_path: Path, project: Path
+) -> None:
+    (tmp_path / "texts.txt").write_text("Multiple sclerosis, aspirin.\n")
+    build_kb(ENTITIES[-1:], tmp_path / "kb", sources=["tiny"])  # kidney
+    command = [sys.executable, "scripts/small_encoder.py", bert, tmp_path / "small"]
+    options = ["--layers", "2", "--kb", tmp_path / "kb", "--texts", tmp_path / "texts.txt", "none"]
+    subprocess.run([*command, *options], check=True, capture_output=True)
+    small = Tokenizer.from_file(str(tmp_path / "small" / "tokenizer.json"))
+    large = Tokenizer.from_file(str(bert / "tokenizer.json"))
+    kept = {"multiple", "sclerosis", "kidney", "aspirin"}
+    assert set(small.get_vocab()) == set(large.get_vocab()) - set(WORDS) | kept
+    for text in ("Multiple sclerosis, aspirin.", "Kidney."):
+        assert small.encode(text).tokens == large.encode(text).tokens
+    assert small.encode("zebra").tokens == ["[CLS]", "z", "##e", "##b", "##r", "##a", "[SEP]"]
+    ours = BertModel.from_pretrained(tmp_path / "small").eval()
+    theirs = BertModel.from_pretrained(bert).eval()
+    theirs.encoder.layer = theirs.encoder.layer[:2]
+    with torch.no_grad():
+        states = [
+            model(input_ids=torch.tensor([tokenizer.encode("aspirin, kidney").ids]))
+            for model, tokenizer in ((ours, small), (theirs, large))
+        ]
+    torch.testing.assert_close(*(s.last_hidden_state for s in states))
+
+
+def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
+    recogniser = spacy.blank("en")
+    recogniser.add_pipe("ner").add_label("Disease")
+    secret = recogniser.make_doc("Xyzzyish headache")
+    recogniser.initialize(lambda: [Example.from_dict(secret, {"entities": [(9, 17, "Disease")]})])
+    recogniser.to_disk(tmp_path / "ner")
+    release_pipeline.main(tmp_path / "ner", tiny_folder, tmp_path / "kb", tmp_path / "out")
+
+    nlp = spacy.load(tmp_path / "out")
+    assert nlp.pipe_names == ["ner", "proxy_linker"]
+    assert "Xyzzyish" in recogniser.vocab.strings and "Xyzzyish" not in nlp.vocab.strings
+    assert nlp.get_pipe("ner").labels == ("Disease",)
+    texts = list(recogniser.pipe(["A headache.", "MS, aspirin"]))
+    assert [[e.text for e in d.ents] for d in texts] == [
+        [e.text for e in d.ents]
+        for d in nlp.pipe(["A headache.", "MS, aspirin"], disable="proxy_linker")
+    ]
+    with safe_open(tmp_path / "out" / "proxy_linker" / "model", "np") as file:
+        assert {file.get_tensor(name).dtype for name in file.keys()} == {np.dtype("float16")}
+    embed_kb(tmp_path / "kb", nlp.get_pipe("proxy_linker"))
+    doc = nlp.get_pipe("proxy_linker")(with_mention(nlp, "aspirin"))
+    assert doc.ents[0]._.kb_candidates
+
+
+def with_mention(nlp: spacy.Language, text: str) -> spacy.tokens.Doc:
+    doc = nlp.make_doc(text)
+    doc.ents = [doc.char_span(0, len(text), label="Disease")]
+    return doc
