@@ -49,6 +49,8 @@ def split_tokens(doc: Doc, offsets: Iterable[int]) -> tuple[Doc, int]:
     Returns:
         The doc, and the number of tokens that were split.
     """
+    from spacy.tokens import Doc
+
     starts = [token.idx for token in doc]
     cuts: defaultdict[int, list[int]] = defaultdict(list)
     for offset in sorted(offsets):

@@ -82,3 +82,7 @@ def okb_cli(
             f"{entities['kept_in_line']:,} of {entities['of_types']:,} entities of the types stay "
             "in the KB, so that the shares seen in train are those of the whole split"
         )
+    msg.good(
+        f"Took {entities['taken_out']:,} of {report['kb_entities']['before']:,} entities out: {out}"
+    )
+    msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out / 'kb'} PIPELINE")

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
+from spacy_pel.kb.folder.checksums import sha256
+from spacy_pel.kb.folder.manifest import MANIFEST, manifest_text
 
 from ..conftest import ENTITIES
 from ..kb.examples import segmented_kb
@@ -87,6 +89,7 @@ def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
 def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
     """No writer stores such names, but the KB may be a stranger's."""
     path = bare_kb.segments[0].store.path
+    id = bare_kb.labels(bare_kb.numbers()[:1])[0][0]
     bare_kb.close()
     database = sqlite3.connect(path)
     evil = "\x1b]0;owned\x07\x9b2J MS"
@@ -94,7 +97,9 @@ def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
     database.execute("UPDATE typed SET type = ? || type", (evil,))
     database.commit()
     database.close()
-    id = bare_kb.labels(bare_kb.numbers()[:1])[0][0]
+    manifest = json.loads((bare_kb.path / MANIFEST).read_text())
+    manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
+    (bare_kb.path / MANIFEST).write_text(manifest_text(manifest))
     for arguments in (("find", bare_kb.path, id), ("info", bare_kb.path)):
         shown = run("kb", *arguments)
         assert "\ufffd]0;owned\ufffd\ufffd2J MS" in shown

@@ -138,7 +138,8 @@ def test_a_weight_of_0_is_the_retrievers_order(pipeline: Path, tiny_nlp: Languag
         for ent in tiny_nlp.get_pipe("proxy_linker")(doc).ents
     ]
     assert order(nlp, FittedWeight(0.0, 16)) == retrieved
-    assert order(nlp, None) == order(nlp, FittedWeight(1.0, 16)) != retrieved
+    assert order(nlp, None) == order(nlp, FittedWeight(1.0, 16))
+    assert order(nlp, FittedWeight(1000.0, 16)) != retrieved
     # One fitted to another number of candidates says nothing of these.
     assert order(nlp, FittedWeight(0.0, 4)) == order(nlp, None)
 
