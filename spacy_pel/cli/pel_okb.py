@@ -61,7 +61,6 @@ def okb_cli(
     """
     from ..kb import KnowledgeBase
     from ..tasks.okb import build_okb
-    from ..tasks.okb.okb_report import markdown
 
     given = {"train": train, "dev": dev, "test": test}
     report = build_okb(
@@ -73,6 +72,12 @@ def okb_cli(
         seed=seed,
         progress=counted,
     )
+    _print(report, out)
+
+
+def _print(report: dict[str, Any], out: Path) -> None:
+    from ..tasks.okb.okb_report import markdown
+
     say(markdown(report))
     for warning in report["warnings"]:
         msg.warn(warning)
