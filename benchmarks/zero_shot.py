@@ -26,6 +26,7 @@ from spacy_pel import KnowledgeBase
 from spacy_pel.evaluation.markdown_table import markdown_table
 from spacy_pel.kb import Entity
 from spacy_pel.kb.records.names import normalised
+from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
 from spacy_pel.pipeline.doc_mentions import mentions_of
 from spacy_pel.pipeline.listening import read_documents
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
@@ -97,13 +98,12 @@ def dictionary_hits(kb: KnowledgeBase, asked: Sequence[Question]) -> np.ndarray:
 
 
 def linker_hits(nlp: Language, path: Path, asked: Sequence[Question]) -> np.ndarray:
-    """What a linker finds. A bonus for exact names counts as in the pipeline."""
+    """What a linker finds. Exact names count as in the pipeline."""
     linker = linker_of(nlp, kb=path)
     kb, encoder = linker.embedded_kb, LinkerRows(linker)
     numbers = kb.numbers()
     vectors, owners = kb.rows(numbers)
     owners = numbers[owners]
-    bonus = linker.exact_names.weight if linker.exact_names else 0
     hits = []
     for chunk in chunks(asked):
         mentions = mention_vectors(nlp, linker, [question.name for question in chunk])
@@ -111,9 +111,18 @@ def linker_hits(nlp: Language, path: Path, asked: Sequence[Question]) -> np.ndar
         for place, (scores, question) in enumerate(zip(mentions @ vectors.T, chunk)):
             gold = (own[places == place] @ mentions[place]).max()
             others = owners != question.number
-            scores = scores + bonus * np.isin(owners, kb.numbers_named(question.name))
+            named = np.setdiff1d(kb.numbers_named(question.name), [question.number])
+            bonus = name_bonus(linker.exact_names, question.name, len(named))
+            scores = np.where(np.isin(owners, named), scores + bonus, scores)
             hits.append(ranked(owners[others], scores[others], gold))
     return np.array(hits)
+
+
+def name_bonus(rule: ExactNameBonus | SoleOwnersFirst | None, name: str, n_owners: int) -> float:
+    """What the scores of a name's owners are raised by."""
+    if isinstance(rule, ExactNameBonus):
+        return rule.weight
+    return np.inf if rule and n_owners == 1 and not is_acronym(name) else 0
 
 
 def mention_vectors(nlp: Language, linker: ProxyLinker, names: Sequence[str]) -> np.ndarray:
