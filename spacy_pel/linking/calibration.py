@@ -49,11 +49,15 @@ class Calibration(NamedTuple):
         return (1 + np.tanh(logits / 2)) / 2  # a sigmoid that does not overflow
 
     def unknown(self, labels: Iterable[str]) -> list[str]:
-        """Those of the labels that no mention had that it was fitted on, ignoring case, sorted."""
-        if self.labels is None:
-            return []
-        known = {label.casefold() for label in self.labels}
-        return sorted({label for label in labels if label.casefold() not in known})
+        """Those of the labels that no mention had that it was fitted on, ignoring case, sorted.
+
+        None of them if it knows no label at all: then labels are named in another way, and say
+        nothing about the mentions.
+        """
+        known = {label.casefold() for label in self.labels or ()}
+        labels = set(labels)
+        unknown = {label for label in labels if label.casefold() not in known}
+        return sorted(unknown) if unknown != labels else []
 
     @property
     def fitted_on(self) -> str:

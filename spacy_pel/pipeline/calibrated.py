@@ -118,9 +118,13 @@ class CalibratedPipe(EncodersPipe):
         return fitted if fitted and fitted.reranked == self.reranked else None
 
     def warn_of_labels(self, labels: Iterable[str]) -> None:
-        """Warn, once for each label, if the probabilities were fitted on other labels alone."""
+        """Warn, once for each label, if the probabilities were fitted on other labels alone.
+
+        It says nothing as long as no mention has one of those other labels.
+        """
         calibration = self.fitting(self.calibration)
-        new = calibration.unknown(set(labels) - self._said_of) if calibration else []
+        unknown = calibration.unknown(labels) if calibration else []
+        new = [label for label in unknown if label not in self._said_of]
         if new:
             self._said_of |= set(new)
             logger.warning(

@@ -55,6 +55,16 @@ def test_a_new_label_is_warned_of_once(
     assert r"wrong for mentions of 'A\x1b[31m', 'Procedure'; calibrate on a corpus" in message
 
 
+def test_labels_of_another_scheme_are_not_warned_of(
+    tiny_nlp: Language, caplog: pytest.LogCaptureFixture
+) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    linker.calibration = Calibration(4.0, -1.0, labels={"T047": 3, "T109": 1})
+    with caplog.at_level(logging.WARNING):
+        linked(tiny_nlp, "DISEASE", "ENTITY")
+    assert not caplog.records
+
+
 def test_a_pipeline_of_before_says_nothing(
     tiny_nlp: Language, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
