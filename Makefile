@@ -46,7 +46,7 @@ $(INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 # The same versions but for what needs numpy 2, which scispaCy refuses.
 $(SCISPACY_INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(SCISPACY_VENV)
-	grep -vE '^(numpy|ml_dtypes)==' constraints.txt > $(SCISPACY_VENV)/constraints.txt
+	grep -vE '^(numpy|ml_dtypes|pandas)==' constraints.txt > $(SCISPACY_VENV)/constraints.txt
 	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary scipy -c $(SCISPACY_VENV)/constraints.txt -e ".[cpu,test]" scispacy==0.6.2
 	touch $@
