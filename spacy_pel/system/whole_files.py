@@ -10,7 +10,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -50,12 +50,14 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
     temporary = _beside(path)
     try:
         as_text = {} if "b" in mode else {"encoding": "utf8", "newline": "\n"}
-        with open(temporary, mode, **as_text) as file, _in_work(temporary):
-            yield file
-            file.flush()
-            os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
-        os.replace(temporary, path)
-        to_disk(path.parent)
+        with ExitStack() as held:  # until it is in place, or another writer may remove it
+            with open(temporary, mode, **as_text) as file:
+                held.enter_context(_in_work(temporary))
+                yield file
+                file.flush()
+                os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
+            os.replace(temporary, path)
+            to_disk(path.parent)
     except OSError as error:
         error.filename = error.filename or str(path)  # the error of a failed write names no file
         raise

@@ -159,3 +159,20 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
 def replaced(folder: Path) -> None:
     with whole_folder(folder / "out"), whole_file(folder / "file") as file:
         file.write("whole")
+
+
+def test_another_writer_leaves_a_file_that_is_about_to_be_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, replace = tmp_path / "out", os.replace
+
+    def after_another_writer(new: Path, path: Path) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        with whole_file(path) as file:
+            file.write("other")
+        replace(new, path)
+
+    monkeypatch.setattr(os, "replace", after_another_writer)
+    with whole_file(out) as file:
+        file.write("mine")
+    assert out.read_text() == "mine" and list(tmp_path.iterdir()) == [out]
