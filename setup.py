@@ -13,8 +13,6 @@ REGISTERED = runpy.run_path(str(PACKAGE / "registry.py"))["REGISTERED"]
 
 SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.30", "prometheus-client>=0.20"]
 ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
-# Not required: where it is installed, each spacy.load imports it, which takes 2 seconds and 80 MB.
-TRANSFORMERS = ["spacy-transformers>=1.3.8,<1.5"]
 TEST = [
     "pytest>=8.0",
     "hypothesis>=6.100",
@@ -26,7 +24,6 @@ TEST = [
     "ruff>=0.9",
     *SERVE,
     *ONNX,
-    *TRANSFORMERS,
 ]
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
 
@@ -42,6 +39,7 @@ setup(
     python_requires=">=3.10,<3.14",
     install_requires=[
         "spacy>=3.8.2,<3.9",
+        "spacy-transformers>=1.3.8,<1.5",
         "thinc>=8.3.2,<8.4",
         "torch>=2.4",
         "transformers>=4.45,<5",
@@ -66,7 +64,6 @@ setup(
         "onnx": ONNX,
         "ray": ["ray[data]>=2.10"],
         "serve": SERVE,
-        "transformers": TRANSFORMERS,
         "docs": DOCS,
     },
     entry_points={
