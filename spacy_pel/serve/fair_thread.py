@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeVar
+
+from .fair_queue import FairQueue
 
 T = TypeVar("T")
 
-# A turn counts as at least so long. If each counted as long as it is, a client would wait for all others
-# to have as many seconds, after a request that took three times as long as theirs.
+# A turn counts as at least so long, so that clients with short turns come one after the other. If each
+# counted as long as it is, a client would wait for all others to have as many seconds, after a request
+# that took three times as long as theirs.
 LEAST_SECONDS = 0.1
-# The number of clients whose times are kept while the thread is never idle.
-_REMEMBERED = 1000
 
 
 class FairThread:
-    """One thread, for the coroutines of one event loop.
+    """One thread, for the coroutines of one event loop. ``FairQueue`` says who has the next turn.
 
-    The next turn goes to the client for which the thread has worked the shortest time since it was
-    idle. Short turns count alike, so clients with short turns come one after the other. Of the turns of one client, and of clients with the same time, the smallest comes first. A
-    client that comes anew begins at the time of the one that is served: it has no credit.
-    (Start-time fair queueing: Goyal, Vin and Cheng 1996.)
+    Turns that wait may be done together: a model needs less time for ten short texts at once than
+    for one after the other.
 
     Args:
         name: The name of the thread.
+        together: The largest sum of the weights of turns that are done together.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, together: float = 0) -> None:
         self._thread = ThreadPoolExecutor(1, name)
-        self._turns: dict[str, list[_Turn]] = {}  # those that wait: a heap for each client
-        self._worked: dict[str, float] = {}  # seconds, by client
-        self._now = 0.0  # the seconds of the client that had the last turn
-        self._number = itertools.count()
+        self._queue: FairQueue[_Turn] = FairQueue()
+        self._together = together
         self._is_busy = False
         self._is_closed = False
 
@@ -54,17 +51,35 @@ class FairThread:
             What the function returns. If the caller is cancelled before the turn begins, the
             function is not called.
         """
-        loop = asyncio.get_running_loop()
-        work = partial(function, *arguments)
-        turn = _Turn(size, next(self._number), work, loop.create_future())
-        if not self._is_busy and not self._turns:  # nobody has waited for anybody
-            self._worked.clear()
-            self._now = 0.0
-        if client not in self._turns:
-            self._turns[client] = []
-            self._worked[client] = max(self._worked.get(client, 0.0), self._now)
-        heappush(self._turns[client], turn)
-        self._begin_next()
+        call = partial(function, *arguments)
+        return await self.run_together(client, size, math.inf, _called, call)
+
+    async def run_together(
+        self,
+        client: str,
+        size: int,
+        weight: float,
+        function: Callable[[list[Any]], Sequence[Any]],
+        item: Any,
+    ) -> Any:
+        """Call a function with a list of items: this one, and those of turns that come next.
+
+        Args:
+            client: The name of the client.
+            size: How large the work is, of which this may be a part.
+            weight: What the item adds to the sum of the weights, above 0.
+            function: Gives a result for each item, or the error of that item. Only items for the
+                same function are joined.
+            item: The item.
+
+        Returns:
+            The result of the item. If the caller is cancelled before, the item is left out.
+        """
+        if not self._is_busy and not self._queue:
+            self._queue.restart()
+        turn = _Turn(weight, function, item, asyncio.get_running_loop().create_future())
+        self._queue.add(client, size, turn)
+        asyncio.get_running_loop().call_soon(self._begin_next)  # what is asked for now may join it
         return await turn.answer
 
     def close(self) -> None:
@@ -73,70 +88,71 @@ class FairThread:
         self._thread.shutdown()
 
     def _begin_next(self) -> None:
-        """Begin the next turn, unless one is under way."""
+        """Begin the next turns, unless some are under way."""
         if self._is_closed:
-            self._cancel_all()
-        if self._is_busy or (found := self._next_turn()) is None:
+            for turn in self._queue.clear():
+                turn.answer.cancel()
+        if self._is_busy or not (turns := self._next_turns()):
             return
-        client, turn = found
         self._is_busy = True
-        work = asyncio.get_running_loop().run_in_executor(self._thread, _timed, turn.work)
-        work.add_done_callback(partial(self._end, client, turn))
+        function, items = turns[0][1].function, [turn.item for _, turn in turns]
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._thread, _timed, function, items)
+        work.add_done_callback(partial(self._end, turns))
 
-    def _cancel_all(self) -> None:
-        for turn in itertools.chain.from_iterable(self._turns.values()):
-            turn.answer.cancel()
-        self._turns.clear()
+    def _next_turns(self) -> list[tuple[str, _Turn]]:
+        """Take the turns that come next and are done together, with their clients."""
+        taken: list[tuple[str, _Turn]] = []
+        room = self._together
+        while (turn := self._queue.first()) is not None:
+            if turn.answer.cancelled():
+                self._queue.take()
+                continue
+            if taken and (turn.weight > room or turn.function != taken[0][1].function):
+                break
+            taken.append(self._queue.take())
+            self._queue.charge(taken[-1][0], LEAST_SECONDS)
+            room -= turn.weight
+        return taken
 
-    def _next_turn(self) -> tuple[str, _Turn] | None:
-        """Take the turn that comes next, with its client; None if none waits."""
-        while self._turns:
-            client = min(self._turns, key=lambda one: (self._worked[one], self._turns[one][0]))
-            turn = heappop(self._turns[client])
-            if not self._turns[client]:
-                del self._turns[client]
-            if not turn.answer.cancelled():
-                self._now = self._worked[client]
-                return client, turn
-        return None
-
-    def _end(self, client: str, turn: _Turn, work: asyncio.Future) -> None:
-        """Note the time of a turn, give its answer, and begin the next."""
-        done = work.result()
-        self._worked[client] += max(done.seconds, LEAST_SECONDS)
-        if len(self._worked) > _REMEMBERED:
-            self._worked = {one: self._worked[one] for one in self._turns}
-        self._is_busy = False
-        if not turn.answer.cancelled():
-            if done.error is None:
-                turn.answer.set_result(done.value)
+    def _end(self, turns: list[tuple[str, _Turn]], work: asyncio.Future) -> None:
+        """Note the time of turns, give their answers, and begin the next."""
+        seconds, results = work.result()
+        weights = sum(turn.weight for _, turn in turns)
+        for (client, turn), result in zip(turns, results):
+            share = seconds * turn.weight / weights if len(turns) > 1 else seconds
+            self._queue.charge(client, max(share - LEAST_SECONDS, 0))
+            if turn.answer.cancelled():
+                continue
+            if isinstance(result, Exception):
+                turn.answer.set_exception(result)
             else:
-                turn.answer.set_exception(done.error)
+                turn.answer.set_result(result)
+        self._is_busy = False
         # The client that has the answer may ask for a turn again before the next one begins.
         asyncio.get_running_loop().call_soon(self._begin_next)
 
 
 class _Turn(NamedTuple):
-    """What waits to be called; the number keeps the order of turns of one size."""
+    """An item that waits to be given to its function."""
 
-    size: int
-    number: int
-    work: Callable[[], Any]
+    weight: float
+    function: Callable[[list[Any]], Sequence[Any]]
+    item: Any
     answer: asyncio.Future
 
 
-class _Done(NamedTuple):
-    """What a turn has given or raised, and the seconds that its thread has computed for it."""
-
-    seconds: float
-    value: Any = None
-    error: Exception | None = None
+def _called(calls: list[Callable[[], T]]) -> list[T]:
+    return [call() for call in calls]
 
 
-def _timed(work: Callable[[], Any]) -> _Done:
+def _timed(
+    function: Callable[[list[Any]], Sequence[Any]], items: list[Any]
+) -> tuple[float, Sequence[Any]]:
+    """The seconds that the thread has computed, and a result or an error for each item."""
     began = time.thread_time()
     try:
-        value = work()
+        results = function(items)
     except Exception as error:
-        return _Done(time.thread_time() - began, error=error)
-    return _Done(time.thread_time() - began, value)
+        results = [error] * len(items)
+    return time.thread_time() - began, results

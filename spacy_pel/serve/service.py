@@ -1,13 +1,15 @@
 """One linker and one KB for all requests, each in a thread of its own.
 
-Documents are linked one after another: the model uses the whole processor, and spaCy's vocabulary is
-not made for several threads. Requests are linked in turns: after a long document, or a few short ones,
-the thread may turn to another client.
+One thread links: the model uses the whole processor, and spaCy's vocabulary is not made for several
+threads. Requests are linked in turns: after a long document, or a few short ones, the thread may turn
+to another client. Turns that wait are linked together, as one batch.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from spacy.language import Language
@@ -30,6 +32,9 @@ T = TypeVar("T")
 
 # The most characters of documents that are linked in one turn. A longer document has a turn of its own.
 TURN_CHARACTERS = 2000
+# The most characters that are linked together. So a client waits for a few turns at most, which take less
+# time together.
+BATCH_CHARACTERS = 4 * TURN_CHARACTERS
 
 
 class LinkedJSON(NamedTuple):
@@ -37,6 +42,13 @@ class LinkedJSON(NamedTuple):
 
     text: bytes
     mentions: int
+
+
+class Piece(NamedTuple):
+    """Consecutive documents of a request, and the number of the first of them."""
+
+    first: int
+    documents: list[Document]
 
 
 class LinkingService:
@@ -69,7 +81,7 @@ class LinkingService:
         self._kb = KnowledgeBase.open(linker.kb.path)
         self.entity_count = len(self._kb)
         self._warm_up()
-        self._model_thread = FairThread("model")
+        self._model_thread = FairThread("model", together=BATCH_CHARACTERS)
         self._kb_thread = FairThread("kb")
         self.reading_thread = FairThread("reading")
 
@@ -115,13 +127,21 @@ class LinkingService:
         self, client: str, documents: Sequence[GivenDocument]
     ) -> list[LinkedJSON]:
         """The documents, linked in turns; all of them are checked before."""
-        rest = sum(len(document.text) for document in documents)
-        checked = await self.reading_thread.run(client, rest, self._checked, documents)
-        linked: list[LinkedJSON] = []
-        for piece in _pieces(checked):
-            linked += await self._model_thread.run(client, rest, self._linked, len(linked), piece)
-            rest -= sum(len(document.text) for document in piece)
-        return linked
+        size = _characters(documents)
+        checked = await self.reading_thread.run(client, size, self._checked, documents)
+        turns = [
+            asyncio.ensure_future(
+                self._model_thread.run_together(
+                    client, size, 1 + _characters(piece.documents), self._linked_together, piece
+                )
+            )
+            for piece in _pieces(checked)
+        ]
+        try:
+            return [document for linked in await asyncio.gather(*turns) for document in linked]
+        finally:
+            for turn in turns:  # after an error nobody waits for the others
+                turn.cancel()
 
     def _warm_up(self) -> None:
         """Link a word, so that no client waits for what is loaded at the first use."""
@@ -139,11 +159,25 @@ class LinkingService:
                 raise _wrong(number, error) from None
         return checked
 
-    def _linked(self, first: int, documents: Sequence[Document]) -> list[LinkedJSON]:
-        """Documents of one turn, linked one after another; ``first`` is the first one's number."""
+    def _linked_together(self, pieces: Sequence[Piece]) -> list[list[LinkedJSON] | Exception]:
+        """The linked documents of each piece, or why they cannot be linked."""
+        try:
+            linked = iter(self._linked(pieces))
+            return [list(islice(linked, len(piece.documents))) for piece in pieces]
+        except Exception as error:
+            if len(pieces) == 1:
+                return [error]
+            return [result for piece in pieces for result in self._linked_together([piece])]
+
+    def _linked(self, pieces: Sequence[Piece]) -> list[LinkedJSON]:
+        """The documents of all pieces, linked as one batch."""
         with self.nlp.memory_zone():  # else spaCy's memory of words seen would grow
-            docs = [self._doc(number, one) for number, one in enumerate(documents, first)]
-            records = link_documents(self.nlp, docs, component=self.component, batch_size=1)
+            docs = [
+                self._doc(number, document)
+                for piece in pieces
+                for number, document in enumerate(piece.documents, piece.first)
+            ]
+            records = link_documents(self.nlp, docs, component=self.component, batch_size=len(docs))
             return list(map(_as_json, records))
 
     def _doc(self, number: int, document: Document) -> Doc:
@@ -163,16 +197,20 @@ class LinkingService:
         return None if number is None else self._kb.entities([number])[0]
 
 
-def _pieces(documents: Sequence[Document]) -> Iterator[list[Document]]:
+def _pieces(documents: Sequence[Document]) -> Iterator[Piece]:
     """The documents in their order, as many in a piece as a turn takes, and at least one."""
-    piece: list[Document] = []
-    for document in documents:
-        if piece and sum(len(one.text) for one in piece) + len(document.text) > TURN_CHARACTERS:
+    piece = Piece(0, [])
+    for number, document in enumerate(documents):
+        if piece.documents and _characters([*piece.documents, document]) > TURN_CHARACTERS:
             yield piece
-            piece = []
-        piece.append(document)
-    if piece:
+            piece = Piece(number, [])
+        piece.documents.append(document)
+    if piece.documents:
         yield piece
+
+
+def _characters(documents: Sequence[Document] | Sequence[GivenDocument]) -> int:
+    return sum(len(document.text) for document in documents)
 
 
 def _as_json(record: dict[str, Any]) -> LinkedJSON:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.serve import fair_thread
+from spacy_pel.serve import fair_queue, fair_thread
 from spacy_pel.serve.fair_thread import FairThread
 
 
@@ -144,17 +144,17 @@ def test_clients_that_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
         for number in range(20):
             await thread.run(f"client {number}", 0, time.sleep, 0)
         thread.close()
-        return len(thread._worked)
+        return len(thread._queue._had)
 
     async def while_it_is_never_idle() -> int:
         thread = FairThread("test")
         turns = [thread.run(f"client {number}", 0, time.sleep, 0) for number in range(50)]
         await asyncio.gather(*turns)
         thread.close()
-        return len(thread._worked)
+        return len(thread._queue._had)
 
     assert run(one_after_the_other()) == 1
-    monkeypatch.setattr(fair_thread, "_REMEMBERED", 5)
+    monkeypatch.setattr(fair_queue, "_REMEMBERED", 5)
     assert run(while_it_is_never_idle()) <= 6
 
 
@@ -187,3 +187,77 @@ def test_what_is_cancelled_before_its_turn_is_never_called() -> None:
 
     run(ask())
     assert called == [2]
+
+
+def joined(together: float, turns: list[tuple[str, float, int]]) -> list[list[int]]:
+    """The items that are done together, of turns (client, weight, item) that wait."""
+    calls: list[list[int]] = []
+
+    def work(items: list[int]) -> list[int | Exception]:
+        calls.append(items)
+        return [ValueError(item) if item < 0 else item * 10 for item in items]
+
+    async def ask() -> list:
+        thread = FairThread("test", together)
+        waiting = [
+            thread.run_together(client, 0, weight, work, item) for client, weight, item in turns
+        ]
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        thread.close()
+        return answers
+
+    for (_, _, item), answer in zip(turns, run(ask())):
+        if item < 0:
+            assert isinstance(answer, ValueError) and answer.args == (item,)
+        else:
+            assert answer == item * 10
+    return calls
+
+
+def test_turns_are_done_together_up_to_a_weight(costs: list[float]) -> None:
+    turns = [("a", 2, 1), ("b", 2, 2), ("c", 2, 3), ("d", 9, 4), ("e", 1, 5)]
+    assert joined(4, turns) == [[1, 2], [3], [4], [5]]
+    assert joined(0, turns) == [[1], [2], [3], [4], [5]]
+
+
+def test_a_client_with_many_turns_does_not_fill_a_batch_alone(costs: list[float]) -> None:
+    turns = [*[("many", 1, n) for n in range(6)], ("one", 1, 6), ("two", 1, 7)]
+    assert joined(4, turns)[0] == [0, 6, 7, 1]
+
+
+def test_each_of_a_batch_has_its_own_error() -> None:
+    assert joined(9, [("a", 1, 1), ("b", 1, -2), ("c", 1, 3)]) == [[1, -2, 3]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(0, 6), st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5)), max_size=12)
+)
+def test_all_turns_are_done_once_and_no_batch_is_too_heavy(together: int, turns: list) -> None:
+    weights = [weight for _, weight in turns]
+    calls = joined(together, [(client, w, n) for n, (client, w) in enumerate(turns)])
+    assert sorted(n for call in calls for n in call) == list(range(len(turns)))
+    assert all(len(call) == 1 or sum(weights[n] for n in call) <= together for call in calls)
+
+
+def test_other_functions_are_not_joined() -> None:
+    calls: list[tuple[str, list[int]]] = []
+
+    async def ask() -> None:
+        thread = FairThread("test", 9)
+
+        def one(items: list[int]) -> list[int]:
+            calls.append(("one", items))
+            return items
+
+        def other(items: list[int]) -> list[int]:
+            calls.append(("other", items))
+            return items
+
+        await asyncio.gather(
+            *(thread.run_together("a", 0, 1, f, n) for n, f in enumerate([one, one, other, one]))
+        )
+        thread.close()
+
+    run(ask())
+    assert calls == [("one", [0, 1]), ("other", [2]), ("one", [3])]

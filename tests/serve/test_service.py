@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from spacy_pel.serve.limits import Limits
 from spacy_pel.serve.messages import GivenDocument, GivenMention, LinkRequest
 from spacy_pel.serve.middleware import BodyLimited
 from spacy_pel.serve.refused import Refused
-from spacy_pel.serve.service import LinkedJSON, LinkingService
+from spacy_pel.serve.service import LinkedJSON, LinkingService, Piece
 from spacy_pel.serve.waiting_room import WaitingRoom
 
 from ..conftest import ENTITIES
@@ -84,29 +85,31 @@ def test_what_nobody_waits_for_is_not_linked_to_the_end(
 ) -> None:
     linked = LinkingService._linked
 
-    def slowly_linked(self: LinkingService, number: int, documents: list) -> list[LinkedJSON]:
-        numbers.append(number)
+    def slowly_linked(self: LinkingService, pieces: list[Piece]) -> list[LinkedJSON]:
+        numbers.append([piece.first for piece in pieces])
         time.sleep(0.2)
-        return linked(self, number, documents)
+        return linked(self, pieces)
 
-    numbers: list[int] = []
+    numbers: list[list[int]] = []
     monkeypatch.setattr(LinkingService, "_linked", slowly_linked)
     monkeypatch.setattr(service_module, "TURN_CHARACTERS", 10)
+    monkeypatch.setattr(service_module, "BATCH_CHARACTERS", 20)
     service = make_app(replace(LIMITS, seconds=0.3)).state.service
 
     async def ask() -> None:
         with pytest.raises(Refused, match="no answer within"):
-            await service.link("a client", [DOCUMENT] * 4)
+            await service.link("a client", [DOCUMENT] * 6)
         await asyncio.sleep(0.5)
 
     asyncio.run(ask())
-    assert numbers == [0, 1]
+    assert numbers[0] == [0, 1] and len(numbers) < 3
 
 
 def test_others_are_let_in_between_the_documents_of_a_large_request(
     make_app: Callable, held: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_module, "TURN_CHARACTERS", 10)
+    monkeypatch.setattr(service_module, "BATCH_CHARACTERS", 20)
     service = make_app().state.service
     ended = []
 
@@ -130,12 +133,49 @@ def test_others_are_let_in_between_the_documents_of_a_large_request(
 @given(st.lists(st.integers(0, 3000), max_size=12))
 def test_a_turn_has_documents_in_order_and_is_short(lengths: list[int]) -> None:
     documents = [Document("a" * length, id=n) for n, length in enumerate(lengths)]
-    pieces = list(service_module._pieces(documents))
+    cut = list(service_module._pieces(documents))
+    pieces = [piece.documents for piece in cut]
+    assert [piece.first for piece in cut] == [piece.documents[0].id for piece in cut]
     assert [document.id for piece in pieces for document in piece] == list(range(len(lengths)))
     sizes = [sum(len(document.text) for document in piece) for piece in pieces]
     for piece, following, size in zip(pieces, pieces[1:], sizes):
         assert size <= service_module.TURN_CHARACTERS or len(piece) == 1
         assert size + len(following[0].text) > service_module.TURN_CHARACTERS
+
+
+def test_requests_that_wait_are_linked_together_and_a_wrong_one_alone(
+    make_app: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked, batches = LinkingService._linked, []
+
+    def noted(self: LinkingService, pieces: list[Piece]) -> list[LinkedJSON]:
+        batches.append([document.text for piece in pieces for document in piece.documents])
+        return linked(self, pieces)
+
+    monkeypatch.setattr(LinkingService, "_linked", noted)
+    service = make_app().state.service
+    wrong = GivenDocument(text="MS", mentions=[GivenMention(start=0, end=2)] * 2)
+    given = [[GivenDocument(text="MS")], [wrong], [GivenDocument(text="RA"), DOCUMENT]]
+
+    async def ask() -> list:
+        held, thread = threading.Event(), service._model_thread
+        first = asyncio.ensure_future(thread.run("another", 0, held.wait, 20))
+        requests = [
+            asyncio.ensure_future(service.link(f"client {n}", one)) for n, one in enumerate(given)
+        ]
+        while len(thread._queue._turns) < len(given):
+            await asyncio.sleep(0.01)
+        held.set()
+        await first
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    first, refused, last = asyncio.run(ask())
+    assert isinstance(refused, Refused) and "overlap" in str(refused)
+    alone = [
+        [json.loads(one.text) for one in asyncio.run(service.link("a", r))] for r in given[::2]
+    ]
+    assert [[json.loads(one.text) for one in answer] for answer in (first, last)] == alone
+    assert sorted(batches[0]) == ["MS", "MS", "MS or RA?", "RA"]
 
 
 def test_a_client_with_many_requests_does_not_keep_others_out(
