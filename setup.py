@@ -11,7 +11,7 @@ PACKAGE = HERE / "spacy_pel"
 VERSION = runpy.run_path(str(PACKAGE / "about.py"))["__version__"]
 REGISTERED = runpy.run_path(str(PACKAGE / "registry.py"))["REGISTERED"]
 
-SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.30", "prometheus-client>=0.20"]
+SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.51", "prometheus-client>=0.20"]
 ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
 TEST = [
     "pytest>=8.0",

@@ -41,6 +41,9 @@ def serve_cli(
         float, typer.Option(min=0.1, max=3600, help="Longest time for a request, in seconds")
     ] = 30.0,
     max_waiting: Annotated[int, typer.Option(min=1, help="Most requests under way at once")] = 64,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that serve, each with a pipeline of its own")
+    ] = 1,
     verify: Annotated[
         bool, typer.Option("--verify", help="First check every byte of the knowledge base")
     ] = False,
@@ -64,7 +67,7 @@ def serve_cli(
         -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
     _check_extra()
-    from ..pipeline.pipelines import check_kbs, linker_of, load_pipeline
+    from ..pipeline.pipelines import check_kbs
     from ..serve.limits import Limits
     from ..serve.listener import address, is_local, listen
 
@@ -77,20 +80,25 @@ def serve_cli(
         if not local:
             msg.warn("Whoever reaches this computer can use the server: there is no login")
         say(f"Loading the pipeline {pipeline}")
-        nlp = load_pipeline(pipeline)
-        linker_of(nlp, component, kb=kb, spans_key=spans_key).candidates = candidates
+        from ..serve import server
+        from ..serve import workers as processes
+
+        served = processes.Served(
+            pipeline, component, kb, spans_key, candidates, entity_url, limits, local
+        )
+        nlp = served.loaded()
         if verify:
             say("Checking every byte of the knowledge base")
             check_kbs(nlp)
-        from ..serve.app import create_app
-        from ..serve.server import run_server
-        from ..serve.service import LinkingService
-
-        service = LinkingService(nlp, component, limits=limits)
-        app = create_app(service, entity_url, local=local)
         end_if_told()
-        say(f"Serving at {url} (Ctrl-C ends it)")
-        run_server(app, listener, limits)
+        if workers == 1:
+            app = served.app(nlp)
+            say(f"Serving at {url} (Ctrl-C ends it)")
+            server.run_server(app, listener, limits)
+        else:
+            del nlp  # each process loads its own
+            say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
+            processes.run_workers(served, listener, workers)
     say("Stopped")
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -33,15 +35,17 @@ class PrintableFormatter(logging.Formatter):
         return printable(super().format(record))
 
 
-def run_server(app: FastAPI, listener: socket.socket, limits: Limits) -> None:
-    """Serve an application until Ctrl-C or SIGTERM; requests under way are answered first.
+def server_config(
+    app: FastAPI | Callable[[], FastAPI], limits: Limits, **more: Any
+) -> uvicorn.Config:
+    """uvicorn's settings for an application.
 
     Args:
-        app: The application, see ``app.create_app``.
-        listener: The socket, see ``listener.listen``.
+        app: The application.
         limits: The limits on requests.
+        **more: Further settings of uvicorn.
     """
-    config = uvicorn.Config(
+    return uvicorn.Config(
         app,
         http=partial(Connection, seconds=limits.seconds),
         log_level="error",
@@ -51,7 +55,19 @@ def run_server(app: FastAPI, listener: socket.socket, limits: Limits) -> None:
         ws="none",
         lifespan="on",
         timeout_graceful_shutdown=int(limits.seconds) + 1,
+        **more,
     )
+
+
+def run_server(app: FastAPI, listener: socket.socket, limits: Limits) -> None:
+    """Serve an application until Ctrl-C or SIGTERM; requests under way are answered first.
+
+    Args:
+        app: The application, see ``app.create_app``.
+        listener: The socket, see ``listener.listen``.
+        limits: The limits on requests.
+    """
+    config = server_config(app, limits)
     # After an orderly end the server sends itself the signal a second time.
     with suppress(KeyboardInterrupt, SystemExit):
         uvicorn.Server(config).run(sockets=[listener])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from prometheus_client import (
@@ -12,12 +13,16 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.multiprocess import MultiProcessCollector
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class ServerMetrics:
     """Counters of one server, and the memory and processor time of its process.
+
+    Where several processes serve, PROMETHEUS_MULTIPROC_DIR names the folder of their counters. Each
+    process then gives the sums of all, and not its memory and time.
 
     Attributes:
         documents: The number of documents linked.
@@ -26,8 +31,13 @@ class ServerMetrics:
 
     def __init__(self, waiting: Callable[[], int]) -> None:
         """Start at 0. ``waiting`` gives the number of requests under way."""
+        self._waiting = waiting
         self._registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            MultiProcessCollector(self._registry)  # reads what is counted in all registries
+            registry = CollectorRegistry()
+        else:
+            ProcessCollector(registry=registry)
         self._requests = Counter(
             "pel_requests", "Answers, by route and status", ["route", "status"], registry=registry
         )
@@ -40,8 +50,12 @@ class ServerMetrics:
         )
         self.documents = Counter("pel_documents", "Documents linked", registry=registry)
         self.mentions = Counter("pel_mentions", "Mentions linked", registry=registry)
-        gauge = Gauge("pel_requests_under_way", "Requests taken on", registry=registry)
-        gauge.set_function(waiting)
+        self._under_way = Gauge(
+            "pel_requests_under_way",
+            "Requests taken on",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
 
     def note(self, route: str, status: int, seconds: float) -> None:
         """Count an answer.
@@ -54,7 +68,9 @@ class ServerMetrics:
         """
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+        self._under_way.set(self._waiting())
 
     def text(self) -> bytes:
         """All counters as they are now."""
+        self._under_way.set(self._waiting())
         return generate_latest(self._registry)

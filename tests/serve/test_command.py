@@ -20,8 +20,7 @@ from spacy.language import Language
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.pipeline import pipelines
-from spacy_pel.serve import server
+from spacy_pel.serve import server, workers
 from spacy_pel.serve.listener import address, is_local, listen
 
 
@@ -91,14 +90,14 @@ def test_the_address_that_is_printed(host: str, url: str) -> None:
 def test_told_to_end_while_a_library_drops_all_errors(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = pipelines.load_pipeline
+    load = workers.load_pipeline
 
     def loaded_in_spite_of_it(name: Path) -> Language:
         with suppress(BaseException):  # as imports that are tried do
             signal.raise_signal(signal.SIGTERM)
         return load(name)
 
-    monkeypatch.setattr(pipelines, "load_pipeline", loaded_in_spite_of_it)
+    monkeypatch.setattr(workers, "load_pipeline", loaded_in_spite_of_it)
     result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
     assert result.exit_code == 143 and "Serving" not in result.output
 
@@ -164,6 +163,33 @@ def test_it_answers_what_is_under_way_and_ends(tiny_folder: Path, number: int) -
         rest, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
         assert "Stopped" in rest and "Traceback" not in errors
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_workers_share_the_address_and_their_counters(tiny_folder: Path) -> None:
+    command = [sys.executable, "-m", "spacy", "pel", "serve", str(tiny_folder), "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--workers", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert "by 2 processes" in lines[-1], (lines, process.communicate(timeout=60))
+        port = int(re.search(r"127\.0\.0\.1:(\d+)", lines[-1])[1])
+        body = json.dumps({"documents": [{"text": "MS or RA?"}]})
+        answers = []
+        for _ in range(6):  # each over a connection of its own
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+            connection.request("POST", "/link", body, {"content-type": "application/json"})
+            answers.append(connection.getresponse().read())
+        assert len(set(answers)) == 1 and b"C0026769" not in answers[0]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/metrics")
+        assert "pel_documents_total 6.0" in connection.getresponse().read().decode()
+        process.send_signal(signal.SIGTERM)
+        rest, errors = process.communicate(timeout=60)
+        assert process.returncode == 0 and "Stopped" in rest and "Traceback" not in errors, errors
     finally:
         process.kill()
         process.communicate()
