@@ -81,11 +81,10 @@ def serve_cli(
             msg.warn("Whoever reaches this computer can use the server: there is no login")
         say(f"Loading the pipeline {pipeline}")
         from ..serve import server
-        from ..serve import workers as processes
+        from ..serve.served import Served
+        from ..serve.workers import run_workers
 
-        served = processes.Served(
-            pipeline, component, kb, spans_key, candidates, entity_url, limits, local
-        )
+        served = Served(pipeline, component, kb, spans_key, candidates, entity_url, limits, local)
         nlp = served.loaded()
         if verify:
             say("Checking every byte of the knowledge base")
@@ -98,7 +97,7 @@ def serve_cli(
         else:
             del nlp  # each process loads its own
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
-            processes.run_workers(served, listener, workers)
+            run_workers(served, listener, workers)
     say("Stopped")
 
 

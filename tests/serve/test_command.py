@@ -20,7 +20,8 @@ from spacy.language import Language
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.serve import server, workers
+from spacy_pel.pipeline import pipelines
+from spacy_pel.serve import server
 from spacy_pel.serve.listener import address, is_local, listen
 
 
@@ -90,14 +91,14 @@ def test_the_address_that_is_printed(host: str, url: str) -> None:
 def test_told_to_end_while_a_library_drops_all_errors(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = workers.load_pipeline
+    load = pipelines.load_pipeline
 
     def loaded_in_spite_of_it(name: Path) -> Language:
         with suppress(BaseException):  # as imports that are tried do
             signal.raise_signal(signal.SIGTERM)
         return load(name)
 
-    monkeypatch.setattr(workers, "load_pipeline", loaded_in_spite_of_it)
+    monkeypatch.setattr(pipelines, "load_pipeline", loaded_in_spite_of_it)
     result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
     assert result.exit_code == 143 and "Serving" not in result.output
 
