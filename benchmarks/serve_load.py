@@ -60,16 +60,18 @@ def main(
     seconds: int = 60,
     idle: int = 0,
     flooding: int = 0,
+    workers: int = 1,
     seed: int = 0,
 ) -> None:
     """Send requests with TEXTS, one text a line, to a server of PIPELINE, and check the answers.
 
-    IDLE and FLOODING are the numbers of connections of the two hostile clients.
+    IDLE and FLOODING are the numbers of connections of the two hostile clients. WORKERS is the number
+    of processes of the server.
     """
     nlp = spacy.load(pipeline)
     lines = texts.read_text("utf8").splitlines()
     cases = good_cases(nlp, lines), wrong_cases()
-    with running_server(pipeline) as address:
+    with running_server(pipeline, *["--workers", str(workers)] * (workers > 1)) as address:
         hostile = [hold(address, number) for number in range(idle)]
         hostile += [flood(address, " ".join(lines)) for _ in range(flooding)]
         results, memory = asyncio.run(load(address, cases, clients, seconds, seed, hostile))
@@ -164,12 +166,22 @@ def has_reason(answer: Any) -> bool:
 
 
 @contextmanager
-def running_server(pipeline: str) -> Iterator[str]:
+def running_server(pipeline: str, *options: str) -> Iterator[str]:
     """Run a server during the block, and check that it ends without an error; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "spacy", "pel", "serve", pipeline, "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "spacy",
+        "pel",
+        "serve",
+        pipeline,
+        "--port",
+        str(port),
+        *options,
+    ]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         address = f"http://127.0.0.1:{port}"
@@ -276,16 +288,16 @@ def report(results: dict, memory: list[tuple[float, float]], seconds: int) -> in
         times = 1000 * np.array([time for time, _ in answers])
         wrong = [f"{kind}: {fault}" for _, fault in answers if fault]
         faults += wrong
-        figures = [f"{f:,.0f}" for f in (*np.percentile(times, [50, 95]), times.max())]
+        figures = [f"{f:,.0f}" for f in (*np.percentile(times, [50, 95, 99]), times.max())]
         rows.append((kind, status, f"{len(answers):,}", len(wrong), *figures))
-    header = ("request", "status", "answers", "wrong", "p50, ms", "p95, ms", "max, ms")
-    msg.table(rows, header=header, divider=True, aligns=("l", *"r" * 6))
+    header = ("request", "status", "answers", "wrong", "p50, ms", "p95, ms", "p99, ms", "max, ms")
+    msg.table(rows, header=header, divider=True, aligns=("l", *"r" * 7))
     total = sum(map(len, results.values()))
     print(f"{total:,} answers in {seconds} s, {total / seconds:,.0f} a second; {len(faults)} wrong")
     right = [1000 * time for answers in results.values() for time, fault in answers if not fault]
     if right:
-        p50, p95 = np.percentile(right, [50, 95])
-        print(f"right answers: p50 {p50:,.0f} ms, p95 {p95:,.0f} ms, max {max(right):,.0f} ms")
+        p50, p95, p99 = np.percentile(right, [50, 95, 99])
+        print(f"right answers: p50 {p50:,.0f} ms, p95 {p95:,.0f} ms, p99 {p99:,.0f} ms")
     for fault in faults[:10]:
         print(fault)
     marks = [10, *range(60, seconds, 60), seconds]
