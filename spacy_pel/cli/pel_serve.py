@@ -82,7 +82,7 @@ def serve_cli(
         say(f"Loading the pipeline {pipeline}")
         from ..serve import server
         from ..serve.served import Served
-        from ..serve.workers import run_workers
+        from ..serve.server_processes import run_workers
 
         served = Served(pipeline, component, kb, spans_key, candidates, entity_url, limits, local)
         nlp = served.loaded()
