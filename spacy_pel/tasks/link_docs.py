@@ -30,6 +30,7 @@ class Linking:
         batch_size: The number of docs that are linked together.
         n_process: The number of processes.
         on_error: What happens at a bad document when files are linked.
+        jointly: Whether the mentions of files are linked together (``joint_linking``).
 
     Raises:
         PelError: The pipeline has no such linker, or the KB does not fit it.
@@ -40,6 +41,7 @@ class Linking:
     batch_size: int = 128
     n_process: int = 1
     on_error: OnError = OnError.stop
+    jointly: bool = False
 
     def __post_init__(self) -> None:
         self.linker.index  # raises the error here, not in a worker
