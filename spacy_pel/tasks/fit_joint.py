@@ -16,7 +16,7 @@ from ..evaluation.platt_scaling import platt_fit
 from ..pipeline.joint_answers import LinkedMention, take_mentions
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, link_examples
-from .joint_linking import with_vectors
+from .joint_linking import numbered_ids, with_settings
 
 if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates
@@ -86,7 +86,7 @@ def fit_joint(
     from ..linking.joint import MOST_NEIGHBOURS, JointSettings, Neighbourhood
     from ..linking.mention_neighbours import mention_neighbours
 
-    with with_vectors(linker):
+    with with_settings(linker, vectors=True):
         link_examples(nlp, linker, examples, progress)
     gold = gold_mentions(linker, examples)
     neighbours = mention_neighbours(VectorMatrix(gold.vectors), MOST_NEIGHBOURS)
@@ -140,7 +140,7 @@ def _accuracy(
     """The share of gold mentions that are right if these neighbours count."""
     from ..linking.joint import joint_clusters
 
-    ids, entities = _numbered([mention.id for mention in gold.mentions])
+    ids, entities = numbered_ids([mention.id for mention in gold.mentions])
     probabilities = np.array([mention.probability for mention in gold.mentions])
     found = joint_clusters(neighbours, entities, probabilities, settings, counted)
     return float(np.mean(list(_right(found.entities, ids, gold))))
@@ -160,12 +160,5 @@ def _agreement(
     n = len(gold.mentions)
     found = joint_clusters(neighbours, np.full(n, -1), np.zeros(n), settings, counted)
     known = np.array([bool(golds) for golds in gold.golds])
-    _, entities = _numbered([min(golds, default="") for golds in gold.golds])
+    _, entities = numbered_ids([min(golds, default="") for golds in gold.golds])
     return adjusted_rand_index(found.numbers[known], entities[known])
-
-
-def _numbered(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """The distinct ids, sorted, and the number of each, int64 [n]; -1 for ""."""
-    distinct = sorted(set(ids) - {""})
-    numbers = {"": -1, **{id: number for number, id in enumerate(distinct)}}
-    return distinct, np.array([numbers[id] for id in ids], dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.language import Language
@@ -54,7 +54,7 @@ def link_jointly(
     linking = Linking(nlp, component, batch_size, n_process)
     settings = joint_settings(linking.linker)
     linked, mentions, vectors = [], [], []
-    with with_vectors(linking.linker):
+    with with_settings(linking.linker, vectors=True):
         for number, doc in enumerate(linking.docs(docs), start=1):
             own, of_own = take_mentions(doc, document_id(number, doc), linking.linker.spans_key)
             linked.append(doc)
@@ -82,13 +82,16 @@ def joint_settings(linker: ProxyLinker) -> JointSettings:
 
 
 @contextmanager
-def with_vectors(linker: ProxyLinker) -> Iterator[None]:
-    """Within the block, the linker writes the vectors of mentions."""
-    before, linker.vectors = linker.vectors, True
+def with_settings(linker: ProxyLinker, **settings: Any) -> Iterator[None]:
+    """Within the block, a linker has these settings."""
+    before = {name: getattr(linker, name) for name in settings}
+    for name, value in settings.items():
+        setattr(linker, name, value)
     try:
         yield
     finally:
-        linker.vectors = before
+        for name, value in before.items():
+            setattr(linker, name, value)
 
 
 def clusters_of(
@@ -108,12 +111,17 @@ def clusters_of(
     from ..linking.joint import joint_clusters
     from ..linking.mention_neighbours import mention_neighbours
 
-    ids = sorted({mention.id for mention in mentions} - {""})
-    numbers = {"": -1, **{id: number for number, id in enumerate(ids)}}
-    entities = np.array([numbers[mention.id] for mention in mentions], dtype=np.int64)
+    ids, entities = numbered_ids([mention.id for mention in mentions])
     probabilities = np.array([mention.probability for mention in mentions])
     neighbours = mention_neighbours(vectors, counted.k)
     return joint_clusters(neighbours, entities, probabilities, settings, counted), ids
+
+
+def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """The distinct ids, sorted, and the number of each given one, int64 [n]; -1 for ""."""
+    distinct = sorted(set(ids) - {""})
+    numbers = {"": -1, **{id: number for number, id in enumerate(distinct)}}
+    return distinct, np.array([numbers[id] for id in ids], dtype=np.int64)
 
 
 def joint_links(

@@ -14,13 +14,14 @@ from typing import Any, BinaryIO, NamedTuple
 from spacy.tokens import Doc
 
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
+from ..documents.docs import keep_ids
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
 from ..spans import mention_spans
 from .bad_documents import OnError
 from .corpus_parts import CorpusOutput, joint_output
-from .joint_linking import with_vectors
+from .joint_linking import with_settings
 from .link_docs import Linking, read_matcher_names
 from .output_parts import LinkedCounts, documents_digest, output_parts
 from .pipeline_fingerprint import package_versions, pipeline_fingerprint
@@ -141,7 +142,11 @@ def link_parts(
     """
     total, number, is_going_on = LinkedCounts(), -1, False
     progress.started(source.total)
-    vectors = with_vectors(linking.linker) if isinstance(written, CorpusOutput) else nullcontext()
+    vectors = (
+        with_settings(linking.linker, vectors=True)
+        if isinstance(written, CorpusOutput)
+        else nullcontext()
+    )
     own = {**_settings(linking), **settings}
     with vectors, output_parts(target, own, progress.say) as parts:
         for number, batch in enumerate(_batches(source)):
@@ -298,6 +303,8 @@ class _PartWriter:
         for number, record in enumerate(self.records, self.first):
             try:
                 doc = record.doc(self.linking.nlp, self.spans_key)
+                if self.linking.keep_ids:
+                    keep_ids(doc, record.document(self.spans_key), self.spans_key)
             except PelError as error:
                 self._refuse(number, error)
             else:
