@@ -66,12 +66,7 @@ def fit_joint(
     examples: Sequence[Example],
     progress: Bars | None = None,
 ) -> JointReport:
-    """Set how a linker links mentions together.
-
-    The probability that two mentions mean the same is a sigmoid, fitted to the 8 nearest mentions of
-    each gold mention. Then all numbers of neighbours, thresholds and directions are tried. Those
-    with the best accuracy are for linking. For discovery it is those whose clusters, made of
-    mentions alone, agree best with the gold entities.
+    """Set how a linker links mentions together; see ``fitted_joint``.
 
     Args:
         nlp: The pipeline.
@@ -82,25 +77,44 @@ def fit_joint(
     Raises:
         PelError: No two mentions near to each other mean the same, or all do.
     """
+    with with_settings(linker, vectors=True):
+        link_examples(nlp, linker, examples, progress)
+    report = fitted_joint(gold_mentions(linker, examples), linker.reranked)
+    linker.joint = report.settings
+    return report
+
+
+def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
+    """Fit how mentions are linked together.
+
+    The probability that two mentions mean the same is a sigmoid, fitted to the 8 nearest mentions of
+    each gold mention. Then all numbers of neighbours, thresholds and directions are tried. Those
+    with the best accuracy are for linking. For discovery it is those whose clusters, made of
+    mentions alone, agree best with the gold entities.
+
+    Args:
+        gold: The gold mentions.
+        reranked: The number of candidates that the linker reranks.
+
+    Raises:
+        PelError: As ``fit_joint`` does.
+    """
     from ..kb.vectors.matrix import VectorMatrix
     from ..linking.joint import MOST_NEIGHBOURS, JointSettings, Neighbourhood
     from ..linking.mention_neighbours import mention_neighbours
 
-    with with_settings(linker, vectors=True):
-        link_examples(nlp, linker, examples, progress)
-    gold = gold_mentions(linker, examples)
     neighbours = mention_neighbours(VectorMatrix(gold.vectors), MOST_NEIGHBOURS)
     none = Neighbourhood(0, 1.0, True)
-    settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, linker.reranked)
+    settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
     tried = [none, *(Neighbourhood(*t) for t in product(_NEIGHBOURS, _LEAST, (True, False)))]
     accuracies = [_accuracy(neighbours, gold, settings, kind) for kind in tried]
     undirected = [kind for kind in tried if not kind.directed]
     agreements = [_agreement(neighbours, gold, settings, kind) for kind in undirected]
-    linker.joint = settings._replace(
+    best = settings._replace(
         linking=tried[int(np.argmax(accuracies))],  # of equals the first
         discovery=undirected[int(np.argmax(agreements))],
     )
-    return JointReport(linker.joint, accuracies[0], max(accuracies), max(agreements))
+    return JointReport(best, accuracies[0], max(accuracies), max(agreements))
 
 
 def gold_mentions(linker: ProxyLinker, examples: Iterable[Example]) -> GoldMentions:
