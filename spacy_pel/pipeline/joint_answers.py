@@ -13,7 +13,7 @@ from ..spans import NIL, mention_spans
 from .annotations import Answer, write_answers
 
 
-class LinkedMention(NamedTuple):
+class CorpusMention(NamedTuple):
     """A mention that was linked by itself, as plain data.
 
     Attributes:
@@ -56,13 +56,13 @@ class JointLink(NamedTuple):
     """
 
     id: str
-    via: LinkedMention | None
+    via: CorpusMention | None
     vector: np.ndarray
 
 
 def take_mentions(
     doc: Doc, document: str, spans_key: str | None
-) -> tuple[list[LinkedMention], np.ndarray]:
+) -> tuple[list[CorpusMention], np.ndarray]:
     """The mentions of a linked Doc, and their vectors, which are taken off the Doc.
 
     Args:
@@ -80,12 +80,12 @@ def take_mentions(
     return [_linked_mention_of(span, document) for span in spans], np.array(vectors, np.float32)
 
 
-def _linked_mention_of(span: Span, document: str) -> LinkedMention:
+def _linked_mention_of(span: Span, document: str) -> CorpusMention:
     id = "" if span.kb_id_ == NIL else span.kb_id_
     is_given = bool(span.kb_id_) and not span._.kb_candidate_columns
     probability = float(bool(id)) if is_given else span._.kb_probability or 0.0
     place = span.start_char, span.end_char
-    return LinkedMention(document, *place, span.text, span.label_, id, probability)
+    return CorpusMention(document, *place, span.text, span.label_, id, probability)
 
 
 def write_joint_links(
@@ -108,6 +108,8 @@ def write_joint_links(
         vocabularies: Those whose codes are written.
     """
     spans = mention_spans(doc, spans_key)
+    if all(link.via is None for link in links):  # who has its entity by itself keeps all
+        return
     said = _answers(spans, links, kb, vocabularies)
     write_answers([doc], [spans], said, spans_key, overwrite=True)
 

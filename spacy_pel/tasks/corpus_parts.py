@@ -13,7 +13,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..documents.format import Output, document_id
-from ..pipeline.joint_answers import LinkedMention, take_mentions
+from ..pipeline.joint_answers import CorpusMention, take_mentions
+from ..spans import mention_spans
 from .joint_linking import joint_links, joint_settings, write_links
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 VECTORS = "vectors.npy"
 
 
-class Corpus(NamedTuple):
+class CorpusMentions(NamedTuple):
     """The mentions of all parts, without their documents.
 
     Attributes:
@@ -32,7 +33,7 @@ class Corpus(NamedTuple):
         counts: The number of mentions of each part.
     """
 
-    mentions: list[LinkedMention]
+    mentions: list[CorpusMention]
     vectors: VectorMatrix
     counts: list[int]
 
@@ -53,7 +54,7 @@ class CorpusOutput:
         self,
         nlp: Language,
         linker: ProxyLinker,
-        finish: Callable[[Corpus, Sequence[Path], Path], None],
+        finish: Callable[[CorpusMentions, Sequence[Path], Path], None],
         say: Callable[[str], object],
     ) -> None:
         self.nlp = nlp
@@ -100,13 +101,13 @@ def joint_output(
     """
     settings = joint_settings(linker)
 
-    def finish(corpus: Corpus, parts: Sequence[Path], path: Path) -> None:
+    def finish(corpus: CorpusMentions, parts: Sequence[Path], path: Path) -> None:
         links = joint_links(corpus.mentions, corpus.vectors, settings, settings.linking)
 
         def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
             for number, doc in docs:
-                n = len(take_mentions(doc, "", linker.spans_key)[0])
-                write_links(linker, doc, [next(links) for _ in range(n)])
+                own = mention_spans(doc, linker.spans_key)
+                write_links(linker, doc, [next(links) for _ in own])
                 yield number, doc
 
         done = [part.with_suffix(".joint") for part in parts]
@@ -125,19 +126,19 @@ def docs_of(part: Path, nlp: Language) -> Iterator[tuple[int, Doc]]:
     yield from zip(numbers, DocBin().from_bytes(docs).get_docs(nlp.vocab))
 
 
-def _corpus(parts: Sequence[Path], width: int) -> Corpus:
+def _corpus(parts: Sequence[Path], width: int) -> CorpusMentions:
     """The mentions of parts. Their vectors are gathered in a file beside these."""
     from ..kb.vectors.matrix import VectorMatrix
 
-    mentions: list[LinkedMention] = []
+    mentions: list[CorpusMention] = []
     counts = []
     for part in parts:
         with np.load(part) as arrays:
             own = json.loads(arrays["mentions"].tobytes())
-        mentions += [LinkedMention(*(intern(v) if type(v) is str else v for v in m)) for m in own]
+        mentions += [CorpusMention(*(intern(v) if type(v) is str else v for v in m)) for m in own]
         counts.append(len(own))
     if not mentions:
-        return Corpus([], VectorMatrix(np.empty((0, width), dtype=np.float32)), counts)
+        return CorpusMentions([], VectorMatrix(np.empty((0, width), dtype=np.float32)), counts)
     gathered = parts[0].with_name(VECTORS)
     shape = (len(mentions), width)
     rows = np.lib.format.open_memmap(gathered, "w+", dtype=np.float32, shape=shape)
@@ -148,4 +149,4 @@ def _corpus(parts: Sequence[Path], width: int) -> Corpus:
         start += count
     rows.flush()
     del rows
-    return Corpus(mentions, VectorMatrix.opened(gathered), counts)
+    return CorpusMentions(mentions, VectorMatrix.opened(gathered), counts)

@@ -12,10 +12,10 @@ from spacy.language import Language
 from ..documents import open_documents
 from ..documents.document_stream import chained
 from ..errors import PelError
-from ..pipeline.joint_answers import LinkedMention
+from ..pipeline.joint_answers import CorpusMention
 from ..spans import mention_spans
 from ..system.whole_files import whole_file
-from .corpus_parts import Corpus, CorpusOutput, docs_of
+from .corpus_parts import CorpusMentions, CorpusOutput, docs_of
 from .joint_linking import clusters_of, joint_settings, with_settings
 from .link_files import LinkProgress, link_parts
 from .output_parts import LinkedCounts
@@ -78,7 +78,7 @@ def discover(
     settings = joint_settings(linker)
     count = 0
 
-    def finish(corpus: Corpus, parts: Sequence[Path], path: Path) -> None:
+    def finish(corpus: CorpusMentions, parts: Sequence[Path], path: Path) -> None:
         nonlocal count
         found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, settings.discovery)
         kept = [
@@ -102,7 +102,7 @@ def discover(
 
 def _examples(
     found: Sequence[Proposal],
-    corpus: Corpus,
+    corpus: CorpusMentions,
     parts: Sequence[Path],
     nlp: Language,
     spans_key: str | None,
@@ -131,7 +131,7 @@ def _texts(part: Path, nlp: Language, spans_key: str | None) -> Iterator[str]:
             yield text
 
 
-def _in_context(text: str, mention: LinkedMention) -> dict[str, Any]:
+def _in_context(text: str, mention: CorpusMention) -> dict[str, Any]:
     """A mention with its source and what stands around it."""
     start, end = mention.start, mention.end
     return {

@@ -13,7 +13,7 @@ from spacy.training import Example
 from ..errors import PelError
 from ..evaluation.cluster_agreement import adjusted_rand_index
 from ..evaluation.platt_scaling import platt_fit
-from ..pipeline.joint_answers import LinkedMention, take_mentions
+from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, link_examples
 from .joint_linking import numbered_ids, with_settings
@@ -54,7 +54,7 @@ class GoldMentions(NamedTuple):
         in_kb: bool [n], whether the KB has any of them.
     """
 
-    mentions: list[LinkedMention]
+    mentions: list[CorpusMention]
     vectors: np.ndarray
     golds: list[frozenset[str]]
     in_kb: np.ndarray

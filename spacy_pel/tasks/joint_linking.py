@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 from ..documents.format import document_id
 from ..errors import PelError
-from ..pipeline.joint_answers import JointLink, LinkedMention, take_mentions, write_joint_links
+from ..pipeline.joint_answers import CorpusMention, JointLink, take_mentions, write_joint_links
 from .link_docs import Linking
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def with_settings(linker: ProxyLinker, **settings: Any) -> Iterator[None]:
 
 
 def clusters_of(
-    mentions: Sequence[LinkedMention],
+    mentions: Sequence[CorpusMention],
     vectors: VectorMatrix,
     settings: JointSettings,
     counted: Neighbourhood,
@@ -125,7 +125,7 @@ def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
 
 
 def joint_links(
-    mentions: Sequence[LinkedMention],
+    mentions: Sequence[CorpusMention],
     vectors: VectorMatrix,
     settings: JointSettings,
     counted: Neighbourhood,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..documents.docs import DEFAULT_LABEL
-from ..pipeline.joint_answers import LinkedMention
+from ..pipeline.joint_answers import CorpusMention
 
 if TYPE_CHECKING:
     from ..linking.clusters import Clusters
@@ -33,7 +33,7 @@ class Proposal(NamedTuple):
     members: list[int]
     sure: float
 
-    def shown(self, mentions: Sequence[LinkedMention]) -> list[int]:
+    def shown(self, mentions: Sequence[CorpusMention]) -> list[int]:
         """The places of its mentions that are shown: of other documents and other words first."""
         places = sorted(self.members, key=lambda place: (mentions[place].document, place))
         seen: set[str] = set()
@@ -46,7 +46,7 @@ class Proposal(NamedTuple):
         return sorted(place for _, place in sorted(ranks)[:_SHOWN])
 
 
-def proposals(mentions: Sequence[LinkedMention], clusters: Clusters) -> list[Proposal]:
+def proposals(mentions: Sequence[CorpusMention], clusters: Clusters) -> list[Proposal]:
     """The clusters that have no entity, as proposals.
 
     Args:
@@ -70,7 +70,7 @@ def proposals(mentions: Sequence[LinkedMention], clusters: Clusters) -> list[Pro
 
 def proposal_records(
     found: Sequence[Proposal],
-    mentions: Sequence[LinkedMention],
+    mentions: Sequence[CorpusMention],
     vectors: Callable[[np.ndarray], np.ndarray],
     examples: Mapping[int, dict[str, Any]],
     linker: ProxyLinker,
@@ -109,7 +109,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return list({name.casefold(): name for name in reversed(names)}.values())[::-1]
 
 
-def _id(first: LinkedMention) -> str:
+def _id(first: CorpusMention) -> str:
     """An id that is the same at each run over a corpus."""
     place = f"{first.document}\n{first.start}\n{first.end}\n{first.text}"
     return PREFIX + hashlib.blake2b(place.encode(), digest_size=6).hexdigest()
