@@ -118,6 +118,7 @@ def link_cli(
       python -m spacy pel link training/model-best notes/ -o linked.csv --on-error skip
       python -m spacy pel link training/model-best notes/ -o coded.csv --xref ICD10CM --xref SNOMEDCT_US
       python -m spacy pel link training/model-best notes/ -o review.label-studio.json
+      python -m spacy pel link training/model-best notes/ -o linked.jsonl --jointly
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
     from ..kb.vocabularies import check_vocabularies
