@@ -52,8 +52,8 @@ def main(pipeline: str, kb: Path, corpus: str, limit: int = 0, names: bool = Tru
         )
     for name, halves in tables.items():
         report(name, halves)
-    if linker.joint is None:
-        linker.joint = fitted_joint(fitted).settings
+    linker.joint = fitted_joint(fitted).settings
+    linker.candidates = 5  # as pel link writes
     cost(nlp, corpus)
 
 
