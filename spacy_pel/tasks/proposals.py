@@ -54,7 +54,7 @@ def proposals(mentions: Sequence[CorpusMention], clusters: Clusters) -> list[Pro
         clusters: Their clusters.
 
     Returns:
-        Those with more mentions first, of as many those that are surer.
+        The best first: by how sure they are, times the root of the number of their mentions.
     """
     without = np.flatnonzero(clusters.entities < 0)
     order = without[np.argsort(clusters.numbers[without], kind="stable")]
@@ -65,7 +65,7 @@ def proposals(mentions: Sequence[CorpusMention], clusters: Clusters) -> list[Pro
         members = group.tolist()
         probability = np.mean([mentions[member].probability for member in members])
         found.append(Proposal(members, float(1 - probability)))
-    return sorted(found, key=lambda own: (-len(own.members), -own.sure, own.members))
+    return sorted(found, key=lambda own: (-own.sure * len(own.members) ** 0.5, own.members))
 
 
 def proposal_records(
