@@ -35,7 +35,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
-    package_data={"spacy_pel": ["py.typed", "serve/page/*"]},
+    package_data={"spacy_pel": ["py.typed", "serve/page/*", "tasks/page/*"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "spacy>=3.8.2,<3.9",

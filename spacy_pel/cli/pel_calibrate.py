@@ -13,6 +13,7 @@ from .terminal import msg, say
 
 if TYPE_CHECKING:
     from ..tasks.calibrate import CalibrationReport
+    from ..tasks.fit_joint import JointReport
 
 
 @command(pel, "calibrate")
@@ -31,6 +32,13 @@ def calibrate_cli(
             "one of its names",
         ),
     ] = False,
+    jointly: Annotated[
+        bool,
+        typer.Option(
+            "--jointly",
+            help="Also fit how mentions are linked together, for pel link --jointly and pel discover",
+        ),
+    ] = False,
 ) -> None:
     """Tune NIL and probabilities on dev.
 
@@ -46,8 +54,10 @@ def calibrate_cli(
     reranker         The weight of the reranker's score, which is added to the retriever's.
     exact names      With --names: what a candidate's score gains if the mention is one of its
                      names. Without --names there is no such bonus.
+    joint linking    With --jointly: how probable it is that two mentions mean the same, and how
+                     probable it must be for them to get one entity.
 
-    The last two can change the order of candidates. They are fitted by conditional logistic
+    The weights of the reranker and of names can change the order of candidates. They are fitted by conditional logistic
     regression, which takes a second pass over the corpus.
 
     The figures printed are those of this corpus. For the figures of another corpus, run "pel
@@ -67,6 +77,7 @@ def calibrate_cli(
         spans_key=spans_key,
         limit=limit,
         names=names,
+        jointly=jointly,
         progress=partial(progress_bar, unit=" documents"),
     )
     _print(report, names)
@@ -90,3 +101,22 @@ def _print(report: CalibrationReport, names: bool) -> None:
     say(f"The probabilities hold for mentions of {report.fitted_on}")
     before, after = 100 * report.error_before, 100 * report.error_after
     say(f"Expected calibration error: {before:.1f} before, {after:.1f} after")
+    if report.joint is not None:
+        _print_joint(report.joint)
+
+
+def _print_joint(report: JointReport) -> None:
+    linking, discovery = report.settings.linking, report.settings.discovery
+    alone, jointly = 100 * report.accuracy_alone, 100 * report.accuracy
+    if linking.k:
+        way = "directed" if linking.directed else "undirected"
+        say(
+            f"Linked jointly: {jointly:.1f} % right instead of {alone:.1f} % ({linking.k} nearest "
+            f"mentions, the same with a probability of {linking.least} or more, {way})"
+        )
+    else:
+        msg.warn(f"Linked jointly, no more mentions are right than one by one ({alone:.1f} %)")
+    say(
+        f"Mentions that mean the same are found with an adjusted Rand index of "
+        f"{report.agreement:.2f} ({discovery.k} nearest mentions, {discovery.least} or more)"
+    )

@@ -66,6 +66,14 @@ def link_cli(
             help="What to do at a bad document: end the run, or report it and go on without it"
         ),
     ] = OnError.stop,
+    jointly: Annotated[
+        bool,
+        typer.Option(
+            "--jointly",
+            help="Link all mentions together: mentions that are alike get one entity. Needs pel "
+            "calibrate --jointly",
+        ),
+    ] = False,
     component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
@@ -110,6 +118,7 @@ def link_cli(
       python -m spacy pel link training/model-best notes/ -o linked.csv --on-error skip
       python -m spacy pel link training/model-best notes/ -o coded.csv --xref ICD10CM --xref SNOMEDCT_US
       python -m spacy pel link training/model-best notes/ -o review.label-studio.json
+      python -m spacy pel link training/model-best notes/ -o linked.jsonl --jointly
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
     from ..kb.vocabularies import check_vocabularies
@@ -122,7 +131,7 @@ def link_cli(
     if xref:
         check_vocabularies(linker.kb, xref)
         linker.xrefs = xref
-    linking = Linking(nlp, component, batch_size, n_process, on_error)
+    linking = Linking(nlp, component, batch_size, n_process, on_error, jointly)
     counts = _linked(linking, input, _target(output), from_, to)
     _report(counts, nlp.pipe_names, output)
 

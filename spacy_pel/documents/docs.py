@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from ..spans import split_tokens
+from ..spans import NIL, mention_spans, split_tokens
 from .document import Document, Mention, Passage
 from .unbroken_runs import tokens_of
 
@@ -88,6 +88,19 @@ def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
             raise OverlappingMentions("mentions overlap", "set --spans-key to allow that")
         set_mentions(doc, spans, spans_key)
     return doc
+
+
+def keep_ids(doc: Doc, document: Document, spans_key: str | None) -> None:
+    """Give the mentions of a Doc the ids that they have in its document; those without are NIL."""
+    from spacy.tokens import Span
+
+    ids = {(m.start, m.end): m.ids[0] if m.ids else NIL for m in document.mentions or ()}
+    spans = [
+        Span(doc, s.start, s.end, label=s.label, kb_id=ids.get((s.start_char, s.end_char), ""))
+        for s in mention_spans(doc, spans_key)
+    ]
+    if document.mentions is not None:
+        set_mentions(doc, spans, spans_key)
 
 
 def passages_of(doc: Doc) -> tuple[Passage, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import PelError
@@ -121,6 +121,32 @@ class DocumentStream:
     def __iter__(self) -> Iterator[RawDocument]:
         for _, documents in self.documents_by_source():
             yield from documents
+
+
+def chained(streams: Sequence[DocumentStream]) -> DocumentStream:
+    """The documents of several streams, one after the other."""
+    return streams[0] if len(streams) == 1 else _Chain(streams)
+
+
+class _Chain(DocumentStream):
+    """Several streams, one after the other."""
+
+    def __init__(self, streams: Sequence[DocumentStream]) -> None:
+        self._streams = streams
+        totals = [stream.total for stream in streams]
+        self.total = None if None in totals else sum(totals)
+        self._read = 0
+
+    @property
+    def position(self) -> int:  # type: ignore[override]
+        """The bytes that have been read."""
+        return sum(stream.position for stream in self._streams[: self._read])
+
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+        """See ``DocumentStream``."""
+        for number, stream in enumerate(self._streams, start=1):
+            self._read = number
+            yield from stream.documents_by_source()
 
 
 def checked_documents(documents: Iterable[Document], format_name: str) -> Iterator[RawDocument]:

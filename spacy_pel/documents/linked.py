@@ -26,7 +26,8 @@ def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
 
     Each has "start", "end" (characters), "text", "label", "id", "name", "types", "score",
     "probability" and "candidates", which are best first, as many as the linker is set to. "xrefs" is
-    there if the linker has that setting: for each vocabulary a list of codes.
+    there if the linker has that setting: for each vocabulary a list of codes. "via" is there if the
+    mention has its entity through another one (``tasks.joint_linking``).
     """
     return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
 
@@ -39,6 +40,7 @@ def entity_id(mention: dict[str, Any]) -> str | None:
 def _linked_mention(span: Span) -> dict[str, Any]:
     candidates = span._.kb_candidates
     xrefs = {} if span._.kb_xrefs is None else {"xrefs": span._.kb_xrefs}
+    via = {} if span._.kb_via is None else {"via": span._.kb_via}
     return {
         "start": span.start_char,
         "end": span.end_char,
@@ -51,4 +53,5 @@ def _linked_mention(span: Span) -> dict[str, Any]:
         "score": span._.kb_score,
         "probability": span._.kb_probability,
         "candidates": candidates,
+        **via,
     }

@@ -35,6 +35,7 @@ class Links(NamedTuple):
             reranked; NaN for the others. None without a reranker.
         named: bool [n, k], whether the mention is a name of the candidate; None without an
             ``ExactNameBonus``.
+        vectors: float32 [n, d], the vectors of the mentions.
     """
 
     numbers: np.ndarray
@@ -43,6 +44,7 @@ class Links(NamedTuple):
     probabilities: np.ndarray | None
     rerank_scores: np.ndarray | None = None
     named: np.ndarray | None = None
+    vectors: np.ndarray | None = None
 
     @property
     def ranking_scores(self) -> np.ndarray:
@@ -127,6 +129,7 @@ def link(
         else calibration.probabilities(ranking_scores[:, 0], margins(ranking_scores)),
         None if rerank_scores is None else rerank_scores[:, :k],
         None if named is None else named[:, :k],
+        vectors,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from math import isnan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -44,6 +44,9 @@ class Answer(NamedTuple):
             (``AnswerSettings``), in scispaCy's form.
         types: The semantic types of the entity with this id; none for NIL.
         xrefs: The codes of the same entity in each vocabulary that was asked for; None if none was.
+        vector: float32 [d], the vector of the mention; None if it was not asked for.
+        via: The mention through which this one has its entity; None if it has it by itself. See
+            ``joint_answers.Via``.
     """
 
     id: str
@@ -53,6 +56,8 @@ class Answer(NamedTuple):
     kb_ents: list[tuple[str, float]]
     types: list[str]
     xrefs: dict[str, list[str]] | None
+    vector: np.ndarray | None = None
+    via: dict[str, Any] | None = None
 
 
 def answers(
@@ -142,6 +147,8 @@ def write_answers(
 def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
     """Set the attributes of a span, and return its id."""
     values = span._
+    if answer.vector is not None:
+        values.kb_vector = answer.vector
     if span.kb_id_ and not overwrite:
         values.kb_id = span.kb_id_
         return span.kb_id_
@@ -153,6 +160,8 @@ def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
     values.kb_types = answer.types
     if answer.xrefs is not None:
         values.kb_xrefs = answer.xrefs
+    if answer.via is not None:
+        values.kb_via = answer.via
     return answer.id
 
 

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 from ..linking.calibration import Calibration, FittedWeight
 from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
+from ..linking.joint import JointSettings, Neighbourhood
 from ..linking.reranking import Reranking
 from .encoders import EncodersPipe
 from .saving import Saved, SavedFile, content
 
 logger = logging.getLogger(__name__)
 
-Fitted = TypeVar("Fitted", Calibration, FittedWeight)
+Fitted = TypeVar("Fitted", Calibration, FittedWeight, JointSettings)
 
 # A linker before it is calibrated, and one that was saved before calibration existed.
 NOT_CALIBRATED = {
@@ -24,6 +25,7 @@ NOT_CALIBRATED = {
     "calibration": None,
     "rerank_weight": None,
     "name_weight": None,
+    "joint": None,
 }
 
 
@@ -85,6 +87,24 @@ class CalibratedPipe(EncodersPipe):
     @name_weight.setter
     def name_weight(self, weight: FittedWeight | None) -> None:
         self.cfg["name_weight"] = weight and list(weight)
+
+    @property
+    def joint(self) -> JointSettings | None:
+        """How mentions of a corpus are linked together; None before ``pel calibrate --jointly``.
+
+        It is used only while the linker reranks as many candidates as when it was fitted.
+        """
+        if not self.cfg["joint"]:
+            return None
+        slope, intercept, linking, discovery, reranked = self.cfg["joint"]
+        kinds = Neighbourhood(*linking), Neighbourhood(*discovery)
+        return JointSettings(slope, intercept, *kinds, reranked)
+
+    @joint.setter
+    def joint(self, settings: JointSettings | None) -> None:
+        self.cfg["joint"] = settings and [
+            list(value) if isinstance(value, Neighbourhood) else value for value in settings
+        ]
 
     @property
     def exact_names(self) -> ExactNameBonus | SoleOwnersFirst | None:

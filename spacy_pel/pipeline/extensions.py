@@ -6,6 +6,8 @@ from typing import Any
 
 from spacy.tokens import Span
 
+# What is None before linking, or without the setting that asks for it.
+_SINGLE = ("kb_id", "kb_score", "kb_probability", "kb_xrefs", "kb_vector", "kb_via")
 # The candidates of a mention: from the name of a column to its values, one for each candidate.
 Columns = dict[str, list]
 
@@ -19,7 +21,7 @@ def install_extensions() -> None:
     An attribute that has been added before is left as it is. scispaCy's linker adds ``kb_ents`` in
     the same way: if both linkers are in a pipeline, it holds what the last of them wrote.
     """
-    defaults: dict[str, Any] = dict.fromkeys(("kb_id", "kb_score", "kb_probability", "kb_xrefs"))
+    defaults: dict[str, Any] = dict.fromkeys(_SINGLE)
     containers = {"kb_candidate_columns": {}, "kb_ents": [], "kb_types": []}
     for name, default in {**defaults, **containers}.items():
         if not Span.has_extension(name):

@@ -99,6 +99,9 @@ overwrite = true
 # The vocabularies whose codes are written as span._.kb_xrefs, such as ["SNOMEDCT_US", "ICD10CM"].
 # They are prefixes of the KB's cross-references. null: none.
 xrefs = null
+# Whether the vector of each mention is written as span._.kb_vector: a cosine of two of them says how
+# alike the mentions are. Linking a corpus jointly needs them, and sets this by itself.
+vectors = false
 
 [proxy_linker.model]
 @architectures = "spacy-pel.BiEncoder.v1"
@@ -169,6 +172,8 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "span._.kb_ents",
         "span._.kb_types",
         "span._.kb_xrefs",
+        "span._.kb_vector",
+        "span._.kb_via",
     ],
     default_config=DEFAULTS,
     default_score_weights={

@@ -207,7 +207,7 @@ class LearningPipe(CalibratedPipe):
         """
         apply_gradients(self._model_in_training, sgd)
         self.runtime.forget()
-        self.calibration = self.name_weight = self.rerank_weight = None
+        self.calibration = self.name_weight = self.rerank_weight = self.joint = None
         if self.reranker_model is None:
             self.nil_threshold = self.cfg["configured_nil_threshold"]
             self._checked_fingerprint = None

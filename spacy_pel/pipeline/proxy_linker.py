@@ -174,6 +174,8 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         warn_of_threshold(links, settings)
         chosen = offered(links, self.kb, settings)
         said = answers(links, self.kb, chosen, settings.xrefs or ())
+        if settings.vectors:
+            said = (answer._replace(vector=own) for answer, own in zip(said, links.vectors))
         write_answers(docs, spans, said, self.spans_key, settings.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:

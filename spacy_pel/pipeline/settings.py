@@ -66,6 +66,7 @@ class AnswerSettings:
         max_entities_per_mention: The largest number of candidates in ``kb_ents``.
         overwrite: Whether an id that a mention already has is replaced.
         xrefs: The vocabularies whose codes are written as ``span._.kb_xrefs``; None: none.
+        vectors: Whether the vector of a mention is written as ``span._.kb_vector``.
     """
 
     threshold: float | None
@@ -74,6 +75,7 @@ class AnswerSettings:
     max_entities_per_mention: int
     overwrite: bool
     xrefs: list[str] | None
+    vectors: bool
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from ..evaluation.platt_scaling import platt_fit
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
+from .fit_joint import JointReport, fit_joint
 from .gold_examples import (
     Bars,
     bar_of,
@@ -50,6 +51,7 @@ class CalibrationReport(NamedTuple):
         error_before: The expected calibration error of the plain score: a cosine, cut to 0 to 1, or
             the reranker's probability.
         error_after: The expected calibration error of the fitted probability.
+        joint: How mentions are linked together; None if that was not fitted.
     """
 
     mentions: int
@@ -60,6 +62,7 @@ class CalibrationReport(NamedTuple):
     nil: dict[str, Any]
     error_before: float
     error_after: float
+    joint: JointReport | None = None
 
 
 def calibrate_folder(
@@ -71,6 +74,7 @@ def calibrate_folder(
     spans_key: str | None = None,
     limit: int = 0,
     names: bool = False,
+    jointly: bool = False,
     progress: Bars | None = None,
 ) -> CalibrationReport:
     """Calibrate the linker of a saved pipeline, and change its settings in the folder.
@@ -85,6 +89,7 @@ def calibrate_folder(
         spans_key: Mentions are in ``doc.spans[spans_key]``. None: where the linker looks for them.
         limit: See ``calibrate``.
         names: See ``calibrate``.
+        jointly: See ``calibrate``.
         progress: See ``calibrate``.
 
     Returns:
@@ -104,7 +109,13 @@ def calibrate_folder(
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
     report = calibrate(
-        nlp, corpus, component=component, limit=limit, names=names, progress=progress
+        nlp,
+        corpus,
+        component=component,
+        limit=limit,
+        names=names,
+        jointly=jointly,
+        progress=progress,
     )
     with whole_file(settings) as file:
         json.dump(linker.cfg, file)
@@ -118,6 +129,7 @@ def calibrate(
     component: str = "proxy_linker",
     limit: int = 0,
     names: bool = False,
+    jointly: bool = False,
     progress: Bars | None = None,
 ) -> CalibrationReport:
     """Set the NIL threshold and the calibration of a linker by the gold mentions of corpora.
@@ -134,6 +146,8 @@ def calibrate(
         limit: The number of documents taken of each corpus file. 0 takes all.
         names: Whether to fit a bonus for exact names: what a candidate's score gains if the mention
             is exactly one of its names. If not, a bonus that was fitted before is dropped.
+        jointly: Whether to fit how mentions are linked together (``fit_joint``). If not, what was
+            fitted before is dropped.
         progress: See ``Bars`` of ``gold_examples``.
 
     Returns:
@@ -149,7 +163,8 @@ def calibrate(
     if not check_ids(examples, linker, corpus):
         files = ", ".join(map(str, corpus))
         raise PelError(f"{files}: all mentions are NIL", "give a corpus with entities as well")
-    return fit(nlp, linker, examples, names=names, progress=progress)
+    report = fit(nlp, linker, examples, names=names, progress=progress)
+    return report._replace(joint=fit_joint(nlp, linker, examples, progress) if jointly else None)
 
 
 def fit(
@@ -181,7 +196,7 @@ def fit(
     from ..pipeline.scorer import nil_scores, scored_mentions
 
     _fit_weights(nlp, linker, examples, names, progress)
-    linker.calibration = None  # of labels that may be others
+    linker.calibration = linker.joint = None  # of labels that may be others
     link_examples(nlp, linker, examples, progress)
     name_weight = linker.name_weight.value if linker.name_weight else None
     mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, name_weight or 0.0))

@@ -30,6 +30,8 @@ class Linking:
         batch_size: The number of docs that are linked together.
         n_process: The number of processes.
         on_error: What happens at a bad document when files are linked.
+        keep_ids: Whether mentions of files keep the ids that they have there. Those without are NIL.
+        jointly: Whether the mentions of files are linked together (``joint_linking``).
 
     Raises:
         PelError: The pipeline has no such linker, or the KB does not fit it.
@@ -40,6 +42,8 @@ class Linking:
     batch_size: int = 128
     n_process: int = 1
     on_error: OnError = OnError.stop
+    jointly: bool = False
+    keep_ids: bool = False
 
     def __post_init__(self) -> None:
         self.linker.index  # raises the error here, not in a worker

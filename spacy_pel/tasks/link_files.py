@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from shutil import copyfileobj
@@ -13,11 +14,14 @@ from typing import Any, BinaryIO, NamedTuple
 from spacy.tokens import Doc
 
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
+from ..documents.docs import keep_ids
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
 from ..spans import mention_spans
 from .bad_documents import OnError
+from .corpus_parts import CorpusOutput, joint_output
+from .joint_linking import with_settings
 from .link_docs import Linking, read_matcher_names
 from .output_parts import LinkedCounts, documents_digest, output_parts
 from .pipeline_fingerprint import package_versions, pipeline_fingerprint
@@ -89,13 +93,16 @@ def link_files(
             raise PelError(
                 f"{output}: is what is read, or in its folder", "write it somewhere else"
             )
-        progress.started(source.total)
-        return _link_to_file(linking, source, target, written_as, progress)
+        written: Output = written_as.output_with(linking.linker.xrefs or ())
+        settings = {"format": written_as.name}
+        if not linking.jointly:
+            return link_parts(linking, source, target, written, settings, progress)
+        joint = joint_output(linking.nlp, linking.linker, written, progress.say)
+        return link_parts(linking, source, target, joint, {**settings, "way": "joint"}, progress)
     as_text = written_as.output_with(linking.linker.xrefs or ())
-    if not isinstance(as_text, TextOutput):
-        raise PelError(
-            f"{written_as.name} cannot be written to stdout", "name a file with --output"
-        )
+    if linking.jointly or not isinstance(as_text, TextOutput):
+        what = "what is linked jointly" if linking.jointly else written_as.name
+        raise PelError(f"{what} cannot be written to stdout", "name a file with --output")
     progress.started(source.total)
     return _link_to_stream(linking, source, output, as_text, progress)
 
@@ -115,12 +122,33 @@ def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
     return format
 
 
-def _link_to_file(
-    linking: Linking, source: DocumentStream, output: Path, format: Format, progress: LinkProgress
+def link_parts(
+    linking: Linking,
+    source: DocumentStream,
+    target: Path,
+    written: Output,
+    settings: dict[str, Any],
+    progress: LinkProgress,
 ) -> LinkedCounts:
+    """Link documents part by part, and make a file of the parts; see ``link_files``.
+
+    Args:
+        linking: The pipeline, and how documents are run through it.
+        source: The documents.
+        target: The file.
+        written: How parts are written, and joined to the file.
+        settings: All that decides how they are written, as plain data.
+        progress: Receives the progress of linking.
+    """
     total, number, is_going_on = LinkedCounts(), -1, False
-    written = format.output_with(linking.linker.xrefs or ())
-    with output_parts(output, _settings(linking, format), progress.say) as parts:
+    progress.started(source.total)
+    vectors = (
+        with_settings(linking.linker, vectors=True)
+        if isinstance(written, CorpusOutput)
+        else nullcontext()
+    )
+    own = {**_settings(linking), **settings}
+    with vectors, output_parts(target, own, progress.say) as parts:
         for number, batch in enumerate(_batches(source)):
             digest = documents_digest(batch.records)
             counts = parts.finished(number, digest)
@@ -133,7 +161,7 @@ def _link_to_file(
                 writer = _PartWriter(linking, batch, total, written, progress)
                 counts = parts.write(number, digest, writer)
             total += counts
-        parts.join(number + 1, written.join, output)
+        parts.join(number + 1, written.join, target)
     return total
 
 
@@ -157,7 +185,7 @@ def _link_to_stream(
     return total
 
 
-def _settings(linking: Linking, format: Format) -> dict[str, Any]:
+def _settings(linking: Linking) -> dict[str, Any]:
     """All that decides the output apart from the documents, as plain data."""
     return {
         "pipeline": pipeline_fingerprint(linking.nlp),
@@ -166,7 +194,6 @@ def _settings(linking: Linking, format: Format) -> dict[str, Any]:
         "number of candidates": linking.linker.candidates,
         "list of vocabularies": linking.linker.xrefs,
         "batch size": linking.batch_size,
-        "format": format.name,
         "set of versions": package_versions(),
         "size of parts": [DOCUMENTS_PER_PART, BYTES_PER_PART],
     }
@@ -276,6 +303,8 @@ class _PartWriter:
         for number, record in enumerate(self.records, self.first):
             try:
                 doc = record.doc(self.linking.nlp, self.spans_key)
+                if self.linking.keep_ids:
+                    keep_ids(doc, record.document(self.spans_key), self.spans_key)
             except PelError as error:
                 self._refuse(number, error)
             else:

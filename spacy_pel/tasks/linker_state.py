@@ -14,6 +14,7 @@ from ..pipeline.pipelines import linker_of
 # state stand for.
 _LEFT_OUT = {
     *("factory", "kb", "path", "spans_key", "candidates", "overwrite", "scorer", "row_kind"),
+    "vectors",
     *("model", "loss", "regularizer", "negatives", "name_dropout", "reranker", "rerank"),
     "nil_threshold",
 }

@@ -21,8 +21,10 @@ from ..system.whole_files import to_disk
 SUFFIX = ".parts"
 _MANIFEST = "manifest.json"
 # The files that a run may leave: its lock, parts and their entries, the manifest, and the parts that
-# are being joined (DuckDB has a name of its own for a file that is not whole yet).
-_OURS = re.compile(r"\..*|\d{6}\.(part|json|tmp)|manifest\.(json|tmp)|(tmp_)?joined(\.tmp)?")
+# are being joined, also to a corpus (DuckDB has a name of its own for a file that is not whole yet).
+_OURS = re.compile(
+    r"\..*|\d{6}\.(part|json|tmp|joint)|manifest\.(json|tmp)|(tmp_)?joined(\.tmp)?|vectors\.npy"
+)
 
 
 class LinkedCounts(NamedTuple):

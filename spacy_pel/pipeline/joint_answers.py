@@ -1,0 +1,169 @@
+"""What a Doc gives to joint linking, and what that changes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacy.tokens import Doc, Span
+
+from ..kb.knowledge_base import KnowledgeBase
+from ..spans import NIL, mention_spans
+from .annotations import Answer, write_answers
+
+
+class CorpusMention(NamedTuple):
+    """A mention that was linked by itself, as plain data.
+
+    Attributes:
+        document: The id of its document, or the number of it.
+        start: Its first character.
+        end: The character after its last.
+        text: The characters between them.
+        label: Its label.
+        id: The id of its entity; "" for NIL.
+        probability: The probability that its best candidate is right, also for NIL; 1 for an id that
+            it was given. 0 if it has no candidate.
+    """
+
+    document: str
+    start: int
+    end: int
+    text: str
+    label: str
+    id: str
+    probability: float
+
+    @property
+    def as_via(self) -> dict[str, Any]:
+        """What is written on the mentions that have their entity through this one."""
+        return {
+            "document": self.document,
+            "start": self.start,
+            "end": self.end,
+            "text": self.text,
+        }
+
+
+class JointLink(NamedTuple):
+    """What joint linking says of a mention.
+
+    Attributes:
+        id: The id of its entity; "" for NIL.
+        via: The mention through which it has its entity; None if it has it by itself.
+        vector: float32 [d], its vector.
+    """
+
+    id: str
+    via: CorpusMention | None
+    vector: np.ndarray
+
+
+def take_mentions(
+    doc: Doc, document: str, spans_key: str | None
+) -> tuple[list[CorpusMention], np.ndarray]:
+    """The mentions of a linked Doc, and their vectors, which are taken off the Doc.
+
+    Args:
+        doc: A Doc that was linked with the setting ``vectors``.
+        document: Its id, or its number.
+        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+
+    Returns:
+        The mentions, and float32 [n, d].
+    """
+    spans = mention_spans(doc, spans_key)
+    vectors = [span._.kb_vector for span in spans]
+    for key in [key for key in doc.user_data if key[:2] == ("._.", "kb_vector")]:
+        del doc.user_data[key]
+    return [_linked_mention_of(span, document) for span in spans], np.array(vectors, np.float32)
+
+
+def _linked_mention_of(span: Span, document: str) -> CorpusMention:
+    id = "" if span.kb_id_ == NIL else span.kb_id_
+    is_given = bool(span.kb_id_) and not span._.kb_candidate_columns
+    probability = float(bool(id)) if is_given else span._.kb_probability or 0.0
+    place = span.start_char, span.end_char
+    return CorpusMention(document, *place, span.text, span.label_, id, probability)
+
+
+def write_joint_links(
+    doc: Doc,
+    links: Sequence[JointLink],
+    kb: KnowledgeBase,
+    spans_key: str | None,
+    vocabularies: Sequence[str] = (),
+) -> None:
+    """Write on a Doc what joint linking says of its mentions.
+
+    A mention that gets another entity has this as its first candidate. It has no probability: that
+    was fitted to mentions linked one by one.
+
+    Args:
+        doc: A Doc whose mentions were linked one by one.
+        links: What is said of each of them.
+        kb: The KB that they were linked to.
+        spans_key: Where they are.
+        vocabularies: Those whose codes are written.
+    """
+    spans = mention_spans(doc, spans_key)
+    if all(link.via is None for link in links):  # who has its entity by itself keeps all
+        return
+    said = _answers(spans, links, kb, vocabularies)
+    write_answers([doc], [spans], said, spans_key, overwrite=True)
+
+
+def _answers(
+    spans: Sequence[Span],
+    links: Sequence[JointLink],
+    kb: KnowledgeBase,
+    vocabularies: Sequence[str],
+) -> Iterator[Answer]:
+    for span, link in zip(spans, links):
+        values = span._
+        answer = Answer(
+            span.kb_id_,
+            values.kb_score,
+            values.kb_probability,
+            values.kb_candidate_columns,
+            values.kb_ents,
+            values.kb_types,
+            values.kb_xrefs,
+            via=link.via and link.via.as_via,
+        )
+        has_another = link.id not in ("", span.kb_id_)
+        yield _with_entity(answer, link, kb, vocabularies) if has_another else answer
+
+
+def _with_entity(
+    answer: Answer, link: JointLink, kb: KnowledgeBase, vocabularies: Sequence[str]
+) -> Answer:
+    """The answer with the entity of the link in place of its own."""
+    entity = kb[link.id]
+    score = _score(kb, link)
+    first = {"id": link.id, "name": entity.canonical_name, "score": score}
+    ids = answer.columns.get("id", [])
+    at = ids.index(link.id) if link.id in ids else None
+    columns = {}
+    for name in answer.columns or first:
+        values = list(answer.columns.get(name, []))
+        own = first.get(name) if at is None else values.pop(at)
+        columns[name] = [own, *values][: max(1, len(ids))]
+    score = columns["score"][0]
+    others = [pair for pair in answer.kb_ents if pair[0] != link.id]
+    return answer._replace(
+        id=link.id,
+        score=score,
+        probability=None,
+        columns=columns,
+        kb_ents=[(link.id, score), *others][: max(1, len(answer.kb_ents))],
+        types=list(entity.types),
+        xrefs={v: list(entity.codes(v)) for v in vocabularies} if vocabularies else None,
+    )
+
+
+def _score(kb: KnowledgeBase, link: JointLink) -> float | None:
+    """The retriever's score of a mention and the entity of its link; None if that has no rows."""
+    rows, _ = kb.rows([kb.number(link.id)])
+    return float((rows @ link.vector).max()) if len(rows) else None

@@ -1,0 +1,178 @@
+"""How the mentions of a corpus are linked together, fitted to gold mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.training import Example
+
+from ..errors import PelError
+from ..evaluation.cluster_agreement import adjusted_rand_index
+from ..evaluation.platt_scaling import platt_fit
+from ..pipeline.joint_answers import CorpusMention, take_mentions
+from ..spans import gold_ids, mention_spans
+from .gold_examples import Bars, link_examples
+from .joint_linking import numbered_ids, with_settings
+
+if TYPE_CHECKING:
+    from ..kb.vectors.index import Candidates
+    from ..linking.joint import JointSettings, Neighbourhood
+    from ..pipeline.proxy_linker import ProxyLinker
+
+_NEIGHBOURS = (1, 2, 4, 8)
+_LEAST = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
+
+
+class JointReport(NamedTuple):
+    """What was fitted, with figures of the mentions that it was fitted to.
+
+    Attributes:
+        settings: The settings.
+        accuracy_alone: The share of mentions that are right when they are linked one by one; one
+            whose entity the KB lacks is right if it is NIL.
+        accuracy: The same, linked jointly.
+        agreement: The adjusted Rand index of clusters of mentions alone with the gold entities.
+    """
+
+    settings: JointSettings
+    accuracy_alone: float
+    accuracy: float
+    agreement: float
+
+
+class GoldMentions(NamedTuple):
+    """Linked gold mentions of a corpus.
+
+    Attributes:
+        mentions: The mentions, each linked by itself.
+        vectors: float32 [n, d].
+        golds: The ids of each that are right: those of the KB, or if it has none, as they were given.
+        in_kb: bool [n], whether the KB has any of them.
+    """
+
+    mentions: list[CorpusMention]
+    vectors: np.ndarray
+    golds: list[frozenset[str]]
+    in_kb: np.ndarray
+
+
+def fit_joint(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    progress: Bars | None = None,
+) -> JointReport:
+    """Set how a linker links mentions together; see ``fitted_joint``.
+
+    Args:
+        nlp: The pipeline.
+        linker: Its linker, which was calibrated on the examples.
+        examples: The gold mentions (``gold_examples``), which are linked in place.
+        progress: See ``calibrate``.
+
+    Raises:
+        PelError: No two mentions near to each other mean the same, or all do.
+    """
+    with with_settings(linker, vectors=True):
+        link_examples(nlp, linker, examples, progress)
+    report = fitted_joint(gold_mentions(linker, examples), linker.reranked)
+    linker.joint = report.settings
+    return report
+
+
+def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
+    """Fit how mentions are linked together.
+
+    The probability that two mentions mean the same is a sigmoid, fitted to the 8 nearest mentions of
+    each gold mention. Then all numbers of neighbours, thresholds and directions are tried. Those
+    with the best accuracy are for linking. For discovery it is those whose clusters, made of
+    mentions alone, agree best with the gold entities.
+
+    Args:
+        gold: The gold mentions.
+        reranked: The number of candidates that the linker reranks.
+
+    Raises:
+        PelError: As ``fit_joint`` does.
+    """
+    from ..kb.vectors.matrix import VectorMatrix
+    from ..linking.joint import MOST_NEIGHBOURS, JointSettings, Neighbourhood
+    from ..linking.mention_neighbours import mention_neighbours
+
+    neighbours = mention_neighbours(VectorMatrix(gold.vectors), MOST_NEIGHBOURS)
+    none = Neighbourhood(0, 1.0, True)
+    settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
+    tried = [none, *(Neighbourhood(*t) for t in product(_NEIGHBOURS, _LEAST, (True, False)))]
+    accuracies = [_accuracy(neighbours, gold, settings, kind) for kind in tried]
+    undirected = [kind for kind in tried if not kind.directed]
+    agreements = [_agreement(neighbours, gold, settings, kind) for kind in undirected]
+    best = settings._replace(
+        linking=tried[int(np.argmax(accuracies))],  # of equals the first
+        discovery=undirected[int(np.argmax(agreements))],
+    )
+    return JointReport(best, accuracies[0], max(accuracies), max(agreements))
+
+
+def gold_mentions(linker: ProxyLinker, examples: Iterable[Example]) -> GoldMentions:
+    """The gold mentions of examples that were linked with the setting ``vectors``."""
+    mentions, vectors, golds, in_kb = [], [], [], []
+    for number, example in enumerate(examples, start=1):
+        own, of_own = take_mentions(example.predicted, str(number), linker.spans_key)
+        mentions += own
+        vectors += list(of_own)
+        for span in mention_spans(example.reference, linker.spans_key):
+            ids = gold_ids(span)
+            numbers = [n for n in map(linker.kb.number, ids) if n is not None]
+            golds.append(frozenset(id for id, _ in linker.kb.labels(numbers)) or frozenset(ids))
+            in_kb.append(bool(numbers))
+    return GoldMentions(mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool))
+
+
+def _same_meaning(neighbours: Candidates, golds: Sequence[frozenset[str]]) -> tuple[float, float]:
+    """Slope and intercept of the log-odds that a mention and one near to it mean the same."""
+    there = neighbours.numbers >= 0
+    pairs = np.argwhere(there)
+    others = neighbours.numbers[there]
+    same = [not golds[a].isdisjoint(golds[b]) for (a, _), b in zip(pairs.tolist(), others.tolist())]
+    if all(same) or not any(same):
+        raise PelError(
+            f"of {len(same):,} pairs of mentions near to each other {sum(same):,} mean the same, so "
+            "no probability can be fitted",
+            "give a larger corpus",
+        )
+    slope, intercept = platt_fit(neighbours.scores[there], same)
+    return slope, intercept
+
+
+def _accuracy(
+    neighbours: Candidates, gold: GoldMentions, settings: JointSettings, counted: Neighbourhood
+) -> float:
+    """The share of gold mentions that are right if these neighbours count."""
+    from ..linking.joint import joint_clusters
+
+    ids, entities = numbered_ids([mention.id for mention in gold.mentions])
+    probabilities = np.array([mention.probability for mention in gold.mentions])
+    found = joint_clusters(neighbours, entities, probabilities, settings, counted)
+    return float(np.mean(list(_right(found.entities, ids, gold))))
+
+
+def _right(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> Iterator[bool]:
+    for entity, golds, in_kb in zip(entities.tolist(), gold.golds, gold.in_kb.tolist()):
+        yield (entity >= 0 and ids[entity] in golds) if in_kb else entity < 0
+
+
+def _agreement(
+    neighbours: Candidates, gold: GoldMentions, settings: JointSettings, counted: Neighbourhood
+) -> float:
+    """How clusters of mentions alone agree with the gold entities, where these are given."""
+    from ..linking.joint import joint_clusters
+
+    n = len(gold.mentions)
+    found = joint_clusters(neighbours, np.full(n, -1), np.zeros(n), settings, counted)
+    known = np.array([bool(golds) for golds in gold.golds])
+    _, entities = numbered_ids([min(golds, default="") for golds in gold.golds])
+    return adjusted_rand_index(found.numbers[known], entities[known])

@@ -1,0 +1,145 @@
+"""Mentions of a whole corpus, linked together: each link may come through another mention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..documents.format import document_id
+from ..errors import PelError
+from ..pipeline.joint_answers import CorpusMention, JointLink, take_mentions, write_joint_links
+from .link_docs import Linking
+
+if TYPE_CHECKING:
+    from ..kb.vectors.matrix import VectorMatrix
+    from ..linking.clusters import Clusters
+    from ..linking.joint import JointSettings, Neighbourhood
+    from ..pipeline.proxy_linker import ProxyLinker
+
+
+def link_jointly(
+    nlp: Language,
+    docs: Iterable[Doc],
+    *,
+    component: str = "proxy_linker",
+    batch_size: int = 128,
+    n_process: int = 1,
+) -> list[Doc]:
+    """Link the mentions of a corpus together (ArboEL, 2.3 and A.2).
+
+    Each mention is linked by itself. Then mentions that probably mean the same are joined in
+    clusters with one entity at most, which all mentions of a cluster get. ``span._.kb_via`` says
+    through which mention a mention has its entity.
+
+    Args:
+        nlp: A pipeline on which ``pel calibrate --jointly`` was run.
+        docs: The docs of the corpus, for example of ``nlp.make_doc``.
+        component: The name of the linker in the pipeline.
+        batch_size: The number of docs that are linked together at first.
+        n_process: The number of processes.
+
+    Returns:
+        The docs, linked. They are all held in memory; for files see ``link_files``.
+
+    Raises:
+        PelError: The linker is not calibrated for it, or what ``Linking`` raises.
+    """
+    from ..kb.vectors.matrix import VectorMatrix
+
+    linking = Linking(nlp, component, batch_size, n_process)
+    settings = joint_settings(linking.linker)
+    linked, mentions, vectors = [], [], []
+    with with_settings(linking.linker, vectors=True):
+        for number, doc in enumerate(linking.docs(docs), start=1):
+            own, of_own = take_mentions(doc, document_id(number, doc), linking.linker.spans_key)
+            linked.append(doc)
+            mentions.append(own)
+            vectors += list(of_own)
+    if not vectors:
+        return linked
+    matrix = VectorMatrix(np.array(vectors))
+    together = [mention for own in mentions for mention in own]
+    links = joint_links(together, matrix, settings, settings.linking)
+    for doc, own in zip(linked, mentions):
+        write_links(linking.linker, doc, [next(links) for _ in own])
+    return linked
+
+
+def joint_settings(linker: ProxyLinker) -> JointSettings:
+    """How a linker links jointly; PelError if that was not fitted to its scores."""
+    settings = linker.fitting(linker.joint)
+    if settings is None or linker.fitting(linker.calibration) is None:
+        raise PelError(
+            f'"{linker.name}" is not calibrated to link jointly',
+            "run: python -m spacy pel calibrate PIPELINE DEV --jointly",
+        )
+    return settings
+
+
+@contextmanager
+def with_settings(linker: ProxyLinker, **settings: Any) -> Iterator[None]:
+    """Within the block, a linker has these settings."""
+    before = {name: getattr(linker, name) for name in settings}
+    for name, value in settings.items():
+        setattr(linker, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(linker, name, value)
+
+
+def clusters_of(
+    mentions: Sequence[CorpusMention],
+    vectors: VectorMatrix,
+    settings: JointSettings,
+    counted: Neighbourhood,
+) -> tuple[Clusters, list[str]]:
+    """The clusters of the mentions of a corpus, and the ids of the entities that they name.
+
+    Args:
+        mentions: The mentions, each linked by itself.
+        vectors: Their vectors.
+        settings: How alike two mentions must be.
+        counted: The neighbours that count.
+    """
+    from ..linking.joint import joint_clusters
+    from ..linking.mention_neighbours import mention_neighbours
+
+    ids, entities = numbered_ids([mention.id for mention in mentions])
+    probabilities = np.array([mention.probability for mention in mentions])
+    neighbours = mention_neighbours(vectors, counted.k)
+    return joint_clusters(neighbours, entities, probabilities, settings, counted), ids
+
+
+def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """The distinct ids, sorted, and the number of each given one, int64 [n]; -1 for ""."""
+    distinct = sorted(set(ids) - {""})
+    numbers = {"": -1, **{id: number for number, id in enumerate(distinct)}}
+    return distinct, np.array([numbers[id] for id in ids], dtype=np.int64)
+
+
+def joint_links(
+    mentions: Sequence[CorpusMention],
+    vectors: VectorMatrix,
+    settings: JointSettings,
+    counted: Neighbourhood,
+) -> Iterator[JointLink]:
+    """What joint linking says of each mention of a corpus, in their order.
+
+    The arguments are those of ``clusters_of``.
+    """
+    found, ids = clusters_of(mentions, vectors, settings, counted)
+    for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist())):
+        id = "" if entity < 0 else ids[entity]
+        yield JointLink(id, None if via < 0 else mentions[via], vectors.take(np.array([row]))[0])
+
+
+def write_links(linker: ProxyLinker, doc: Doc, links: Sequence[JointLink]) -> None:
+    """Write on a Doc what joint linking says of its mentions."""
+    write_joint_links(doc, links, linker.kb, linker.spans_key, linker.xrefs or ())

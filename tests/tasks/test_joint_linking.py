@@ -1,0 +1,149 @@
+"""Mentions of a corpus are linked together: the same over Docs and files, and after an interruption."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from spacy.language import Language
+
+from spacy_pel.errors import PelError
+from spacy_pel.linking.joint import Neighbourhood
+from spacy_pel.tasks.joint_linking import link_jointly
+from spacy_pel.tasks.link_docs import Linking, link_documents
+from spacy_pel.tasks.link_files import LinkProgress, link_files
+
+from .joint_corpus import TEXTS, make_joint, write_texts
+
+
+@pytest.fixture
+def joint_nlp(tiny_nlp: Language) -> Language:
+    return make_joint(tiny_nlp)
+
+
+def mentions_of_file(path: Path) -> list[dict]:
+    return [m for line in path.read_text("utf8").splitlines() for m in json.loads(line)["mentions"]]
+
+
+def test_mentions_that_are_alike_get_the_entity_of_one_of_them(joint_nlp: Language) -> None:
+    docs = link_jointly(joint_nlp, map(joint_nlp.make_doc, TEXTS), batch_size=4)
+    alone = [
+        m
+        for doc in link_documents(joint_nlp, map(joint_nlp.make_doc, TEXTS))
+        for m in doc["mentions"]
+    ]
+    ents = [ent for doc in docs for ent in doc.ents]
+    at = {(str(n), e.start_char): e for n, doc in enumerate(docs, 1) for e in doc.ents}
+    through = [ent for ent in ents if ent._.kb_via]
+    assert 0 < len(through) < len(ents)
+    for ent in through:
+        via = ent._.kb_via
+        other = at[via["document"], via["start"]]
+        assert (other.text, other.end_char) == (via["text"], via["end"])
+        assert other.kb_id_ == ent.kb_id_
+    for ent, own in zip(ents, alone):
+        if ent._.kb_via is None:
+            assert ent.kb_id_ == own["id"]
+        assert ent._.kb_vector is None
+        assert ent._.kb_id == ent.kb_id_ == ent._.kb_candidates[0]["id"] == ent._.kb_ents[0][0]
+
+
+def test_another_entity_comes_with_its_name_types_and_score(tiny_nlp: Language) -> None:
+    """All mentions are joined, so all but one change."""
+    nlp = make_joint(tiny_nlp, Neighbourhood(8, 0.0, False), intercept=50.0)
+    nlp.get_pipe("proxy_linker").candidates = 2
+    nlp.get_pipe("proxy_linker").xrefs = ["X"]
+    kb = nlp.get_pipe("proxy_linker").kb
+    docs = link_jointly(nlp, map(nlp.make_doc, TEXTS))
+    ents = [ent for doc in docs for ent in doc.ents]
+    assert len({ent.kb_id_ for ent in ents}) == 1
+    changed = [ent for ent in ents if ent._.kb_probability is None]
+    assert changed
+    for ent in changed:
+        first, *others = ent._.kb_candidates
+        assert (first["name"], ent._.kb_types) == (
+            kb[ent.kb_id_].canonical_name,
+            list(kb[ent.kb_id_].types),
+        )
+        assert len(others) == 1 and others[0]["id"] != ent.kb_id_
+        assert first["score"] == ent._.kb_score == pytest.approx(searched(nlp, ent), abs=1e-5)
+        assert ent._.kb_xrefs == {"X": []}
+
+
+def searched(nlp: Language, ent) -> float:
+    """The score of a mention's entity, by a search of the KB for the mention alone."""
+    linker = nlp.get_pipe("proxy_linker")
+    doc = nlp.make_doc(ent.doc.text)
+    doc.ents = [doc.char_span(ent.start_char, ent.end_char, label="TERM")]
+    found = linker.kb.search(linker.predict([doc]).links.vectors, len(linker.kb))
+    (place,) = np.flatnonzero(found.numbers[0] == linker.kb.number(ent.kb_id_))
+    return float(found.scores[0, place])
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "spacy"])
+def test_a_file_is_linked_as_docs_are_and_goes_on_after_an_interruption(
+    joint_nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr("spacy_pel.tasks.link_files.DOCUMENTS_PER_PART", 3)
+    texts = write_texts(tmp_path / "texts.txt")
+    linking = Linking(joint_nlp, batch_size=1, jointly=True)
+    whole, broken = tmp_path / f"whole.{suffix}", tmp_path / f"broken.{suffix}"
+    assert link_files(linking, texts, whole) == (8, 16, ())
+    if suffix == "jsonl":
+        docs = link_jointly(joint_nlp, map(joint_nlp.make_doc, TEXTS), batch_size=1)
+        assert [m.get("via") for m in mentions_of_file(whole)] == [
+            ent._.kb_via for doc in docs for ent in doc.ents
+        ]
+
+    class Interrupting(LinkProgress):
+        said: list[str] = []
+
+        def linked(self, n_bytes: float) -> None:
+            if not self.said and (tmp_path / f"broken.{suffix}.parts/000001.json").exists():
+                raise KeyboardInterrupt
+
+        def say(self, message: str) -> None:
+            self.said.append(message)
+
+    with pytest.raises(KeyboardInterrupt):
+        link_files(linking, texts, broken, progress=Interrupting())
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spacy_pel.tasks.corpus_parts.write_links", killed)
+        with pytest.raises(KeyboardInterrupt):
+            link_files(linking, texts, broken, progress=Interrupting())
+    assert not broken.exists()
+    link_files(linking, texts, broken, progress=Interrupting())
+    assert Interrupting.said[0] == "Going on after 6 documents that were linked before"
+    assert broken.read_bytes() == whole.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"texts.txt", whole.name, broken.name}
+
+
+def test_workers_change_nothing(joint_nlp: Language, tmp_path: Path) -> None:
+    texts = write_texts(tmp_path / "texts.txt")
+    outputs = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    for n, output in enumerate(outputs, start=1):
+        link_files(Linking(joint_nlp, batch_size=2, n_process=n, jointly=True), texts, output)
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_without_mentions_there_is_nothing_to_join(joint_nlp: Language, tmp_path: Path) -> None:
+    texts = write_texts(tmp_path / "texts.txt", ["Nothing.", "Nothing at all."])
+    output = tmp_path / "out.jsonl"
+    assert link_files(Linking(joint_nlp, jointly=True), texts, output).mentions == 0
+    assert mentions_of_file(output) == []
+    assert [doc.text for doc in link_jointly(joint_nlp, [joint_nlp.make_doc("No.")])] == ["No."]
+
+
+def test_it_is_refused_where_it_was_not_fitted(tiny_nlp: Language, tmp_path: Path) -> None:
+    texts = write_texts(tmp_path / "texts.txt")
+    with pytest.raises(PelError, match="not calibrated to link jointly; run: .*--jointly"):
+        link_files(Linking(tiny_nlp, jointly=True), texts, tmp_path / "out.jsonl")
+    with pytest.raises(PelError, match="name a file with --output"):
+        link_files(Linking(make_joint(tiny_nlp), jointly=True), texts, io.BytesIO())
