@@ -58,6 +58,17 @@ class EntityStore(ReadOnlyDatabase):
         """The number of the entity with this concept id, or None."""
         return self._first("SELECT number FROM entity WHERE concept_id = ?", id)
 
+    def numbers(self, ids: Sequence[str]) -> np.ndarray:
+        """The number of the entity with each of these concept ids: int64; -1 for no entity."""
+        query = (
+            "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value ORDER BY key"
+        )
+        numbers = np.full(len(ids), -1, dtype=np.int64)
+        with self._reading():
+            for place, number in self._connection.execute(query, (json.dumps(list(ids)),)):
+                numbers[stored_number(place)] = stored_number(number)
+        return numbers
+
     def alternative(self, id: str) -> int | None:
         """The number of the entity with this alternative or retired id, or None."""
         return self._first("SELECT number FROM alternative WHERE id = ?", id)
