@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import PelError
 from .mention_segment import MentionSegment, mention_segments_of
 from .record_look_up import numbers_of
 from .records.mention_store import KnownMention
@@ -68,6 +69,14 @@ class KnownMentions:
 
     def __bool__(self) -> bool:
         return bool(self.segments)
+
+    def check_fingerprint(self, fingerprint: str, folder: Path) -> None:
+        """Raises PelError unless what has this fingerprint read the mentions of a KB's folder."""
+        if self.fingerprint != fingerprint:
+            raise PelError(
+                f"{folder}: another encoder read the mentions that it has learnt",
+                f"run: python -m spacy pel kb embed {folder} PIPELINE",
+            )
 
     @cached_property
     def _numbers(self) -> list[np.ndarray]:

@@ -105,6 +105,48 @@ def name_scores(
     return scores
 
 
+class ScoredPairs(NamedTuple):
+    """Pairs of a query and an entity that is found by its names or by its mentions.
+
+    Attributes:
+        lines: The query of each pair, int64 [n].
+        numbers: The number of its entity, int64 [n].
+        by_name: The score of its names, float32 [n].
+        closeness: As in ``MentionPairs``; -inf for an entity without a mention near the query.
+    """
+
+    lines: np.ndarray
+    numbers: np.ndarray
+    by_name: np.ndarray
+    closeness: np.ndarray
+
+
+def scored_pairs(
+    segments: Sequence[Segment], vectors: np.ndarray, names: Candidates, pairs: MentionPairs
+) -> ScoredPairs:
+    """Those found by names and those found by mentions, each with both of its scores.
+
+    Args:
+        segments: The segments of the KB.
+        vectors: The queries, float32 [n, dim].
+        names: The entities found by their names.
+        pairs: Those found by their mentions.
+    """
+    named, places = np.nonzero(names.numbers >= 0)
+    found = names.numbers[named, places]
+    closeness = np.full(len(named), -np.inf)
+    at = _places(named, found, pairs.lines, pairs.numbers)
+    closeness[at[at >= 0]] = pairs.closeness[at >= 0]
+    lines, numbers, others = (x[at < 0] for x in pairs)
+    scores = name_scores(segments, vectors, lines, numbers)
+    return ScoredPairs(
+        np.concatenate([named, lines]),
+        np.concatenate([found, numbers]),
+        np.concatenate([names.scores[named, places], scores]),
+        np.concatenate([closeness, others]),
+    )
+
+
 def _merged(
     segments: Sequence[Segment],
     vectors: np.ndarray,
@@ -114,18 +156,12 @@ def _merged(
     k: int,
 ) -> Candidates:
     """The best k of those found by names and those found by mentions."""
-    bonus = weight.weight * (pairs.closeness - weight.level)
-    raised = bonus > 0
-    lines, numbers, bonus = pairs.lines[raised], pairs.numbers[raised], bonus[raised]
-    named, places = np.nonzero(names.numbers >= 0)
-    found = names.numbers[named, places]
-    totals = names.scores[named, places]
-    at = _places(named, found, lines, numbers)
-    totals[at[at >= 0]] += bonus[at >= 0].astype(np.float32)
-    lines, numbers, bonus = lines[at < 0], numbers[at < 0], bonus[at < 0]
-    others = name_scores(segments, vectors, lines, numbers) + bonus.astype(np.float32)
-    lines, numbers = np.concatenate([named, lines]), np.concatenate([found, numbers])
-    return _best(segments, len(vectors), lines, numbers, np.concatenate([totals, others]), k)
+    close = pairs.closeness > weight.level  # the others gain nothing
+    raised = MentionPairs(*(x[close] for x in pairs))
+    found = scored_pairs(segments, vectors, names, raised)
+    bonus = weight.weight * np.maximum(found.closeness - weight.level, 0)
+    scores = found.by_name + bonus.astype(np.float32)
+    return _best(segments, len(vectors), found.lines, found.numbers, scores, k)
 
 
 def _places(

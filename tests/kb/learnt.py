@@ -11,7 +11,7 @@ import numpy as np
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.known_mentions import MentionWeight
 from spacy_pel.kb.mention_search import NEAREST, SHARPNESS
-from spacy_pel.kb.records.mention_store import Passage, PassageMention
+from spacy_pel.kb.records.mention_store import MentionPassage, PassageMention
 from spacy_pel.kb.writing.mention_changes import learn_mentions
 
 from .living import NameRows, name_vector
@@ -26,12 +26,12 @@ class MentionRows(NameRows):
 
     mention_fingerprint = "mentions"
 
-    def mention_vectors(self, passages: Sequence[Passage]) -> np.ndarray:
+    def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
         words = [p.text[m.start : m.stop] for p in passages for m in p.mentions]
         return np.array([name_vector(word) for word in words], np.float32).reshape(-1, self.dim)
 
 
-def passages(mentions: Iterable[tuple[str, str]]) -> list[Passage]:
+def passages(mentions: Iterable[tuple[str, str]]) -> list[MentionPassage]:
     """A passage for each two mentions."""
     pairs = list(mentions)
     made = []
@@ -40,7 +40,7 @@ def passages(mentions: Iterable[tuple[str, str]]) -> list[Passage]:
         for words, id in pairs[n : n + 2]:
             placed.append(PassageMention(len(text) + 4, len(text) + 4 + len(words), id))
             text += f"the {words} of "
-        made.append(Passage(f"doc{n}", text, tuple(placed)))
+        made.append(MentionPassage(f"doc{n}", text, tuple(placed)))
     return made
 
 

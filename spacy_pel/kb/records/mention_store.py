@@ -47,7 +47,7 @@ class PassageMention(NamedTuple):
     id: str
 
 
-class Passage(NamedTuple):
+class MentionPassage(NamedTuple):
     """A text with mentions whose entities are known.
 
     Attributes:
@@ -104,7 +104,7 @@ class MentionStore(ReadOnlyDatabase):
         except KeyError as error:
             raise damaged(self.path, f"lacks the mention {error}") from error
 
-    def passages(self) -> Iterator[tuple[Passage, list[int]]]:
+    def passages(self) -> Iterator[tuple[MentionPassage, list[int]]]:
         """The passages in order, each with the rows of its mentions."""
         with self._reading():
             found = self._connection.execute(_BY_PASSAGE)
@@ -115,13 +115,17 @@ class MentionStore(ReadOnlyDatabase):
                 ids = [stored_text(line[5]) for line in lines]
                 rows = [stored_number(line[6]) for line in lines]
                 placed = tuple(PassageMention(p.start, p.stop, id) for p, id in zip(places, ids))
-                yield Passage(document, text, placed), rows
+                yield MentionPassage(document, text, placed), rows
 
-    def row_passages(self) -> np.ndarray:
-        """The number of the passage of each row: int64 [rows]."""
+    def row_documents(self) -> np.ndarray:
+        """A number of the document of each row: int64 [rows]. Passages with one id are of one."""
+        query = (
+            "SELECT iif(document = '', passage, min(passage) OVER (PARTITION BY document)) "
+            "FROM mention JOIN passage ON passage = number ORDER BY row"
+        )
         with self._reading():
-            rows = self._connection.execute("SELECT passage FROM mention ORDER BY row")
-            return np.array([stored_number(number) for (number,) in rows], dtype=np.int64)
+            found = self._connection.execute(query)
+            return np.array([stored_number(number) for (number,) in found], dtype=np.int64)
 
     def _known(self, document: object, text: object, start: object, stop: object) -> KnownMention:
         known = KnownMention(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from .mention_store import MENTION_INDEX, MENTION_SCHEMA, Passage
+from .mention_store import MENTION_INDEX, MENTION_SCHEMA, MentionPassage
 
 # There is no journal, because an unfinished file is thrown away.
 _QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
@@ -26,7 +26,7 @@ FROM arrived JOIN entity USING (concept_id) ORDER BY number, passage, start, sto
 _COUNTS = "SELECT (SELECT count(*) FROM entity), (SELECT count(*) FROM mention)"
 
 
-def write_mentions(path: Path, passages: Iterable[Passage]) -> tuple[int, int]:
+def write_mentions(path: Path, passages: Iterable[MentionPassage]) -> tuple[int, int]:
     """Writes mentions, numbered in order of concept id, passage and place.
 
     Memory does not grow with the number of passages.
@@ -53,7 +53,7 @@ def write_mentions(path: Path, passages: Iterable[Passage]) -> tuple[int, int]:
 
 
 def _written(
-    database: sqlite3.Connection, passages: Iterable[Passage]
+    database: sqlite3.Connection, passages: Iterable[MentionPassage]
 ) -> Iterator[tuple[int, int, int, str]]:
     """Writes the passages that have mentions; gives their mentions."""
     kept = (passage for passage in passages if passage.mentions)

@@ -21,7 +21,7 @@ from ..folder.manifest_form import all_file_names, mention_entries
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
 from ..known_mentions import MentionWeight
-from ..records.mention_store import MentionStore, Passage
+from ..records.mention_store import MentionPassage, MentionStore
 from ..records.mention_writing import write_mentions
 from .row_encoder import MentionEncoder
 from .vector_writing import write_segment_vectors
@@ -33,7 +33,10 @@ _BLOCK = 4096  # rows written at a time
 
 
 def learn_mentions(
-    path: str | Path, source: str, passages: Iterable[Passage], encoder: MentionEncoder | None
+    path: str | Path,
+    source: str,
+    passages: Iterable[MentionPassage],
+    encoder: MentionEncoder | None,
 ) -> int:
     """Gives a KB the mentions of a source, in place of those that it had of this source.
 
@@ -149,12 +152,8 @@ def _check_encoder(
         )
     with KnowledgeBase.open(folder) as kb:
         kb.check_fingerprint(encoder.fingerprint)
-    others = [entry for entry in mention_entries(manifest) if entry["source"] != source]
-    if others and manifest["mentions"]["fingerprint"] != encoder.mention_fingerprint:
-        raise PelError(
-            f"{folder}: another encoder read the mentions that it has learnt",
-            f"first run: python -m spacy pel kb embed {folder} PIPELINE",
-        )
+        if any(segment.source != source for segment in kb.mentions.segments):
+            kb.mentions.check_fingerprint(encoder.mention_fingerprint, folder)
 
 
 def _encoded(

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import PelError
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity
-from ..records.mention_store import Passage
+from ..records.mention_store import MentionPassage
 
 
 class RowEncoder(Protocol):
@@ -47,7 +47,7 @@ class MentionEncoder(Protocol):
     mention_fingerprint: str
     dim: int
 
-    def mention_vectors(self, passages: Sequence[Passage]) -> np.ndarray:
+    def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
         """The vectors of all mentions of the passages, in their order: float32 [n, dim]."""
 
 
