@@ -83,6 +83,14 @@ class KnownMentions:
         """For each segment the KB's numbers of its entities: int64; -1 for those that are gone."""
         return [self._numbers_of(segment.store.ids()) for segment in self.segments]
 
+    def numbers(self, place: int) -> np.ndarray:
+        """The numbers of the entities of a segment: int64; -1 for those that the KB lacks."""
+        return self._numbers[place]
+
+    def first_row(self, place: int) -> int:
+        """The row that the first mention of a segment has among those of all sources."""
+        return int(self._first_rows[place])
+
     @cached_property
     def _first_rows(self) -> np.ndarray:
         return np.cumsum([0, *(segment.n_rows for segment in self.segments)])

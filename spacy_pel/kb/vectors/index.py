@@ -177,6 +177,10 @@ class VectorIndex:
         self._for_chunks(fill, np.arange(len(queries)), depth, selection)
         return scores, rows
 
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """The stored vectors of these rows, float32 [n, width]."""
+        return self._matrix.take(rows)
+
     def entity_scores(
         self, vectors: np.ndarray, lines: np.ndarray, entities: np.ndarray
     ) -> np.ndarray:
