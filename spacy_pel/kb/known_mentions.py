@@ -136,6 +136,30 @@ class KnownMentions:
             *(np.take_along_axis(x, order, axis=1) for x in (scores, numbers, rows))
         )
 
+    def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The mention of each candidate that is nearest to its query, if it is near enough to count.
+
+        Args:
+            vectors: The queries, float32 [n, dim].
+            numbers: The numbers of their candidates, int64 [n, k]; -1 for no candidate.
+
+        Returns:
+            The rows of the mentions, int64 [n, k]; -1 for a candidate that has no such mention.
+        """
+        best = np.full(numbers.shape, self.weight.level, dtype=np.float32)
+        rows = np.full(numbers.shape, -1, dtype=np.int64)
+        for i, segment in enumerate(self.segments):
+            own = np.argsort(self._numbers[i], kind="stable")
+            places = np.searchsorted(self._numbers[i], numbers, sorter=own)
+            local = own[np.minimum(places, len(own) - 1)]
+            lines, columns = np.nonzero((self._numbers[i][local] == numbers) & (numbers >= 0))
+            found = segment.index.best_rows_of(vectors, lines, local[lines, columns])
+            nearer = found[0] > best[lines, columns]
+            lines, columns = lines[nearer], columns[nearer]
+            best[lines, columns] = found[0][nearer]
+            rows[lines, columns] = found[1][nearer] + self._first_rows[i]
+        return rows
+
     def described(self, rows: Sequence[int] | np.ndarray) -> list[tuple[str, KnownMention]]:
         """The source and the text of the mention of each row, in the same order."""
         wanted = np.asarray(rows, dtype=np.int64)

@@ -101,7 +101,7 @@ def name_scores(
         inside = (numbers >= segment.first) & (numbers < segment.first + segment.count)
         if inside.any() and segment.index is not None:
             own = numbers[inside] - segment.first
-            scores[inside] = segment.index.entity_scores(vectors, lines[inside], own)
+            scores[inside] = segment.index.best_rows_of(vectors, lines[inside], own)[0]
     return scores
 
 

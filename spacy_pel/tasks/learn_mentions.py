@@ -13,6 +13,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..corpora.document_corpus import open_corpus
+from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.known_mentions import MentionWeight
 from ..kb.records.mention_store import MentionPassage, PassageMention

@@ -163,7 +163,7 @@ class VectorIndex:
         depth = min(2 * n, self._n_rows(selection))  # more, as their order may be approximate
         scores = np.full((len(queries), n), -np.inf, dtype=np.float32)
         rows = np.full((len(queries), n), -1, dtype=np.int64)
-        if not depth:
+        if not depth or not len(queries):
             return scores, rows
 
         def fill(chunk: np.ndarray) -> None:
@@ -181,10 +181,10 @@ class VectorIndex:
         """The stored vectors of these rows, float32 [n, width]."""
         return self._matrix.take(rows)
 
-    def entity_scores(
+    def best_rows_of(
         self, vectors: np.ndarray, lines: np.ndarray, entities: np.ndarray
-    ) -> np.ndarray:
-        """The scores of pairs of a query and an entity, by the best row of the entity.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best row of pairs of a query and an entity; the first of equal ones.
 
         Args:
             vectors: The queries, float32 [queries, dim].
@@ -192,7 +192,7 @@ class VectorIndex:
             entities: The entity of each pair, int64 [n].
 
         Returns:
-            float32 [n]; -inf for an entity without rows.
+            Scores, float32 [n], and rows, int64 [n]; -inf and -1 for an entity without rows.
 
         Raises:
             PelError: As ``search`` does.
@@ -202,14 +202,17 @@ class VectorIndex:
         starts = np.searchsorted(self.row_entities, wanted)
         counts = np.searchsorted(self.row_entities, wanted, "right") - starts
         best = np.full(len(entities), -np.inf, dtype=np.float32)
+        best_rows = np.full(len(entities), -1, dtype=np.int64)
         if not counts.sum():
-            return best
+            return best, best_rows
         behind = counts.cumsum()
         rows = np.arange(behind[-1]) + np.repeat(starts - behind + counts, counts)
         scores = inner_products(self._matrix, queries, np.repeat(lines, counts), rows)
+        order = np.lexsort((rows, -scores, np.repeat(np.arange(len(counts)), counts)))
         there = counts > 0
-        best[there] = np.maximum.reduceat(scores, (behind - counts)[there])
-        return best
+        first = order[(behind - counts)[there]]
+        best[there], best_rows[there] = scores[first], rows[first]
+        return best, best_rows
 
     def _checked(self, vectors: np.ndarray, k: int) -> np.ndarray:
         """The queries in the form of the rows: float32 [n, width]. PelError for unusable ones."""
