@@ -81,7 +81,7 @@ class KnownMentions:
     @cached_property
     def _numbers(self) -> list[np.ndarray]:
         """For each segment the KB's numbers of its entities: int64; -1 for those that are gone."""
-        return [self._numbers_of(segment.store.ids()) for segment in self.segments]
+        return [self._numbers_of(segment.ids()) for segment in self.segments]
 
     def numbers(self, place: int) -> np.ndarray:
         """The numbers of the entities of a segment: int64; -1 for those that the KB lacks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..system.damaged_files import damaged
 from .folder.file_checks import FileChecks
 from .folder.manifest_form import mention_entries
 from .records.mention_store import MentionStore
@@ -37,6 +38,13 @@ class MentionSegment:
         """The texts of the mentions; PelError for a damaged file."""
         self._checks.check([self.entry["records"]])
         return self._store
+
+    def ids(self) -> list[str]:
+        """The concept ids of the entities, by number; PelError if they are not as many as said."""
+        ids = self.store.ids()
+        if len(ids) != self.entry["count"]:
+            raise damaged(self._store.path, f"does not hold {self.entry['count']} entities")
+        return ids
 
     @property
     def index(self) -> VectorIndex | None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, SearchFilter
+from spacy_pel.kb.folder import file_checks
 from spacy_pel.kb.known_mentions import NearMentions
 from spacy_pel.kb.mention_search import SHARPNESS, mention_pairs
+from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.entity_changes import remove_entities
 from spacy_pel.kb.writing.mention_changes import set_mention_weight
+from spacy_pel.kb.writing.reduction import reduce_vectors
 
 from .examples import ENTITIES
 from .learnt import WEIGHT, learn, scored
@@ -80,3 +87,47 @@ def test_closeness_adds_up() -> None:
 def test_a_kb_without_mentions_has_none(tmp_path: Path) -> None:
     with KnowledgeBase.open(living_kb(tmp_path / "kb", ENTITIES)) as kb:
         assert not kb.mentions and kb.mentions.counts() == {}
+
+
+def test_a_damaged_file_of_mentions_is_an_error_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large file, which is not compared with its checksum, whatever byte is another one."""
+    monkeypatch.setattr(file_checks, "CHECKED_BYTES", 0)
+    folder = learnt_kb(tmp_path / "kb")
+    queries = np.array([name_vector(word) for word in WORDS])
+    chosen = random.Random(0)
+    for path in [*folder.glob("mentions-*"), *folder.glob("rows-*"), *folder.glob("vectors-*")]:
+        whole = path.read_bytes()
+        for _ in range(30):
+            at = chosen.randrange(len(whole))
+            path.write_bytes(whole[:at] + bytes([chosen.randrange(256)]) + whole[at + 1 :])
+            with KnowledgeBase.open(folder) as kb, suppress(PelError):
+                kb.search(queries, 3)
+                kb.mentions.counts()
+                rows = kb.mentions.nearest_of(queries, np.tile(kb.numbers(), (len(queries), 1)))
+                kb.mentions.described(rows[rows >= 0])
+                for segment in kb.mentions.segments:
+                    list(segment.store.passages())
+        path.write_bytes(whole)
+
+
+def test_a_changed_byte_is_found(tmp_path: Path) -> None:
+    folder = learnt_kb(tmp_path / "kb")
+    for path in folder.glob("mentions-*"):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        assert [path.name in str(problem) for problem in verify(folder)] == [True]
+        with KnowledgeBase.open(folder) as kb, pytest.raises(PelError, match=path.name):
+            kb.search(name_vector("MS")[None], 3)
+        path.write_bytes(whole)
+
+
+def test_shorter_vectors_leave_mentions_as_they_are(tmp_path: Path) -> None:
+    folder = learnt_kb(tmp_path / "kb")
+    reduce_vectors(folder, 7)[0].close()
+    assert verify(folder) == []
+    with KnowledgeBase.open(folder) as kb:
+        assert kb.mentions.counts() == {"a": 3, "b": 1}
+        found = kb.search(name_vector("plaques")[None], 1)
+        assert kb.labels(found.numbers[0])[0][0] == "C3"
