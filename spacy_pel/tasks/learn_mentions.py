@@ -69,8 +69,8 @@ def learn_mentions_of(
         spans_key: The group of spans in which mentions are read. Give any word if mentions overlap.
         per_entity: The most mentions of an entity that are learnt of a corpus, drawn at random; 0
             for all.
-        fit: A corpus of other documents that it is fitted to how much mentions count. None: to the
-            mentions that were learnt, each searched among the mentions of other documents. That
+        fit: A corpus of other documents that it is fitted to how much mentions count. None: to all
+            mentions that the KB has learnt, each searched among the mentions of other documents. That
             counts them too little if the KB has the names of these mentions from the same documents.
         progress: Called after each document that is read.
 
@@ -107,7 +107,7 @@ def learn_mentions_of(
             if fit:
                 queries = [queries_of_passages(kb, encoder, read(fit))]
             else:
-                queries = [queries_of_source(kb, source) for source in sources]
+                queries = [queries_of_source(kb, s.source) for s in kb.mentions.segments]
             weight = fitted_weight(kb, queries)
     if weight:
         set_mention_weight(folder, weight)
