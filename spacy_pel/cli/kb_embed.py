@@ -39,7 +39,7 @@ def embed_cli(
 ) -> None:
     """Give a KB the vectors of a pipeline.
 
-    They replace the vectors that the KB has. Run this after each training: a linker refuses vectors
+    They replace the vectors that the KB has, also those of the mentions that it has learnt. Run this after each training: a linker refuses vectors
     of another encoder. After an interruption, run the same command again: it goes on after the last
     chunk that was finished.
 
@@ -51,7 +51,8 @@ def embed_cli(
     from ..pipeline.pipelines import linker_of, load_pipeline
     from ..tasks.embedding import update_vectors
 
-    linker = linker_of(load_pipeline(pipeline), component)
+    nlp = load_pipeline(pipeline)
+    linker = linker_of(nlp, component)
     start = time.perf_counter()
     made = update_vectors(
         folder,
@@ -61,6 +62,7 @@ def embed_cli(
         reuse=reuse,
         engine=engine,
         address=address,
+        nlp=nlp,
         progress=partial(progress_bar, desc="Encoding", unit=" entities"),
         report=msg.info,
     )

@@ -41,6 +41,9 @@ def evaluate_cli(
     that the KB lacks counts as a miss. Recall and MRR look at the candidates, even if the linker
     says NIL.
 
+    "By name" is a lenient figure, as some papers report: an answer counts that has a name in common
+    with the right entity.
+
     In the file, "nil" has the precision, recall and F1 of saying NIL, and recall with NIL as a
     class. "nel_micro_p/r/f" are spaCy's scores. "expected_calibration_error" is there once the
     pipeline is calibrated. "mentions_per_second" counts linking alone, without loading, tokenising
@@ -58,6 +61,7 @@ def evaluate_cli(
     from ..system.whole_files import whole_file
     from ..tasks.evaluate import evaluate
     from ..tasks.metrics_files import write_metrics
+    from ..tasks.surface_forms import surface_summary
 
     with whole_file(output) as file:
         nlp = load_pipeline(pipeline)
@@ -71,4 +75,5 @@ def evaluate_cli(
         write_metrics(file, {"pipeline": pipeline, **metrics})
     say(metrics_table(metrics))
     say(nil_summary(metrics["nil"]))
+    say(surface_summary(metrics["surface_forms"]))
     msg.good(f"{metrics['mentions_per_second']:,.0f} mentions a second; metrics: {output}")

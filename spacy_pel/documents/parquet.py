@@ -46,7 +46,8 @@ _COLUMNS = {
     "probability": "DOUBLE",
     "types": "VARCHAR[]",
     "candidates": (
-        "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, name_match BOOLEAN)[]"
+        "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, name_match BOOLEAN, "
+        "as_in VARCHAR)[]"
     ),
 }
 _LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON

@@ -11,6 +11,8 @@ the weight is b / a.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .newton import concave_maximum
@@ -34,20 +36,39 @@ def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -
         has both a right and a wrong candidate, or a higher score or a larger feature does not make
         a candidate more probable, which happens by chance if there are few mentions.
     """
+    weights = feature_weights(scores, [feature], right)
+    return None if weights is None or weights[0] <= 0 else float(weights[0])
+
+
+def feature_weights(
+    scores: np.ndarray, features: Sequence[np.ndarray], right: np.ndarray
+) -> np.ndarray | None:
+    """Fit the weights of several features together; a weight may be below 0.
+
+    Args:
+        scores: As for ``feature_weight``.
+        features: Each as for ``feature_weight``.
+        right: As for ``feature_weight``.
+
+    Returns:
+        What one unit of each feature adds to the score, float64 [f]. None if no mention has both a
+        right and a wrong candidate, or a higher score does not make a candidate more probable.
+    """
     there = np.isfinite(scores)
     telling = (right & there).any(axis=1) & (~right & there).any(axis=1)
     if not telling.any():
         return None
-    scores, feature, right, there = (x[telling] for x in (scores, feature, right & there, there))
-    features = np.stack([_behind(x, there) for x in (scores, feature)], axis=-1)
-    units = features[there].std(axis=0)
+    right, there = (right & there)[telling], there[telling]
+    values = np.stack([_behind(x[telling], there) for x in (scores, *features)], axis=-1)
+    units = values[there].std(axis=0)
     units[units == 0] = 1.0
-    features /= units
+    values /= units
     targets = right / right.sum(axis=1, keepdims=True)
-    slope, weight = concave_maximum(
-        lambda coefficients: _likelihood(coefficients, features, there, targets), np.zeros(2)
+    slope, *weights = concave_maximum(
+        lambda coefficients: _likelihood(coefficients, values, there, targets),
+        np.zeros(values.shape[-1]),
     )
-    return float(weight / slope * units[0] / units[1]) if slope > 0 and weight > 0 else None
+    return np.array(weights) / slope * units[0] / units[1:] if slope > 0 else None
 
 
 def _behind(values: np.ndarray, there: np.ndarray) -> np.ndarray:
@@ -59,9 +80,9 @@ def _behind(values: np.ndarray, there: np.ndarray) -> np.ndarray:
 def _likelihood(
     coefficients: np.ndarray, features: np.ndarray, there: np.ndarray, targets: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """The mean log-likelihood less the ridge, its gradient [2] and negative second derivative [2, 2].
+    """The mean log-likelihood less the ridge, its gradient [f] and negative second derivative [f, f].
 
-    The probabilities are the softmax of features [n, k, 2] times coefficients [2]; targets [n, k].
+    The probabilities are the softmax of features [n, k, f] times coefficients [f]; targets [n, k].
     """
     logits = np.where(there, features @ coefficients, -np.inf)
     logits -= logits.max(axis=1, keepdims=True)
@@ -74,4 +95,4 @@ def _likelihood(
     value = (targets * log_p).sum() / n - _RIDGE / 2 * coefficients @ coefficients
     gradient = np.einsum("nk,nkf->f", targets - p, features) / n - _RIDGE * coefficients
     second = np.einsum("nk,nkf,nkg->fg", p, features, features) - mean.T @ mean
-    return value, gradient, second / n + _RIDGE * np.eye(2)
+    return value, gradient, second / n + _RIDGE * np.eye(len(coefficients))

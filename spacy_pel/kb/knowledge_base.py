@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ..errors import PelError
-from ..system.damaged_files import damaged
 from .folder.manifest import sound_manifest
 from .folder.snapshot import Snapshot, opened_snapshot
+from .known_mentions import KnownMentions, known_mentions
+from .mention_search import search_with_mentions
+from .record_look_up import looked_up
 from .records.entity import Entity
 from .records.semantic_types import SemanticType, known_types, with_descendants
 from .records.store import EntityStore
@@ -22,8 +24,6 @@ from .segment import Segment, segments_of
 from .segment_search import search_segments
 from .vectors.index import Candidates
 from .verify import check_contents
-
-T = TypeVar("T")
 
 
 class KnowledgeBase:
@@ -82,7 +82,7 @@ class KnowledgeBase:
     def close(self) -> None:
         """Closes the files. A later look-up opens them again; PelError if they are gone by then."""
         if self._snapshot is not None:
-            for segment in self._segments:
+            for segment in (*self._segments, *self._mentions.segments):
                 segment.close()
             self._snapshot.close()
             self._snapshot = None
@@ -107,6 +107,7 @@ class KnowledgeBase:
         self.manifest = snapshot.manifest
         self._snapshot: Snapshot | None = snapshot
         self._segments = segments_of(self.path, snapshot.manifest)
+        self._mentions = known_mentions(self.path, self.manifest, self._segments)
         self._masks = FilterMasks()
         self._semantic_types: list[SemanticType] | None = None
 
@@ -158,7 +159,11 @@ class KnowledgeBase:
             local = [(segment, look_up(segment.store, id)) for segment in self.segments]
             numbers = [s.first + n for s, n in local if n is not None and s.is_live(n)]
             if numbers:
-                return numbers[0] if len(numbers) == 1 else min(numbers, key=self._concept_id)
+                return (
+                    numbers[0]
+                    if len(numbers) == 1
+                    else min(numbers, key=lambda n: self.labels([n]))
+                )
         return None
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
@@ -167,7 +172,7 @@ class KnowledgeBase:
         Raises:
             IndexError: No entity has one of the numbers.
         """
-        return self._looked_up(EntityStore.entities, numbers)
+        return looked_up(self.segments, EntityStore.entities, numbers)
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """The concept id and canonical name of each of these numbers; faster than ``entities``.
@@ -175,7 +180,7 @@ class KnowledgeBase:
         Raises:
             IndexError: No entity has one of the numbers.
         """
-        return self._looked_up(EntityStore.labels, numbers)
+        return looked_up(self.segments, EntityStore.labels, numbers)
 
     def named(self, name: str, exact: bool = False) -> list[Entity]:
         """The entities with this name, sorted by concept id.
@@ -313,6 +318,8 @@ class KnowledgeBase:
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
 
+        If the KB has learnt mentions, those near a query add to the score (``mention_search``).
+
         Entities with equal scores are sorted by concept id.
 
         Args:
@@ -327,9 +334,18 @@ class KnowledgeBase:
         """
         self._vectors  # raises if there are no vectors
         if only is not None:
-            return search_segments(self.segments, vectors, k, self._masks.masks(self, only))
-        allowed = [segment.live if len(segment.removed) else None for segment in self.segments]
-        return search_segments(self.segments, vectors, k, allowed)
+            allowed = self._masks.masks(self, only)
+        else:
+            allowed = [segment.live if len(segment.removed) else None for segment in self.segments]
+        if not self.mentions:
+            return search_segments(self.segments, vectors, k, allowed)
+        return search_with_mentions(self.segments, self.mentions, vectors, k, allowed)
+
+    @property
+    def mentions(self) -> KnownMentions:
+        """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
+        self.segments  # opens a KB again that was closed
+        return self._mentions
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stored rows of entities, in the order of ``numbers``.
@@ -374,27 +390,3 @@ class KnowledgeBase:
             for segment in self.segments
         ]
         return np.concatenate([np.empty(0, dtype=np.int64), *per_segment])
-
-    def _looked_up(
-        self, look_up: Callable[[EntityStore, np.ndarray], list[T]], numbers: Sequence[int]
-    ) -> list[T]:
-        """What the stores return for these numbers, in order; IndexError for an unknown one."""
-        wanted = np.asarray(numbers, dtype=np.int64)
-        firsts = [segment.first for segment in self.segments]
-        owners = np.searchsorted(firsts, wanted, side="right") - 1
-        answers: list = [None] * len(wanted)
-        for owner in np.unique(owners):
-            places = np.flatnonzero(owners == owner)
-            segment = self.segments[max(owner, 0)]
-            local = wanted[places] - segment.first
-            segment.check(local)
-            try:
-                found = look_up(segment.store, local)
-            except IndexError as error:
-                raise damaged(segment.store.path, f"lacks a record ({error})") from error
-            for place, answer in zip(places.tolist(), found):
-                answers[place] = answer
-        return answers
-
-    def _concept_id(self, number: int) -> str:
-        return self.labels([number])[0][0]

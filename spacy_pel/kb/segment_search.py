@@ -46,7 +46,7 @@ def search_segments(
     order = np.argsort(-scores, axis=1, kind="stable")
     numbers = np.take_along_axis(numbers, order, axis=1)
     scores = np.take_along_axis(scores, order, axis=1)
-    _sort_ties(segments, numbers, scores)
+    sort_ties(segments, numbers, scores)
     return Candidates(numbers[:, :k], scores[:, :k])
 
 
@@ -55,10 +55,10 @@ def _renumbered(found: Candidates, first: int) -> Candidates:
     return Candidates(np.where(found.numbers < 0, -1, found.numbers + first), found.scores)
 
 
-def _sort_ties(segments: Sequence[Segment], numbers: np.ndarray, scores: np.ndarray) -> None:
+def sort_ties(segments: Sequence[Segment], numbers: np.ndarray, scores: np.ndarray) -> None:
     """Sorts the equal scores of each query by concept id, in place.
 
-    Within a segment they are sorted already. So ids are read only where segments meet.
+    Within a segment they must be sorted already. So ids are read only where segments meet.
     """
     owners = np.searchsorted([segment.first for segment in segments], numbers, side="right") - 1
     same = (scores[:, 1:] == scores[:, :-1]) & (numbers[:, 1:] >= 0)

@@ -12,9 +12,10 @@ import numpy as np
 from ..errors import PelError
 from .folder.checksums import damage
 from .folder.manifest import MANIFEST, sound_manifest
-from .folder.manifest_form import file_names
+from .folder.manifest_form import all_file_names
 from .folder.transaction import is_ours
 from .folder.vector_chunks import CHUNKS_PREFIX
+from .mention_segment import MentionSegment, mention_segments_of
 from .segment import Segment, segments_of
 from .vectors.matrix import mapped
 
@@ -91,11 +92,14 @@ def _damaged_files(
 
 def _misfits(manifest: dict[str, Any], segments: Sequence[Segment]) -> list[str]:
     """Files that do not belong to a segment, or do not hold what the segment's entry says."""
-    named = {name for segment in segments for name in file_names(segment.entry)}
-    if named != set(manifest["files"]):
+    if all_file_names(manifest) != set(manifest["files"]):
         return ["the files of its segments are not those it lists"]
     vectors = manifest["vectors"]
-    return [fault for segment in segments for fault in _misfits_of(segment, vectors)]
+    mentions = mention_segments_of(segments[0].folder, manifest)
+    return [
+        *(fault for segment in segments for fault in _misfits_of(segment, vectors)),
+        *(fault for segment in mentions for fault in _misfitting_mentions(segment, vectors)),
+    ]
 
 
 def _wrong_counts(manifest: dict[str, Any], segments: Sequence[Segment]) -> Iterator[str]:
@@ -124,6 +128,17 @@ def _misfits_of(segment: Segment, vectors: dict[str, Any] | None) -> Iterator[st
             yield f"{entry['rows_file']} names entities that {records} does not have"
     elif entry or vectors:
         yield f"vectors are there for {records} or for the KB, not for both"
+
+
+def _misfitting_mentions(segment: MentionSegment, vectors: dict[str, Any] | None) -> Iterator[str]:
+    entry = segment.entry
+    rows = sum(len(rows) for _, rows in segment.store.passages())  # reads each mention
+    if rows != segment.n_rows or len(segment.store.ids()) != entry["count"]:
+        yield f"counts {segment.n_rows} mentions in {entry['records']}, which has others"
+    if bool(entry["vectors"]) != bool(vectors) or (
+        segment.index is not None and len(segment.index.row_entities) != segment.n_rows
+    ):
+        yield f"vectors are not there for each mention of {entry['records']}"
 
 
 def _has_number(segment: Segment, number: int) -> bool:

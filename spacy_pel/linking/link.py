@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kb.known_mentions import KnownMentions
 from ..kb.search_filter import SearchFilter
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
@@ -19,6 +20,9 @@ from .exact_names import ExactNameBonus, SoleOwnersFirst, exact_name_matches, so
 from .nil import is_nil
 from .reranking import Reranking, in_order, reranked_candidates
 from .retriever import Retriever
+
+# The candidates of a mention for which it is told by which learnt mention they were found.
+_EXPLAINED = 8
 
 
 class Links(NamedTuple):
@@ -36,6 +40,8 @@ class Links(NamedTuple):
         named: bool [n, k], whether the mention is a name of the candidate; None without an
             ``ExactNameBonus``.
         vectors: float32 [n, d], the vectors of the mentions.
+        mention_rows: int64 [n, k], for the first candidates the row of the learnt mention that is
+            nearest (``KnownMentions.nearest_of``); -1 for none. None if no mentions were given.
     """
 
     numbers: np.ndarray
@@ -45,6 +51,7 @@ class Links(NamedTuple):
     rerank_scores: np.ndarray | None = None
     named: np.ndarray | None = None
     vectors: np.ndarray | None = None
+    mention_rows: np.ndarray | None = None
 
     @property
     def ranking_scores(self) -> np.ndarray:
@@ -68,6 +75,7 @@ def link(
     exact_names: ExactNameBonus | SoleOwnersFirst | None = None,
     filters: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
+    known: KnownMentions | None = None,
 ) -> Links:
     """Find the k best entities of each mention, and decide whether it is NIL.
 
@@ -88,6 +96,7 @@ def link(
         filters: For each mention the filter of its search, or None for no filter.
         groups: int [n], the group of each mention. The mentions of a group, which must have the
             same surface and filter, get one answer: each candidate gets the mean of its scores.
+        known: The mentions that the KB has learnt, to say by which of them candidates were found.
 
     Returns:
         The candidates with their scores, and the decisions.
@@ -130,7 +139,14 @@ def link(
         None if rerank_scores is None else rerank_scores[:, :k],
         None if named is None else named[:, :k],
         vectors,
+        _mention_rows(known, vectors, found.numbers[:, :k]) if known else None,
     )
+
+
+def _mention_rows(known: KnownMentions, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    rows = np.full(numbers.shape, -1, dtype=np.int64)
+    rows[:, :_EXPLAINED] = known.nearest_of(vectors, numbers[:, :_EXPLAINED])
+    return rows
 
 
 def without_candidates(links: Links, rows: np.ndarray, nil_threshold: float | None) -> Links:
@@ -143,13 +159,14 @@ def without_candidates(links: Links, rows: np.ndarray, nil_threshold: float | No
     """
     without = rows[:, None]
     scores = np.where(without, np.float32(-np.inf), links.scores)
-    again, named = links.rerank_scores, links.named
+    again, named, rows_of = links.rerank_scores, links.named, links.mention_rows
     return links._replace(
         numbers=np.where(without, -1, links.numbers),
         scores=scores,
         nil=np.where(rows, is_nil(scores[:, 0], nil_threshold), links.nil),
         rerank_scores=None if again is None else np.where(without, np.float32(np.nan), again),
         named=None if named is None else named & ~without,
+        mention_rows=None if rows_of is None else np.where(without, -1, rows_of),
     )
 
 

@@ -11,9 +11,12 @@ import numpy as np
 from spacy.tokens import Doc, Span
 
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.mention_store import KnownMention
 from ..linking.link import Links
 from ..spans import NIL
 from .extensions import Columns
+
+_QUOTED = 60  # characters before and after a mention that is quoted
 
 
 class LinkedSpans(NamedTuple):
@@ -39,7 +42,9 @@ class Answer(NamedTuple):
         columns: The candidates, best first, even if the mention is NIL: a list of values for "id",
             "name" and "score". A linker that reranks adds "rerank_score", which is None for a
             candidate that was not read again. A linker with a bonus for exact names adds
-            "name_match": whether the mention is a name of the candidate.
+            "name_match": whether the mention is a name of the candidate. A KB with learnt mentions
+            adds "as_in": the learnt mention nearest to this one, in its text, with its source; None
+            for a candidate that was not found by one.
         kb_ents: The id and the score of each candidate that passes scispaCy's settings
             (``AnswerSettings``), in scispaCy's form.
         types: The semantic types of the entity with this id; none for NIL.
@@ -116,7 +121,29 @@ def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
         columns["rerank_score"] = [[None if isnan(x) else x for x in row] for row in again]
     if links.named is not None:
         columns["name_match"] = links.named.tolist()
+    if links.mention_rows is not None:
+        columns["as_in"] = _quoted(links.mention_rows, kb)
     return columns
+
+
+def _quoted(rows: np.ndarray, kb: KnowledgeBase) -> list[list[str | None]]:
+    """Learnt mentions in a few words of their texts, with their sources; None for row -1."""
+    distinct = np.unique(rows[rows >= 0])
+    known = zip(distinct.tolist(), kb.mentions.described(distinct))
+    quotes = {row: _quote(mention, source) for row, (source, mention) in known}
+    return [[quotes.get(row) for row in line] for line in rows.tolist()]
+
+
+def _quote(mention: KnownMention, source: str) -> str:
+    """For example: "… relapse of [MS] after a brain … (train.pubtator, 8701013)"."""
+    document, text, start, stop = mention
+    before, after = text[max(0, start - _QUOTED) : start], text[stop : stop + _QUOTED]
+    if start > _QUOTED:  # a word that was cut is left out
+        before = f"… {before.partition(' ')[2]}"
+    if stop + _QUOTED < len(text):
+        after = f"{after.rpartition(' ')[0]} …"
+    where = ", ".join(filter(None, (source, document)))
+    return " ".join(f"{before}[{text[start:stop]}]{after} ({where})".split())
 
 
 def write_answers(

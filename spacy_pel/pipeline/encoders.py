@@ -109,6 +109,8 @@ class EncodersPipe(KBPipe):
         """
         if self._checked_fingerprint != self.kb.fingerprint:
             self.kb.check_fingerprint(self.retriever.entity_fingerprint())
+            if self.kb.mentions:
+                self.kb.mentions.check_fingerprint(self.retriever.fingerprint(), self.kb.path)
             self._checked_fingerprint = self.kb.fingerprint
         return self.kb
 

@@ -153,6 +153,7 @@ class ProxyLinker(LearningPipe, TrainablePipe):
                 exact_names=None if self._session else self.exact_names,
                 filters=filters,
                 groups=agreeing(spans, mentions, filters) if search.agree else None,
+                known=None if self._session else self.kb.mentions,
             )
         blank = np.array([not mention.surface.strip() for mention in mentions])
         if blank.any():  # no name of an entity is blank

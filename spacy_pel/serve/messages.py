@@ -71,6 +71,12 @@ class Candidate(BaseModel):
         None,
         description="Whether the mention is exactly one of its names; absent if names do not count",
     )
+    as_in: str | None = Field(
+        None,
+        description="The learnt mention that is nearest, in its text and with its source; null if none "
+        "is near, absent if the knowledge base has learnt no mentions",
+        examples=["… relapse of [MS] after a brain … (train.pubtator, 8701013)"],
+    )
 
 
 class LinkedMention(BaseModel):

@@ -20,7 +20,8 @@ def kb_info(folder: Path) -> dict[str, Any]:
         A value for each fact. Sizes are in bytes. Facts about vectors are None where the KB has
         none. "codes" is the number of codes of an index of the kind PQ4, which is smaller than
         "rows" where similar names share codes. "recall" is that of the approximate index, at 1 and
-        at 64 candidates; None where search is exact.
+        at 64 candidates; None where search is exact. "mentions" is the number of learnt mentions of
+        each source, without those whose entity is gone; None if there are none.
 
     Raises:
         PelError: There is no KB, or it is not whole.
@@ -28,6 +29,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
     with KnowledgeBase.open(folder) as opened:
         manifest, types = opened.manifest, opened.semantic_types
         stored_dim = opened.stored_dim if opened.has_vectors else None
+        mentions = opened.mentions.counts()
     segments, vectors = manifest["segments"], manifest["vectors"] or {}
     index = _index(segments)
     return {
@@ -46,6 +48,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "codes": index.get("codes") if index else None,
         "recall": index["recall"] if index else None,
         "fingerprint": vectors.get("fingerprint"),
+        "mentions": mentions or None,
     }
 
 

@@ -13,6 +13,7 @@ from spacy.training import Example
 from ..pipeline.pipelines import linker_of
 from .gold_examples import Bars, check_ids, gold_examples, link_examples
 from .linker_state import linker_state
+from .surface_forms import surface_scores
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -44,8 +45,8 @@ def evaluate(
         progress: See ``Bars`` of ``gold_examples``.
 
     Returns:
-        The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also:
-        ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates that are
+        The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also: ``surface_forms``, by
+        ids and by names (``surface_forms.surface_scores``); ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates that are
         reranked; ``kb``, ``kb_entities``, ``corpus``, ``limit`` and ``spans_key``; and ``linker``,
         which identifies the linker that was evaluated (see ``linker_state``).
 
@@ -85,6 +86,7 @@ def metrics_of(
     scores = linker.score(examples)
     return {
         **{name: value for name, value in scores.items() if name.startswith(KEPT)},
+        "surface_forms": surface_scores(examples, linker.kb, linker.spans_key),
         "mentions_per_second": scores["mentions"] / seconds,
         "reranked": linker.reranked,
         "kb": str(linker.kb.path),

@@ -59,3 +59,18 @@ def test_errors(run, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
     assert "use the same identifiers" in output
     assert "none.pubtator" in run("kb", "learn", bare_kb.path, tmp_path / "none.pubtator", code=1)
     assert "kb build" in run("kb", "learn", tmp_path / "none", path, code=1)
+
+
+def test_mentions_are_learnt_shown_and_forgotten(
+    run, bare_kb: KnowledgeBase, tiny_folder: Path, corpus: Path
+) -> None:
+    folder = bare_kb.path
+    run("kb", "embed", folder, tiny_folder)
+    assert "--pipeline PIPELINE" in run("kb", "learn", folder, corpus, "--mentions", code=1)
+    output = run("kb", "learn", folder, corpus, "--mentions", "--pipeline", tiny_folder)
+    assert "4 of 4 mentions of 2 entities learnt" in output
+    source = f"{corpus.parent.name}/{corpus.name}"
+    assert f"{source}: 4" in run("kb", "info", folder)
+    assert "has learnt no mentions from" in run("kb", "forget", folder, "--source", "x", code=1)
+    assert "4 mentions" in run("kb", "forget", folder, "--source", source)
+    assert KnowledgeBase.open(folder).manifest["mentions"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from thinc.api import Adam, fix_random_seed
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
+from spacy_pel.pipeline.listening import read_documents
+from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.tasks.calibrate import calibrate
 from spacy_pel.tasks.embedding import embed_kb
 from spacy_pel.tasks.evaluate import evaluate
 from spacy_pel.tasks.gold_examples import gold_examples, link_examples
+from spacy_pel.tasks.learn_mentions import learn_mentions_of
 from spacy_pel.tasks.link_docs import link_documents
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
@@ -101,6 +105,28 @@ def test_saved_and_loaded_it_is_the_same(trained: Language, expected, tmp_path: 
     again.add_pipe("tok2vec", source=nlp)
     again.add_pipe("proxy_linker", source=nlp)
     assert results(again.pipe(mentions_of(again, TRAIN), batch_size=7)) == expected
+
+
+def test_mentions_are_learnt_as_the_shared_component_reads_them(
+    trained: Language, kb: Path, tmp_path: Path
+) -> None:
+    own = shutil.copytree(kb, tmp_path / "kb")
+    corpus = tmp_path / "gold.pubtator"
+    corpus.write_text("1|t|She has MS in her brain.\n1\t8\t10\tMS\tT\tC01\n", "utf8")
+    learn_mentions_of(own, [corpus], nlp=trained)
+    linker = trained.get_pipe("proxy_linker")
+    with pytest.raises(PelError, match="give its pipeline"):
+        embed_kb(own, linker)
+    (query,) = linker.retriever.mention_vectors(_read(trained, "She has MS in her brain."))
+    with embed_kb(own, linker, nlp=trained) as opened:
+        near = opened.mentions.nearest(query[None], 1)
+        np.testing.assert_allclose(near.scores, [[1.0]], atol=1e-5)
+
+
+def _read(nlp: Language, text: str) -> list[MentionInContext]:
+    doc = nlp.get_pipe("tok2vec")(nlp.make_doc(text))
+    (document,) = read_documents(nlp.get_pipe("proxy_linker").model, [doc])
+    return [MentionInContext(text, 8, 10, document)]
 
 
 def test_with_a_reader_of_its_own_it_is_not_saved(trained: Language, tmp_path: Path) -> None:

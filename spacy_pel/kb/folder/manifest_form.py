@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 CONTENT = re.compile(
-    r"(entities|removed|vectors|scales|rows|index|basis)-[0-9a-f]{16}\.(sqlite|faiss|npy)"
+    r"(entities|mentions|removed|vectors|scales|rows|index|basis)-[0-9a-f]{16}\.(sqlite|faiss|npy)"
 )
 _SHA256 = re.compile("[0-9a-f]{64}")
 _TEXT = (str, type(None))
@@ -22,6 +22,8 @@ _SEGMENT_VECTORS = {
     "file": str, "scales_file": _TEXT, "rows_file": str, "rows": int
 }  # fmt: skip
 _INDEX = {"file": str, "kind": str}
+_MENTIONS = {"fingerprint": _TEXT, "segments": list}
+_MENTION_SEGMENT = {"source": str, "rows": int}
 _VECTORS = {"dim": int, "dtype": str, "row_kind": str, "fingerprint": str}
 
 
@@ -44,6 +46,17 @@ def file_names(segment: dict[str, Any]) -> list[str]:
     return [name for name in named if name]
 
 
+def mention_entries(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The entries of the segments of learnt mentions; older manifests have no key for them."""
+    return (manifest.get("mentions") or {}).get("segments", [])
+
+
+def all_file_names(manifest: dict[str, Any]) -> set[str]:
+    """The files of all segments of a manifest, of entities and of mentions."""
+    entries = [*manifest["segments"], *mention_entries(manifest)]
+    return {name for entry in entries for name in file_names(entry)}
+
+
 def _faults(manifest: dict[str, Any]) -> Iterator[str]:
     files, segments = manifest.get("files"), manifest.get("segments")
     if not isinstance(files, dict) or not isinstance(segments, list):
@@ -54,7 +67,10 @@ def _faults(manifest: dict[str, Any]) -> Iterator[str]:
             yield f"names {name!r}, which is not a file of a KB"
         elif not _has(entry, _FILE) or not _SHA256.fullmatch(entry["sha256"]):
             yield f"does not say the size and checksum of {name}"
-    for segment in segments:
+    if not _are_mentions(manifest.get("mentions")):
+        yield "describes its mentions in no known way"
+        return
+    for segment in (*segments, *mention_entries(manifest)):
         if not _is_segment(segment):
             yield "describes a segment in no known way"
             return
@@ -84,6 +100,16 @@ def _is_segment(segment: Any) -> bool:
         return True
     return _has(index, _INDEX) and any(
         _has(index, {key: int}) for key in ("oversampling", "probes")
+    )
+
+
+def _are_mentions(mentions: Any) -> bool:
+    if mentions is None:
+        return True
+    return (
+        _has(mentions, _MENTIONS)
+        and all(type(mentions.get(key)) is float for key in ("weight", "level"))
+        and all(_has(segment, _MENTION_SEGMENT) for segment in mentions["segments"])
     )
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import cache
+from contextlib import closing
 from json.encoder import encode_basestring
-from pathlib import Path
 
 import numpy as np
 
-from ...errors import PelError
 from ...system.damaged_files import damaged
 from .entity import Entity
 from .names import likeness, name_hash, normalised, words
+from .read_only_database import ReadOnlyDatabase, stored_number, stored_text
 from .semantic_types import SemanticType
 
 SCHEMA = """
@@ -48,40 +45,29 @@ FIELDS = ", ".join(Entity._fields)
 POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
 _CHOSEN = "WHERE number IN (SELECT value FROM json_each(?))"
 _TOGETHER = 256  # records read at a time
-# What a damaged file makes SQLite, JSON and numpy raise.
-_DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
-_MAPPED_BYTES = 1 << 31
-# A file may come from a stranger: its schema may call no functions, and nothing is written.
-_PRAGMAS = f"""
-PRAGMA trusted_schema = OFF; PRAGMA query_only = ON; PRAGMA mmap_size = {_MAPPED_BYTES};
-"""
-# All that a file defines. A view or trigger could run for ever. How FTS5 declares the tables that
-# it keeps for itself depends on the release of SQLite.
-_OBJECTS = """
-SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_schema
-"""
 # The most records that a full-text look-up compares with its text.
 _COMPARED = 10_000
 
 
-class EntityStore:
-    """A read-only file of entities, numbered from 0 in order of concept id.
+class EntityStore(ReadOnlyDatabase):
+    """A read-only file of entities, numbered from 0 in order of concept id."""
 
-    Nothing is read before it is asked for. The store may be used after a fork, because each process
-    makes its own connection.
-
-    Attributes:
-        path: The file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        # By process id, because a connection must not be used or closed on both sides of a fork.
-        self._connections: dict[int, sqlite3.Connection] = {}
+    schema = SCHEMA + INDEX
 
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept id, or None."""
         return self._first("SELECT number FROM entity WHERE concept_id = ?", id)
+
+    def numbers(self, ids: Sequence[str]) -> np.ndarray:
+        """The number of the entity with each of these concept ids: int64; -1 for no entity."""
+        query = (
+            "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value ORDER BY key"
+        )
+        numbers = np.full(len(ids), -1, dtype=np.int64)
+        with self._reading():
+            for place, number in self._connection.execute(query, (json.dumps(list(ids)),)):
+                numbers[stored_number(place)] = stored_number(number)
+        return numbers
 
     def alternative(self, id: str) -> int | None:
         """The number of the entity with this alternative or retired id, or None."""
@@ -98,7 +84,10 @@ class EntityStore:
         """The concept id and canonical name of each number; IndexError for an unknown number."""
         query = f"SELECT number, concept_id, canonical_name FROM entity {_CHOSEN}"
         with self._reading():
-            chosen = {n: (_text(id), _text(name)) for n, id, name in self._chosen(query, numbers)}
+            chosen = {
+                n: (stored_text(id), stored_text(name))
+                for n, id, name in self._chosen(query, numbers)
+            }
         return _in_order(chosen, numbers)
 
     def __iter__(self) -> Iterator[Entity]:
@@ -162,9 +151,11 @@ class EntityStore:
         """The types that the source defined, then those that only entities name."""
         with self._reading():
             given = self._connection.execute("SELECT * FROM semantic_type ORDER BY rowid")
-            types = [SemanticType(_text(name), *map(_text_or_none, row)) for name, *row in given]
+            types = [
+                SemanticType(stored_text(name), *map(_text_or_none, row)) for name, *row in given
+            ]
             named = self._connection.execute("SELECT type FROM typed ORDER BY type")
-            names = [_text(name) for (name,) in named]
+            names = [stored_text(name) for (name,) in named]
         known = {type.name for type in types}
         return types + [SemanticType(name) for name in names if name not in known]
 
@@ -172,7 +163,7 @@ class EntityStore:
         """The sources that entities name, sorted."""
         with self._reading():
             rows = self._connection.execute("SELECT source FROM sourced ORDER BY 1")
-            return [_text(name) for (name,) in rows]
+            return [stored_text(name) for (name,) in rows]
 
     def has_codes(self, vocabulary: str) -> bool:
         """Whether an entity has an identifier in this vocabulary; see ``Entity.codes``."""
@@ -182,12 +173,6 @@ class EntityStore:
             r"OR concept_id LIKE ?2 ESCAPE '\' LIMIT 1"
         )
         return bool(self._numbers(query, f'%"{escaped}%', f"{escaped}%"))
-
-    def close(self) -> None:
-        """Closes the connection of this process. A later look-up makes a new one."""
-        connection = self._connections.pop(os.getpid(), None)
-        if connection is not None:
-            connection.close()
 
     def _first(self, query: str, id: str) -> int | None:
         try:
@@ -200,7 +185,7 @@ class EntityStore:
         """The numbers that a query selects."""
         with self._reading():
             rows = self._connection.execute(query, parameters).fetchall()
-            return [_number(number) for (number,) in rows]
+            return [stored_number(number) for (number,) in rows]
 
     def _known(self, numbers: Sequence[int]) -> list[Entity]:
         """The entities with numbers that were read from the file itself."""
@@ -208,16 +193,6 @@ class EntityStore:
             return self.entities(numbers)
         except IndexError as error:
             raise damaged(self.path, f"names a record that is not there ({error})") from error
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Turns what a damaged file makes SQLite, JSON and numpy raise into a PelError."""
-        try:
-            yield
-        except (PelError, UnicodeEncodeError):
-            raise
-        except _DAMAGE as error:
-            raise damaged(self.path, f"cannot be read ({error})") from error
 
     def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
         with self._reading():
@@ -231,41 +206,12 @@ class EntityStore:
         distinct = np.unique(np.asarray(numbers, dtype=np.int64))
         return self._connection.execute(query, (json.dumps(distinct.tolist()),))
 
-    @property
-    def _connection(self) -> sqlite3.Connection:
-        connection = self._connections.get(os.getpid())
-        if connection is None:
-            connection = self._connections[os.getpid()] = self._connected()
-        return connection
-
-    def _connected(self) -> sqlite3.Connection:
-        # Immutable: the file never changes, so SQLite needs no locks and looks for no journal.
-        uri = f"{self.path.resolve().as_uri()}?mode=ro&immutable=1"
-        try:
-            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            connection.executescript(_PRAGMAS)
-            schema = set(connection.execute(_OBJECTS))
-        except sqlite3.DatabaseError as error:
-            raise damaged(self.path, f"cannot be opened ({error})") from error
-        if schema != _written_schema():
-            connection.close()
-            raise damaged(self.path, "cannot be opened (its tables are not those of a KB)")
-        return connection
-
-
-@cache
-def _written_schema() -> set[tuple]:
-    """The tables and indexes of every file of records, as ``_OBJECTS`` selects them."""
-    with closing(sqlite3.connect(":memory:")) as database:
-        database.executescript(SCHEMA + INDEX)
-        return set(database.execute(_OBJECTS))
-
 
 def _entity(fields: Sequence[str | None]) -> Entity:
     id, name, aliases, types, definition, *others = fields
     return Entity(
-        _text(id),
-        _text(name),
+        stored_text(id),
+        stored_text(name),
         _texts(aliases),
         _texts(types),
         _text_or_none(definition),
@@ -283,20 +229,8 @@ def _texts(text: str | None) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _text(value: object) -> str:
-    if type(value) is not str:  # SQLite stores a value of any type in a column
-        raise TypeError(f"{value!r} where a text belongs")
-    return value
-
-
 def _text_or_none(value: object) -> str | None:
-    return value if value is None else _text(value)
-
-
-def _number(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} where a number belongs")
-    return value
+    return value if value is None else stored_text(value)
 
 
 def as_json(texts: Sequence[str]) -> str | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import PelError
 from ...system.damaged_files import damaged
 from ...system.threads import in_threads
+from .candidate_lists import Candidates, compacted, first_occurrences, no_candidates
 from .exact import nearest_of_all
 from .faiss_library import imported_faiss
 from .inner_products import inner_products
@@ -25,18 +25,6 @@ _SPARE = 16  # entities wanted in addition
 _COMPARED = 48  # entities scored by all their rows in addition, where a row found stands for others
 _SHARE = 8  # where exact search must find more than one in so many rows, it scores all of them
 _FEW_ROWS = 50_000  # up to this many selected rows, looking at each is faster than finding them
-
-
-class Candidates(NamedTuple):
-    """The best entities of n queries, sorted by score, highest first, then by number.
-
-    Attributes:
-        numbers: int64 [n, k], the numbers of the entities; -1 where there are fewer than k.
-        scores: float32 [n, k], inner products; -inf where there are fewer than k.
-    """
-
-    numbers: np.ndarray
-    scores: np.ndarray
 
 
 class VectorIndex:
@@ -99,7 +87,7 @@ class VectorIndex:
         queries = self._checked(vectors, k)
         selection = None if allowed is None else self._selection(allowed)
         n_rows = self._n_rows(selection)
-        numbers, scores = _no_candidates(len(queries), k)
+        numbers, scores = no_candidates(len(queries), k)
         pending, effort = np.arange(len(queries) if n_rows else 0), 1
         while len(pending):
             depth = min(effort * self._enough(k), n_rows)
@@ -152,6 +140,79 @@ class VectorIndex:
         """
         queries = self._checked(vectors, n)
         return self._nearest(queries, min(n, len(self.row_entities)), 1, None)[1]
+
+    def best_rows(
+        self, vectors: np.ndarray, n: int, allowed: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The n best rows of each query with their exact scores, best first, then by number.
+
+        Args:
+            vectors: The queries, float32 [queries, dim].
+            n: The number of rows of each query.
+            allowed: As for ``search``.
+
+        Returns:
+            Scores, float32 [queries, n], and rows, int64 [queries, n]. Places without a row hold
+            -inf and -1.
+
+        Raises:
+            PelError: As ``search`` does.
+        """
+        queries = self._checked(vectors, n)
+        selection = None if allowed is None else self._selection(allowed)
+        depth = min(2 * n, self._n_rows(selection))  # more, as their order may be approximate
+        scores = np.full((len(queries), n), -np.inf, dtype=np.float32)
+        rows = np.full((len(queries), n), -1, dtype=np.int64)
+        if not depth or not len(queries):
+            return scores, rows
+
+        def fill(chunk: np.ndarray) -> None:
+            found = self._nearest(queries[chunk], depth, 1, selection)[1]
+            exact = self._exact_scores(queries[chunk], found)
+            order = np.lexsort((found, -exact), axis=1)[:, :n]
+            width = order.shape[1]
+            scores[chunk, :width] = np.take_along_axis(exact, order, axis=1)
+            rows[chunk, :width] = np.take_along_axis(found, order, axis=1)
+
+        self._for_chunks(fill, np.arange(len(queries)), depth, selection)
+        return scores, rows
+
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """The stored vectors of these rows, float32 [n, width]."""
+        return self._matrix.take(rows)
+
+    def best_rows_of(
+        self, vectors: np.ndarray, lines: np.ndarray, entities: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best row of pairs of a query and an entity; the first of equal ones.
+
+        Args:
+            vectors: The queries, float32 [queries, dim].
+            lines: The query of each pair, int64 [n], ascending.
+            entities: The entity of each pair, int64 [n].
+
+        Returns:
+            Scores, float32 [n], and rows, int64 [n]; -inf and -1 for an entity without rows.
+
+        Raises:
+            PelError: As ``search`` does.
+        """
+        queries = self._checked(vectors, 1)
+        wanted = entities.astype(self.row_entities.dtype)  # else numpy would convert all of them
+        starts = np.searchsorted(self.row_entities, wanted)
+        counts = np.searchsorted(self.row_entities, wanted, "right") - starts
+        best = np.full(len(entities), -np.inf, dtype=np.float32)
+        best_rows = np.full(len(entities), -1, dtype=np.int64)
+        if not counts.sum():
+            return best, best_rows
+        behind = counts.cumsum()
+        rows = np.arange(behind[-1]) + np.repeat(starts - behind + counts, counts)
+        scores = inner_products(self._matrix, queries, np.repeat(lines, counts), rows)
+        order = np.lexsort((rows, -scores, np.repeat(np.arange(len(counts)), counts)))
+        there = counts > 0
+        first = order[(behind - counts)[there]]
+        best[there], best_rows[there] = scores[first], rows[first]
+        return best, best_rows
 
     def _checked(self, vectors: np.ndarray, k: int) -> np.ndarray:
         """The queries in the form of the rows: float32 [n, width]. PelError for unusable ones."""
@@ -240,13 +301,13 @@ class VectorIndex:
         order = np.lexsort((entities, -scores), axis=1)
         entities = np.take_along_axis(entities, order, axis=1)
         scores = np.take_along_axis(scores, order, axis=1)
-        first = _first_occurrences(entities) & (entities >= 0)
+        first = first_occurrences(entities) & (entities >= 0)
         if exact or self._finder.bounds:
             complete = (first & (scores > reach[:, None])).sum(axis=1) >= k
         else:
             complete = (first.sum(axis=1) >= k) & (there.sum(axis=1) >= self._enough(k))
         complete |= self._finds_all(depth, effort, selection)
-        return _compacted(entities, scores, first, k), complete
+        return compacted(entities, scores, first, k), complete
 
     def _best_of_all(
         self, queries: np.ndarray, k: int, selection: RowSelection | None
@@ -268,7 +329,7 @@ class VectorIndex:
         lines, places = lines[order], places[order]
         ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
         lines, places, ranks = (x[ranks < k] for x in (lines, places, ranks))
-        best = _no_candidates(len(queries), k)
+        best = no_candidates(len(queries), k)
         best.numbers[lines, ranks] = entities[places]
         best.scores[lines, ranks] = of_entities[lines, places]
         return best
@@ -284,7 +345,7 @@ class VectorIndex:
         found = np.take_along_axis(found, order, axis=1)
         there = found >= 0
         entities = np.where(there, np.asarray(self.row_entities)[found], -1)
-        first = _first_occurrences(entities) & there
+        first = first_occurrences(entities) & there
         rank = first.cumsum(axis=1)
         n_compared = k + k // 2 + _COMPARED
         lines, places = np.nonzero(first & (rank <= n_compared))
@@ -294,7 +355,7 @@ class VectorIndex:
         behind = counts.cumsum()
         rows = np.arange(counts.sum()) + np.repeat(starts - behind + counts, counts)
         scores = inner_products(self._matrix, queries, np.repeat(lines, counts), rows)
-        compared = _no_candidates(len(queries), n_compared)
+        compared = no_candidates(len(queries), n_compared)
         compared.numbers[lines, rank[lines, places] - 1] = numbers
         best = np.maximum.reduceat(scores, behind - counts)
         compared.scores[lines, rank[lines, places] - 1] = best
@@ -314,7 +375,7 @@ class VectorIndex:
         That is so if they would be too far behind even with other last bits in their scores.
         """
         entities = np.where(rows >= 0, np.asarray(self.row_entities)[rows], -1)
-        rank = _first_occurrences(entities).cumsum(axis=1)
+        rank = first_occurrences(entities).cumsum(axis=1)
         last = np.where(rank[:, -1] >= k, (rank >= k).argmax(axis=1), rows.shape[1] - 1)
         floor = np.take_along_axis(scores, last[:, None], axis=1)
         slack = 2 * _TOLERANCE * np.abs(scores[:, :1])
@@ -326,32 +387,3 @@ class VectorIndex:
         places = np.nonzero(rows >= 0)
         scores[places] = inner_products(self._matrix, queries, places[0], rows[places])
         return scores
-
-
-def _no_candidates(n: int, k: int) -> Candidates:
-    """k empty places for each of n queries."""
-    return Candidates(
-        np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
-    )
-
-
-def _first_occurrences(entities: np.ndarray) -> np.ndarray:
-    """Booleans [n, m]: whether the entity does not stand earlier in its line."""
-    order = np.argsort(entities, axis=1, kind="stable")
-    grouped = np.take_along_axis(entities, order, axis=1)
-    starts = np.ones(entities.shape, dtype=bool)
-    starts[:, 1:] = grouped[:, 1:] != grouped[:, :-1]
-    first = np.empty_like(starts)
-    np.put_along_axis(first, order, starts, axis=1)
-    return first
-
-
-def _compacted(entities: np.ndarray, scores: np.ndarray, kept: np.ndarray, k: int) -> Candidates:
-    """The first k kept entities of each line, moved to the left and filled up with -1."""
-    rank = kept.cumsum(axis=1) - 1
-    lines, places = np.nonzero(kept & (rank < k))
-    ranks = rank[lines, places]
-    candidates = _no_candidates(len(entities), k)
-    candidates.numbers[lines, ranks] = entities[lines, places]
-    candidates.scores[lines, ranks] = scores[lines, places]
-    return candidates

@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import PelError
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity
+from ..records.mention_store import MentionPassage
 
 
 class RowEncoder(Protocol):
@@ -31,6 +32,23 @@ class RowEncoder(Protocol):
         Returns:
             Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n].
         """
+
+
+class MentionEncoder(Protocol):
+    """Encodes the mentions of passages as a linker reads mentions.
+
+    Attributes:
+        fingerprint: The fingerprint of its entity encoder, as in the KB's manifest.
+        mention_fingerprint: The fingerprint of all that decides the vectors of mentions.
+        dim: The length of its vectors.
+    """
+
+    fingerprint: str
+    mention_fingerprint: str
+    dim: int
+
+    def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
+        """The vectors of all mentions of the passages, in their order: float32 [n, dim]."""
 
 
 def check_encoder(kb: KnowledgeBase, encoder: RowEncoder | None) -> None:

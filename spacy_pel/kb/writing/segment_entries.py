@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..folder.checksums import check_files
-from ..folder.manifest_form import file_names
+from ..folder.manifest_form import all_file_names, file_names
 from ..folder.transaction import Transaction
 from ..records.entity import Entity
 from ..segment import Segment, SegmentEntry, segments_of
@@ -78,13 +78,12 @@ def commit_segments(
         more: What is added to the manifest's counts.
     """
     known = {**manifest["files"], **transaction.files}
-    names = {name for entry in entries for name in file_names(entry)}
     new = {
         **manifest,
         "counts": {name: count + more[name] for name, count in manifest["counts"].items()},
-        "files": {name: known[name] for name in sorted(names)},
         "segments": list(entries),
     }
+    new["files"] = {name: known[name] for name in sorted(all_file_names(new))}
     if manifest["vectors"]:
         rows = sum(segment.live_rows for segment in segments_of(transaction.folder, new))
         new["vectors"] = {**manifest["vectors"], "rows": rows}

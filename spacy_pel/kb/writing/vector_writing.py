@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import PelError
 from ..folder.manifest import read_manifest
+from ..folder.manifest_form import all_file_names, mention_entries
 from ..folder.transaction import Transaction, folder_transaction
 from ..knowledge_base import KnowledgeBase
 from ..vectors.faiss_library import write_index
@@ -37,6 +38,10 @@ Batch = tuple[np.ndarray, np.ndarray]
 Batches = Iterable[Batch]
 
 
+# From a transaction, the manifest until now and its new "vectors" to its new "mentions".
+EmbedMentions = Callable[[Transaction, dict[str, Any], dict[str, Any]], dict[str, Any]]
+
+
 def write_vectors(
     path: str | Path,
     batches: Batches,
@@ -47,6 +52,7 @@ def write_vectors(
     dtype: str = "auto",
     index: str = "auto",
     memory: int = INDEX_MEMORY,
+    mentions: EmbedMentions | None = None,
 ) -> KnowledgeBase:
     """Writes the vectors of a KB, replacing those it has, and opens the KB.
 
@@ -66,9 +72,10 @@ def write_vectors(
             many rows. An approximate index is a fast scan of short codes, or for very many rows an
             inverted file.
         memory: The bytes that an inverted file may take.
+        mentions: Makes new vectors of the mentions that the KB has learnt.
 
     Raises:
-        PelError: There is no KB, it changed since it was built or compacted, the vectors do not fit
+        PelError: There is no KB, it has learnt mentions that get no vectors, it changed since it was built or compacted, the vectors do not fit
             it, or the disk is full.
     """
     folder = Path(path).absolute()
@@ -87,8 +94,24 @@ def write_vectors(
             "fingerprint": fingerprint,
             "rows": entry["rows"],
         }
+        if mention_entries(manifest):
+            manifest["mentions"] = _new_mentions(transaction, manifest, vectors, mentions)
         commit_vectors(transaction, manifest, entry, vectors)
     return KnowledgeBase.open(folder)
+
+
+def _new_mentions(
+    transaction: Transaction,
+    manifest: dict[str, Any],
+    vectors: dict[str, Any],
+    mentions: EmbedMentions | None,
+) -> dict[str, Any]:
+    if mentions is None:
+        raise PelError(
+            f"{transaction.folder}: has learnt mentions, which need new vectors too",
+            "run kb embed with a pipeline, or kb forget",
+        )
+    return mentions(transaction, manifest, vectors)
 
 
 def commit_vectors(
@@ -106,15 +129,10 @@ def commit_vectors(
         vectors: What the manifest says of the vectors of the whole KB.
     """
     (segment,) = manifest["segments"]
-    records = segment["records"]
-    transaction.commit(
-        {
-            **manifest,
-            "files": {records: manifest["files"][records], **transaction.files},
-            "segments": [{**segment, "vectors": entry}],
-            "vectors": vectors,
-        }
-    )
+    new = {**manifest, "segments": [{**segment, "vectors": entry}], "vectors": vectors}
+    known = {**manifest["files"], **transaction.files}
+    files = {name: known[name] for name in sorted(all_file_names(new))}
+    transaction.commit({**new, "files": files})
 
 
 def write_segment_vectors(

@@ -55,6 +55,7 @@ function candidateElement(candidate, isOpen) {
     element("span", candidate.id, "id"),
     element("span", scores(candidate), "score"),
   );
+  if (candidate.as_in) summary.append(element("span", `as in: ${candidate.as_in}`, "as-in"));
   details.append(summary);
   details.addEventListener("toggle", () => fill(details, candidate.id), { once: true });
   details.open = isOpen;

@@ -6,10 +6,12 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from spacy.language import Language
 
 from ...kb.folder.lock import writer_lock
 from ...kb.folder.vector_chunks import (
@@ -21,10 +23,12 @@ from ...kb.folder.vector_chunks import (
 from ...kb.knowledge_base import KnowledgeBase
 from ...kb.vectors.inverted_file import INDEX_MEMORY
 from ...kb.writing.compaction import compact
+from ...kb.writing.mention_changes import embedded_mentions
 from ...kb.writing.vector_writing import write_vectors
 from ...reading import proxies
 from .chunks import Job, check_records
 from .engines import finished_chunks
+from .mention_rows import LinkerMentions
 from .rows import LinkerRows, StoredRows
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ def embed_kb(
     reuse: KnowledgeBase | None = None,
     engine: str = "local",
     address: str | None = None,
+    nlp: Language | None = None,
     progress: Callable[..., Any] | None = None,
     report: Report = logger.info,
 ) -> KnowledgeBase:
@@ -69,6 +74,8 @@ def embed_kb(
         engine: "local" is this computer, with one process for each GPU if it has several. "ray" is a
             Ray cluster, whose nodes must see the folder of the KB.
         address: The address of the Ray cluster. None starts Ray on this computer.
+        nlp: The pipeline of the linker. It is needed if the KB has learnt mentions, and the linker
+            listens to another component.
         progress: Makes a bar, as ``tqdm`` does, from ``total`` and ``initial``, numbers of entities.
         report: Called with a line about everything else that happens.
 
@@ -107,6 +114,7 @@ def embed_kb(
         dtype=dtype,
         index=index,
         memory=memory,
+        mentions=partial(embedded_mentions, encoder=LinkerMentions(linker, nlp)),
     )
     shutil.rmtree(job.partial)
     return made
@@ -140,8 +148,8 @@ def update_vectors(
         PelError: See ``embed_kb``.
     """
     with KnowledgeBase.open(path) as present:  # closed again, so that its old files can go
-        fits = is_embedded(present, linker)
-        is_done = fits and _has_settings(present, dtype, index)
+        fits = _has_names(present, linker)
+        is_done = is_embedded(present, linker) and _has_settings(present, dtype, index)
         if fits and reuse is None and present.manifest["vectors"]["dtype"] == "float32":
             reuse = path  # it has what the encoder would give
     if is_done:
@@ -154,6 +162,13 @@ def update_vectors(
 
 def is_embedded(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
     """Whether a KB has the vectors that ``embed_kb`` would give it, in whatever form."""
+    return _has_names(kb, linker) and (
+        not kb.mentions or kb.mentions.fingerprint == linker.retriever.fingerprint()
+    )
+
+
+def _has_names(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
+    """The same, whatever its learnt mentions have."""
     return (
         kb.has_vectors
         and kb.stored_dim == kb.dim

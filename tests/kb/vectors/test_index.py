@@ -230,3 +230,33 @@ def test_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(PelError, match=r'pip install "spacy-pel\[cpu\]"'):
         VectorIndex.from_vectors(np.eye(3), np.arange(3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(searches(), st.integers(0, 2**32 - 1))
+def test_best_rows_equal_brute_force(search, seed) -> None:
+    queries, rows, entities, n = search
+    random = np.random.default_rng(seed)
+    rows, queries = (x + random.normal(size=x.shape).astype(np.float32) for x in (rows, queries))
+    entities = np.sort(entities)
+    built = VectorIndex.from_vectors(rows, entities)
+    allowed = random.random(30) < 0.5
+    for mask in (None, allowed):
+        scores, found = built.best_rows(queries, n, mask)
+        there = np.arange(len(rows)) if mask is None else np.flatnonzero(mask[entities])
+        for query, got, best in zip(queries, found, scores):
+            wanted = there[np.argsort(-(rows[there] @ query), kind="stable")][:n]
+            np.testing.assert_array_equal(
+                got, np.pad(wanted, (0, n - len(wanted)), "constant", constant_values=-1)
+            )
+            np.testing.assert_allclose(
+                best[: len(wanted)], rows[wanted] @ query, rtol=1e-4, atol=1e-5
+            )
+    lines, wanted = (x.ravel() for x in np.mgrid[: len(queries), :30])
+    scores, found = built.best_rows_of(queries, lines, wanted)
+    for line, entity, score, row in zip(lines, wanted, scores, found):
+        own = np.flatnonzero(entities == entity)
+        assert row == (own[np.argmax(rows[own] @ queries[line])] if len(own) else -1)
+        assert score == (
+            pytest.approx(rows[row] @ queries[line], abs=1e-4) if len(own) else -np.inf
+        )

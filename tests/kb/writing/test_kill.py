@@ -16,6 +16,7 @@ from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 
 from ..examples import ENTITIES
+from ..learnt import learn
 from ..living import NameRows, living_kb
 
 # Forks a child a step, which kills itself at that step of the writer, in a copy of the KB; ends
@@ -28,6 +29,8 @@ import faiss  # once, for all children
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.kb.writing.entity_changes import update_entities
 from spacy_pel.kb.writing.compaction import compact
+from spacy_pel.kb.writing.mention_changes import forget_mentions
+from tests.kb.learnt import learn
 from tests.kb.living import NameRows, embed
 
 WRITERS = {
@@ -35,6 +38,8 @@ WRITERS = {
     "embed": lambda folder: embed(folder, dtype="int8"),
     "update": lambda folder: update_entities(folder, [Entity("C2", "new")], NameRows()),
     "compact": compact,
+    "learn": lambda folder: learn(folder, "b", [("scan", "C3"), ("gout", "C1")]),
+    "forget": lambda folder: forget_mentions(folder, "a"),
 }
 
 def dying(function, step, calls):
@@ -61,12 +66,14 @@ for step in count():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
-@pytest.mark.parametrize("writer", ["build", "embed", "update", "compact"])
+@pytest.mark.parametrize("writer", ["build", "embed", "update", "compact", "learn", "forget"])
 def test_killed_at_each_step(tmp_path: Path, writer: str) -> None:
     old = living_kb(tmp_path / "old", ENTITIES)
     if writer == "compact":
         add_entities(old, [Entity("C4", "gout")], NameRows())
         remove_entities(old, ["C3"])
+    if writer in ("compact", "learn", "forget"):
+        learn(old, "a", [("MS", "C3"), ("spectra", "C2")])
     command = [sys.executable, "-c", KILLER, str(old), writer]
     root = Path(__file__).parents[3]
     subprocess.run(command, check=True, timeout=120, cwd=root)

@@ -1,0 +1,133 @@
+"""Search by names and learnt mentions: filters, several sources, and which mention was nearest."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import KnowledgeBase, SearchFilter
+from spacy_pel.kb.folder import file_checks
+from spacy_pel.kb.known_mentions import NearMentions
+from spacy_pel.kb.mention_search import SHARPNESS, mention_pairs
+from spacy_pel.kb.verify import verify
+from spacy_pel.kb.writing.entity_changes import remove_entities
+from spacy_pel.kb.writing.mention_changes import set_mention_weight
+from spacy_pel.kb.writing.reduction import reduce_vectors
+
+from .examples import ENTITIES
+from .learnt import WEIGHT, learn, scored
+from .living import living_kb, name_vector
+
+LEARNT = {"a": [("spectra", "C2"), ("spectra", "C3"), ("plaques", "C3")], "b": [("scan", "C1")]}
+WORDS = ["spectra", "plaques", "scan", "other"]
+
+
+def learnt_kb(folder: Path) -> Path:
+    living_kb(folder, ENTITIES)
+    for source, mentions in LEARNT.items():
+        learn(folder, source, mentions)
+    set_mention_weight(folder, WEIGHT)
+    return folder
+
+
+def test_a_filter_holds_for_mentions_too(tmp_path: Path) -> None:
+    folder = learnt_kb(tmp_path / "kb")
+    queries = np.array([name_vector(word) for word in WORDS])
+    allowed = [entity for entity in ENTITIES if "Disease" in entity.types]
+    with KnowledgeBase.open(folder) as kb:
+        found = kb.search(queries, 4, only=SearchFilter(types=["Disease"]))
+        for query, numbers, scores in zip(queries, found.numbers, found.scores):
+            wanted = scored(allowed, LEARNT, query, WEIGHT)
+            got = {id: s for (id, _), s in zip(kb.labels(numbers[numbers >= 0]), scores)}
+            assert got.keys() == wanted.keys()
+            np.testing.assert_allclose([got[id] for id in wanted], list(wanted.values()), atol=1e-5)
+
+
+def test_the_answer_to_a_query_does_not_depend_on_the_others(tmp_path: Path) -> None:
+    queries = np.array([name_vector(word) for word in WORDS])
+    with KnowledgeBase.open(learnt_kb(tmp_path / "kb")) as kb:
+        together = kb.search(queries, 3)
+        for i, query in enumerate(queries):
+            alone = kb.search(query[None], 3)
+            np.testing.assert_array_equal(alone.scores[0], together.scores[i])
+            np.testing.assert_array_equal(alone.numbers[0], together.numbers[i])
+        assert kb.search(queries[:0], 3).numbers.shape == (0, 3)
+
+
+def test_the_mention_that_a_candidate_was_found_by(tmp_path: Path) -> None:
+    folder = learnt_kb(tmp_path / "kb")
+    remove_entities(folder, ["C2"])
+    with KnowledgeBase.open(folder) as kb:
+        numbers = np.array([[kb.number("C3"), kb.number("C1"), -1]])
+        rows = kb.mentions.nearest_of(name_vector("plaques")[None], numbers)
+        assert rows[0, 2] == -1
+        (source, mention), *_ = kb.mentions.described(rows[0, :1])
+        assert source == "a" and mention.text[mention.start : mention.stop] == "plaques"
+        rows = kb.mentions.nearest_of(name_vector("scan")[None], numbers)
+        assert kb.mentions.described(rows[0, 1:2])[0][0] == "b"
+
+
+def test_closeness_adds_up() -> None:
+    near = NearMentions(
+        np.array([[0.9, 0.8, 0.7], [0.5, -np.inf, -np.inf]], dtype=np.float32),
+        np.array([[4, 2, 4], [2, -1, -1]]),
+        np.array([[0, 1, 2], [1, -1, -1]]),
+    )
+    pairs = mention_pairs(near)
+    assert pairs.lines.tolist() == [0, 0, 1] and pairs.numbers.tolist() == [2, 4, 2]
+    both = np.log(np.exp(SHARPNESS * 0.9) + np.exp(SHARPNESS * 0.7)) / SHARPNESS
+    np.testing.assert_allclose(pairs.closeness, [0.8, both, 0.5], atol=1e-6)
+
+
+def test_a_kb_without_mentions_has_none(tmp_path: Path) -> None:
+    with KnowledgeBase.open(living_kb(tmp_path / "kb", ENTITIES)) as kb:
+        assert not kb.mentions and kb.mentions.counts() == {}
+
+
+def test_a_damaged_file_of_mentions_is_an_error_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large file, which is not compared with its checksum, whatever byte is another one."""
+    monkeypatch.setattr(file_checks, "CHECKED_BYTES", 0)
+    folder = learnt_kb(tmp_path / "kb")
+    queries = np.array([name_vector(word) for word in WORDS])
+    chosen = random.Random(0)
+    for path in [*folder.glob("mentions-*"), *folder.glob("rows-*"), *folder.glob("vectors-*")]:
+        whole = path.read_bytes()
+        for _ in range(30):
+            at = chosen.randrange(len(whole))
+            path.write_bytes(whole[:at] + bytes([chosen.randrange(256)]) + whole[at + 1 :])
+            with KnowledgeBase.open(folder) as kb, suppress(PelError):
+                kb.search(queries, 3)
+                kb.mentions.counts()
+                rows = kb.mentions.nearest_of(queries, np.tile(kb.numbers(), (len(queries), 1)))
+                kb.mentions.described(rows[rows >= 0])
+                for segment in kb.mentions.segments:
+                    list(segment.store.passages())
+        path.write_bytes(whole)
+
+
+def test_a_changed_byte_is_found(tmp_path: Path) -> None:
+    folder = learnt_kb(tmp_path / "kb")
+    for path in folder.glob("mentions-*"):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        assert [path.name in str(problem) for problem in verify(folder)] == [True]
+        with KnowledgeBase.open(folder) as kb, pytest.raises(PelError, match=path.name):
+            kb.search(name_vector("MS")[None], 3)
+        path.write_bytes(whole)
+
+
+def test_shorter_vectors_leave_mentions_as_they_are(tmp_path: Path) -> None:
+    folder = learnt_kb(tmp_path / "kb")
+    reduce_vectors(folder, 7)[0].close()
+    assert verify(folder) == []
+    with KnowledgeBase.open(folder) as kb:
+        assert kb.mentions.counts() == {"a": 3, "b": 1}
+        found = kb.search(name_vector("plaques")[None], 1)
+        assert kb.labels(found.numbers[0])[0][0] == "C3"
