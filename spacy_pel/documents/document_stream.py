@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import PelError
@@ -121,6 +121,29 @@ class DocumentStream:
     def __iter__(self) -> Iterator[RawDocument]:
         for _, documents in self.documents_by_source():
             yield from documents
+
+
+class ChainedStream(DocumentStream):
+    """The documents of several streams, one stream after the other."""
+
+    def __init__(self, streams: Sequence[DocumentStream]) -> None:
+        self.streams = streams
+        totals = [stream.total for stream in streams]
+        self.total = None if None in totals else sum(totals)  # type: ignore[arg-type]
+        self._before = 0
+        self._current: DocumentStream | None = None
+
+    @property
+    def position(self) -> int:  # type: ignore[override]
+        """The bytes that have been read."""
+        return self._before + (self._current.position if self._current else 0)
+
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+        """See ``DocumentStream``."""
+        self._before, self._current = 0, None
+        for stream in self.streams:
+            self._before, self._current = self.position, stream
+            yield from stream.documents_by_source()
 
 
 def checked_documents(documents: Iterable[Document], format_name: str) -> Iterator[RawDocument]:
