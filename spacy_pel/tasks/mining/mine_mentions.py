@@ -12,6 +12,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -175,7 +176,13 @@ class _Run:
 
     def _written(self, job: _Job) -> LinkedCounts:
         assert job.mined is not None
-        mined = job.mined.result()
+        try:
+            mined = job.mined.result()
+        except BrokenProcessPool as error:
+            raise PelError(
+                "a process that searches has ended, perhaps for lack of memory",
+                "run it again with fewer processes: it goes on where it was",
+            ) from error
         admitted = self._admitted(mined.numbers, mined.priorities)
         counts = LinkedCounts(mined.documents, mined.found, mined.skipped)
 

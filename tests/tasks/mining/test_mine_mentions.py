@@ -163,6 +163,18 @@ if __name__ == "__main__":
         pytest.fail("the worker is still there")
 
 
+def test_a_worker_that_dies_ends_the_run(
+    search: MentionSearch, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def _mined(first: int, records: list) -> None:
+        os._exit(1)
+
+    _mined.__module__, _mined.__qualname__ = module.__name__, "_mined"
+    monkeypatch.setattr(module, "_mined", _mined)
+    with pytest.raises(PelError, match="has ended, .*; run it again with fewer processes"):
+        mine_mentions(search, [str(notes)], notes.with_name("a.parquet"), n_process=2)
+
+
 def test_nothing_is_found(search: MentionSearch, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Nothing.\n")
     result = mine_mentions(search, [str(tmp_path / "a.txt")], tmp_path / "a.parquet")
