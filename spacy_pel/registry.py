@@ -26,6 +26,7 @@ REGISTERED = {
         "spacy-pel.RandomNegatives.v1": "spacy_pel.training.negatives:RandomNegatives",
         "spacy-pel.InBatchNegatives.v1": "spacy_pel.training.negatives:InBatchNegatives",
         "spacy-pel.MixedNegatives.v1": "spacy_pel.training.negatives:MixedNegatives",
+        "spacy-pel.MaskAndReplace.v1": "spacy_pel.training.mention_views:MaskAndReplace",
     },
     "spacy_readers": {
         "spacy-pel.DocumentCorpus.v1": "spacy_pel.corpora.document_corpus:make_document_corpus",
@@ -36,6 +37,7 @@ REGISTERED = {
     },
     "spacy_batchers": {
         "spacy-pel.batch_by_mentions.v1": "spacy_pel.corpora.mention_batcher:make_mention_batcher",
+        "spacy-pel.batch_by_entities.v1": "spacy_pel.corpora.entity_batcher:make_entity_batcher",
     },
     "spacy_scorers": {
         "spacy-pel.linking_scorer.v1": "spacy_pel.pipeline.scorer:make_linking_scorer",
@@ -50,5 +52,6 @@ REGISTERED = {
         "spacy-pel.ProxyLoss.v1": "spacy_pel.models.losses:ProxyLoss",
         "spacy-pel.CrossEntropyLoss.v1": "spacy_pel.models.losses:CrossEntropyLoss",
         "spacy-pel.SumLoss.v1": "spacy_pel.models.losses:SumLoss",
+        "spacy-pel.MentionPairLoss.v1": "spacy_pel.models.pair_loss:MentionPairLoss",
     },
 }

@@ -52,11 +52,12 @@ ALLOWED = {
     "corpora": {*GROUND, "kb", "kb.records", "spans", "documents"},
     "documents": {*GROUND, "kb.readers", "spans"},
     "pipeline": PIPELINE,
-    "tasks": {*TASKS, "tasks.okb"},
+    "tasks": {*TASKS, "tasks.okb", "tasks.mining"},
     "tasks.embedding": TASKS,
+    "tasks.mining": {*TASKS, "tasks"},
     "tasks.okb": TASKS,
     "serve": {*GROUND, "kb", "documents", "pipeline", "tasks"},
-    "cli": {*CLI, "tasks", "tasks.embedding", "tasks.okb", "serve"},
+    "cli": {*CLI, "tasks", "tasks.embedding", "tasks.mining", "tasks.okb", "serve"},
 }
 # Commands with many options, each of which is an argument with its help.
 LONG_COMMANDS = {"build_cli", "link_cli", "serve_cli"}

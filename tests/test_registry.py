@@ -37,6 +37,7 @@ BUILT_WITH_ARGUMENTS = {
     "spacy-pel.ZeshelCorpus.v1": {"path": "zeshel", "split": "val", "worlds": ["lego"]},
     "spacy-pel.NameCorpus.v1": {"kb": "kb", "limit": 100, "seed": 1},
     "spacy-pel.batch_by_mentions.v1": {"size": 32},
+    "spacy-pel.batch_by_entities.v1": {"size": 32},
     "spacy-pel.AdamW.v1": {"learn_rate": 1e-5},
     "spacy-pel.SumLoss.v1": {"*": {"it": {"@losses": "spacy-pel.ProxyLoss.v1"}}},
 }

@@ -15,6 +15,7 @@ from . import (  # noqa: F401  (add commands)
     pel_evaluate,
     pel_link,
     pel_macro,
+    pel_mentions,
     pel_okb,
     pel_serve,
     pel_start,

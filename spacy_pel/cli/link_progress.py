@@ -1,4 +1,4 @@
-"""A bar on stderr that shows how far ``pel link`` has come: rate and time left."""
+"""A bar on stderr that shows how far a run over documents has come: rate and time left."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from ..tasks.link_files import LinkProgress
 from .progress_bar import progress_bar
 from .terminal import printable
 
-_FORMAT = "Linking: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
-_FORMAT_WITHOUT_TOTAL = "Linking:{postfix} [{elapsed}]"
+_FORMAT = "{desc}: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
+_FORMAT_WITHOUT_TOTAL = "{desc}:{postfix} [{elapsed}]"
 
 
 class LinkBar(LinkProgress):
-    """A bar in bytes of the input, as the number of documents is not known before the end."""
+    """A bar in bytes of the input, as the number of documents is not known before the end.
 
-    def __init__(self) -> None:
+    Args:
+        what: What is done to the documents.
+    """
+
+    def __init__(self, what: str = "Linking") -> None:
+        self.what = what
         self.documents = self._linked = 0
         self._started = time.monotonic()
         self.bar = progress_bar(disable=True)
@@ -31,7 +36,7 @@ class LinkBar(LinkProgress):
         """Show the bar."""
         self._started = time.monotonic()
         shown_as = _FORMAT_WITHOUT_TOTAL if n_bytes is None else _FORMAT
-        self.bar = progress_bar(total=n_bytes, bar_format=shown_as)
+        self.bar = progress_bar(total=n_bytes, desc=self.what, bar_format=shown_as)
 
     def passed_over(self, documents: int, n_bytes: int) -> None:
         """Count documents that were linked before; they have no part in the rate."""

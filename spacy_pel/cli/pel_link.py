@@ -92,7 +92,8 @@ def link_cli(
               answer of "pel serve", BioC, or an
               export of Label Studio
     pubtator  title, abstract, mentions            the same, with the entity's id
-    bioc      passages, annotations                the same, with the entity's id
+    bioc      passages, annotations; a file of     the same, with the entity's id
+              PubMed (pubmed25n0001.xml.gz)
     bioc-json passages, annotations
     parquet   one document a row, with the keys    one row a mention, with candidates
               of jsonl as columns

@@ -20,11 +20,16 @@ Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 SHUFFLED_DOCUMENTS = 3000
 
 
-class _Document(NamedTuple):
+class DocumentMentions(NamedTuple):
     """An example with its gold mentions."""
 
     example: Example
     mentions: Sequence[Span]
+
+    @classmethod
+    def of(cls, example: Example, spans_key: str | None) -> "DocumentMentions":
+        """Those of an example."""
+        return cls(example, mention_spans(example.reference, spans_key))
 
 
 def make_mention_batcher(
@@ -55,39 +60,45 @@ def make_mention_batcher(
         raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")
 
     def batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
-        documents = (_Document(e, mention_spans(e.reference, spans_key)) for e in examples)
-        mentions = _shuffled(documents) if shuffle_mentions else _in_order(documents)
+        documents = (DocumentMentions.of(example, spans_key) for example in examples)
+        mentions = _shuffled(documents) if shuffle_mentions else mentions_in_order(documents)
         while batch := list(islice(mentions, size)):
-            yield [_with_mentions(*each, spans_key) for each in _by_document(batch)]
+            yield examples_of(batch, spans_key)
 
     return batches
 
 
-def _in_order(documents: Iterable[_Document]) -> Iterator[tuple[_Document, Span]]:
+def mentions_in_order(
+    documents: Iterable[DocumentMentions],
+) -> Iterator[tuple[DocumentMentions, Span]]:
     """The mentions of the documents, each with its document."""
     return ((document, mention) for document in documents for mention in document.mentions)
 
 
-def _shuffled(documents: Iterator[_Document]) -> Iterator[tuple[_Document, Span]]:
+def _shuffled(documents: Iterator[DocumentMentions]) -> Iterator[tuple[DocumentMentions, Span]]:
     """The same, shuffled."""
     # All is drawn from one seed. A training that goes on from a checkpoint restores the state that
     # ``random`` had at the beginning of the epoch, and no later one.
     rng = random.Random(random.getrandbits(64))
     while some := list(islice(documents, SHUFFLED_DOCUMENTS)):
-        mentions = list(_in_order(some))
+        mentions = list(mentions_in_order(some))
         rng.shuffle(mentions)
         yield from mentions
 
 
-def _by_document(batch: Iterable[tuple[_Document, Span]]) -> Iterable[tuple[_Document, list[Span]]]:
-    """The documents of a batch, each with its mentions in the batch."""
-    found: dict[int, tuple[_Document, list[Span]]] = {}
+def examples_of(
+    batch: Iterable[tuple[DocumentMentions, Span]], spans_key: str | None
+) -> list[Example]:
+    """The documents of mentions, each with those of its mentions that are given."""
+    found: dict[int, tuple[DocumentMentions, list[Span]]] = {}
     for document, mention in batch:
         found.setdefault(id(document), (document, []))[1].append(mention)
-    return found.values()
+    return [_with_mentions(*each, spans_key) for each in found.values()]
 
 
-def _with_mentions(document: _Document, mentions: Sequence[Span], spans_key: str | None) -> Example:
+def _with_mentions(
+    document: DocumentMentions, mentions: Sequence[Span], spans_key: str | None
+) -> Example:
     """The example with only these of its gold mentions; itself if they are all."""
     example = document.example
     if len(mentions) == len(document.mentions):

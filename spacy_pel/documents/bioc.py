@@ -1,4 +1,4 @@
-"""BioC XML: collections of documents in passages.
+"""BioC XML: collections of documents in passages. ``xml_files`` finds the documents in a file.
 
 Read and written with the standard library. PyPI's "bioc" says nothing of the offsets, fails on the
 first odd document, and brings lxml and four more packages, of which it needs one.
@@ -7,17 +7,14 @@ first odd document, and brings lxml and four more packages, of which it needs on
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
-from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from ..errors import PelError
-from .bioc_parts import document_of_parts
 from .docs import passages_of
 from .document import Passage
-from .format import LONGEST, REST_LOST, Input, TextOutput, document_id
+from .format import TextOutput, document_id
 from .linked import linked_mentions
 
 if TYPE_CHECKING:
@@ -29,80 +26,14 @@ _HEAD = (
     "<collection><source>spacy_pel</source><date/><key/>\n"
 )
 _TAIL = "</collection>\n"
-_BLOCK = 1 << 16
 # What XML cannot hold becomes U+FFFD, one character for one; a carriage return would be lost.
 _NO_XML = dict.fromkeys(
     (*range(9), 11, 12, *range(14, 32), *range(55296, 57344), 65534, 65535), "�"
 )
 
 
-def _documents(file: BinaryIO, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The documents as plain data, one in memory at a time."""
-    number = 0
-    try:
-        for element in _elements(file):
-            if element.tag == "document":
-                number += 1
-                yield f"document {number}", _plain_document(element)
-    except (ElementTree.ParseError, expat.ExpatError) as error:
-        raise PelError(f"bad XML after document {number} ({error})", "fetch it again") from error
-    except LookupError as error:
-        raise PelError(f"cannot be decoded ({error})", "save it as UTF-8") from error
-    if not number:
-        raise PelError("no document in it", "give a BioC collection")
-
-
-def _elements(file: BinaryIO) -> Iterator[ElementTree.Element]:
-    """The elements below the root, when they end; they are taken from it after that."""
-    parser = ElementTree.XMLPullParser(("start", "end"))
-    guard: Any = _guard()
-    path: list[ElementTree.Element] = []
-    size = 0  # of the element that is being read, to a block
-    while block := file.read(_BLOCK):
-        if not path:
-            guard.Parse(block)  # before the parser sees it
-        parser.feed(block)
-        size += len(block)
-        for element in _ended(parser, path):
-            size = 0
-            yield element
-        if size > LONGEST:
-            raise PelError(f"a document of more than {LONGEST:,} bytes{REST_LOST}", "split it")
-    parser.close()
-    yield from _ended(parser, path)
-
-
-def _ended(
-    parser: ElementTree.XMLPullParser, path: list[ElementTree.Element]
-) -> Iterator[ElementTree.Element]:
-    for event, element in parser.read_events():
-        if event == "start":
-            path.append(element)
-            continue
-        path.pop()
-        if len(path) == 1:
-            yield element
-            path[0].clear()
-
-
-def _guard() -> Any:
-    """A parser that refuses entities, which can grow, or name other files.
-
-    They can only be declared before the first element. (defusedxml refuses them as well, but at the
-    price of a parser in Python, which takes four times as long.)
-    """
-    parser = expat.ParserCreate()
-
-    def refuse(name: str, *_: object) -> NoReturn:
-        raise PelError(
-            f"declares the entity {name!r}, which BioC does not need", "remove the declaration"
-        )
-
-    parser.EntityDeclHandler = refuse
-    return parser
-
-
-def _plain_document(element: ElementTree.Element) -> dict[str, Any]:
+def plain_bioc(element: ElementTree.Element) -> dict[str, Any]:
+    """A document of a collection as plain data; see ``bioc_parts``."""
     return {
         "id": element.findtext("id", ""),
         "infons": _infons(element),
@@ -192,5 +123,4 @@ def _escaped(text: str) -> str:
     return escape(text.translate(_NO_XML), {"\r": "&#13;"})
 
 
-INPUT = Input(_documents, document_of_parts, has_ids=True)
 OUTPUT = TextOutput(_text, _HEAD, _TAIL)

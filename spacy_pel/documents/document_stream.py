@@ -123,29 +123,26 @@ class DocumentStream:
             yield from documents
 
 
-def chained(streams: Sequence[DocumentStream]) -> DocumentStream:
-    """The documents of several streams, one after the other."""
-    return streams[0] if len(streams) == 1 else _Chain(streams)
-
-
-class _Chain(DocumentStream):
-    """Several streams, one after the other."""
+class ChainedStream(DocumentStream):
+    """The documents of several streams, one stream after the other."""
 
     def __init__(self, streams: Sequence[DocumentStream]) -> None:
-        self._streams = streams
+        self.streams = streams
         totals = [stream.total for stream in streams]
-        self.total = None if None in totals else sum(totals)
-        self._read = 0
+        self.total = None if None in totals else sum(totals)  # type: ignore[arg-type]
+        self._before = 0
+        self._current: DocumentStream | None = None
 
     @property
     def position(self) -> int:  # type: ignore[override]
         """The bytes that have been read."""
-        return sum(stream.position for stream in self._streams[: self._read])
+        return self._before + (self._current.position if self._current else 0)
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
         """See ``DocumentStream``."""
-        for number, stream in enumerate(self._streams, start=1):
-            self._read = number
+        self._before, self._current = 0, None
+        for stream in self.streams:
+            self._before, self._current = self.position, stream
             yield from stream.documents_by_source()
 
 

@@ -17,6 +17,7 @@ from . import (
     prodigy,
     pubtator,
     text,
+    xml_files,
 )
 from .format import Format
 
@@ -28,7 +29,7 @@ FORMATS = (
     Format(
         "pubtator", (".pubtator", ".pubtator.txt", "_pubtator.txt"), pubtator.INPUT, pubtator.OUTPUT
     ),
-    Format("bioc", (".xml",), bioc.INPUT, bioc.OUTPUT),
+    Format("bioc", (".xml",), xml_files.INPUT, bioc.OUTPUT),
     Format("json", (".json",), json_files.INPUT),
     Format("bioc-json", (".bioc.json", ".biocjson"), bioc_json.INPUT),
     Format("parquet", (".parquet",), parquet.INPUT, parquet.coded_output(()), parquet.coded_output),

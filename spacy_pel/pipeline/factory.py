@@ -94,6 +94,13 @@ freeze_entities = false
 # true: training computes the passes of the encoders twice and does not keep them. A step takes 11 to
 # 20 % more time. The memory it needs no longer grows with the batch and its negatives.
 gradient_caching = false
+# Also compares the mentions of a batch with each other: those of one entity are drawn together.
+# @losses = "spacy-pel.MentionPairLoss.v1", with the batcher spacy-pel.batch_by_entities.v1, see
+# project/configs/self_supervised.cfg. null: mentions are compared with entities alone, as in PEL.
+pair_loss = null
+# Hides some mentions in training, and puts synonyms in the place of others, so that the context is
+# learnt as well: @misc = "spacy-pel.MaskAndReplace.v1". For spacy-pel.BiEncoder.v1. null: does not.
+views = null
 # Whether an id that a mention already has is replaced.
 overwrite = true
 # The vocabularies whose codes are written as span._.kb_xrefs, such as ["SNOMEDCT_US", "ICD10CM"].

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
+from ..models.pair_loss import MentionPairLoss
+from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
 
 
@@ -91,6 +93,8 @@ class TrainingSettings:
         loss: The loss over the scores of mentions and proxies.
         regularizer: Adversarial regularisation; None: none.
         negatives: Chooses the negatives of a batch.
+        pair_loss: The loss over pairs of mentions, beside the other; None: none.
+        views: Masks mentions and replaces them by synonyms in training; None: does not.
     """
 
     name_dropout: float
@@ -99,6 +103,8 @@ class TrainingSettings:
     loss: ScoreLoss
     regularizer: FGSM | None
     negatives: Sampler
+    pair_loss: MentionPairLoss | None
+    views: MaskAndReplace | None
 
 
 # The attribute of the component that holds each record, which is also the argument that takes it.

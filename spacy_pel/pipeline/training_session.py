@@ -154,7 +154,14 @@ def both_towers_trainer(
         searched_row_kind=indexed.searched_row_kind,
     )
     return RetrieverTrainer(
-        retriever, pool, settings.loss, settings.regularizer, settings.negatives, rng
+        retriever,
+        pool,
+        settings.loss,
+        settings.regularizer,
+        settings.negatives,
+        rng,
+        pair_loss=settings.pair_loss,
+        views=settings.views,
     )
 
 
@@ -198,7 +205,15 @@ def mention_tower_trainer(
             f'set its "row_kind" to "{kb.row_kind}"',
         )
     pool = StoredPool(kb, row_kind, settings.name_dropout)
-    return MentionTrainer(retriever, pool, settings.loss, settings.negatives, _rng())
+    return MentionTrainer(
+        retriever,
+        pool,
+        settings.loss,
+        settings.negatives,
+        _rng(),
+        pair_loss=settings.pair_loss,
+        views=settings.views,
+    )
 
 
 def reranker_trainer(

@@ -1,6 +1,8 @@
 """Mentions that are marked in texts of their own (PEL, appendix A).
 
 mention:  [CLS] left [Ms] mention [Me] right [SEP]
+
+A masked mention (see ``training.mention_views``) is read as [MASK].
 """
 
 from __future__ import annotations
@@ -61,13 +63,14 @@ class MarkedTextReader:
         last = min(last, first + self._position_limit - 4)
         room = max(0, self.length - 4 - (last - first))
         n_left, n_right = first, len(ids) - last
+        focus = [pieces.mask] if mention.is_masked else ids[first:last]
         left = min(n_left, max(room // 2, room - n_right))
         right = min(n_right, room - left)
         parts = (
             [pieces.cls], ids[first - left : first], [pieces.mention_start],
-            ids[first:last], [pieces.mention_end], ids[last : last + right], [pieces.sep],
+            focus, [pieces.mention_end], ids[last : last + right], [pieces.sep],
         )  # fmt: skip
-        return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + last - first)
+        return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + len(focus))
 
 
 def _tokenised_with(mention: MentionInContext) -> Hashable:

@@ -52,12 +52,15 @@ class MentionInContext(NamedTuple):
         end: The character after its last.
         document: The document. Mentions that have it and the text in common may be read together. If
             it is None for all of them, the text alone tells documents apart.
+        is_masked: Whether [MASK] is read in place of the mention. Training does so, with readers of
+            marked texts.
     """
 
     text: str
     start: int
     end: int
     document: DocumentContext | None = None
+    is_masked: bool = False
 
     @property
     def surface(self) -> str:

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from ..errors import PelError
 
 CLS, SEP, PAD, UNK = "[CLS]", "[SEP]", "[PAD]", "[UNK]"
+MASK = "[MASK]"
 MENTION_START, MENTION_END = "[Ms]", "[Me]"
 
 
@@ -48,6 +49,9 @@ class WordPieces:
                     f"the encoder's tokenizer has no {token} token",
                     "choose an encoder of BERT architecture",
                 )
+        self.mask = tokenizer.token_to_id(MASK)
+        if self.mask is None:  # an encoder from scratch has none
+            self.mask = tokenizer.token_to_id(UNK)
         self.cls, self.sep, self.pad, self.mention_start, self.mention_end = ids.values()
 
     def tokenize(self, texts: Iterable[str]) -> Iterator[list[int]]:

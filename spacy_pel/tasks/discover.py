@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spacy.language import Language
 
 from ..documents import open_documents
-from ..documents.document_stream import chained
+from ..documents.document_stream import ChainedStream
 from ..errors import PelError
 from ..pipeline.joint_answers import CorpusMention
 from ..spans import mention_spans
@@ -73,7 +73,7 @@ def discover(
     target = Path(output).resolve()
     if target.suffix != ".jsonl":
         raise PelError(f"{output}: not the name of a JSONL file", "end it in .jsonl")
-    source = chained([open_documents(str(name), input_format) for name in inputs])
+    source = ChainedStream([open_documents(str(name), input_format) for name in inputs])
     nlp, linker = linking.nlp, linking.linker
     settings = joint_settings(linker)
     count = 0

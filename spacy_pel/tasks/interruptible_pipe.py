@@ -43,7 +43,7 @@ def interruptible_pipe(
         yield from nlp.pipe(docs, **options)
         return
     source = _DocStream(docs)
-    register_after_fork(source, _end_with_parent)  # for as long as there is the source
+    register_after_fork(source, lambda _: end_with_parent())  # for as long as there is the source
     with _interrupting(source), _hearing_of_failures(nlp, source):
         results = nlp.pipe(source, n_process=n_process, **options)
         try:
@@ -85,7 +85,7 @@ class _DocStream:
             self.is_reading = False
 
 
-def _end_with_parent(_: _DocStream) -> None:
+def end_with_parent() -> None:
     """In a worker: end it soon after its parent.
 
     It holds the parent's ends of the pipes as well, and would wait at them forever.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from spacy.tokens import Doc
 
@@ -22,8 +22,9 @@ from ..spans import mention_spans
 from .bad_documents import OnError
 from .corpus_parts import CorpusOutput, joint_output
 from .joint_linking import with_settings
+from .document_batches import DocumentBatch, document_batches
 from .link_docs import Linking, read_matcher_names
-from .output_parts import LinkedCounts, documents_digest, output_parts
+from .output_parts import LinkedCounts, documents_digest, output_parts, say_where_it_goes_on
 from .pipeline_fingerprint import package_versions, pipeline_fingerprint
 
 # A part of the output ends after this many documents, or bytes of input. It is what is held in
@@ -149,14 +150,15 @@ def link_parts(
     )
     own = {**_settings(linking), **settings}
     with vectors, output_parts(target, own, progress.say) as parts:
-        for number, batch in enumerate(_batches(source)):
+        batches = document_batches(source, DOCUMENTS_PER_PART, BYTES_PER_PART)
+        for number, batch in enumerate(batches):
             digest = documents_digest(batch.records)
             counts = parts.finished(number, digest)
             if counts is not None and not (counts.skipped and linking.on_error is OnError.stop):
                 progress.passed_over(counts.documents, batch.n_bytes)
             else:
                 if not is_going_on:
-                    _say_where_it_goes_on(total, parts.is_changed, progress)
+                    say_where_it_goes_on(total, parts.is_changed, progress.say, "linked")
                 is_going_on = True
                 writer = _PartWriter(linking, batch, total, written, progress)
                 counts = parts.write(number, digest, writer)
@@ -176,7 +178,7 @@ def _link_to_stream(
     stream.write(encoded(output.head))
     with TemporaryDirectory() as folder:
         path = Path(folder, "part")
-        for batch in _batches(source):
+        for batch in document_batches(source, DOCUMENTS_PER_PART, BYTES_PER_PART):
             total += _PartWriter(linking, batch, total, output, progress)(path)
             with open(path, "rb") as part:
                 copyfileobj(part, stream)
@@ -199,26 +201,6 @@ def _settings(linking: Linking) -> dict[str, Any]:
     }
 
 
-class _Batch(NamedTuple):
-    """The documents of one part of the output, and the bytes of input that they took."""
-
-    records: list[RawDocument]
-    n_bytes: int
-
-
-def _batches(source: DocumentStream) -> Iterator[_Batch]:
-    records: list[RawDocument] = []
-    size = position = 0
-    for record in source:
-        records.append(record)
-        size += len(record.packed)
-        if len(records) == DOCUMENTS_PER_PART or size >= BYTES_PER_PART:
-            yield _Batch(records, source.position - position)
-            records, size, position = [], 0, source.position
-    if records:
-        yield _Batch(records, source.position - position)
-
-
 class _PartWriter:
     """Links the documents of one part and writes them. PelError for one that ends the run.
 
@@ -228,7 +210,7 @@ class _PartWriter:
     def __init__(
         self,
         linking: Linking,
-        batch: _Batch,
+        batch: DocumentBatch,
         before: LinkedCounts,
         output: Output,
         progress: LinkProgress,
@@ -316,11 +298,3 @@ class _PartWriter:
             remedy = f"{placed.remedy}, or leave it out with --on-error skip"
             raise PelError(placed.problem, remedy) from error
         self.counts += LinkedCounts(skipped=(str(placed),))
-
-
-def _say_where_it_goes_on(total: LinkedCounts, is_changed: bool, progress: LinkProgress) -> None:
-    done = total.documents + len(total.skipped)
-    if is_changed:
-        progress.say(f"The input has changed from about document {done + 1:,} on")
-    if done:
-        progress.say(f"Going on after {done:,} documents that were linked before")

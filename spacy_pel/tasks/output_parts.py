@@ -145,6 +145,24 @@ def documents_digest(records: Sequence[RawDocument]) -> str:
     return hash.hexdigest()
 
 
+def say_where_it_goes_on(
+    total: LinkedCounts, is_changed: bool, say: Callable[[str], object], done: str
+) -> None:
+    """Tell how much an earlier run has done, and whether the input has changed since.
+
+    Args:
+        total: The counts of the parts that are kept.
+        is_changed: See ``OutputParts``.
+        say: Called with each line.
+        done: What was done to the documents: "linked".
+    """
+    documents = total.documents + len(total.skipped)
+    if is_changed:
+        say(f"The input has changed from about document {documents + 1:,} on")
+    if documents:
+        say(f"Going on after {documents:,} documents that were {done} before")
+
+
 def _is_ours(name: str) -> bool:
     """Whether a file of this name may be one that an interrupted run left."""
     return _OURS.fullmatch(name) is not None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..architectures import encoder_of
 from ..linking.retriever import Retriever
-from ..models.losses import ScoreLoss
-from ..reading.gold_mention import GoldMention
-from .negatives import Sampler
+from ..models.losses import ScoreLoss, Targets
+from .negatives import Row, Sampler
 from .proxy_trainer import ProxyTrainer
 from .stored_pool import StoredPool
 from .trainer import StepLoss
@@ -24,7 +22,7 @@ class MentionTrainer(ProxyTrainer):
     negatives are searched in the whole KB under the present weights.
 
     Args:
-        retriever, loss, negatives, rng: see ``ProxyTrainer``.
+        retriever, loss, negatives, rng, **more: see ``ProxyTrainer``.
         pool: chooses rows, and has their vectors.
     """
 
@@ -35,17 +33,16 @@ class MentionTrainer(ProxyTrainer):
         loss: ScoreLoss,
         negatives: Sampler,
         rng: np.random.Generator,
+        **more: Any,
     ):
-        super().__init__(retriever, pool, loss, negatives, rng)
+        super().__init__(retriever, pool, loss, negatives, rng, **more)
         self._freeze_entities()
 
-    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        mentions = self.mentions_to_encode(mentions)
-        vectors, backprop_mentions = self.encode_mentions(mentions)
-        rows, targets = self.choose_rows(mentions, vectors)
+    def proxy_loss(
+        self, vectors: np.ndarray, rows: list[Row], targets: Targets
+    ) -> tuple[StepLoss, np.ndarray]:
         (d_vectors, _), loss = self.loss((vectors, self.pool.vectors(rows)), targets)
-        backprop_mentions(d_vectors)
-        return StepLoss(loss, 0.0)
+        return StepLoss(loss, 0.0), d_vectors
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)

@@ -6,16 +6,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..models.losses import ScoreLoss, Targets
+from ..models.pair_loss import MentionPairLoss
 from ..reading.gold_mention import GoldMention
+from .mention_views import MaskAndReplace
 from .negatives import Batch, Row, Sampler
 from .row_pool import RowPool
-from .trainer import Trainer
+from .trainer import StepLoss, Trainer
 
 
 class ProxyTrainer(Trainer):
-    """Base of the trainers of a retriever. A subclass defines where the proxies' vectors are from.
+    """Base of the trainers of a retriever. A subclass defines where the proxies' vectors are from,
+    in ``proxy_loss``.
 
     Args:
         retriever: the bi-encoder that is trained.
@@ -23,6 +27,12 @@ class ProxyTrainer(Trainer):
         loss: compares the mentions' vectors with those of the proxies.
         negatives: chooses the negatives of a batch from the pool.
         rng: the generator for everything that is drawn.
+        pair_loss: compares the mentions of a batch with each other as well; None: it does not.
+        views: what is read in place of the mentions; None: the mentions as they are. The proxies
+            are chosen by the mentions as they are.
+
+    Raises:
+        PelError: there are views, but mentions are not read one by one.
     """
 
     def __init__(
@@ -32,12 +42,48 @@ class ProxyTrainer(Trainer):
         loss: ScoreLoss,
         negatives: Sampler,
         rng: np.random.Generator,
+        *,
+        pair_loss: MentionPairLoss | None = None,
+        views: MaskAndReplace | None = None,
     ):
+        if views is not None and retriever.reads_documents:
+            raise PelError(
+                "mentions that are read together in their document cannot be masked or replaced",
+                'set "views" to null, or train a spacy-pel.BiEncoder.v1',
+            )
         super().__init__(retriever.model, rng)
         self.retriever = retriever
         self.pool = pool
         self.loss = loss
         self.negatives = negatives
+        self.pair_loss = pair_loss
+        self.views = views
+
+    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
+        mentions = self.mentions_to_encode(mentions)
+        vectors, backprop_mentions = self.encode_mentions(mentions)
+        rows, targets = self.choose_rows(mentions, vectors)
+        loss, d_vectors = self.proxy_loss(vectors, rows, targets)
+        if self.pair_loss is not None:
+            d_pairs, of_pairs = self.pair_loss(vectors, [mention.golds for mention in mentions])
+            loss, d_vectors = loss._replace(clean=loss.clean + of_pairs), d_vectors + d_pairs
+        backprop_mentions(d_vectors)
+        return loss
+
+    def proxy_loss(
+        self, vectors: np.ndarray, rows: list[Row], targets: Targets
+    ) -> tuple[StepLoss, np.ndarray]:
+        """Compare mentions with proxies, and add the gradients of what encodes the proxies.
+
+        Args:
+            vectors: the mentions, float32 [n, d].
+            rows: the proxies.
+            targets: which proxies are a positive or a negative of which mention.
+
+        Returns:
+            The losses, and the gradient of their sum with respect to the mentions, float32 [n, d].
+        """
+        raise NotImplementedError
 
     def mentions_to_encode(self, mentions: Sequence[GoldMention]) -> Sequence[GoldMention]:
         """The mentions of a batch that are encoded.
@@ -50,14 +96,17 @@ class ProxyTrainer(Trainer):
     def encode_mentions(
         self, mentions: Sequence[GoldMention]
     ) -> tuple[np.ndarray, Callable[[np.ndarray], object]]:
-        """Encode the mentions.
+        """Encode the mentions, or other views of them.
 
         Returns:
             Their vectors, float32 [n, d], and a function that takes the gradient with respect to
             these, float32 [n, d], back to the weights of the mention tower.
         """
         self._counts.mention_inputs += len(mentions)
-        inputs = self.retriever.mention_inputs([mention.context for mention in mentions])
+        read = [mention.context for mention in mentions]
+        if self.views is not None:
+            read = self.views(mentions, self.pool.kb, self.rng)
+        inputs = self.retriever.mention_inputs(read)
         return self.retriever.mention_tower.begin_update(inputs)
 
     def choose_rows(

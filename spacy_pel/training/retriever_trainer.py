@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,10 +11,9 @@ from ..architectures import encoder_of
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss, Targets
-from ..reading.gold_mention import GoldMention
 from ..reading.text_inputs import TextInputs
 from .adversarial_inputs import clean_inputs, perturbed_inputs
-from .negatives import Sampler
+from .negatives import Row, Sampler
 from .pair_passes import PairPasses, pairs_of
 from .proxy_pool import ProxyPool
 from .proxy_trainer import ProxyTrainer
@@ -46,7 +44,7 @@ class RetrieverTrainer(ProxyTrainer):
     proxy; see ``PairPasses``.
 
     Args:
-        retriever, loss, negatives, rng: see ``ProxyTrainer``.
+        retriever, loss, negatives, rng, **more: see ``ProxyTrainer``.
         pool: chooses rows and makes their texts. Evaluations search it.
         fgsm: perturbs the input embeddings of the proxies; None leaves out the second term.
     """
@@ -59,8 +57,9 @@ class RetrieverTrainer(ProxyTrainer):
         fgsm: FGSM | None,
         negatives: Sampler,
         rng: np.random.Generator,
+        **more: Any,
     ):
-        super().__init__(retriever, pool, loss, negatives, rng)
+        super().__init__(retriever, pool, loss, negatives, rng, **more)
         self.fgsm = fgsm
 
     @property
@@ -68,30 +67,26 @@ class RetrieverTrainer(ProxyTrainer):
         """The work done so far. The pool counts what it encodes for its index."""
         return replace(super().counts, index_inputs=self.pool.encoded_rows)
 
-    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        mentions = self.mentions_to_encode(mentions)
-        vectors, backprop_mentions = self.encode_mentions(mentions)
-        rows, targets = self.choose_rows(mentions, vectors)
+    def proxy_loss(
+        self, vectors: np.ndarray, rows: list[Row], targets: Targets
+    ) -> tuple[StepLoss, np.ndarray]:
         tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
+        tower = self.retriever.entity_tower
+        width = encoder_of(tower).width
         if self.fgsm is not None and self.fgsm.per_pair:
             self._counts.entity_inputs += 2 * int(pairs_of(targets).sum())
-            tower = self.retriever.entity_tower
-            passes = PairPasses(tower, encoder_of(tower).width, self.loss, self.fgsm)
-            step_loss, d_vectors = passes.backpropagated(tokens, vectors, targets)
-            backprop_mentions(d_vectors)
-            return step_loss
+            passes = PairPasses(tower, width, self.loss, self.fgsm)
+            return passes.backpropagated(tokens, vectors, targets)
 
-        width = encoder_of(self.retriever.entity_tower).width
         inputs = clean_inputs(tokens, width, self.fgsm)
         clean = self.proxy_pass(inputs, vectors, targets)
         if self.fgsm is None:
-            backprop_mentions(clean.d_mentions)
-            return StepLoss(clean.loss, 0.0)
+            return StepLoss(clean.loss, 0.0), clean.d_mentions
 
         inputs = perturbed_inputs(tokens, clean.d_inputs, self.fgsm)
         adversarial = self.proxy_pass(inputs, vectors, targets, self.fgsm.weight)
-        backprop_mentions(clean.d_mentions + adversarial.d_mentions)
-        return StepLoss(clean.loss, adversarial.loss)
+        d_mentions = clean.d_mentions + adversarial.d_mentions
+        return StepLoss(clean.loss, adversarial.loss), d_mentions
 
     def proxy_pass(
         self, inputs: TextInputs, mentions: np.ndarray, targets: Targets, weight: float = 1.0

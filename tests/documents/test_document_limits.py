@@ -14,7 +14,6 @@ from spacy.tokens import DocBin
 from srsly import msgpack_dumps
 
 from spacy_pel.documents import (
-    bioc,
     docbin,
     docbin_limits,
     document_stream,
@@ -23,6 +22,7 @@ from spacy_pel.documents import (
     json_array,
     open_documents,
     pubtator,
+    xml_files,
 )
 from spacy_pel.errors import PelError
 
@@ -35,7 +35,8 @@ SMALL = 2**16  # bytes that a document may have in these tests
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousandth of the limits; what is refused must not take more than a few of them."""
-    for module in (bioc, docbin, docbin_limits, document_tables, format, json_array, pubtator):
+    limited = (docbin, docbin_limits, document_tables, format, json_array, pubtator, xml_files)
+    for module in limited:
         monkeypatch.setattr(module, "LONGEST", SMALL)
     monkeypatch.setattr(format, "_MOST_HELD", MEGABYTE)
     monkeypatch.setattr(docbin_limits, "MOST_BYTES", MEGABYTE)

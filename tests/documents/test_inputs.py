@@ -169,7 +169,7 @@ BAD = [
     (
         "a.xml",
         '<!DOCTYPE collection [<!ENTITY a "b">]><collection>&a;</collection>',
-        "declares the entity 'a', which BioC does not need",
+        "declares the entity 'a', which is not needed",
     ),
     ("a.spacy", "text", "not a DocBin"),
 ]

@@ -1,0 +1,68 @@
+"""Other views of mentions, so that an encoder does not learn to compare strings alone."""
+
+# No "from __future__ import annotations": the registry reads the types of the arguments.
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.names import normalised
+from ..reading.gold_mention import GoldMention
+from ..reading.mention import MentionInContext
+
+
+class MaskAndReplace:
+    """Masks some mentions, and puts a synonym in the place of others (KRISSBERT, section 3.3).
+
+    Args:
+        mask: The probability that a mention is read as [MASK].
+        replace: The probability that it is read as another name of its entity, where there is one.
+
+    Raises:
+        PelError: The probabilities are negative, or their sum is above 1.
+    """
+
+    def __init__(self, mask: float = 0.2, replace: float = 0.2):
+        if min(mask, replace) < 0 or mask + replace > 1:
+            raise PelError(
+                f"mentions are masked with probability {mask} and replaced with {replace}",
+                "give two numbers that are not negative, with a sum of at most 1",
+            )
+        self.mask = mask
+        self.replace = replace
+
+    def __call__(
+        self, mentions: Sequence[GoldMention], kb: KnowledgeBase, rng: np.random.Generator
+    ) -> list[MentionInContext]:
+        """The mentions as they are read, in their order.
+
+        Args:
+            mentions: The mentions.
+            kb: The names of their entities.
+            rng: Draws which are masked and replaced, and by which name.
+        """
+        entities = kb.entities([mention.golds[0] for mention in mentions])
+        views = []
+        for mention, entity, draw in zip(mentions, entities, rng.random(len(mentions))):
+            view = mention.context
+            if draw < self.mask:
+                view = view._replace(is_masked=True)
+            elif draw < self.mask + self.replace:
+                view = _with_another_name(view, entity.names, rng)
+            views.append(view)
+        return views
+
+
+def _with_another_name(
+    mention: MentionInContext, names: Sequence[str], rng: np.random.Generator
+) -> MentionInContext:
+    """The mention with another of the names in its place; itself if there is no other."""
+    surface = normalised(mention.surface)
+    others = [name for name in names if normalised(name) != surface]
+    if not others:
+        return mention
+    name = others[rng.integers(len(others))]
+    text = f"{mention.text[: mention.start]}{name}{mention.text[mention.end :]}"
+    return mention._replace(text=text, end=mention.start + len(name))
