@@ -102,7 +102,7 @@ _DEMO_ENCODER = json.dumps(
     }
 )
 # Inputs and batches are shorter than in configs/demo.cfg, so that a run takes about a minute of one
-# core. The documents are those of its figures, without the notes that were added later. The pooling is not "both" as there: it makes vectors of about one length, which bounds the dot
+# core. The pooling is not "both" as there: it makes vectors of about one length, which bounds the dot
 # product that cross-entropy scores by, and then no softmax of it can be sharp. With "mean", the
 # paper's pooling, an encoder from scratch learns nothing in so few steps.
 DEMO = Corpus(
@@ -112,7 +112,6 @@ DEMO = Corpus(
     (("kb", "build", "assets/demo/umls", "{work}/kb"),),
     {"demo": "assets/demo/corpus/dev.pubtator"},
     {
-        ".paths.train": "assets/demo/corpus/train.pubtator",
         ".training.optimizer": _adamw(0.001),
         ".training.batcher.size": 2,
         ".corpora.dev.limit": 1,
