@@ -1,9 +1,13 @@
 """Packaging of spacy_pel. Exact versions of a known good install are in constraints.txt."""
 
+import os
+import re
 import runpy
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 PACKAGE = HERE / "spacy_pel"
@@ -27,13 +31,66 @@ TEST = [
 ]
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
 
+# The address of the repository, to which the README's links lead on PyPI.
+REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")
+URLS = {
+    "Source": REPOSITORY,
+    "Issues": f"{REPOSITORY}/issues",
+    "Documentation": f"{REPOSITORY}/blob/main/docs/index.md",
+    "Changes": f"{REPOSITORY}/blob/main/CHANGELOG.md",
+}
+
+
+class BuildWithProject(build_py):
+    """Puts the configs and the demo into the wheel: spacy_pel/tasks/shipped_files.py finds them."""
+
+    def run(self):
+        super().run()
+        if self.editable_mode:  # the clone has them
+            return
+        for part in ("configs", "assets/demo"):
+            target = Path(self.build_lib, "spacy_pel", "project", part)
+            shutil.rmtree(target, ignore_errors=True)  # of an earlier build
+            shutil.copytree(HERE / "project" / part, target)
+
+
+def readme():
+    """The README, whose links and images lead into the repository, as PyPI shows no other files."""
+    text = (HERE / "README.md").read_text(encoding="utf8")
+    return re.sub(r"(!?)\[([^\]]*)\]\((?!https?://|#)([^)]+)\)", _absolute, text)
+
+
+def _absolute(link):
+    image, text, path = link.groups()
+    if not REPOSITORY:
+        return "" if image else text
+    return f"{image}[{text}]({REPOSITORY}/{'raw' if image else 'blob'}/main/{path})"
+
+
 setup(
     name="spacy-pel",
     version=VERSION,
     description="Contextual, zero-shot entity linking for spaCy and scispaCy pipelines",
-    long_description=(HERE / "README.md").read_text(encoding="utf8"),
+    long_description=readme(),
     long_description_content_type="text/markdown",
+    author="The spacy_pel developers",
+    url=REPOSITORY or None,
+    project_urls=URLS if REPOSITORY else {},
     license="MIT",
+    keywords="spacy scispacy entity-linking nlp biomedical umls mesh ontology",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: OS Independent",
+        "Programming Language :: Python :: 3",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Bio-Informatics",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
+    ],
+    cmdclass={"build_py": BuildWithProject},
     packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
     package_data={"spacy_pel": ["py.typed", "serve/page/*", "tasks/page/*"]},
     python_requires=">=3.10,<3.14",

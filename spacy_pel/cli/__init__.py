@@ -10,6 +10,7 @@ from . import (  # noqa: F401  (add commands)
     kb_show,
     pel_assemble,
     pel_calibrate,
+    pel_demo,
     pel_discover,
     pel_doctor,
     pel_evaluate,

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 )
 def train_cli(
     ctx: typer.Context,
-    config: Annotated[Path, typer.Argument(help="Config file", exists=True, dir_okay=False)],
+    config: Annotated[
+        str, typer.Argument(help='Config file, or the name of one of ours, such as "mesh_document"')
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the pipeline, checkpoint and log")
     ],
@@ -51,22 +53,25 @@ def train_cli(
     Examples:
       python -m spacy pel train configs/demo.cfg --output training/demo
       python -m spacy pel train configs/demo.cfg --output training/demo --training.max_steps 300
+      python -m spacy pel train mesh_document --output training/mesh --paths.data DATA --paths.encoder BERT
       torchrun --nproc-per-node 2 -m spacy pel train configs/demo.cfg --output training/demo -g 0
     """
     from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
     from spacy.util import load_config
 
     from ..pipeline.registered_names import unknown_names_explained
+    from ..tasks.shipped_files import config_file
     from ..tasks.train_pipeline import start_training
     from ..training import distributed
 
     overrides = parse_config_overrides(ctx.args)
     distributed.join()
     setup_gpu(gpu_id + distributed.local_rank() if gpu_id >= 0 else -1)
-    with show_validation_error(config):
-        loaded = load_config(config, overrides=overrides, interpolate=False)
-    initialising = show_validation_error(config, hint_fill=False)
-    with unknown_names_explained(config), initialising, _whole_log():
+    path = config_file(config)
+    with show_validation_error(path):
+        loaded = load_config(path, overrides=overrides, interpolate=False)
+    initialising = show_validation_error(path, hint_fill=False)
+    with unknown_names_explained(path), initialising, _whole_log():
         run = start_training(loaded, output, resume=resume, gpu_id=gpu_id, report=msg.info)
     if run is None:
         msg.good(f"Training is finished: {output / 'model-best'}, {output / 'model-last'}")

@@ -21,8 +21,8 @@ from ..errors import PelError
 from ..spans import mention_spans
 from .bad_documents import OnError
 from .corpus_parts import CorpusOutput, joint_output
-from .joint_linking import with_settings
 from .document_batches import DocumentBatch, document_batches
+from .joint_linking import with_settings
 from .link_docs import Linking, read_matcher_names
 from .output_parts import LinkedCounts, documents_digest, output_parts, say_where_it_goes_on
 from .pipeline_fingerprint import package_versions, pipeline_fingerprint

@@ -14,17 +14,20 @@ from typer.testing import CliRunner
 
 from .commands import app, commands_of, spacy_arguments, spacy_command
 from .markdown import Block, Page
+from .notebook import Notebook
 
 # In place of minutes of training: three steps, and of a tiny encoder. All else is as it is written.
 SHORT = ["--training.max_steps", "3", "--training.eval_frequency", "3"]
 ENCODER = "--components.proxy_linker.model.encoder"
+DEMO = [
+    *SHORT, "--corpora.dev.limit", "8", f"{ENCODER}.layers", "1", f"{ENCODER}.width", "32"
+]  # fmt: skip
 SHORTENED = {
-    "configs/demo.cfg": [
-        *SHORT, "--corpora.dev.limit", "8", f"{ENCODER}.layers", "1", f"{ENCODER}.width", "32"
-    ],
+    "demo": DEMO,
+    "configs/demo.cfg": DEMO,
     "configs/demo_rerank.cfg": SHORT,
     "configs/mentions.cfg": SHORT,
-}  # fmt: skip
+}
 DOCUMENTED_ADDRESS = "127.0.0.1:8000"
 
 
@@ -42,7 +45,7 @@ class Reader:
         self._servers: list[subprocess.Popen] = []
         self._address = f"127.0.0.1:{_free_port()}" if hurried else DOCUMENTED_ADDRESS
 
-    def read(self, page: Page) -> None:
+    def read(self, page: Page | Notebook) -> None:
         """Runs what can be run of a page; an error names its line."""
         before = Path.cwd()
         try:
@@ -82,7 +85,7 @@ class Reader:
 
     def _spacy(self, arguments: list[str]) -> None:
         if "train" in arguments[:2]:
-            config = next(word for word in arguments if word.endswith(".cfg"))
+            config = next(word for word in arguments if word in SHORTENED)
             arguments = [*arguments, *SHORTENED[config]]
         spacy_command()  # adds our commands
         result = CliRunner().invoke(app, arguments)

@@ -53,6 +53,7 @@ _TAGS = {
     f"{_RDFS}subClassOf": "is_a",
 }
 _PLACES = {property: place for place, property in enumerate(_TAGS)}
+_THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
 _IDENTIFIERS = ("xref", "alt_id", "replaced_by", "is_a")
 
 
@@ -124,7 +125,7 @@ def _facts(element: ElementTree.Element) -> Facts:
     found = []
     for child in element:
         value = child.get(f"{_RDF}resource") or (child.text or "").strip()
-        if child.tag in _TAGS and value:
+        if child.tag in _TAGS and value not in ("", _THING):
             language = (child.get(_LANGUAGE) or "en").lower().partition("-")[0]
             found.append((language != "en", _PLACES[child.tag], _TAGS[child.tag], value))
     facts: Facts = {}
