@@ -117,16 +117,11 @@ def link(
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
     ranking_scores = _ranking_scores(found.scores, rerank_scores)
-    if isinstance(exact_names, ExactNameBonus):
-        named = exact_name_matches(exact_names.kb, mentions, found.numbers)
-        ranking_scores = ranking_scores + exact_names.weight * named
-        order = np.argsort(-ranking_scores, axis=1, kind="stable")
-        (named,) = in_order(order, named)
-    elif exact_names is not None:
-        order = np.argsort(~sole_owners(exact_names.kb, mentions, found.numbers), kind="stable")
     if exact_names is not None:
+        order, ranking_scores, named = _by_exact_names(
+            mentions, found.numbers, ranking_scores, exact_names
+        )
         found = Candidates(*in_order(order, *found))
-        (ranking_scores,) = in_order(order, ranking_scores)
         if rerank_scores is not None:
             (rerank_scores,) = in_order(order, rerank_scores)
     return Links(
@@ -141,6 +136,23 @@ def link(
         vectors,
         _mention_rows(known, vectors, found.numbers[:, :k]) if known else None,
     )
+
+
+def _by_exact_names(
+    mentions: Sequence[MentionInContext],
+    numbers: np.ndarray,
+    ranking_scores: np.ndarray,
+    exact_names: ExactNameBonus | SoleOwnersFirst,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The new order of candidates, their scores and matches in it; no matches without a bonus."""
+    if isinstance(exact_names, SoleOwnersFirst):
+        owners = sole_owners(exact_names.kb, mentions, numbers)
+        order = np.argsort(~owners, axis=1, kind="stable")
+        return order, *in_order(order, ranking_scores), None
+    named = exact_name_matches(exact_names.kb, mentions, numbers)
+    ranking_scores = ranking_scores + exact_names.weight * named
+    order = np.argsort(-ranking_scores, axis=1, kind="stable")
+    return order, *in_order(order, ranking_scores, named)
 
 
 def _mention_rows(known: KnownMentions, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
