@@ -46,7 +46,7 @@ def test_they_are_those_of_scispacys_loop(
     kb, links, threshold, no_definition_threshold, filter_for_definitions, most
 ) -> None:
     asked = AnswerSettings(
-        threshold, no_definition_threshold, filter_for_definitions, most, True, None
+        threshold, no_definition_threshold, filter_for_definitions, most, True, None, False
     )
     chosen = offered(links, kb, asked)
     for numbers, scores, nil, row in zip(links.numbers, links.scores, links.nil, chosen):
@@ -121,7 +121,7 @@ def test_a_threshold_that_empties_most_mentions_warns() -> None:
     def warned(threshold: float | None) -> bool:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warn_of_threshold(links, AnswerSettings(threshold, 0.95, False, 5, True, None))
+            warn_of_threshold(links, AnswerSettings(threshold, 0.95, False, 5, True, None, False))
         assert all("pel calibrate" in str(warning.message) for warning in caught)
         return bool(caught)
 
@@ -130,5 +130,5 @@ def test_a_threshold_that_empties_most_mentions_warns() -> None:
     assert [warned(t) for t in thresholds] == [False, False, False, True, True, True]
     assert not warn_of_threshold(
         Links(np.empty((0, 1), int), np.empty((0, 1)), np.empty(0, bool), None),
-        AnswerSettings(0.85, 0.95, False, 5, True, None),
+        AnswerSettings(0.85, 0.95, False, 5, True, None, False),
     )

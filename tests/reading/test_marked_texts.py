@@ -109,7 +109,7 @@ def mention_in_text(draw: st.DrawFn) -> MentionInContext:
 def test_any_mention_equals_the_naive_input(
     mention: MentionInContext, length: int, limit: int
 ) -> None:
-    text, start, end, _ = mention
+    text, start, end, *_ = mention
     tokens = reader(length, limit).tokens([mention])[0]
     parts = [pieces(part) for part in (text[:start], text[start:end], text[end:])]
     expected, first = naive_mention(*parts, length, limit)

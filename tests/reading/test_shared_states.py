@@ -41,7 +41,7 @@ def test_a_mention_has_the_tokens_that_it_touches(tokens, data) -> None:
     (found,) = read(mentions)
     assert found.tokens is context.token_states and found.mentions.tolist() == [0, 1, 2]
     offsets = context.token_states.offsets
-    for (_, start, end, _), (first, last) in zip(mentions, found.spans):
+    for (_, start, end, *_), (first, last) in zip(mentions, found.spans):
         touched = [i for i, (a, b) in enumerate(offsets) if a < end and start < b]
         assert touched == list(range(first, last)) or (not touched and last == first + 1)
         assert 0 <= first < last <= len(offsets)
