@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import distil
 import numpy as np
 import pytest
 import release_pipeline
@@ -13,10 +14,15 @@ import spacy
 import torch
 from safetensors import safe_open
 from spacy.training import Example
+from thinc.api import Config
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
+from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import build_kb
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.mention import DocumentContext, MentionInContext
+from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
@@ -56,7 +62,7 @@ def test_a_small_encoder_reads_the_texts_as_the_large_one_does(
     assert small.encode("zebra").tokens == ["[CLS]", "z", "##e", "##b", "##r", "##a", "[SEP]"]
     ours = BertModel.from_pretrained(tmp_path / "small").eval()
     theirs = BertModel.from_pretrained(bert).eval()
-    theirs.encoder.layer = theirs.encoder.layer[:2]
+    theirs.encoder.layer = torch.nn.ModuleList(theirs.encoder.layer[i] for i in (0, 2))
     with torch.no_grad():
         states = [
             model(input_ids=torch.tensor([tokenizer.encode("aspirin, kidney").ids]))
@@ -74,7 +80,13 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(
     secret = recogniser.make_doc("Xyzzyish headache")
     recogniser.initialize(lambda: [Example.from_dict(secret, {"entities": [(9, 17, "Disease")]})])
     recogniser.to_disk(tmp_path / "ner")
-    release_pipeline.main(tmp_path / "ner", tiny_folder, tmp_path / "kb", tmp_path / "out")
+    before = spacy.load(tiny_folder)
+    encoder = encoder_of(before.get_pipe("proxy_linker").model.layers[0])
+    doubled = {name: 2 * weight for name, weight in encoder.weights().items()}
+    encoder.restore(encoder.description(), doubled)
+    before.to_disk(tmp_path / "before")
+    folders = ("ner", "before", tiny_folder, "kb", "out")
+    release_pipeline.main(*(tmp_path / folder for folder in folders))
 
     nlp = spacy.load(tmp_path / "out")
     assert nlp.pipe_names == ["ner", "proxy_linker"]
@@ -87,6 +99,9 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(
     ]
     with safe_open(tmp_path / "out" / "proxy_linker" / "model", "np") as file:
         assert {file.get_tensor(name).dtype for name in file.keys()} == {np.dtype("float16")}
+    ours = encoder_of(nlp.get_pipe("proxy_linker").model.layers[0]).weights()
+    for name, weight in doubled.items():  # half of the weight after training, half of twice that
+        torch.testing.assert_close(ours[name], 0.75 * weight, atol=1e-3, rtol=1e-2)
     embed_kb(tmp_path / "kb", nlp.get_pipe("proxy_linker"))
     doc = nlp.get_pipe("proxy_linker")(with_mention(nlp, "aspirin"))
     assert doc.ents[0]._.kb_candidates
@@ -96,3 +111,66 @@ def with_mention(nlp: spacy.Language, text: str) -> spacy.tokens.Doc:
     doc = nlp.make_doc(text)
     doc.ents = [doc.char_span(0, len(text), label="Disease")]
     return doc
+
+
+def test_a_small_encoder_learns_the_vectors_of_the_large_one(
+    bert: Path, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
+    command = [sys.executable, "scripts/small_encoder.py", bert, tmp_path / "small"]
+    subprocess.run([*command, "--layers", "1", "--kb", tmp_path / "kb"], check=True)
+    monkeypatch.setattr(distil, "BATCH", 8)
+    config = project / "configs" / "release.cfg"
+    overrides = {"n_numbers": 8, "mixed_precision": False}
+    whole = distil.load_config
+
+    def small_config(path: Path) -> Config:
+        settings = whole(path)
+        settings["components"]["proxy_linker"]["model"].update(overrides)
+        return settings
+
+    monkeypatch.setattr(distil, "load_config", small_config)
+    names = [name for entity in ENTITIES for name in entity.names]
+    text = "Aspirin for headache in multiple sclerosis"
+    corpus = tmp_path / "train.pubtator"
+    marked = [(text.index(words), words) for words in ("Aspirin", "headache", "sclerosis")]
+    lines = [f"1\t{at}\t{at + len(words)}\t{words}\tX\tX1\n" for at, words in marked]
+    corpus.write_text(f"1|t|{text}\n1|a|\n{''.join(lines)}\n")
+    goals = first_numbers_of_means(bert, names)
+    of_marked = first_numbers_of_means(bert, [words for _, words in marked])
+    cosines, words = [], []
+    for n_names in (8, 800):
+        out = tmp_path / str(n_names)
+        places = (str(tmp_path / "small"), config, tmp_path / "kb", out, [corpus])
+        distil.main(str(bert), *places, rate=5e-3, names=n_names)
+        linker = spacy.load(out).get_pipe("proxy_linker")
+        words.append(
+            encoder_of(linker.model.layers[0]).transformer.get_input_embeddings().weight.detach()
+        )
+        mentions = [MentionInContext(name, 0, len(name)) for name in names]
+        rows = [text for entity in ENTITIES for text in proxy_texts(entity, "name")]
+        retriever = Retriever(linker.model)
+        context = DocumentContext()
+        in_text = [MentionInContext(text, at, at + len(words), context) for at, words in marked]
+        pairs = [
+            (retriever.mention_vectors(mentions), goals),
+            (retriever.entity_vectors(rows), goals),
+            (retriever.mention_vectors(in_text), of_marked),
+        ]
+        cosines.append([(side * wanted).sum(axis=1).mean() for side, wanted in pairs])
+    assert all(after > before + 0.05 for before, after in zip(*cosines)), cosines
+    assert min(cosines[1]) > 0.95
+    # The last two are markers, which begin at random.
+    torch.testing.assert_close(*(rows[:-2] for rows in words), rtol=0, atol=0)
+
+
+def first_numbers_of_means(bert: Path, texts: list[str]) -> np.ndarray:
+    """The first eight numbers of the mean over a text's tokens, at length 1; one text at a time."""
+    tokenizer = Tokenizer.from_file(str(bert / "tokenizer.json"))
+    model = BertModel.from_pretrained(bert).eval()
+    with torch.no_grad():
+        means = [
+            model(input_ids=torch.tensor([tokenizer.encode(text).ids])).last_hidden_state[0].mean(0)
+            for text in texts
+        ]
+    return torch.nn.functional.normalize(torch.stack(means)[:, :8], dim=1).numpy()
