@@ -86,7 +86,7 @@ def installed(uv: str, python: Path, numpy: str, wheel: Path, folder: Path) -> N
     install = [uv, "pip", "install", "--python", folder / "bin" / "python"]
     # Not by resolving: a package built for one numpy must not choose the other.
     run([*install, "--only-binary", "numpy,scipy", numpy, f"{ROOT}[cpu]", *beside])
-    run([*install, "--no-deps", wheel])
+    run([*install, "--no-deps", "--reinstall", wheel])
 
 
 def run(command: list) -> str:
