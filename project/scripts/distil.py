@@ -1,6 +1,6 @@
 """Teach a small encoder the vectors that a large one gives the names of a KB (distillation).
 
-    python scripts/distil.py LARGE SMALL configs/release.cfg kb/mesh OUT --texts CORPUS
+    python scripts/distil.py LARGE SMALL kb/release OUT --texts CORPUS
 
 The last layers of a BERT bring names together that mean the same. Its first ones, taken alone, match
 little more than words. A small encoder learns from what the large one makes of each name: read alone, as a row of the KB,
@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import spacy
 import typer
 from spacy.language import Language
-from spacy.util import load_config
 from thinc.api import warmup_linear
 from tqdm import tqdm
 
@@ -37,12 +36,22 @@ BATCH = 256  # names of a step
 DOCUMENTS = 6  # documents of a step
 CHUNK = 4096  # entities whose names are shuffled at a time
 WARMUP = 40
+MODEL = {
+    "@architectures": "spacy-pel.DocumentEncoder.v1",
+    "shared": True,
+    "pooling": "mean",
+    "entity_pooling": "focus",
+    "similarity": "cosine",
+    "window": 512,
+    "entity_length": 32,
+    "mixed_precision": True,
+    "n_numbers": 128,
+}
 
 
 def main(
     large: str,
     small: str,
-    config: Path,
     kb: Path,
     out: Path,
     texts: Annotated[list[Path], typer.Option()],
@@ -54,16 +63,14 @@ def main(
     Args:
         large: A BERT, the teacher. A vector is the mean over all tokens of a name.
         small: A BERT. It may be some layers of LARGE.
-        config: Training goes on with this config. It has the settings of the linker.
         kb: The names.
         out: The folder to write.
         texts: Corpora. Their mentions are read, and their ids are not.
         rate: The highest learning rate.
         names: How many names are read; 0 for all.
     """
-    settings = load_config(config)["components"]["proxy_linker"]
-    teacher = teacher_of(large, settings["model"])
-    nlp = untrained(small, settings, kb)
+    teacher = teacher_of(large)
+    nlp = untrained(small, kb)
     base = KnowledgeBase.open(kb)
     total = names or sum(len(entity.names) for entity in base)
     steps = -(-total // BATCH)
@@ -78,23 +85,24 @@ def main(
         optimizer.step_schedules()
         if step % 10 == 0:
             steps_of_names.set_postfix(cosine=f"{1 - distance:.3f}")
+    nlp.get_pipe("proxy_linker").cfg["trained_entities"] = mentioned(texts, base)
     nlp.to_disk(out)
 
 
-def teacher_of(encoder: str, settings: dict[str, Any]) -> Retriever:
+def teacher_of(encoder: str) -> Retriever:
     """A retriever that gives a text the first numbers of the mean over all its tokens."""
-    chosen = {key: settings[key] for key in ("n_numbers", "entity_length", "mixed_precision")}
+    chosen = {key: MODEL[key] for key in ("n_numbers", "entity_length", "mixed_precision")}
     model = DocumentEncoder(PretrainedEncoder(encoder), entity_pooling="mean", **chosen)
     model.initialize(X=[])
     return Retriever(model)
 
 
-def untrained(encoder: str, settings: dict[str, Any], kb: Path) -> Language:
-    """A pipeline with a linker of these settings, and the weights of a BERT."""
+def untrained(encoder: str, kb: Path) -> Language:
+    """A pipeline with a linker that has the weights of a BERT."""
     source = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": encoder}
-    model = {**settings["model"], "encoder": source}
+    model = {**MODEL, "encoder": source}
     nlp = spacy.blank("en")
-    config = {"kb": str(kb), "model": model, "row_kind": settings["row_kind"]}
+    config = {"kb": str(kb), "model": model, "row_kind": "name"}
     nlp.add_pipe("proxy_linker", config=config)
     nlp.initialize()
     set_dropout(nlp.get_pipe("proxy_linker").model, 0.0)
@@ -132,6 +140,14 @@ def in_documents(corpora: list[Path], rng: np.random.Generator) -> Iterator[list
             for context in [DocumentContext()]
             for mention in document.mentions
         ]
+
+
+def mentioned(corpora: list[Path], kb: KnowledgeBase) -> list[str]:
+    """The concept ids of a KB that corpora mention: evaluations tell seen entities from unseen ones."""
+    documents = (document for path in corpora for document in open_corpus(path).documents())
+    ids = {id for document in documents for m in document.mentions or () for id in m.ids}
+    numbers = {kb.number(id) for id in ids} - {None}
+    return sorted(concept_id for concept_id, _ in kb.labels(sorted(numbers)))
 
 
 def taught(
