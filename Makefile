@@ -1,4 +1,5 @@
-# make demo: install, then build, train, evaluate and package the demo (a few minutes on two cores)
+# make demo: install, link three sentences to MeSH with the trained package, then build, train, evaluate
+# and package the demo (a few minutes on two cores)
 # make test: install, then run the tests
 # make lint: install, then check the style (ruff); "make format" mends it
 # make docs: install, then build the documentation into site/
@@ -16,6 +17,8 @@ SCISPACY_INSTALLED := $(SCISPACY_VENV)/.installed
 .PHONY: demo test lint format test-scispacy docs clean
 
 demo: $(INSTALLED)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps models/en_pel_mesh_sm-*.whl
+	$(BIN)/python project/scripts/first_links.py
 	cd project && $(BIN)/python -m spacy project run all
 
 test: $(INSTALLED)

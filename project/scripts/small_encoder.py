@@ -1,6 +1,6 @@
-"""Make a small encoder of a BERT: its first layers, and the word pieces that some texts use.
+"""Make a small encoder of a BERT: some of its layers, and the word pieces that some texts use.
 
-    python scripts/small_encoder.py ENCODER OUT --layers 1 --kb kb/mesh --texts FILE...
+    python scripts/small_encoder.py ENCODER OUT --layers 2 --kb kb/mesh --texts FILE...
 
 The tokenizer keeps all single characters and all special tokens, so it still reads any text: a word
 whose pieces are gone is read in smaller pieces. OUT is a folder in Hugging Face's format.
@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
 from spacy_pel.kb.knowledge_base import KnowledgeBase
-from spacy_pel.models.bert import first_layers
+from spacy_pel.models.bert import evenly_spaced_layers
 
 BATCH = 4096  # texts that are tokenised at a time
 
@@ -42,7 +42,7 @@ def main() -> None:
         *(line for file in options.texts if file.is_file() for line in lines(file)),
     ]
     kept = kept_pieces(tokenizer, used_pieces(tokenizer, texts))
-    transformer = first_layers(AutoModel.from_pretrained(options.encoder), options.layers)
+    transformer = evenly_spaced_layers(AutoModel.from_pretrained(options.encoder), options.layers)
     n_before = len(tokenizer.get_vocab())
     keep_rows(transformer, [piece_id for _, piece_id in kept])
     write(options.out, transformer, tokenizer, [piece for piece, _ in kept])

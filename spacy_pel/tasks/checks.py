@@ -84,7 +84,7 @@ def _names() -> Iterator[Finding]:
 def _released() -> Finding:
     """Whether the package for MeSH is installed; nothing else needs it."""
     present = _version(RELEASED)
-    remedy = "" if present else '"python -m spacy project run release" makes it, to link to MeSH'
+    remedy = "" if present else f"pip install models/{RELEASED}-*.whl in a clone, to link to MeSH"
     return Finding(OK if present else NOTE, RELEASED, present or "not installed", remedy)
 
 

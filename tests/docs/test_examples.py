@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +32,8 @@ ALL = [README, Page(ROOT / "project" / "README.md"), *PAGES]
 LANGUAGES = {"bash", "python", "ini", "json", "text", "xml"}
 # What blocks may need: an installation, data, an encoder, hardware, a package that is no dependency.
 NEEDS = {"install", "umls", "mondo", "releases", "medmentions", "zeshel", "encoder", "gpu"}
+# The trained package comes with a clone, and not with a source distribution.
+WHEELS = sorted((ROOT / "models").glob("*.whl"))
 NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas"}
 
 
@@ -83,6 +88,32 @@ def test_a_block_is_run_or_says_what_it_needs(case: tuple[Page, Block]) -> None:
         check_imports(block.code)
     elif block.language == "ini":
         Config().from_str(block.code, interpolate=False)
+
+
+@pytest.mark.skipif(not WHEELS, reason="no trained package in models")
+def test_the_package_prints_what_the_readme_says(tmp_path: Path) -> None:
+    [wheel] = WHEELS
+    assert all(wheel.name in b.code for b in README.blocks if b.code.startswith("pip install m"))
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*install, "--target", tmp_path, wheel], check=True)
+    places = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "HF_HUB_OFFLINE": "1"}
+    code, printed = example_of_the_package(README)
+    for command, expected in (
+        (["-c", code], printed),
+        ([ROOT / "project" / "scripts" / "first_links.py"], "D010300  Parkinson Disease"),
+    ):
+        done = subprocess.run(
+            [sys.executable, *command], env=own, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert expected in done.stdout, done.stderr
+
+
+def example_of_the_package(page: Page) -> tuple[str, str]:
+    """The Python of a page that needs the package, and the text behind it."""
+    blocks = iter(page.blocks)
+    code = next(b.code for b in blocks if (b.needs, b.language) == ("package", "python"))
+    return code, next(blocks).code
 
 
 @pytest.mark.parametrize("page", ALL, ids=named)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import distil
 import numpy as np
 import pytest
 import release_pipeline
@@ -16,7 +17,11 @@ from spacy.training import Example
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
+from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import build_kb
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.mention import DocumentContext, MentionInContext
+from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
@@ -56,7 +61,7 @@ def test_a_small_encoder_reads_the_texts_as_the_large_one_does(
     assert small.encode("zebra").tokens == ["[CLS]", "z", "##e", "##b", "##r", "##a", "[SEP]"]
     ours = BertModel.from_pretrained(tmp_path / "small").eval()
     theirs = BertModel.from_pretrained(bert).eval()
-    theirs.encoder.layer = theirs.encoder.layer[:2]
+    theirs.encoder.layer = torch.nn.ModuleList(theirs.encoder.layer[i] for i in (0, 2))
     with torch.no_grad():
         states = [
             model(input_ids=torch.tensor([tokenizer.encode("aspirin, kidney").ids]))
@@ -96,3 +101,58 @@ def with_mention(nlp: spacy.Language, text: str) -> spacy.tokens.Doc:
     doc = nlp.make_doc(text)
     doc.ents = [doc.char_span(0, len(text), label="Disease")]
     return doc
+
+
+def test_a_small_encoder_learns_the_vectors_of_the_large_one(
+    bert: Path, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
+    command = [sys.executable, "scripts/small_encoder.py", bert, tmp_path / "small"]
+    subprocess.run([*command, "--layers", "1", "--kb", tmp_path / "kb"], check=True)
+    monkeypatch.setattr(distil, "BATCH", 8)
+    monkeypatch.setitem(distil.MODEL, "n_numbers", 8)
+    monkeypatch.setitem(distil.MODEL, "mixed_precision", False)
+    names = [name for entity in ENTITIES for name in entity.names]
+    text = "Aspirin for headache in multiple sclerosis"
+    corpus = tmp_path / "train.pubtator"
+    marked = [(text.index(words), words) for words in ("Aspirin", "headache", "sclerosis")]
+    lines = [f"1\t{at}\t{at + len(words)}\t{words}\tX\tX1\n" for at, words in marked]
+    corpus.write_text(f"1|t|{text}\n1|a|\n{''.join(lines)}\n")
+    goals = first_numbers_of_means(bert, names)
+    of_marked = first_numbers_of_means(bert, [words for _, words in marked])
+    cosines, words = [], []
+    for n_names in (8, 800):
+        out = tmp_path / str(n_names)
+        places = (str(tmp_path / "small"), tmp_path / "kb", out, [corpus])
+        distil.main(str(bert), *places, rate=5e-3, names=n_names)
+        linker = spacy.load(out).get_pipe("proxy_linker")
+        words.append(
+            encoder_of(linker.model.layers[0]).transformer.get_input_embeddings().weight.detach()
+        )
+        mentions = [MentionInContext(name, 0, len(name)) for name in names]
+        rows = [text for entity in ENTITIES for text in proxy_texts(entity, "name")]
+        retriever = Retriever(linker.model)
+        context = DocumentContext()
+        in_text = [MentionInContext(text, at, at + len(words), context) for at, words in marked]
+        pairs = [
+            (retriever.mention_vectors(mentions), goals),
+            (retriever.entity_vectors(rows), goals),
+            (retriever.mention_vectors(in_text), of_marked),
+        ]
+        cosines.append([(side * wanted).sum(axis=1).mean() for side, wanted in pairs])
+    assert all(after > before + 0.05 for before, after in zip(*cosines)), cosines
+    assert min(cosines[1]) > 0.95
+    # The last two are markers, which begin at random.
+    torch.testing.assert_close(*(rows[:-2] for rows in words), rtol=0, atol=0)
+
+
+def first_numbers_of_means(bert: Path, texts: list[str]) -> np.ndarray:
+    """The first eight numbers of the mean over a text's tokens, at length 1; one text at a time."""
+    tokenizer = Tokenizer.from_file(str(bert / "tokenizer.json"))
+    model = BertModel.from_pretrained(bert).eval()
+    with torch.no_grad():
+        means = [
+            model(input_ids=torch.tensor([tokenizer.encode(text).ids])).last_hidden_state[0].mean(0)
+            for text in texts
+        ]
+    return torch.nn.functional.normalize(torch.stack(means)[:, :8], dim=1).numpy()

@@ -1,0 +1,185 @@
+"""Teach a small encoder the vectors that a large one gives the names of a KB (distillation).
+
+    python scripts/distil.py LARGE SMALL kb/release OUT --texts CORPUS
+
+The last layers of a BERT bring names together that mean the same. Its first ones, taken alone, match
+little more than words. A small encoder learns from what the large one makes of each name: read alone, as a row of the KB,
+and as a mention in a text. It sees no pair of names, and no id. So it learns no KB by heart, and also links
+to one that it has never seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import spacy
+import typer
+from spacy.language import Language
+from thinc.api import warmup_linear
+from tqdm import tqdm
+
+from spacy_pel import KnowledgeBase
+from spacy_pel.architectures import DocumentEncoder, PretrainedEncoder, encoder_of, set_dropout
+from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.mention import DocumentContext, MentionInContext
+from spacy_pel.reading.proxies import proxy_texts
+from spacy_pel.reading.text_inputs import TextInputs
+from spacy_pel.training.optimizer import AdamW, apply_gradients
+
+BATCH = 256  # names of a step
+DOCUMENTS = 6  # documents of a step
+CHUNK = 4096  # entities whose names are shuffled at a time
+WARMUP = 40
+MODEL = {
+    "@architectures": "spacy-pel.DocumentEncoder.v1",
+    "shared": True,
+    "pooling": "mean",
+    "entity_pooling": "focus",
+    "similarity": "cosine",
+    "window": 512,
+    "entity_length": 32,
+    "mixed_precision": True,
+    "n_numbers": 128,
+}
+
+
+def main(
+    large: str,
+    small: str,
+    kb: Path,
+    out: Path,
+    texts: Annotated[list[Path], typer.Option()],
+    rate: float = 8e-4,
+    names: int = 0,
+) -> None:
+    """Save a pipeline to OUT whose linker has the encoder SMALL, taught by LARGE.
+
+    Args:
+        large: A BERT, the teacher. A vector is the mean over all tokens of a name.
+        small: A BERT. It may be some layers of LARGE.
+        kb: The names.
+        out: The folder to write.
+        texts: Corpora. Their mentions are read, and their ids are not.
+        rate: The highest learning rate.
+        names: How many names are read; 0 for all.
+    """
+    teacher = teacher_of(large)
+    nlp = untrained(small, kb)
+    base = KnowledgeBase.open(kb)
+    total = names or sum(len(entity.names) for entity in base)
+    steps = -(-total // BATCH)
+    optimizer = AdamW(warmup_linear(rate, WARMUP, steps))
+    student = Retriever(nlp.get_pipe("proxy_linker").model)
+    freeze_words(student)
+    rng = np.random.default_rng(0)
+    steps_of_names = tqdm(islice(batches(base, rng), steps), total=steps)
+    for step, (rows, mentions) in enumerate(zip(steps_of_names, in_documents(texts, rng))):
+        distance = taught(student, teacher, rows, mentions)
+        apply_gradients(student.model, optimizer)
+        optimizer.step_schedules()
+        if step % 10 == 0:
+            steps_of_names.set_postfix(cosine=f"{1 - distance:.3f}")
+    nlp.get_pipe("proxy_linker").cfg["trained_entities"] = mentioned(texts, base)
+    nlp.to_disk(out)
+
+
+def teacher_of(encoder: str) -> Retriever:
+    """A retriever that gives a text the first numbers of the mean over all its tokens."""
+    chosen = {key: MODEL[key] for key in ("n_numbers", "entity_length", "mixed_precision")}
+    model = DocumentEncoder(PretrainedEncoder(encoder), entity_pooling="mean", **chosen)
+    model.initialize(X=[])
+    return Retriever(model)
+
+
+def untrained(encoder: str, kb: Path) -> Language:
+    """A pipeline with a linker that has the weights of a BERT."""
+    source = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": encoder}
+    model = {**MODEL, "encoder": source}
+    nlp = spacy.blank("en")
+    config = {"kb": str(kb), "model": model, "row_kind": "name"}
+    nlp.add_pipe("proxy_linker", config=config)
+    nlp.initialize()
+    set_dropout(nlp.get_pipe("proxy_linker").model, 0.0)
+    return nlp
+
+
+def freeze_words(retriever: Retriever) -> None:
+    """Keep the vectors of word pieces: names that are not read shall fit those that are."""
+    for tower in retriever.model.layers:
+        words = encoder_of(tower).transformer.get_input_embeddings()
+        words.weight.requires_grad_(False)
+
+
+def batches(kb: KnowledgeBase, rng: np.random.Generator) -> Iterator[list[EntityText]]:
+    """The rows of all names of a KB again and again, ``BATCH`` at a time, in random order."""
+    while True:
+        numbers = rng.permutation(kb.numbers())
+        for first in range(0, len(numbers), CHUNK):
+            entities = kb.entities(numbers[first : first + CHUNK])
+            texts = [text for entity in entities for text in proxy_texts(entity, "name")]
+            rng.shuffle(texts)
+            for start in range(0, len(texts), BATCH):
+                yield texts[start : start + BATCH]
+
+
+def in_documents(corpora: list[Path], rng: np.random.Generator) -> Iterator[list[MentionInContext]]:
+    """The mentions of all documents again and again, those of ``DOCUMENTS`` at a time."""
+    documents = [d for path in corpora for d in open_corpus(path).documents() if d.mentions]
+    rng.shuffle(documents)
+    endless = cycle(documents)
+    while True:
+        yield [
+            MentionInContext(document.text, mention.start, mention.end, context)
+            for document in islice(endless, DOCUMENTS)
+            for context in [DocumentContext()]
+            for mention in document.mentions
+        ]
+
+
+def mentioned(corpora: list[Path], kb: KnowledgeBase) -> list[str]:
+    """The concept ids of a KB that corpora mention: evaluations tell seen entities from unseen ones."""
+    documents = (document for path in corpora for document in open_corpus(path).documents())
+    ids = {id for document in documents for m in document.mentions or () for id in m.ids}
+    numbers = {kb.number(id) for id in ids} - {None}
+    return sorted(concept_id for concept_id, _ in kb.labels(sorted(numbers)))
+
+
+def taught(
+    student: Retriever,
+    teacher: Retriever,
+    texts: list[EntityText],
+    mentions: list[MentionInContext],
+) -> float:
+    """Draw the student's vectors of rows of the KB, and of mentions, to the teacher's of their words.
+
+    The name of each row is also read as a mention, alone. All vectors have length 1, so half of the
+    squared distance is the cosine's distance from 1. Its gradient is the difference.
+
+    Returns:
+        The mean of these distances.
+    """
+    alone = [MentionInContext(text.title, 0, len(text.title)) for text in texts]
+    words = [mention.surface for mention in (*alone, *mentions)]
+    goals = teacher.entity_vectors([EntityText(name) for name in words])
+    rows = TextInputs(student.entity_tokens(texts))
+    distances = []
+    for tower, inputs, wanted in (
+        (student.entity_tower, rows, goals[: len(texts)]),
+        (student.mention_tower, student.mention_inputs(alone), goals[: len(texts)]),
+        (student.mention_tower, student.mention_inputs(mentions), goals[len(texts) :]),
+    ):
+        vectors, backprop = tower.begin_update(inputs)
+        difference = vectors - wanted
+        backprop(difference / len(wanted))
+        distances.append((difference**2).sum(axis=1).mean() / 2)
+    return float(np.mean(distances))
+
+
+if __name__ == "__main__":
+    typer.run(main)
