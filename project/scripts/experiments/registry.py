@@ -241,6 +241,16 @@ EXPERIMENTS = {
         corpora="claim",
         intervals=True,
     ),
+    "claim-in-batch": Experiment(
+        "The claim with negatives that other mentions have as positives",
+        "Random negatives of a large knowledge base are hardly ever the entity of a mention, so that an "
+        "encoder may learn which entities occur at all. Here the entities of a batch's other "
+        "mentions are negatives as well.",
+        [arm(name, "entities as rows", "in-batch") for name in ARMS],
+        [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
+        corpora="claim",
+        intervals=True,
+    ),
     "claim-negatives": Experiment(
         "The claim with other negatives",
         "The same as the first, with 64 random negatives, with 32 that each mention has for itself, "

@@ -111,8 +111,8 @@ def arm(
     Args:
         name: The name of the arm, one of ``ARMS``, or ``SUM_ARM``.
         rows: One of ``ROWS``.
-        negatives: "random" or "mixed", see ``retriever``; or "own": random ones that are drawn for
-            each mention.
+        negatives: "random" or "mixed", see ``retriever``; "own": random ones that are drawn for
+            each mention; or "in-batch": random ones, and the entities of the other mentions.
         n: The number of negatives.
         fgsm: None: no FGSM. "batch": a proxy is perturbed once for all mentions of a batch. "pair":
             for each of its mentions (Eq. 6 and 7).
@@ -162,6 +162,9 @@ def _negatives(kind: str, n: int) -> dict[str, Any]:
     if kind == "own":
         sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": False}
         return {"negatives": {**sampler, "shared": False}}
+    if kind == "in-batch":
+        sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": True}
+        return {"negatives": sampler}
     if kind == "random":
         sampler = {"@misc": "spacy-pel.RandomNegatives.v1", "n": n, "in_batch": False}
         return {"negatives": sampler}
