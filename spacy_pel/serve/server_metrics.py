@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from prometheus_client import (
     CollectorRegistry,
@@ -13,7 +14,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -35,6 +36,7 @@ class ServerMetrics:
         self._registry = registry = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             MultiProcessCollector(self._registry)  # reads what is counted in all registries
+            _forget_dead_processes(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
             registry = CollectorRegistry()
         else:
             ProcessCollector(registry=registry)
@@ -74,3 +76,13 @@ class ServerMetrics:
         """All counters as they are now."""
         self._under_way.set(self._waiting())
         return generate_latest(self._registry)
+
+
+def _forget_dead_processes(counters: Path) -> None:
+    """Else the requests under way of a process that was killed would be under way for ever."""
+    for path in counters.glob("gauge_live*_*.db"):
+        pid = int(path.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid, str(counters))

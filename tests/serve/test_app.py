@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from spacy.language import Language
 
 from spacy_pel.serve.app import PAGE
+from spacy_pel.serve.server_metrics import ServerMetrics
 
 OUTSIDE = re.compile(r"""(?:src|href|url|import|from)\s*[=(:]?\s*["']?\s*(?:https?:)?//""")
 
@@ -109,6 +114,19 @@ def test_metrics_count_answers_by_route(make_app: Callable) -> None:
         "pel_requests_under_way 0.0",
     ):
         assert line in lines
+
+
+def test_a_process_that_died_has_no_requests_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    died.wait()
+    of_dead, of_live = (tmp_path / f"gauge_livesum_{pid}.db" for pid in (died.pid, os.getpid()))
+    for path in (of_dead, of_live):
+        path.touch()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    ServerMetrics(lambda: 0)
+    assert of_live.exists() and not of_dead.exists()
 
 
 def test_the_examples_of_the_description_work(client: TestClient) -> None:
