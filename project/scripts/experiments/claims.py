@@ -236,9 +236,29 @@ def _of_nil_by_arms() -> Iterator[Claim]:
         )
 
 
+def _of_in_batch_arms() -> Iterator[Claim]:
+    cases = {
+        label: _above(_in_batch("Pb, cosine"), _in_batch(other))
+        for label, other in (
+            ("dot product", "CE, dot product"),
+            ("times 32", "CE, cosine times 32"),
+        )
+    }
+    also = "With the other entities of a batch as negatives, Pb"
+    for text, path in (("is above CE", AT_1), ("tells NIL better than CE", AUPR)):
+        figure_name = "recall@1" if path == AT_1 else "auPR"
+        text = f"{also} {text} (dot product; cosines times 32), {figure_name}"
+        yield Claim("claim-in-batch", text, "not tried", cases, path)
+
+
+def _in_batch(name: str) -> str:
+    return arm(name, "entities as rows", "in-batch").name
+
+
 CLAIMS = [
     *_of_arms(),
     *_of_nil_by_arms(),
+    *_of_in_batch_arms(),
     *_of_retrieval(),
     *_of_nil(),
     *_of_gradient_norms(),

@@ -246,7 +246,7 @@ EXPERIMENTS = {
         "Random negatives of a large knowledge base are hardly ever the entity of a mention, so that an "
         "encoder may learn which entities occur at all. Here the entities of a batch's other "
         "mentions are negatives as well.",
-        [arm(name, "entities as rows", "in-batch") for name in ARMS],
+        [arm(name, "entities as rows", "in-batch") for name in (*ARMS, SUM_ARM)],
         [RECALL[0], RECALL[3], *RECALL[1:3], *SEEN],
         corpora="claim",
         intervals=True,
