@@ -1,6 +1,6 @@
 """Entities found in raw text, with and without scispaCy's linker: a table for each corpus.
 
-    python benchmarks/raw_text.py PIPELINE CORPUS... [--scispacy PYTHON --index INDEX]
+    python benchmarks/raw_text.py PIPELINE CORPUS... [--scispacy PYTHON --index INDEX] [--nil-threshold SCORE]
 
 The pipeline finds the mentions and links them. With PYTHON, an environment with scispaCy, its linker
 links the mentions of the same "ner", with scispaCy's AbbreviationDetector before it. INDEX is scispaCy's
@@ -50,11 +50,18 @@ class Found(NamedTuple):
 
 
 def main(
-    pipeline: Path, corpus: list[Path], scispacy: Path | None = None, index: Path | None = None
+    pipeline: str,
+    corpus: list[Path],
+    scispacy: Path | None = None,
+    index: Path | None = None,
+    nil_threshold: float | None = None,
 ) -> None:
     """Print how well PIPELINE finds and links the mentions of each CORPUS."""
     nlp = load_pipeline(pipeline)
-    kb = linker_of(nlp).kb
+    linker = linker_of(nlp)
+    kb = linker.kb
+    if nil_threshold is not None:
+        linker.nil_threshold = nil_threshold
     for path in corpus:
         documents = list(open_corpus(path).documents())
         texts = [document.text for document in documents]
@@ -62,7 +69,7 @@ def main(
             [Found(e.start_char, e.end_char, e.label_, _known(e.kb_id_)) for e in doc.ents]
             for doc in nlp.pipe(texts)
         ]
-        rows = [[str(pipeline), *_percents(scores(kb, documents, found))]]
+        rows = [[pipeline, *_percents(scores(kb, documents, found))]]
         if scispacy and index:
             theirs = _of_scispacy(scispacy, index, pipeline, kb, texts)
             rows.append(["the same ner, scispaCy", *_percents(scores(kb, documents, theirs))])
@@ -113,7 +120,7 @@ def _percents(figures: Iterable[float]) -> list[str]:
 
 
 def _of_scispacy(
-    python: Path, index: Path, pipeline: Path, kb: KnowledgeBase, texts: list[str]
+    python: Path, index: Path, pipeline: str, kb: KnowledgeBase, texts: list[str]
 ) -> list[list[Found]]:
     """What scispaCy's linker says of the mentions of the same recogniser."""
     with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +131,7 @@ def _of_scispacy(
                 record |= {"aliases": list(entity.aliases), "types": [], "definition": None}
                 file.write(json.dumps(record) + "\n")
         asked.write_text(json.dumps(texts), encoding="utf8")
-        worker = [str(python), str(HERE / "raw_text_scispacy.py"), str(pipeline)]
+        worker = [str(python), str(HERE / "raw_text_scispacy.py"), pipeline]
         environment = {**os.environ, "PYTHONPATH": str(HERE)}
         subprocess.run(
             [*worker, str(entities), str(index), str(asked), str(answered)],
