@@ -71,7 +71,7 @@ def main(
         ]
         rows = [[pipeline, *_percents(scores(kb, documents, found))]]
         if scispacy and index:
-            theirs = _of_scispacy(scispacy, index, pipeline, kb, texts)
+            theirs = _of_scispacy(scispacy, index, str(nlp.path), kb, texts)
             rows.append(["the same ner, scispaCy", *_percents(scores(kb, documents, theirs))])
         print(f"\n{path}: {len(documents)} documents\n\n{markdown_table(HEADER, rows)}", flush=True)
 
