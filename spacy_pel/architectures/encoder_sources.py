@@ -34,14 +34,15 @@ class Encoders(NamedTuple):
 EncoderSource = Callable[[Iterable[str]], Encoders]
 
 
-def PretrainedEncoder(name: str, layers: int | None = None) -> EncoderSource:
+def PretrainedEncoder(name: str | None, layers: int | None = None) -> EncoderSource:
     """A Hugging Face encoder of BERT architecture.
 
     It is loaded when the pipeline is initialised, and downloaded if the name is one on the hub. It
     is not loaded again later, because the weights are saved with the pipeline.
 
     Args:
-        name: The name on the hub, or the path of a folder.
+        name: The name on the hub, or the path of a folder. None is refused when the pipeline is
+            initialised: the configs of this project leave it to be given.
         layers: The number of layers to keep, from the first; None: all. It applies to both towers.
             ``mention_layers`` of the architectures is for the mention tower alone.
     """
@@ -77,7 +78,13 @@ def no_source(texts: Iterable[str]):
     )
 
 
-def _pretrained(name: str, layers: int | None, texts: Iterable[str]) -> Encoders:
+def _pretrained(name: str | None, layers: int | None, texts: Iterable[str]) -> Encoders:
+    if name is None:
+        raise PelError(
+            "no encoder is named",
+            "name a BERT of Hugging Face such as cambridgeltl/SapBERT-from-PubMedBERT-fulltext, or "
+            "its folder, in the config or with --paths.encoder",
+        )
     # Imported here: it takes seconds, and a saved pipeline does not need it.
     from transformers import AutoModel, AutoTokenizer
 

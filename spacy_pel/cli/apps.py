@@ -18,9 +18,14 @@ from .terminal import log_on_stderr, say_error
 _PEL = """Link the mentions of documents to the entities of a knowledge base (KB).
 
 \b
-From an ontology to linked documents:
+From an ontology to linked documents, without annotations:
+  python -m spacy pel start hp.obo linker --encoder BERT
+  python -m spacy pel link linker notes.txt --output linked.jsonl
+
+\b
+With annotated documents:
   python -m spacy pel kb build umls/2024AA/META kb
-  python -m spacy train config.cfg --output training --paths.kb kb
+  python -m spacy pel train config.cfg --output training --paths.kb kb
   python -m spacy pel kb embed kb training/model-best
   python -m spacy pel calibrate training/model-best dev.pubtator
   python -m spacy pel link training/model-best notes.txt --output linked.jsonl

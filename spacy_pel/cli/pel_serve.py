@@ -67,7 +67,6 @@ def serve_cli(
         -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
     _check_extra()
-    from ..pipeline.pipelines import check_kbs
     from ..serve.limits import Limits
     from ..serve.listener import address, is_local, listen
 
@@ -80,6 +79,8 @@ def serve_cli(
         if not local:
             msg.warn("Whoever reaches this computer can use the server: there is no login")
         say(f"Loading the pipeline {pipeline}")
+        # Imported here, as it takes seconds: the address is said before.
+        from ..pipeline.pipelines import check_kbs
         from ..serve import server
         from ..serve.served import Served
         from ..serve.server_processes import run_workers

@@ -87,7 +87,7 @@ def start(
     linker = nlp.get_pipe("proxy_linker")
     update_vectors(kb, linker, progress=encoding, report=report)
     linker.set_kb(kb)
-    if "model" in config:  # a trained linker has its own
+    if linker.nil_threshold is None:  # a calibrated linker has its own
         linker.nil_threshold = nil_threshold_of_names(linker)
     assemble(nlp, kb, out)
     shutil.rmtree(parts)

@@ -296,7 +296,7 @@ def save_bert(
     return str(folder)
 
 
-def pretrained(name: str) -> Model:
+def pretrained(name: str | None) -> Model:
     model = BiEncoder(PretrainedEncoder(name), **{**SETTINGS, "shared": True, "pooling": "mean"})
     model.initialize(X=[])
     return model
@@ -372,6 +372,11 @@ def test_a_missing_folder_is_refused(tmp_path: Path, no_network: None) -> None:
     missing = str(tmp_path / "missing")
     with pytest.raises(PelError, match='cannot load the encoder ".*missing": .*; give a Hugging'):
         pretrained(missing)
+
+
+def test_a_config_whose_encoder_was_not_given_says_how() -> None:
+    with pytest.raises(PelError, match="no encoder is named; .* --paths.encoder"):
+        pretrained(None)
 
 
 def test_a_folder_without_weights_is_refused(tmp_path: Path, no_network: None) -> None:

@@ -45,6 +45,7 @@ def test_a_run_and_one_that_was_interrupted(
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     said = train(config, "--output", whole, "--training.max_steps", 4)
     assert f"Trained: {whole / 'model-best'}" in said and "Step 4: recall_at_1" in said
+    assert "To do: 1 steps of" in said
     assert " left out, 0 tokens split" in said  # told while the pipeline is initialized
     log = log_of(whole)
     assert [line["step"] for line in log] == [0, 0, 1, 2, 2, 3, 4, 4]

@@ -81,6 +81,18 @@ def test_a_trained_pipeline_gives_its_encoders(
     assert new.retriever.fingerprint() == old.retriever.fingerprint()
 
 
+def test_a_linker_without_a_nil_threshold_gets_one_of_names(
+    obo: Path, tiny_folder: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(task, "nil_threshold_of_names", lambda linker: 0.25)
+    calibrated = spacy.load(tiny_folder)
+    calibrated.get_pipe("proxy_linker").nil_threshold = 0.5
+    calibrated.to_disk(tmp_path / "calibrated")
+    for encoder, threshold in ((tiny_folder, 0.25), (tmp_path / "calibrated", 0.5)):
+        start([obo], tmp_path / "out", encoder=str(encoder), force=True)
+        assert spacy.load(tmp_path / "out").get_pipe("proxy_linker").nil_threshold == threshold
+
+
 def test_an_interrupted_one_goes_on(obo: Path, bert: Path, tmp_path: Path, monkeypatch) -> None:
     built = []
     build = task.build_from_sources

@@ -87,10 +87,10 @@ def _adamw(rate: float) -> dict[str, Any]:
     }
 
 
-def _alignment(dev: str, *settings: str) -> tuple[str, ...]:
+def _alignment(*settings: str) -> tuple[str, ...]:
     return (
         *("train", "configs/align.cfg", "--output", "{work}/aligned", "--resume"),
-        *("--paths.kb", "{work}/kb", "--paths.dev", dev, *settings),
+        *("--paths.kb", "{work}/kb", *settings),
     )
 
 
@@ -101,6 +101,7 @@ _DEMO_ENCODER = json.dumps(
         **{"vocab_size": 6000, "max_tokens": 512},
     }
 )
+_PROXY_LOSS = json.dumps({"@losses": "spacy-pel.ProxyLoss.v1", "alpha": 32, "delta": 0})
 # Inputs and batches are shorter than in configs/demo.cfg, so that a run takes about a minute of one
 # core. The pooling is not "both" as there: it makes vectors of about one length, which bounds the dot
 # product that cross-entropy scores by, and then no softmax of it can be sharp. With "mean", the
@@ -123,8 +124,8 @@ DEMO = Corpus(
     steps=200,
     rerank_steps=150,
     alignment=_alignment(
-        "assets/demo/corpus/dev.pubtator",
         *("--components.proxy_linker.model.encoder", _DEMO_ENCODER),
+        *("--components.proxy_linker.loss", _PROXY_LOSS),
         *("--training.max_steps", "300", "--training.eval_frequency", "300"),
         *("--training.optimizer.learn_rate.total_steps", "300"),
         *("--training.optimizer.learn_rate.warmup_steps", "30"),
@@ -185,9 +186,7 @@ MESH = Corpus(
         "{data}/corpora/bc5cdr/train.pubtator.txt.gz",
         "{data}/corpora/ncbi_disease/train.pubtator.txt.gz",
     ),
-    alignment=_alignment(
-        "{data}/corpora/bc5cdr/dev.pubtator.txt.gz", "--paths.encoder", "{encoder}"
-    ),
+    alignment=_alignment("--paths.encoder", "{encoder}"),
     label_types={
         "Chemical": ["Chemical or Drug", ""],
         **{
@@ -208,9 +207,7 @@ MEDMENTIONS = Corpus(
     refresh=50,
     source="{data}/kb/medmentions_open.jsonl.gz",
     train=("{data}/corpora/medmentions/train.pubtator.txt.gz",),
-    alignment=_alignment(
-        "{data}/corpora/medmentions/dev.pubtator.txt.gz", "--paths.encoder", "{encoder}"
-    ),
+    alignment=_alignment("--paths.encoder", "{encoder}"),
 )
 # The paper's setting, as far as two cores allow: batches of 32 shuffled mentions, and the first two
 # layers of an encoder for both sides, which read 32 tokens (the paper: all 12 layers of two encoders,
@@ -258,11 +255,7 @@ UMLS = Corpus(
     (("kb", "build", "{data}/umls/2017AA/META", "{work}/kb", "--preset", "st21pv"),),
     {"MedMentions": "{data}/MedMentions/st21pv:dev"},
     {".paths.data": "{data}", ".paths.encoder": "{encoder}"},
-    alignment=_alignment(
-        "{data}/MedMentions/st21pv",
-        *("--corpora.dev.@readers", "spacy-pel.MedMentionsCorpus.v1", "--corpora.dev.split", "dev"),
-        *("--paths.encoder", "{encoder}"),
-    ),
+    alignment=_alignment("--paths.encoder", "{encoder}"),
 )
 UMLS_OKB = UMLS._replace(
     name="umls-okb",

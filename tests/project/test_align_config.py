@@ -1,4 +1,4 @@
-"""``names.cfg`` trains without annotations, and says what it learns from names that it does not see."""
+"""``align.cfg`` trains without annotations, and says what it learns from names that it does not see."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_it_trains(project: Path, tmp_path: Path) -> None:
         "training.eval_frequency": 2,
         "training.batcher.size": 8,
     }
-    config = load_config("configs/names.cfg", overrides=overrides, interpolate=False)
+    config = load_config("configs/align.cfg", overrides=overrides, interpolate=False)
     run_training(start_training(config, tmp_path / "out"))
     lines = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").open()]
     recall = [line["scores"]["nel_recall_at_1"] for line in lines if "scores" in line]
