@@ -1,11 +1,14 @@
 """Give each entity of a KB one random unit vector, clustered as those of an encoder are.
 
-python benchmarks/kb_scale/random_vectors.py KB [--dim 384]
+    python benchmarks/kb_scale/random_vectors.py KB [--dim 384] [--entities 30000000]
+
+With ``--entities`` the KB is built first: that many entities with a name each.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +16,12 @@ from pathlib import Path
 import numpy as np
 from vectors import clustered
 
-from spacy_pel.kb import KnowledgeBase, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
+
+
+def named(n: int) -> Iterator[Entity]:
+    """Entities with nothing but a name."""
+    return (Entity(f"C{number:08}", f"name {number}") for number in range(n))
 
 
 def batches(n: int, dim: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -27,8 +35,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kb", type=Path)
     parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--entities", type=int, help="build the KB first, of this many")
     arguments = parser.parse_args()
-    start = time.perf_counter()
+    if arguments.entities:
+        start = time.process_time()
+        build_kb(named(arguments.entities), arguments.kb).close()
+        seconds = time.process_time() - start
+        print(f"{arguments.entities:,} entities in {seconds:.0f} s of the processor.", flush=True)
+    start, processor = time.perf_counter(), time.process_time()
     with KnowledgeBase.open(arguments.kb) as kb:
         n = len(kb)
     made = write_vectors(
@@ -39,9 +53,13 @@ def main() -> None:
         row_kind="entity",
     )
     index = made.segments[0].entry["vectors"]["index"]
-    seconds = time.perf_counter() - start
+    seconds, processor = time.perf_counter() - start, time.process_time() - processor
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     found = index["kind"] if index else "exact"
+    if index and "probes" in index:
+        found += f", {index['probes']} lists a search"
     print(f"{n:,} vectors of {arguments.dim} in {seconds:.0f} s; index: {found}.")
+    print(f"{processor:.0f} s of the processor; at most {peak:,.0f} MB of memory.")
 
 
 if __name__ == "__main__":
