@@ -107,8 +107,17 @@ def main() -> None:
             for size in given.sizes
         ]
         for i, (size, (seconds, megabytes, mentions)) in enumerate(zip(given.sizes, costs)):
-            growth = "" if not i else f"{exponent(given.sizes[i - 1 : i + 1], costs[i - 1 : i + 1]):.2f}"
-            row = (part, f"{size:,}", f"{seconds:.2f}", growth, f"{megabytes:,.0f}", f"{mentions:,}")
+            growth = (
+                "" if not i else f"{exponent(given.sizes[i - 1 : i + 1], costs[i - 1 : i + 1]):.2f}"
+            )
+            row = (
+                part,
+                f"{size:,}",
+                f"{seconds:.2f}",
+                growth,
+                f"{megabytes:,.0f}",
+                f"{mentions:,}",
+            )
             rows.append(row)
             print(*row, sep="\t", flush=True)
     header = ("part", "characters", "processor, s", "exponent", "memory, MB", "mentions")
