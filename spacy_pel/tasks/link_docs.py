@@ -16,7 +16,7 @@ from ..documents.linked import linked_document
 from ..pipeline.pipelines import linker_of, other_linkers, upstream_of
 from .bad_documents import OnError
 from .interruptible_pipe import interruptible_pipe
-from .long_documents import batches, is_long, read_in_parts
+from .long_documents import PROCESS_BATCH, batches, is_long, read_in_parts
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -98,8 +98,9 @@ class Linking:
     def _run(self, docs: Iterable[Doc], disable: list[str], n_process: int) -> Iterator[Doc]:
         """The docs, after the components that are not disabled."""
         if n_process > 1:
+            most = min(self.batch_size, PROCESS_BATCH)
             yield from interruptible_pipe(
-                self.nlp, docs, n_process=n_process, disable=disable, batch_size=self.batch_size
+                self.nlp, docs, n_process=n_process, disable=disable, batch_size=most
             )
             return
         for batch in batches(docs, self.batch_size):
