@@ -79,11 +79,11 @@ def measure(folder: Path, n_entities: int, n_queries: int) -> None:
     with KnowledgeBase.open(folder) as kb:
         encoder = ClusteredRows(kb)
         numbers = random.choice(kb.numbers(), 2 * n_entities, replace=False)
-        old, rows = kb.entities(numbers), _rows(kb, numbers)
+        old, gone = kb.entities(numbers), kb.rows(numbers[1::2])[0]
         print(f"{len(kb):,} entities, {kb.manifest['vectors']['rows']:,} vectors of {kb.dim}\n")
     new = [Entity(f"ADDED{number}", f"new {number}") for number in range(n_entities)]
     other = [entity._replace(canonical_name=f"other {i}") for i, entity in enumerate(old[::2])]
-    removed = RemovedEntities([entity.concept_id for entity in old[1::2]], rows[1::2])
+    removed = RemovedEntities([entity.concept_id for entity in old[1::2]], gone)
     # Name, function, and which entities must be found and which not when it has run.
     steps: list[tuple[str, Callable[[], object], list[Entity], RemovedEntities]] = [
         ("add", lambda: add_entities(folder, new, encoder), new, RemovedEntities()),
@@ -101,7 +101,7 @@ def measure(folder: Path, n_entities: int, n_queries: int) -> None:
         seconds = time.perf_counter() - start
         with KnowledgeBase.open(folder) as kb:
             own, _ = encoder.rows(present)
-            old_rows = _rows(kb, random.choice(kb.segments[0].count, n_queries, replace=False))
+            old_rows = kb.rows(random.choice(kb.numbers(), n_queries, replace=False))[0][:n_queries]
             new_rows = own[random.choice(len(own), n_queries, replace=False)]
             queries = [_with_noise(random, part) for part in (old_rows, new_rows)]
             queries.append(unit(noise(random, n_queries, kb.dim)))
@@ -146,12 +146,6 @@ def _milliseconds(kb: KnowledgeBase, queries: np.ndarray) -> float:
         kb.search(query[None], K)
         times.append(time.perf_counter() - start)
     return 1000 * float(np.median(times))
-
-
-def _rows(kb: KnowledgeBase, numbers: np.ndarray) -> np.ndarray:
-    """Rows of the KB's first segment, which has one row for each entity, float32 [n, dim]."""
-    matrix, _ = opened_rows(kb.path, kb.segments[0].entry["vectors"])
-    return matrix.take(numbers)
 
 
 def _with_noise(random: np.random.Generator, rows: np.ndarray) -> np.ndarray:

@@ -173,7 +173,7 @@ def build(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     (folder / f"{kind}.json").write_text(json.dumps({"file": path.name, "probes": probes}))
     return {
         "build_seconds": time.perf_counter() - start,
-        "build_megabytes": _resident("VmHWM"),
+        "build_megabytes": resident("VmHWM"),
         "file_megabytes": path.stat().st_size / 1e6,
         "probes": probes,
     }
@@ -192,7 +192,7 @@ def serve(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Open an index, and search it."""
     queries = np.load(folder / "queries.npy")
     index, opened = _timed(lambda: _opened(folder, arguments.kinds))
-    opened_megabytes = _resident()
+    opened_megabytes = resident()
     _, first = _timed(lambda: index.search(queries[:1], DEPTH))
     found, batch = _timed(lambda: index.search(queries, DEPTH))
     few = 5 if arguments.kinds.startswith("exact-") else 100  # those take seconds each
@@ -211,7 +211,7 @@ def serve(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "first": 1000 * first,
         "batch": 1000 * batch / len(queries),
         "single": 1000 * float(np.median(singles)),
-        "serving_megabytes": _resident("VmHWM"),
+        "serving_megabytes": resident("VmHWM"),
         "third": third and 1000 * third / len(queries),
         "thousandth": thousandth and 1000 * thousandth / len(queries),
         **shares,
@@ -270,7 +270,7 @@ class GraphRows:
         return None
 
 
-def _resident(field: str = "VmRSS") -> float:
+def resident(field: str = "VmRSS") -> float:
     """The resident memory of this process in MB, with mapped files."""
     with open("/proc/self/status") as status:
         line = next(line for line in status if line.startswith(field))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from operator import is_
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,6 +67,7 @@ class KnownMentions:
         self.weight = weight
         self.fingerprint = fingerprint
         self._numbers_of = numbers_of
+        self._remembered: tuple[Sequence[np.ndarray], list[np.ndarray]] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.segments)
@@ -99,6 +101,27 @@ class KnownMentions:
     def _live(self) -> list[np.ndarray]:
         return [_frozen(numbers >= 0) for numbers in self._numbers]
 
+    @cached_property
+    def _orders(self) -> list[np.ndarray]:
+        """For each segment its entities in order of their numbers in the KB: int64."""
+        return [np.argsort(numbers, kind="stable") for numbers in self._numbers]
+
+    def _masks(self, allowed: Sequence[np.ndarray] | None) -> Sequence[np.ndarray | None]:
+        """For each segment booleans: the entities whose mentions may be found; None for all.
+
+        Those of the last filter are kept: an index keeps what it derives from a mask.
+        """
+        if allowed is None:
+            return [None if live.all() else live for live in self._live]
+        kept = self._remembered
+        if kept is None or not all(map(is_, kept[0], allowed)):
+            of_kb = np.concatenate(allowed)
+            masks = [
+                _frozen(live & of_kb[numbers]) for live, numbers in zip(self._live, self._numbers)
+            ]
+            kept = self._remembered = tuple(allowed), masks
+        return kept[1]
+
     def counts(self) -> dict[str, int]:
         """The number of mentions of each source whose entity the KB has."""
         counts = {}
@@ -108,23 +131,18 @@ class KnownMentions:
         return counts
 
     def nearest(
-        self, vectors: np.ndarray, m: int, allowed: np.ndarray | None = None
+        self, vectors: np.ndarray, m: int, allowed: Sequence[np.ndarray] | None = None
     ) -> NearMentions:
         """The m mentions nearest to each query.
 
         Args:
             vectors: The queries, float32 [n, dim].
             m: The number of mentions of each query.
-            allowed: Booleans [numbers of the KB]: the entities whose mentions may be found; None for
-                all.
+            allowed: For each segment of the KB's entities booleans: those whose mentions may be
+                found. None for all.
         """
         found = []
-        for i, segment in enumerate(self.segments):
-            mask = self._live[i]
-            if allowed is not None:
-                mask = mask & allowed[self._numbers[i]]
-            elif mask.all():
-                mask = None
+        for i, (segment, mask) in enumerate(zip(self.segments, self._masks(allowed))):
             scores, rows = segment.index.best_rows(vectors, m, mask)
             there = rows >= 0
             owners = np.asarray(segment.index.row_entities)[np.where(there, rows, 0)]
@@ -149,7 +167,7 @@ class KnownMentions:
         best = np.full(numbers.shape, self.weight.level, dtype=np.float32)
         rows = np.full(numbers.shape, -1, dtype=np.int64)
         for i, segment in enumerate(self.segments):
-            own = np.argsort(self._numbers[i], kind="stable")
+            own = self._orders[i]
             places = np.searchsorted(self._numbers[i], numbers, sorter=own)
             local = own[np.minimum(places, len(own) - 1)]
             lines, columns = np.nonzero((self._numbers[i][local] == numbers) & (numbers >= 0))

@@ -60,12 +60,11 @@ def search_with_mentions(
         allowed: As for ``search_segments``. A filter has a mask for each segment.
     """
     filtered = all(mask is not None for mask in allowed)
-    all_allowed = np.concatenate(allowed) if filtered else None
     found = []
     for start in range(0, max(1, len(vectors)), _TOGETHER):
         queries = vectors[start : start + _TOGETHER]
         names = search_segments(segments, queries, max(k, _DEPTH), allowed)
-        pairs = mention_pairs(mentions.nearest(queries, NEAREST, all_allowed))
+        pairs = mention_pairs(mentions.nearest(queries, NEAREST, allowed if filtered else None))
         found.append(_merged(segments, queries, names, pairs, mentions.weight, k))
     return Candidates(*(np.concatenate(each) for each in zip(*found)))
 

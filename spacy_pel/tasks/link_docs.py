@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,16 @@ from ..documents.linked import linked_document
 from ..pipeline.pipelines import linker_of, other_linkers, upstream_of
 from .bad_documents import OnError
 from .interruptible_pipe import interruptible_pipe
+from .long_documents import PROCESS_BATCH, batches, is_long, read_in_parts
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
+
+
+class _Kind(Enum):
+    """How a doc is linked: by its given mentions; read in parts first; as a whole."""
+
+    given, long, short = range(3)
 
 
 @dataclass(frozen=True)
@@ -27,8 +35,8 @@ class Linking:
     Args:
         nlp: The pipeline.
         component: The name of the linker in it.
-        batch_size: The number of docs that are linked together.
-        n_process: The number of processes.
+        batch_size: The most docs that are linked together; fewer long ones are.
+        n_process: The number of processes. Long docs are read in parts by this process.
         on_error: What happens at a bad document when files are linked.
         keep_ids: Whether mentions of files keep the ids that they have there. Those without are NIL.
         jointly: Whether the mentions of files are linked together (``joint_linking``).
@@ -57,21 +65,46 @@ class Linking:
         """The docs, linked, in their order.
 
         If a doc has mentions already, only the linker runs, and the components that it listens to.
-        If it has none, the whole pipeline runs, without other linkers.
+        If it has none, the whole pipeline runs, without other linkers. The components before the
+        linker read a long doc in parts (``long_documents``); the linker then has the whole of it.
         """
-        needed = {self.component, *upstream_of(self.nlp, self.component)}
-        others = [name for name in self.nlp.pipe_names if name not in needed]
+        names = self.nlp.pipe_names
+        upstream = upstream_of(self.nlp, self.component)
         linkers = list(other_linkers(self.nlp, self.component))
+        at = names.index(self.component)
         key = self.linker.spans_key
-        # Where a stream mixes both kinds, consecutive docs of one kind are linked together.
-        for given, group in groupby(docs, key=lambda doc: gives_mentions(doc, key)):
+
+        def kind(doc: Doc) -> _Kind:
+            if gives_mentions(doc, key):
+                return _Kind.given
+            # What the linker listens to must have read the whole.
+            return _Kind.long if is_long(doc) and at and not upstream else _Kind.short
+
+        def read(parts: Iterable[Doc]) -> Iterator[Doc]:
+            return self._run(parts, [*names[at:], *linkers], 1)
+
+        # Where a stream mixes kinds, consecutive docs of one kind are linked together.
+        for found, group in groupby(docs, key=kind):
+            if found is _Kind.given:
+                needed = {self.component, *upstream}
+                others = [name for name in names if name not in needed]
+                yield from self._run(group, others, self.n_process)
+            elif found is _Kind.long:
+                whole = (read_in_parts(doc, read) for doc in group)
+                yield from self._run(whole, [*names[:at], *linkers], 1)
+            else:
+                yield from self._run(group, linkers, self.n_process)
+
+    def _run(self, docs: Iterable[Doc], disable: list[str], n_process: int) -> Iterator[Doc]:
+        """The docs, after the components that are not disabled."""
+        if n_process > 1:
+            most = min(self.batch_size, PROCESS_BATCH)
             yield from interruptible_pipe(
-                self.nlp,
-                group,
-                n_process=self.n_process,
-                disable=others if given else linkers,
-                batch_size=self.batch_size,
+                self.nlp, docs, n_process=n_process, disable=disable, batch_size=most
             )
+            return
+        for batch in batches(docs, self.batch_size):
+            yield from self.nlp.pipe(batch, disable=disable, batch_size=self.batch_size)
 
 
 def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -81,6 +82,16 @@ def test_languages_without_blanks_are_left_to_their_tokenizers() -> None:
     assert [t.text for t in tokens_of(chinese, text)] == list(text)
 
 
-def test_a_text_that_is_too_long_is_refused_as_before() -> None:
+@QUICK
+@given(st.text(alphabet="ab.(' \n\t\u00a0", max_size=300))
+def test_a_text_longer_than_spacys_limit_has_the_same_tokens(text: str) -> None:
+    small = spacy.blank("en")
+    small.max_length = 40
+    pieces = re.split(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])", text)
+    if max(map(len, pieces)) <= 20:  # else there is no place to cut
+        assert seen(tokens_of(small, text)) == seen(NLP.make_doc(text))
+
+
+def test_a_text_longer_than_spacys_limit_for_another_tokenizer_is_refused() -> None:
     with pytest.raises(PelError, match="E088.*; split the document, or raise nlp.max_length"):
-        make_doc(NLP, Document("x" * 1_000_001), None)
+        make_doc(spacy.blank("zh"), Document("x" * 1_000_001), None)

@@ -14,6 +14,7 @@ from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.folder import file_checks
 from spacy_pel.kb.known_mentions import NearMentions
 from spacy_pel.kb.mention_search import SHARPNESS, mention_pairs
+from spacy_pel.kb.vectors.index import VectorIndex
 from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.entity_changes import remove_entities
 from spacy_pel.kb.writing.mention_changes import set_mention_weight
@@ -46,6 +47,32 @@ def test_a_filter_holds_for_mentions_too(tmp_path: Path) -> None:
             got = {id: s for (id, _), s in zip(kb.labels(numbers[numbers >= 0]), scores)}
             assert got.keys() == wanted.keys()
             np.testing.assert_allclose([got[id] for id in wanted], list(wanted.values()), atol=1e-5)
+
+
+def test_what_a_filter_allows_is_derived_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selected = []
+
+    def counted(index: VectorIndex, allowed: np.ndarray, derived=VectorIndex._selection):
+        kept = index._remembered is not None and index._remembered[0] is allowed
+        selected.append(kept)
+        return derived(index, allowed)
+
+    monkeypatch.setattr(VectorIndex, "_selection", counted)
+    diseases, chemicals = SearchFilter(types=["Disease"]), SearchFilter(ids=["C1"])
+    query = name_vector("spectra")[None]
+    with KnowledgeBase.open(learnt_kb(tmp_path / "kb")) as kb:
+        first = kb.search(query, 4, only=diseases)
+        assert selected == [False] * 3  # names, and two sources of mentions
+        again = kb.search(query, 4, only=diseases)
+        assert selected[3:] == [True] * 3
+        other = kb.search(query, 4, only=chemicals)  # another filter is not mistaken for it
+        assert other.numbers[0, 0] != first.numbers[0, 0] and other.numbers[0, 1] == -1
+        back = kb.search(query, 4, only=diseases)
+        for found in (again, back):
+            np.testing.assert_array_equal(found.numbers, first.numbers)
+            np.testing.assert_array_equal(found.scores, first.scores)
 
 
 def test_the_answer_to_a_query_does_not_depend_on_the_others(tmp_path: Path) -> None:
