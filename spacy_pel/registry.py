@@ -26,6 +26,7 @@ REGISTERED = {
         "spacy-pel.RandomNegatives.v1": "spacy_pel.training.negatives:RandomNegatives",
         "spacy-pel.InBatchNegatives.v1": "spacy_pel.training.negatives:InBatchNegatives",
         "spacy-pel.MixedNegatives.v1": "spacy_pel.training.negatives:MixedNegatives",
+        "spacy-pel.Arborescence.v1": "spacy_pel.training.gold_edges:Arborescence",
         "spacy-pel.MaskAndReplace.v1": "spacy_pel.training.mention_views:MaskAndReplace",
     },
     "spacy_readers": {
@@ -51,6 +52,7 @@ REGISTERED = {
     "thinc_losses": {
         "spacy-pel.ProxyLoss.v1": "spacy_pel.models.losses:ProxyLoss",
         "spacy-pel.CrossEntropyLoss.v1": "spacy_pel.models.losses:CrossEntropyLoss",
+        "spacy-pel.PositiveNegativeLoss.v1": "spacy_pel.models.losses:PositiveNegativeLoss",
         "spacy-pel.SumLoss.v1": "spacy_pel.models.losses:SumLoss",
         "spacy-pel.MentionPairLoss.v1": "spacy_pel.models.pair_loss:MentionPairLoss",
     },

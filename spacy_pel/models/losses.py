@@ -152,6 +152,32 @@ class CrossEntropyLoss(ScoreLoss):
         return softplus(hardest - self.scale * positive)
 
 
+class PositiveNegativeLoss(CrossEntropyLoss):
+    """The softmax, with a term for the positive and one for each negative (ArboEL, Eq. 6).
+
+        -log p(e+) - sum over e- in P- of log(1 - p(e-))
+        where p(e) = exp(scale * s(m, e)) / sum over e' in P of exp(scale * s(m, e'))
+
+    P is the positive together with the negatives. The paper writes the sum without its minus, and has
+    no scale (1); see ``CrossEntropyLoss``.
+
+    Args:
+        scale: What the scores are multiplied by: the inverse of a temperature. 32 suits cosines.
+    """
+
+    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
+        scores = self.scale * torch.cat([positive.unsqueeze(1), negatives], dim=1)
+        log_p = scores.clamp(min=_NO_NEGATIVE).log_softmax(1)
+        # Only the most probable of all can be near 1, where 1 - p has lost its digits: there it is the
+        # sum of the others.
+        highest = log_p.argmax(1, keepdim=True)
+        others = log_p.scatter(1, highest, _NO_NEGATIVE)
+        push = -torch.log1p(-others[:, 1:].exp()).sum(1)
+        push = push - torch.where(highest.squeeze(1) > 0, others.logsumexp(1), 0)
+        return super().of_scores(positive, negatives) + push
+
+
 class SumLoss(ScoreLoss):
     """The sum of several losses, such as a softmax for recall and the proxy-based loss for NIL.
 
@@ -176,3 +202,38 @@ class SumLoss(ScoreLoss):
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
         """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
         return sum(loss.of_scores(positive, negatives) for loss in self.losses)
+
+
+class EdgeLoss:
+    """A loss over edges to mentions, from entities and from mentions (ArboEL, Eq. 6; with PEL's, Eq. 3).
+
+    It is called as a ``ScoreLoss`` is. The mentions are the n that the targets are about and, behind
+    them, others. The columns of the targets are the entities, and then all of the mentions.
+
+    Args:
+        loss: The loss over the scores of sources and targets of edges.
+    """
+
+    def __init__(self, loss: ScoreLoss):
+        self.loss = loss
+
+    def __call__(
+        self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
+    ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
+        """Give the gradients by the vectors, and the mean loss over the n mentions.
+
+        Args:
+            vectors: Of n mentions and m others, float [n + m, d], and of the entities, float [r, d].
+            targets: The positives, int64 [n], and negatives, bool [n, r + n + m].
+
+        Returns:
+            The gradients of the mean loss by both arrays of vectors, in their shapes and dtypes,
+            and the mean loss.
+        """
+        mentions, entities = vectors
+        n, r = len(targets.positive), len(entities)
+        sources = np.concatenate([entities, mentions])
+        (d_targets, d_sources), loss = self.loss((mentions[:n], sources), targets)
+        d_mentions = d_sources[r:]
+        d_mentions[:n] += d_targets
+        return (d_mentions, d_sources[:r]), loss

@@ -94,6 +94,9 @@ freeze_entities = false
 # true: training computes the passes of the encoders twice and does not keep them. A step takes 11 to
 # 20 % more time. The memory it needs no longer grows with the batch and its negatives.
 gradient_caching = false
+# Trains mentions also against the other training mentions of their entity, and of other entities:
+# @misc = "spacy-pel.Arborescence.v1", see project/configs/arborescence.cfg. null: against entities alone.
+coreference = null
 # Also compares the mentions of a batch with each other: those of one entity are drawn together.
 # @losses = "spacy-pel.MentionPairLoss.v1", with the batcher spacy-pel.batch_by_entities.v1, see
 # project/configs/self_supervised.cfg. null: mentions are compared with entities alone, as in PEL.

@@ -33,11 +33,12 @@ def trainable_mentions(
     mentions = []
     for example, document in zip(examples, documents or repeat(None)):
         spans = mention_spans(example.reference, spans_key)
+        text = example.reference.text
         contexts = mentions_in_context(example.reference, spans, resolve_abbreviations, document)
         for span, context in zip(spans, contexts):
             golds = _numbers(kb, gold_ids(span))
             if golds:
-                mentions.append(GoldMention(context, golds))
+                mentions.append(GoldMention(context, golds, text))
     return mentions
 
 

@@ -124,10 +124,12 @@ class LearningPipe(CalibratedPipe):
             evaluated = set()
             if searched_corpus and not self.training_settings.freeze_entities:
                 evaluated = gold_numbers(searched_corpus(nlp), self.kb, spans_key)
+            known = self.training_settings.coreference and self._trainable(get_examples())
             self._begin_session(
                 IndexedEntities(
                     wanted, mined_entities, evaluated, searched_entities, searched_row_kind
-                )
+                ),
+                known,
             )
             self.cfg["trained_entities"] = []
         else:
@@ -222,8 +224,13 @@ class LearningPipe(CalibratedPipe):
             examples, self.kb, self.mention_settings.spans_key, resolved, documents
         )
 
-    def _begin_session(self, indexed: IndexedEntities) -> None:
-        """Make the trainer. One whose proxies have vectors in the KB indexes nothing."""
+    def _begin_session(
+        self, indexed: IndexedEntities, mentions: Sequence[GoldMention] | None = None
+    ) -> None:
+        """Make the trainer. One whose proxies have vectors in the KB indexes nothing.
+
+        mentions: all training mentions, if they are known.
+        """
         kb, settings, row_kind = self.kb, self.training_settings, self.cfg["row_kind"]
         trainer: Trainer
         if self.reranker_model is not None:
@@ -232,7 +239,7 @@ class LearningPipe(CalibratedPipe):
         elif settings.freeze_entities:
             trainer = mention_tower_trainer(self.name, kb, self.retriever, row_kind, settings)
         else:
-            trainer = both_towers_trainer(kb, self.retriever, row_kind, settings, indexed)
+            trainer = both_towers_trainer(kb, self.retriever, row_kind, settings, indexed, mentions)
         self._session = TrainingSession(trainer, kb)
 
     def _check_candidates(self) -> None:

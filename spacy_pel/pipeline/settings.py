@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
 from ..models.pair_loss import MentionPairLoss
+from ..training.gold_edges import Arborescence
 from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
 
@@ -93,6 +94,8 @@ class TrainingSettings:
         loss: The loss over the scores of mentions and proxies.
         regularizer: Adversarial regularisation; None: none.
         negatives: Chooses the negatives of a batch.
+        coreference: Chooses mentions as positives and negatives, beside entities; None: entities
+            alone.
         pair_loss: The loss over pairs of mentions, beside the other; None: none.
         views: Masks mentions and replaces them by synonyms in training; None: does not.
     """
@@ -103,6 +106,7 @@ class TrainingSettings:
     loss: ScoreLoss
     regularizer: FGSM | None
     negatives: Sampler
+    coreference: Arborescence | None
     pair_loss: MentionPairLoss | None
     views: MaskAndReplace | None
 

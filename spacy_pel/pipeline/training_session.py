@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,10 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..reading.gold_mention import GoldMention
 from ..spans import mention_spans
+from ..training.coreference_trainer import CoreferenceTrainer
+from ..training.mention_index import MentionIndex
 from ..training.mention_trainer import MentionTrainer
 from ..training.proxy_pool import ProxyPool
 from ..training.retriever_trainer import RetrieverTrainer
@@ -131,6 +134,7 @@ def both_towers_trainer(
     row_kind: str,
     settings: TrainingSettings,
     indexed: IndexedEntities,
+    mentions: Sequence[GoldMention] | None,
 ) -> RetrieverTrainer:
     """The trainer of a retriever whose entities are encoded again while it learns.
 
@@ -140,7 +144,21 @@ def both_towers_trainer(
         row_kind: What a row of the index stands for; see ``reading.proxies``.
         settings: How it is trained.
         indexed: Which entities hard negatives are mined among, and which evaluations search.
+        mentions: All training mentions; None: they are not known. With ``coreference`` alone they
+            are needed.
+
+    Raises:
+        PelError: They are needed and not known, or the retriever cannot be trained against mentions.
     """
+    index = None
+    if settings.coreference is not None:
+        if mentions is None:
+            raise PelError(
+                "training goes on from a saved pipeline, and the gold clusters of its mentions are "
+                "not known",
+                "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
+            )
+        index = MentionIndex(mentions, retriever)
     rng = _rng()
     # Drawn by a generator of its own, so that the steps draw the same whatever is indexed.
     mined, searched = indexed.mined_and_searched(kb, rng.spawn(1)[0])
@@ -152,17 +170,13 @@ def both_towers_trainer(
         searched,
         settings.name_dropout,
         searched_row_kind=indexed.searched_row_kind,
+        mentions=index,
     )
-    return RetrieverTrainer(
-        retriever,
-        pool,
-        settings.loss,
-        settings.regularizer,
-        settings.negatives,
-        rng,
-        pair_loss=settings.pair_loss,
-        views=settings.views,
-    )
+    common = retriever, pool, settings.loss, settings.regularizer, settings.negatives, rng
+    more = {"pair_loss": settings.pair_loss, "views": settings.views}
+    if settings.coreference is None:
+        return RetrieverTrainer(*common, **more)
+    return CoreferenceTrainer(*common, coreference=settings.coreference, **more)
 
 
 def mention_tower_trainer(
@@ -178,8 +192,9 @@ def mention_tower_trainer(
         name: The component's name, for errors. The others are those of ``both_towers_trainer``.
 
     Raises:
-        PelError: The towers are one; there is a regularizer, which needs the entities' inputs; the
-            KB has no vectors of the entity tower, or has rows of another kind.
+        PelError: The towers are one; there is a regularizer, which needs the entities' inputs, or
+            there are gold clusters; the KB has no vectors of the entity tower, or has rows of another
+            kind.
     """
     if len(retriever.model.layers) == 1:
         raise PelError(
@@ -190,6 +205,11 @@ def mention_tower_trainer(
         raise PelError(
             f'"{name}" freezes its entities, and FGSM would encode them',
             'set its "regularizer" to null',
+        )
+    if settings.coreference is not None:
+        raise PelError(
+            f'"{name}" freezes its entities, and gold clusters are made of entities under training',
+            'set its "freeze_entities" to false, or its "coreference" to null',
         )
     if kb.fingerprint != retriever.entity_fingerprint():
         raise PelError(

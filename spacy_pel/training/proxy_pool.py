@@ -12,6 +12,8 @@ from ..kb.vectors.index import Candidates
 from ..linking.retriever import Retriever
 from ..reading.entity_texts import EntityText
 from ..reading.proxies import proxy_texts
+from .aged_index import AgedIndex
+from .mention_index import MentionIndex
 from .negatives import Row
 from .proxy_index import ProxyIndex
 from .row_pool import RowPool
@@ -32,6 +34,8 @@ class ProxyPool(RowPool):
         searched: the numbers of the entities that ``search`` finds, int64, ascending.
         name_dropout: see ``RowPool``. Aliases are also hidden when an entity's text is made.
         searched_row_kind: the row kind of what ``search`` finds; None: ``row_kind``.
+        mentions: an index of the training mentions, which is encoded whenever the mined entities
+            are; None: none.
     """
 
     def __init__(
@@ -43,9 +47,11 @@ class ProxyPool(RowPool):
         searched: np.ndarray,
         name_dropout: float,
         searched_row_kind: str | None = None,
+        mentions: MentionIndex | None = None,
     ):
         super().__init__(kb, row_kind, name_dropout)
         self.retriever = retriever
+        self.mentions = mentions
         self._mined = ProxyIndex(kb, retriever, row_kind, mined)
         self._searched = self._mined
         kind = searched_row_kind or row_kind
@@ -69,8 +75,8 @@ class ProxyPool(RowPool):
         return self._rows_before + sum(index.encoded_rows for index in self._indexes)
 
     @property
-    def _indexes(self) -> set[ProxyIndex]:
-        return {self._mined, self._searched}
+    def _indexes(self) -> set[AgedIndex]:
+        return {self._mined, self._searched} | ({self.mentions} - {None})
 
     def note_update(self) -> None:
         """Tell the pool that the weights have changed."""
@@ -78,8 +84,13 @@ class ProxyPool(RowPool):
             index.note_update()
 
     def refresh_every(self, steps: int) -> None:
-        """Encode the mined index if it is ``steps`` updates old or older, or was never encoded."""
+        """Encode the mined index if it is ``steps`` updates old or older, or was never encoded.
+
+        So is the index of mentions, if there is one.
+        """
         self._mined.younger_than(steps)
+        if self.mentions is not None:
+            self.mentions.younger_than(steps)
 
     def bring_up_to_date(self) -> bool:
         """Encode the mined index again if the weights have changed since.
@@ -139,6 +150,10 @@ class ProxyPool(RowPool):
         if n == 0:
             return [[] for _ in golds]
         return self._mined.as_it_is().best_rows(vectors, golds, n)
+
+    def rows_of(self, entity: int) -> np.ndarray:
+        """The rows of one of the mined entities as they were last encoded, float32 [r, d]."""
+        return self._mined.rows_of(entity)
 
     def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:
         """The texts of the rows. Where an entity has one row, some of its aliases are hidden."""

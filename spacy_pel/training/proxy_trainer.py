@@ -64,11 +64,29 @@ class ProxyTrainer(Trainer):
         vectors, backprop_mentions = self.encode_mentions(mentions)
         rows, targets = self.choose_rows(mentions, vectors)
         loss, d_vectors = self.proxy_loss(vectors, rows, targets)
-        if self.pair_loss is not None:
-            d_pairs, of_pairs = self.pair_loss(vectors, [mention.golds for mention in mentions])
-            loss, d_vectors = loss._replace(clean=loss.clean + of_pairs), d_vectors + d_pairs
+        loss, d_vectors = self.with_pairs(loss, d_vectors, vectors, mentions)
         backprop_mentions(d_vectors)
         return loss
+
+    def with_pairs(
+        self,
+        loss: StepLoss,
+        d_vectors: np.ndarray,
+        vectors: np.ndarray,
+        mentions: Sequence[GoldMention],
+    ) -> tuple[StepLoss, np.ndarray]:
+        """Add the loss over pairs of mentions, if there is one, and its gradient.
+
+        Args:
+            loss: the loss without it.
+            d_vectors: its gradient with respect to the mentions, float32 [n, d].
+            vectors: the mentions, float32 [n, d].
+            mentions: the same, with their entities.
+        """
+        if self.pair_loss is None:
+            return loss, d_vectors
+        d_pairs, of_pairs = self.pair_loss(vectors, [mention.golds for mention in mentions])
+        return loss._replace(clean=loss.clean + of_pairs), d_vectors + d_pairs
 
     def proxy_loss(
         self, vectors: np.ndarray, rows: list[Row], targets: Targets

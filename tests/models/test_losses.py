@@ -13,7 +13,15 @@ from thinc.api import Config
 from torch.nn.functional import cross_entropy, normalize
 
 from spacy_pel.errors import PelError
-from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, SumLoss, Targets
+from spacy_pel.models.losses import (
+    CrossEntropyLoss,
+    EdgeLoss,
+    PositiveNegativeLoss,
+    ProxyLoss,
+    ScoreLoss,
+    SumLoss,
+    Targets,
+)
 
 # torch's softplus is linear beyond 20, which is off by 2e-9.
 TOLERANCE = {np.float32: 2e-4, np.float64: 1e-8}
@@ -51,6 +59,28 @@ def naive_cross_entropy(scale: float):
     return value, gradient
 
 
+def naive_positive_negative(scale: float):
+    """ArboEL's Eq. 6, of scores times the scale; 1 - p is summed, so that no digits are lost."""
+
+    def shares(positive: float, negatives: list[float]) -> tuple[list[float], list[float]]:
+        e = [math.exp(scale * s) for s in [positive, *negatives]]
+        rest = [sum(e[:i] + e[i + 1 :]) for i in range(len(e))]
+        return [x / sum(e) for x in e], [x / sum(e) for x in rest]
+
+    def value(positive: float, negatives: list[float]) -> float:
+        p, rest = shares(positive, negatives)
+        return -math.log(p[0]) - sum(math.log(r) for r in rest[1:])
+
+    def gradient(positive: float, negatives: list[float]) -> tuple[float, list[float]]:
+        p, rest = shares(positive, negatives)
+        odds = [x / r for x, r in zip(p[1:], rest[1:])]
+        by_positive = scale * (-rest[0] - p[0] * sum(odds))
+        by_negatives = [scale * (2 * x - x * (sum(odds) - odd)) for x, odd in zip(p[1:], odds)]
+        return by_positive, by_negatives
+
+    return value, gradient
+
+
 def naive_sum(*losses):
     """Value and gradients of a sum of naive losses."""
 
@@ -71,6 +101,8 @@ LOSSES = [
     (CrossEntropyLoss(), naive_cross_entropy(1)),
     (CrossEntropyLoss(scale=20), naive_cross_entropy(20)),
     (CrossEntropyLoss(scale=0.5), naive_cross_entropy(0.5)),
+    (PositiveNegativeLoss(), naive_positive_negative(1)),
+    (PositiveNegativeLoss(scale=12), naive_positive_negative(12)),
     (
         SumLoss(ProxyLoss(8, 0.1), CrossEntropyLoss(scale=20)),
         naive_sum(naive_proxy_loss(8, 0.1), naive_cross_entropy(20)),
@@ -241,3 +273,36 @@ def test_a_sum_is_made_by_a_config() -> None:
     made = registry.resolve(Config().from_str(config))["loss"]
     proxies, softmax = made.losses
     assert (proxies.alpha, softmax.scale) == (8, 32)
+
+
+@pytest.mark.parametrize("loss", [PositiveNegativeLoss(4), ProxyLoss(alpha=4)])
+def test_edges_come_from_entities_and_from_mentions(loss: ScoreLoss) -> None:
+    rng = np.random.default_rng(0)
+    mentions, entities = rng.normal(size=(5, 3)), rng.normal(size=(2, 3))
+    # Two mentions of five are trained; their columns are the two entities, then the five mentions.
+    positive = np.array([1, 5])
+    negatives = np.array([[True, False, False, True, False, True, False], [False] * 6 + [True]])
+    (d_mentions, d_entities), value = EdgeLoss(loss)(
+        (mentions, entities), Targets(positive, negatives)
+    )
+    m, e = (torch.tensor(v, requires_grad=True) for v in (mentions, entities))
+    first = loss.of_scores(
+        (m[0] @ e[1])[None], torch.stack([m[0] @ e[0], m[0] @ m[1], m[0] @ m[3]])[None]
+    )
+    second = loss.of_scores((m[1] @ m[3])[None], (m[1] @ m[4])[None, None])
+    expected = (first + second).sum() / 2
+    expected.backward()
+    assert value == pytest.approx(expected.item())
+    np.testing.assert_allclose(d_mentions, m.grad.numpy(), atol=1e-12)
+    np.testing.assert_allclose(d_entities, e.grad.numpy(), atol=1e-12)
+
+
+@both_types
+def test_a_probability_near_one_keeps_its_digits(dtype) -> None:
+    """1 - p of a negative that is far ahead is what the others have."""
+    scores = np.array([[-30.0, 30.0, -20.0]], dtype=dtype)
+    values, d_positive, d_negatives = gradients_of_scores(
+        PositiveNegativeLoss(), scores[:, 0], scores[:, 1:]
+    )
+    assert values[0] == pytest.approx(60 + 50 - math.log1p(math.exp(-10)), rel=1e-5)
+    assert np.isfinite(d_positive).all() and d_negatives[0, 0] == pytest.approx(2, rel=1e-4)

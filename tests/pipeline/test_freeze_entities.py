@@ -170,6 +170,11 @@ def test_a_student_may_teach(student: Trained, trained: Trained) -> None:
         ({"shared": True}, {}, 'its towers are one; set "shared" of its model to false'),
         ({"entity_length": 31}, {}, "another encoder .* with its .* entity_length"),
         ({}, {"regularizer": {"@misc": "spacy-pel.FGSM.v1"}}, 'set its "regularizer" to null'),
+        (
+            {},
+            {"coreference": {"@misc": "spacy-pel.Arborescence.v1"}},
+            'set its "freeze_entities" to false, or its "coreference" to null',
+        ),
         ({}, {"row_kind": "entity"}, 'row kind "name", .* set its "row_kind" to "name"'),
     ],
 )

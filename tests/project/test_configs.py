@@ -36,15 +36,23 @@ SOME = [
     for variant in VARIANTS.values()
     if variant.needs or variant in (BEST, retriever("CE", "random", 64, fgsm=True))
 ]
-CLAIM = {
-    variant.name
-    for experiment in EXPERIMENTS.values()
-    if experiment.corpora == "claim"
-    for variant in experiment.variants
+# The variants of experiments that have corpora of their own, by the kind of corpora.
+OWN = {
+    kind: {v.name for e in EXPERIMENTS.values() if e.corpora == kind for v in e.variants}
+    for kind in ("claim", "coreference")
 }
-CASES = [(DEMO, variant) for variant in VARIANTS.values() if variant.name not in CLAIM]
+CASES = [
+    (DEMO, variant)
+    for variant in VARIANTS.values()
+    if not any(variant.name in names for names in OWN.values())
+]
 CASES += [(corpus, variant) for corpus in CORPORA.values() for variant in SOME]
-CASES += [(corpus, VARIANTS[name]) for corpus in PROFILES["open"].claim for name in sorted(CLAIM)]
+CASES += [
+    (corpus, VARIANTS[name])
+    for kind, names in OWN.items()
+    for corpus in getattr(PROFILES["open"], kind)
+    for name in sorted(names)
+]
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_an_interrupted_run_gives_the_same_bytes(
 def test_what_was_accepted_is_linked_to_and_stays(
     linking: Linking, linked: Path, tmp_path: Path
 ) -> None:
-    nlp, linker = linking.nlp, linking.linker
+    linker = linking.linker
     folder = build_kb(ENTITIES[:6], tmp_path / "kb").path
     embed_kb(folder, linker)
     linker.set_kb(folder)
@@ -129,11 +129,43 @@ def test_what_was_accepted_is_linked_to_and_stays(
     )
     compact(folder)
     assert KnowledgeBase.open(folder).named("new virus")
-    linker.set_kb(folder)
-    doc = nlp.make_doc("A new virus.")
+    assert entity_of(linking, folder).startswith("NEW:")
+
+
+def entity_of(linking: Linking, folder: Path) -> str:
+    """What "new virus" is linked to in a KB."""
+    linking.linker.set_kb(folder)
+    doc = linking.nlp.make_doc("A new virus.")
     doc.ents = [doc.char_span(2, 11, label="Virus")]
-    (ent,) = linker(doc).ents
-    assert ent.kb_id_.startswith("NEW:")
+    return linking.linker(doc).ents[0].kb_id_
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_what_was_accepted_stays_in_a_new_release(
+    linking: Linking, linked: Path, tmp_path: Path, rebuilt: bool
+) -> None:
+    """A release is merged into the KB; or a KB is built of it, and gets what was accepted again."""
+    folder, accepted = build_kb(ENTITIES[:6], tmp_path / "kb").path, tmp_path / "proposals.jsonl"
+    embed_kb(folder, linking.linker)
+    linking.linker.set_kb(folder)
+    discover(linking, [linked], accepted)
+    change_from_source("add", folder, accepted, linker=linking.linker)
+    before = entity_of(linking, folder)
+    assert before.startswith("NEW:")
+
+    release = tmp_path / "release.jsonl"
+    entities = [ENTITIES[0]._replace(canonical_name="MS, multiple"), *ENTITIES[1:4], ENTITIES[6]]
+    release.write_text("\n".join(json.dumps(entity._asdict()) for entity in entities), "utf8")
+    if rebuilt:
+        folder = build_kb(entities, tmp_path / "new").path
+        embed_kb(folder, linking.linker)
+        change_from_source("add", folder, accepted, linker=linking.linker)
+    else:
+        change_from_source("merge", folder, release, linker=linking.linker)
+    compact(folder)
+    kb = KnowledgeBase.open(folder)
+    assert "MS, multiple" in kb["C01"].names and kb["C07"].canonical_name == "kidney"
+    assert entity_of(linking, folder) == before
 
 
 def test_the_page_holds_the_proposals_and_nothing_of_another_host(

@@ -110,6 +110,22 @@ def test_two_indexes_go_on_to_the_same_end(kb: Path, tmp_path: Path, breaks: lis
         assert contents(whole)[name] == data, name
 
 
+@pytest.mark.parametrize("among", ["all", "random"])
+def test_gold_clusters_go_on_to_the_same_end(kb: Path, tmp_path: Path, among: str) -> None:
+    edges = {"@misc": "spacy-pel.Arborescence.v1", "among": among, "negatives": 2, "refresh": 2}
+    batcher = {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 5, "shuffle_mentions": True}
+    changes = {"components.proxy_linker.coreference": edges, "training.batcher": batcher}
+    config = write_config(tmp_path, kb, TRAIN[:12], **changes)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    list(training_run(config, whole).run())
+    for given in (5, 99):  # lines of the log
+        list(islice(training_run(config, broken).run(), given))
+    assert_same_state(broken, whole)
+    train_by_spacy(config, tmp_path / "spacys")
+    for name, data in contents(tmp_path / "spacys").items():
+        assert contents(whole)[name] == data, name
+
+
 @pytest.fixture(scope="module")
 def unbroken(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
     folder = tmp_path_factory.mktemp("unbroken")

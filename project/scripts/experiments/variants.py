@@ -24,6 +24,28 @@ ROWS = {
     "names as rows": {"row_kind": "name", "model.pooling": "mean"},
     "names as rows, their tokens alone": {"row_kind": "name", "model.pooling": "focus"},
 }
+# What coreferent mentions are worth (ArboEL, table 1): the loss, how entities are negatives, and among
+# which mentions of the gold cluster positives are; None: positives are entities. 10 negatives, of which
+# half are mentions where positives may be.
+EQUATION_6 = {"@losses": "spacy-pel.PositiveNegativeLoss.v1", "scale": 32}
+OBJECTIVES = {
+    "in-batch negatives": ({**CE, "scale": 32}, "in-batch", None),
+    "k-NN negatives": (EQUATION_6, "hard", None),
+    "arborescence": (EQUATION_6, "hard", "all"),
+    "1-NN arborescence": (EQUATION_6, "hard", "nearest"),
+    "1-Rand arborescence": (EQUATION_6, "hard", "random"),
+    "Pb, in-batch negatives": (PB, "in-batch", None),
+    "Pb, k-NN negatives": (PB, "hard", None),
+    "Pb, arborescence": (PB, "hard", "all"),
+}
+# What they have in common: an entity is a row, and vectors are made of the tokens of names alone.
+COREFERENCE = {
+    "model.similarity": "cosine",
+    "model.pooling": "focus",
+    "row_kind": "entity",
+    "regularizer": None,
+    "resolve_abbreviations": False,
+}
 SIMILARITIES = {"cosine": "cosine", "dot": "dot product"}
 FGSM = {"@misc": "spacy-pel.FGSM.v1", "epsilon": 0.01, "weight": 1.0}
 
@@ -127,6 +149,34 @@ def arm(
     }
     adversarial = f", FGSM by {fgsm}" if fgsm else ""
     return Variant(f"{name}; {rows}, {negatives} {n}{adversarial}", settings)
+
+
+def objective(name: str, refresh: int = 100) -> Variant:
+    """Make the variant of a way to train with coreferent mentions, or without.
+
+    Args:
+        name: One of ``OBJECTIVES``.
+        refresh: The steps between two encodings of the indexes of entities and mentions.
+    """
+    loss, negatives, among = OBJECTIVES[name]
+    of_entities: dict[str, Any] = {"@misc": "spacy-pel.InBatchNegatives.v1"}
+    if negatives == "hard":
+        n = 10 if among is None else 5
+        of_entities = {"@misc": "spacy-pel.MixedNegatives.v1", "n": n, "p": 1.0, "refresh": refresh}
+    edges = {"@misc": "spacy-pel.Arborescence.v1", "among": among, "negatives": 5}
+    settings = {
+        **COREFERENCE,
+        "loss": loss,
+        "coreference": among and {**edges, "refresh": refresh},
+        "negatives": of_entities,
+    }
+    return Variant(name, settings)
+
+
+def untrained_objective() -> Variant:
+    """Make the variant of step 0 of ``objective``."""
+    settings = {**COREFERENCE, **_negatives("random", 32)}
+    return Variant("untrained, its names alone", settings, trained=False)
 
 
 def untrained_arm(similarity: str, rows: str) -> Variant:

@@ -1,0 +1,136 @@
+"""Which mentions a batch is trained against, beside entities (ArboEL, 2.3 and 3.2)."""
+
+# No "from __future__ import annotations": the registry reads the types of the arguments.
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import PelError
+from ..models.losses import Targets
+from .gold_tree import ENTITY, gold_tree
+from .negatives import Row
+from .proxy_pool import ProxyPool
+
+AMONG = ("all", "nearest", "random")
+
+
+class MentionEdges(NamedTuple):
+    """The edges from mentions to the n mentions of a batch.
+
+    Attributes:
+        others: the numbers of the mentions that are encoded beside those of the batch.
+        positive: int64 [n], the place of each mention's positive among those of the batch and the
+            others; ENTITY where that is its entity.
+        negatives: bool [n, n + len(others)], which of them are its negatives.
+    """
+
+    others: list[int]
+    positive: np.ndarray
+    negatives: np.ndarray
+
+    def beside(self, rows: list[Row], targets: Targets) -> tuple[list[Row], Targets]:
+        """Put the mentions behind the entities.
+
+        Args:
+            rows: the rows of entities.
+            targets: which of them is the positive, and which are negatives of which mention.
+
+        Returns:
+            The rows without those that no mention needs any more, and targets whose columns are
+            these rows, then the mentions of the batch, then the others.
+        """
+        of_entity = self.positive == ENTITY
+        is_needed = targets.negatives.any(axis=0)
+        is_needed[targets.positive[of_entity]] = True
+        kept = np.flatnonzero(is_needed)
+        own = np.searchsorted(kept, targets.positive)
+        positive = np.where(of_entity, own, len(kept) + self.positive)
+        negatives = np.concatenate([targets.negatives[:, kept], self.negatives], axis=1)
+        return [rows[column] for column in kept], Targets(positive, negatives)
+
+
+class Arborescence:
+    """Mentions as positives and hard negatives, by gold clusters (ArboEL, 2.3 and 3.2).
+
+    The positive of a mention is what its edge in the arborescence of its gold cluster comes from:
+    another mention of its entity, or the entity. The cluster is the entity and all its training
+    mentions. Vectors are those of the last refresh.
+
+    Args:
+        among: Which mentions of the cluster the arborescence is over: "all"; "nearest", the mention
+            and the one nearest to it (1-NN); or "random", the mention and another one (1-Rand).
+        negatives: The number of hard negative mentions of a mention; k/2 in the paper, where it is
+            5. Entities are chosen by the linker's ``negatives``.
+        refresh: The number of updates after which mentions and entities are encoded again.
+    """
+
+    def __init__(self, among: str = "all", negatives: int = 5, refresh: int = 500):
+        if among not in AMONG:
+            raise PelError(f'an arborescence among "{among}"', f"choose one of {', '.join(AMONG)}")
+        for name, value, least in (("negatives", negatives, 0), ("refresh", refresh, 1)):
+            if value < least:
+                raise PelError(
+                    f"{name} of an arborescence is {value}", f"it must be {least} or more"
+                )
+        self.among = among
+        self.negatives = negatives
+        self.refresh = refresh
+
+    def __call__(
+        self, numbers: Sequence[int], pool: ProxyPool, rng: np.random.Generator
+    ) -> MentionEdges:
+        """The edges from mentions to those of a batch.
+
+        Args:
+            numbers: the mentions of the batch.
+            pool: has an index of mentions.
+            rng: draws mentions, where they are random.
+        """
+        pool.refresh_every(self.refresh)
+        sources = self._sources(numbers, pool, rng)
+        wrong = pool.mentions.nearest_others(numbers, self.negatives)
+        places: dict[int, int] = {}
+        for place, number in enumerate(numbers):
+            places.setdefault(number, place)
+        others: list[int] = []
+        for number in [*sources, *sum(wrong, [])]:
+            if number != ENTITY and number not in places:
+                places[number] = len(numbers) + len(others)
+                others.append(number)
+        positive = [places.get(number, ENTITY) for number in sources]
+        negatives = np.zeros((len(numbers), len(numbers) + len(others)), dtype=bool)
+        for row, own in zip(negatives, wrong):
+            row[[places[number] for number in own]] = True
+        return MentionEdges(others, np.array(positive, dtype=np.int64), negatives)
+
+    def _sources(
+        self, numbers: Sequence[int], pool: ProxyPool, rng: np.random.Generator
+    ) -> list[int]:
+        """The mention that the edge into each mention comes from, or ENTITY."""
+        vectors = pool.mentions.as_it_is()
+        trees: dict[tuple[int, bytes], np.ndarray] = {}
+        sources = []
+        for number in numbers:
+            entity = pool.mentions.mentions[number].golds[0]
+            members = self._members(number, pool.mentions.cluster(entity), vectors, rng)
+            key = entity, members.tobytes()
+            if key not in trees:
+                places = gold_tree(vectors[members], pool.rows_of(entity))
+                trees[key] = np.where(places == ENTITY, ENTITY, members[places])
+            sources.append(int(trees[key][np.searchsorted(members, number)]))
+        return sources
+
+    def _members(
+        self, number: int, cluster: np.ndarray, vectors: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """The mentions of a cluster that the arborescence is over, ascending."""
+        others = cluster[cluster != number]
+        if self.among == "all" or not len(others):
+            return cluster
+        if self.among == "nearest":
+            other = others[np.argmax(vectors[others] @ vectors[number])]
+        else:
+            other = rng.choice(others)
+        return np.sort(np.array([number, other]))
