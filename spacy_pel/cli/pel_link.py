@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -17,7 +18,7 @@ from .progress_bar import counted
 from .terminal import say
 
 if TYPE_CHECKING:
-    from ..tasks.link_docs import Linking
+    from ..tasks.link_docs import LinkingChoices
     from ..tasks.output_parts import LinkedCounts
 
 STDOUT = "-"
@@ -33,12 +34,17 @@ def link_cli(
     input: Annotated[
         str,
         typer.Argument(
-            help=f"A file ({suffixes('input')}; also .gz), a folder of such files, FOLDER:SPLIT of "
-            "MedMentions or ZESHEL, or - for stdin"
+            help=f"A file ({suffixes('input')}; also .gz), a folder of such files, the URL of one of "
+            "these, FOLDER:SPLIT of MedMentions or ZESHEL, or - for stdin"
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", help=f"File ({suffixes('output')}), or - for stdout")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help=f"File ({suffixes('output')}), or - for stdout; FOLDER/ for a file a block",
+        ),
     ] = STDOUT,
     from_: Annotated[
         str | None,
@@ -51,7 +57,26 @@ def link_cli(
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Documents linked at a time")] = 128,
-    n_process: Annotated[int, typer.Option(min=1, help="Processes to use")] = 1,
+    n_process: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes to use [default: 1; of a Ray cluster one a core, or one a GPU]",
+        ),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local: this computer; ray: a Ray cluster")] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Address of the Ray cluster [default: Ray is started on this computer]"),
+    ] = None,
+    copy_kb: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Copy the linker's KB to this folder of each node of the Ray cluster, once a node; "
+            "may have variables of the node, such as '$TMPDIR/kb' [default: all read the same KB]",
+        ),
+    ] = None,
     candidates: Annotated[int, typer.Option(min=1, help="Candidates written for each mention")] = 5,
     xref: Annotated[
         list[str] | None,
@@ -112,6 +137,16 @@ def link_cli(
     crash or an interruption, run the same command again: it goes on where it was. All formats are
     read as streams, except DocBin and JSON, which are held in memory.
 
+    An output that ends with / is a folder. It gets one file for each block of up to 1,000 documents,
+    named for the input: FOLDER/pubmed25n0001.xml.gz-00001001.jsonl begins with document 1,001. After
+    a crash, run the same command again: blocks whose files are there are left out. They are also left
+    out when more files are added to the input.
+
+    --engine ray links the blocks on a Ray cluster. It needs pip install "spacy-pel[ray]". The nodes
+    must have the same packages, and see the pipeline, the input and the folder at the same paths.
+    Start a cluster with "ray start --head" on one computer and "ray start --address HEAD:6379" on the
+    others. Without --address, Ray is started on this computer.
+
     \b
     Examples:
       python -m spacy pel link training/model-best notes.txt --output linked.jsonl
@@ -120,35 +155,71 @@ def link_cli(
       python -m spacy pel link training/model-best notes/ -o coded.csv --xref ICD10CM --xref SNOMEDCT_US
       python -m spacy pel link training/model-best notes/ -o review.label-studio.json
       python -m spacy pel link training/model-best notes/ -o linked.jsonl --jointly
+      python -m spacy pel link training/model-best pubmed/ -o linked/ --to jsonl
+      python -m spacy pel link training/model-best pubmed/ -o linked/ --to parquet --engine ray --address auto
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
-    from ..kb.vocabularies import check_vocabularies
-    from ..pipeline.pipelines import linker_of, load_pipeline
-    from ..tasks.link_docs import Linking
+    from ..tasks.link_docs import LinkingChoices
 
-    nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
-    linker.candidates = candidates
-    if xref:
-        check_vocabularies(linker.kb, xref)
-        linker.xrefs = xref
-    linking = Linking(nlp, component, batch_size, n_process, on_error, jointly)
-    counts = _linked(linking, input, _target(output), from_, to)
-    _report(counts, nlp.pipe_names, output)
+    is_ray = engine != "local"
+    if not is_ray and (address or copy_kb):
+        raise PelError("--address and --copy-kb are for a Ray cluster", "add --engine ray")
+    choices = LinkingChoices(
+        pipeline,
+        component,
+        kb,
+        spans_key,
+        candidates,
+        tuple(xref or ()),
+        batch_size,
+        1 if is_ray else n_process or 1,
+        on_error,
+        jointly,
+    )
+    if output.endswith(("/", os.sep)):
+        cluster = {"engine": engine, "address": address, "workers": n_process, "copy_to": copy_kb}
+        counts = _linked_to_folder(choices, input, output, from_, to, cluster)
+    elif is_ray:
+        raise PelError(
+            f"{output}: a cluster writes a folder, with one file a block",
+            f"end the output with a slash, as in: --output {'linked' if output == STDOUT else output}/",
+        )
+    else:
+        counts = _linked(choices, input, _target(output), from_, to)
+    _report(counts, pipeline, output)
 
 
 def _linked(
-    linking: Linking, input: str, target: Path | BinaryIO, from_: str | None, to: str | None
+    choices: LinkingChoices, input: str, target: Path | BinaryIO, from_: str | None, to: str | None
 ) -> LinkedCounts:
-    """Link the input, with bars."""
+    """Link the input to one file, with bars."""
     from ..tasks.link_docs import read_matcher_names
     from ..tasks.link_files import link_files
     from .link_progress import LinkBar
 
+    linking = choices.opened()
     read_matcher_names(linking.nlp, partial(counted, desc="Reading names", unit=" entities"))
     with LinkBar() as bar:
         return link_files(
             linking, input, target, input_format=from_, output_format=to, progress=bar
+        )
+
+
+def _linked_to_folder(
+    choices: LinkingChoices,
+    input: str,
+    folder: str,
+    from_: str | None,
+    to: str | None,
+    cluster: dict[str, Any],
+) -> LinkedCounts:
+    """Link the input to a folder of blocks, with a bar."""
+    from ..tasks.link_folder import link_to_folder
+    from .link_progress import LinkBar
+
+    with LinkBar() as bar:
+        return link_to_folder(
+            choices, input, folder, input_format=from_, output_format=to, progress=bar, **cluster
         )
 
 
@@ -160,11 +231,14 @@ def _target(output: str) -> Path | BinaryIO:
     return sys.stdout.buffer
 
 
-def _report(counts: LinkedCounts, pipe_names: list[str], output: str) -> None:
+def _report(counts: LinkedCounts, pipeline: str, output: str) -> None:
     """On stderr, as stdout may be the output."""
+    from ..pipeline.pipelines import load_pipeline
+
     if counts.documents and not counts.mentions:
+        names = ", ".join(load_pipeline(pipeline).pipe_names)
         say(
-            f"No mention found by the pipeline ({', '.join(pipe_names)}); add a component that "
+            f"No mention found by the pipeline ({names}); add a component that "
             'finds some before the linker, such as a trained "ner" or "kb_matcher", or give JSONL '
             'with "mentions"',
             err=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 from ..errors import PelError
 from .document_stream import DocumentStream, RawDocument
 from .format import Fault, Format, Place, place_text
+from .remote_files import RemoteFile
 from .text import WHOLE_FILE
 
 
@@ -26,8 +27,15 @@ class DocumentFile(NamedTuple):
     """
 
     name: str
-    path: Path | None
+    path: Path | RemoteFile | None
     format: Format
+
+    @property
+    def size(self) -> int | None:
+        """Its bytes; None for standard input."""
+        if self.path is None:
+            return None
+        return self.path.size if isinstance(self.path, RemoteFile) else self.path.stat().st_size
 
 
 class FileStream(DocumentStream):
@@ -35,8 +43,8 @@ class FileStream(DocumentStream):
 
     def __init__(self, files: list[DocumentFile]) -> None:
         self.files = files
-        paths = [file.path for file in files]
-        self.total = sum(path.stat().st_size for path in paths if path) if all(paths) else None
+        sizes = [file.size for file in files]
+        self.total = None if None in sizes else sum(sizes)  # type: ignore[arg-type]
         self._before = 0
         self._open: BinaryIO | None = None
 
@@ -49,13 +57,14 @@ class FileStream(DocumentStream):
         """See ``DocumentStream``."""
         self._before = 0
         for file in self.files:
-            yield file.name, self._documents(*file)
+            yield file.name, self._documents(file)
 
-    def _documents(self, name: str, path: Path | None, format: Format) -> Iterator[RawDocument]:
+    def _documents(self, source: DocumentFile) -> Iterator[RawDocument]:
+        name, _, format = source
         assert format.input is not None
         place: Place = ""
         try:
-            with self._bytes_of(path) as file:
+            with self._bytes_of(source) as file:
                 for place, data in format.input.split(file, name):
                     yield RawDocument(name, place, data, format)
         except (EOFError, gzip.BadGzipFile, zlib.error):
@@ -68,33 +77,41 @@ class FileStream(DocumentStream):
             yield RawDocument(name, "", Fault(error.problem, error.remedy), format)
 
     @contextmanager
-    def _bytes_of(self, path: Path | None) -> Iterator[Any]:
+    def _bytes_of(self, source: DocumentFile) -> Iterator[Any]:
+        path = source.path
         if path is None:
             yield sys.stdin.buffer
             return
         try:
-            with open(path, "rb") as self._open:
+            with path.opened() if isinstance(path, RemoteFile) else open(path, "rb") as self._open:
                 zipped = path.name.lower().endswith(".gz")
                 yield gzip.GzipFile(fileobj=self._open) if zipped else self._open
         finally:
             self._open = None
-            self._before += path.stat().st_size
+            self._before += source.size or 0
 
 
 def files_in(folder: Path, format_of: Callable[[str], Format | None]) -> list[DocumentFile]:
-    """The files in a folder and in the folders below it, by name, except hidden ones.
+    """The files in a folder and in the folders below it, by name; see ``files_of``."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return files_of([(path.relative_to(folder).as_posix(), path) for path in paths], format_of)
+
+
+def files_of(
+    found: Sequence[tuple[str, Path | RemoteFile]], format_of: Callable[[str], Format | None]
+) -> list[DocumentFile]:
+    """The files of a folder that are read; hidden ones are not.
 
     Args:
-        folder: The folder.
+        found: Their names, relative to the folder, and where they are.
         format_of: Gives the format of a file by its name; None if it is passed over. A file of
             plain text is one document.
     """
-    found = []
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
+    files = []
+    for name, path in found:
         format = format_of(path.name)
-        if format and path.is_file() and not any(part.startswith(".") for part in name.parts):
+        if format and not any(part.startswith(".") for part in name.split("/")):
             if format.name == "text":
                 format = format._replace(input=WHOLE_FILE)
-            found.append(DocumentFile(name.as_posix(), path, format))
-    return found
+            files.append(DocumentFile(name, path, format))
+    return files

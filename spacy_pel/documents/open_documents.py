@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 from ..errors import PelError
-from .document_files import DocumentFile, FileStream, files_in
+from .document_files import DocumentFile, FileStream, files_in, files_of
 from .document_stream import DocumentStream
 from .format import Format
 from .formats import format_named, format_of, suffixes, suffixes_with_ids
 from .published_splits import layout_of, open_split
+from .remote_files import is_url, remote_files
 
 STDIN = "-"
 
@@ -22,9 +23,9 @@ def open_documents(
     """The documents of a file, of all files of a folder, of a split, or of standard input.
 
     Args:
-        given: A path; or FOLDER:SPLIT of a corpus as its authors publish it (see
-            ``published_splits``); or "-" for standard input. The files of a folder are read by
-            name; files of other kinds are passed over, and a text file is one document.
+        given: A path, or a URL that fsspec opens; or FOLDER:SPLIT of a corpus as its authors publish
+            it (see ``published_splits``); or "-" for standard input. The files of a folder are read
+            by name; files of other kinds are passed over, and a text file is one document.
         format_name: The format of files. None: the longest suffix of a name decides, and standard
             input is text.
         with_ids: Whether mentions must have entity ids. Formats that have none are then refused,
@@ -38,6 +39,8 @@ def open_documents(
         if sys.stdin is None:
             raise PelError("stdin is closed", f"give {wanted.kinds}")
         return FileStream([DocumentFile("stdin", None, wanted.format_of("stdin.txt"))])
+    if is_url(given):
+        return FileStream(_behind(given, wanted))
     path = Path(given)
     if path.is_file():
         return FileStream([DocumentFile(given, path, wanted.format_of(given))])
@@ -89,6 +92,17 @@ class _Wanted:
             return self.format_of(name)
         except PelError:
             return None
+
+
+def _behind(url: str, wanted: _Wanted) -> list[DocumentFile]:
+    """The files behind a URL that can be read."""
+    found = remote_files(url)
+    if [name for name, _ in found] == [url]:
+        return [DocumentFile(url, found[0][1], wanted.format_of(url))]
+    files = files_of(found, wanted.format_or_none)
+    if not files:
+        raise PelError(f"{url}: no file in it that can be read", f"give {wanted.kinds}")
+    return files
 
 
 def _folder(given: str) -> tuple[Path | None, list[str]]:

@@ -10,12 +10,11 @@ from packaging.version import InvalidVersion, Version
 from spacy.language import Language
 
 from ..errors import PelError
-from ..kb.folder.checksums import copy_checked
-from ..kb.folder.manifest import MANIFEST, manifest_text
 from ..kb.knowledge_base import KnowledgeBase
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, KBPipe, kb_reference
 from ..pipeline.pipelines import linker_of, other_linkers
 from ..system.whole_files import whole_folder
+from .kb_copies import copy_kb
 from .metrics_files import metrics_of_linker
 from .model_card import model_card, package_name
 
@@ -83,7 +82,7 @@ def assemble(
         config.update(dict.fromkeys({"kb", "path"}.intersection(config)))
     with whole_folder(out) as folder:
         nlp.to_disk(folder)
-        _copy_kb(linker.kb, folder / component / KB_FOLDER)
+        copy_kb(linker.kb, folder / component / KB_FOLDER)
         for name in kb_users:
             reference = {**kb_reference(None, None), "relative": f"../{component}/{KB_FOLDER}"}
             (folder / name / KB_REFERENCE).write_text(json.dumps(reference), encoding="utf8")
@@ -157,10 +156,3 @@ def _check_package(meta: dict[str, Any]) -> None:
         raise PelError(
             f"--version {meta['version']}: is no version", "give one such as 1.0.0"
         ) from error
-
-
-def _copy_kb(kb: KnowledgeBase, folder: Path) -> None:
-    folder.mkdir()
-    for name, entry in kb.manifest["files"].items():
-        copy_checked(kb.path / name, folder / name, entry)
-    (folder / MANIFEST).write_bytes(manifest_text(kb.manifest).encode())

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..documents.docs import gives_mentions
 from ..documents.linked import linked_document
-from ..pipeline.pipelines import linker_of, other_linkers, upstream_of
+from ..kb.vocabularies import check_vocabularies
+from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers, upstream_of
 from .bad_documents import OnError
 from .interruptible_pipe import interruptible_pipe
 from .long_documents import PROCESS_BATCH, batches, is_long, read_in_parts
@@ -105,6 +107,51 @@ class Linking:
             return
         for batch in batches(docs, self.batch_size):
             yield from self.nlp.pipe(batch, disable=disable, batch_size=self.batch_size)
+
+
+class LinkingChoices(NamedTuple):
+    """Which pipeline links, and how, as plain data: any process can open it.
+
+    Attributes:
+        pipeline: The folder or the name of the pipeline.
+        component: The name of the linker in it.
+        kb: The folder of another KB for the linker; None: the one it has.
+        spans_key: Another ``spans_key`` for the linker; None: the one it has.
+        candidates: The number of candidates that are written for each mention.
+        xrefs: The vocabularies whose codes are written.
+        batch_size: See ``Linking``.
+        n_process: See ``Linking``.
+        on_error: See ``Linking``.
+        jointly: See ``Linking``.
+    """
+
+    pipeline: str
+    component: str = "proxy_linker"
+    kb: Path | None = None
+    spans_key: str | None = None
+    candidates: int = 5
+    xrefs: tuple[str, ...] = ()
+    batch_size: int = 128
+    n_process: int = 1
+    on_error: OnError = OnError.stop
+    jointly: bool = False
+
+    def opened(self) -> Linking:
+        """The pipeline, loaded.
+
+        Raises:
+            PelError: It cannot be loaded, has no such linker, or the KB does not fit it or has no
+                codes of one of the vocabularies.
+        """
+        nlp = load_pipeline(self.pipeline)
+        linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
+        linker.candidates = self.candidates
+        if self.xrefs:
+            check_vocabularies(linker.kb, self.xrefs)
+            linker.xrefs = list(self.xrefs)
+        return Linking(
+            nlp, self.component, self.batch_size, self.n_process, self.on_error, self.jointly
+        )
 
 
 def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:

@@ -86,7 +86,7 @@ def link_files(
         OSError: A file cannot be read or written.
     """
     read_matcher_names(linking.nlp)
-    written_as = _output_format(output, output_format)
+    written_as = output_format_of(output, output_format)
     source = open_documents(str(input), input_format)
     if isinstance(output, (str, Path)):
         target = Path(output).resolve()  # what a symbolic link points to is written; it stays
@@ -108,7 +108,7 @@ def link_files(
     return _link_to_stream(linking, source, output, as_text, progress)
 
 
-def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
+def output_format_of(output: str | Path | BinaryIO, name: str | None) -> Format:
     """The format of the output; PelError if it is unknown, or cannot be written."""
     is_file = isinstance(output, (str, Path))
     if name is not None:
@@ -148,7 +148,7 @@ def link_parts(
         if isinstance(written, CorpusOutput)
         else nullcontext()
     )
-    own = {**_settings(linking), **settings}
+    own = {**linking_settings(linking), **settings}
     with vectors, output_parts(target, own, progress.say) as parts:
         batches = document_batches(source, DOCUMENTS_PER_PART, BYTES_PER_PART)
         for number, batch in enumerate(batches):
@@ -160,7 +160,7 @@ def link_parts(
                 if not is_going_on:
                     say_where_it_goes_on(total, parts.is_changed, progress.say, "linked")
                 is_going_on = True
-                writer = _PartWriter(linking, batch, total, written, progress)
+                writer = PartWriter(linking, batch, _next(total), written, progress)
                 counts = parts.write(number, digest, writer)
             total += counts
         parts.join(number + 1, written.join, target)
@@ -179,7 +179,7 @@ def _link_to_stream(
     with TemporaryDirectory() as folder:
         path = Path(folder, "part")
         for batch in document_batches(source, DOCUMENTS_PER_PART, BYTES_PER_PART):
-            total += _PartWriter(linking, batch, total, output, progress)(path)
+            total += PartWriter(linking, batch, _next(total), output, progress)(path)
             with open(path, "rb") as part:
                 copyfileobj(part, stream)
             stream.flush()
@@ -187,7 +187,12 @@ def _link_to_stream(
     return total
 
 
-def _settings(linking: Linking) -> dict[str, Any]:
+def _next(before: LinkedCounts) -> int:
+    """The number of the document that follows these."""
+    return before.documents + len(before.skipped) + 1
+
+
+def linking_settings(linking: Linking) -> dict[str, Any]:
     """All that decides the output apart from the documents, as plain data."""
     return {
         "pipeline": pipeline_fingerprint(linking.nlp),
@@ -201,7 +206,7 @@ def _settings(linking: Linking) -> dict[str, Any]:
     }
 
 
-class _PartWriter:
+class PartWriter:
     """Links the documents of one part and writes them. PelError for one that ends the run.
 
     Where a component fails, they are linked one by one, to know which of them it was.
@@ -211,14 +216,14 @@ class _PartWriter:
         self,
         linking: Linking,
         batch: DocumentBatch,
-        before: LinkedCounts,
+        first: int,
         output: Output,
         progress: LinkProgress,
     ) -> None:
-        """before: what is in the parts before this one."""
+        """first: the number of the first of its documents."""
         self.linking = linking
         self.records = batch.records
-        self.first = before.documents + len(before.skipped) + 1
+        self.first = first
         self.output = output
         self.progress = progress
         self.bytes_per_document = batch.n_bytes / len(batch.records)

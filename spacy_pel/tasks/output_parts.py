@@ -16,7 +16,7 @@ from ..documents import RawDocument
 from ..errors import PelError
 from ..kb.folder.lock import writer_lock
 from ..system.json_lines import json_object
-from ..system.whole_files import to_disk
+from ..system.whole_files import to_disk, whole_file
 
 SUFFIX = ".parts"
 _MANIFEST = "manifest.json"
@@ -44,6 +44,34 @@ class LinkedCounts(NamedTuple):
         return LinkedCounts(*(mine + others for mine, others in zip(self, other)))
 
 
+class PartEntry(NamedTuple):
+    """What is known of a part that is whole.
+
+    Attributes:
+        digest: That of the documents it was made of.
+        counts: What is in it.
+    """
+
+    digest: str
+    counts: LinkedCounts
+
+
+def read_entry(path: Path) -> PartEntry | None:
+    """The entry in a file; None if there is none, or it is damaged: the part is then made again."""
+    try:
+        entry = json_object(path.read_text("utf8"))
+        documents, mentions, skipped = entry["counts"]
+        counts = LinkedCounts(int(documents), int(mentions), tuple(map(str, skipped)))
+        return PartEntry(str(entry["digest"]), counts)
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_entry(path: Path, entry: PartEntry) -> None:
+    """Write an entry, whole or not at all."""
+    write_json(path, entry._asdict())
+
+
 class OutputParts:
     """The numbered parts of an output file, in a folder of their own.
 
@@ -64,17 +92,12 @@ class OutputParts:
         """The counts of a part, or None if no part was made of these documents."""
         if not self.path(number).is_file():  # a run was killed while it removed the parts
             return None
-        try:
-            entry = json_object(self._entry(number).read_text("utf8"))
-            documents, mentions, skipped = entry["counts"]
-            counts = LinkedCounts(int(documents), int(mentions), tuple(map(str, skipped)))
-            is_same = entry["digest"] == digest
-        except FileNotFoundError:
+        entry = read_entry(self._entry(number))
+        if entry is None:
             return None
-        except (ValueError, KeyError, TypeError):  # damaged: the part is made again
-            return None
+        is_same = entry.digest == digest
         self.is_changed |= not is_same
-        return counts if is_same else None
+        return entry.counts if is_same else None
 
     def write(
         self, number: int, digest: str, write: Callable[[Path], LinkedCounts]
@@ -83,7 +106,7 @@ class OutputParts:
         self._entry(number).unlink(missing_ok=True)
         counts = write(self.path(number))
         to_disk(self.path(number))
-        _write_json(self._entry(number), {"digest": digest, "counts": counts})
+        write_entry(self._entry(number), PartEntry(digest, counts))
         return counts
 
     def join(self, n: int, join: Callable[[Sequence[Path], Path], None], output: Path) -> None:
@@ -170,21 +193,23 @@ def _is_ours(name: str) -> bool:
 
 def _begin(folder: Path, settings: dict[str, Any], report: Callable[[str], object]) -> None:
     manifest = folder / _MANIFEST
-    before = _settings_of(manifest) if manifest.exists() else None
+    before = settings_of(manifest) if manifest.exists() else None
     if before == settings:
         return
     if before is not None:
-        changed = sorted(
-            key for key in {*before, *settings} if before.get(key) != settings.get(key)
-        )
-        report(f"{folder}: was begun with another {', '.join(changed)}; starting again")
+        report(f"{folder}: was begun with another {differing(before, settings)}; starting again")
     for path in folder.iterdir():
         if not path.name.startswith("."):  # the lock
             path.unlink()
-    _write_json(manifest, settings)
+    write_json(manifest, settings)
 
 
-def _settings_of(manifest: Path) -> dict[str, Any]:
+def differing(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """The names of the settings that are not the same, for messages."""
+    return ", ".join(sorted(k for k in {*before, *now} if before.get(k) != now.get(k)))
+
+
+def settings_of(manifest: Path) -> dict[str, Any]:
     """The settings that a run wrote; PelError if the file is damaged."""
     try:
         return json_object(manifest.read_text("utf8"))
@@ -194,8 +219,7 @@ def _settings_of(manifest: Path) -> dict[str, Any]:
         ) from error
 
 
-def _write_json(path: Path, data: Any) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(data), encoding="utf8")
-    to_disk(temporary)
-    os.replace(temporary, path)
+def write_json(path: Path, data: Any) -> None:
+    """Write plain data, whole or not at all."""
+    with whole_file(path) as file:
+        file.write(json.dumps(data))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PelError
+from ...system.ray_session import device_and_workers, ray_session
 from .chunks import ChunkWorker, Job
 
 # Without a limit Ray would repeat a chunk forever, also one that kills its workers.
@@ -47,68 +47,25 @@ def made_by_ray(job: Job, numbers: Sequence[int], address: str | None) -> Iterat
     Raises:
         PelError: Ray is not installed or cannot be reached, or it loses too many workers.
     """
-    try:
-        import ray
-        import ray.data
-        from ray.exceptions import RayError
-    except ImportError as error:
-        raise PelError(
-            'the engine "ray" needs Ray', 'install it: pip install "spacy-pel[ray]"'
-        ) from error
-
-    started = not ray.is_initialized()
-    if started:
-        _connect(address)
-    try:
+    with ray_session(address, kept="the chunks that are finished"):
         for row in _made(job, numbers).iter_rows():
             if row["problem"]:
                 raise PelError(row["problem"], row["remedy"])
             yield row["number"]
-    except RayError as error:
-        raise PelError(
-            f"Ray gave up ({_summary(error)})",
-            "see its logs, and run it again: the chunks that are finished are kept",
-        ) from error
-    finally:
-        if started:
-            ray.shutdown()
-
-
-def _connect(address: str | None) -> None:
-    import ray
-
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        ray.init(address, log_to_driver=False, logging_level=logging.WARNING)
-    except Exception as error:  # Ray has no class of its own for it
-        raise PelError(
-            f"cannot reach or start Ray ({_summary(error)})",
-            "give the --address of a cluster that "
-            "runs, or leave it out to start Ray on this computer",
-        ) from error
 
 
 def _made(job: Job, numbers: Sequence[int]) -> Any:
     """The lazy dataset of finished chunks."""
     import ray
 
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    resources = ray.cluster_resources()
-    kind = "GPU" if resources.get("GPU") else "CPU"
-    n_workers = min(int(resources[kind]), len(numbers))
+    kind, n_workers = device_and_workers()
     items = [{"number": number} for number in numbers]
     return ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
         Actor,
         fn_constructor_args=(job, "cuda" if kind == "GPU" else "cpu"),
         batch_size=1,
-        compute=ray.data.ActorPoolStrategy(size=n_workers),
+        compute=ray.data.ActorPoolStrategy(size=min(n_workers, len(numbers))),
         num_gpus=1 if kind == "GPU" else None,
         num_cpus=1,
         max_task_retries=_RETRIES,
     )
-
-
-def _summary(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
