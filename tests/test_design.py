@@ -275,6 +275,25 @@ show(pel)
     )
 
 
+def test_the_server_says_its_address_before_what_takes_long() -> None:
+    assert_light(
+        """
+from typer.testing import CliRunner
+from spacy_pel.cli import pel, pel_serve
+
+said = []
+
+def say(line):
+    said.append(line)
+    raise SystemExit
+
+pel_serve.say = say
+CliRunner().invoke(pel, ["serve", "pipeline", "--port", "0"])
+assert said[0].startswith("Starting at http://127.0.0.1:"), said
+"""
+    )
+
+
 def assert_light(script: str) -> None:
     """Run a script, which may import nothing that takes long to import."""
     heavy = {"torch", "faiss", "transformers", "spacy", "thinc", "duckdb", "fastobo"}

@@ -15,7 +15,7 @@ from spacy_pel.tasks.mining.name_table import name_table
 from spacy_pel.tasks.mining.sampled_mentions import MentionSearch
 from spacy_pel.tasks.train_pipeline import run_training, start_training
 
-from .test_names_config import ENCODER
+from .test_align_config import ENCODER
 
 
 @pytest.fixture

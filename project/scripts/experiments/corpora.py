@@ -126,6 +126,8 @@ DEMO = Corpus(
     alignment=_alignment(
         *("--components.proxy_linker.model.encoder", _DEMO_ENCODER),
         *("--components.proxy_linker.loss", _PROXY_LOSS),
+        *("--components.proxy_linker.name_dropout", "1.0"),
+        *("--corpora.train.part", "all", "--training.batcher.size", "128"),
         *("--training.max_steps", "300", "--training.eval_frequency", "300"),
         *("--training.optimizer.learn_rate.total_steps", "300"),
         *("--training.optimizer.learn_rate.warmup_steps", "30"),
