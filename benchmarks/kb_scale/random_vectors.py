@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("kb", type=Path)
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--names", type=int, default=1, help="vectors of an entity")
+    parser.add_argument("--index", default="auto", help="auto, exact or approximate")
     parser.add_argument("--entities", type=int, help="build the KB first, of this many")
     arguments = parser.parse_args()
     if arguments.entities:
@@ -54,6 +55,8 @@ def main() -> None:
         arguments.kb,
         batches(n, arguments.dim, arguments.names),
         dim=arguments.dim,
+        index=arguments.index,
+        dtype="float16" if arguments.index == "exact" else "auto",
         fingerprint="random",
         row_kind="entity" if arguments.names == 1 else "name",
     )
