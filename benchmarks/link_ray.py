@@ -1,11 +1,12 @@
 """``pel link --engine ray`` on two nodes, whose workers and driver are killed, against two processes.
 
-    python benchmarks/link_ray.py PIPELINE SCRATCH --files 2 --abstracts 3000 --block 500
+    python benchmarks/link_ray.py PIPELINE SCRATCH --abstracts 3000 --block 500
 
-Generates abstracts with names of the pipeline's KB, as files of PubMed (``abstracts.py``). Links them
-three times: by ``--n-process 2`` on this computer; by a Ray cluster; and by the cluster while its
-workers and the process that drives it are killed (SIGKILL) and the same call is made again. The cluster
-is two nodes on this computer, with a worker, an object store and a folder for the copy of the KB each.
+Generates two files of abstracts with names of the pipeline's KB (``abstracts.py``). Links them three
+times: by two processes, each of which links one file with ``--engine local``; by a Ray cluster; and by
+the cluster while its workers and the process that drives it are killed (SIGKILL) and the same call is
+made again. The cluster is two nodes on this computer, with a worker, an object store and a folder for
+the copy of the KB each.
 
 Ends with 1 if a document is missing or there twice, if the three folders differ in any byte, or if a
 node has no copy of the KB. "Rate" is that between the first and the last block that was finished: it
@@ -51,6 +52,13 @@ class Run(NamedTuple):
     memory: list[float]
 
 
+class Kills(NamedTuple):
+    """When workers and drivers are killed: after so many finished blocks."""
+
+    workers: list[int]
+    drivers: list[int]
+
+
 class Nodes:
     """Two nodes of a Ray cluster on this computer, in processes of their own."""
 
@@ -58,6 +66,8 @@ class Nodes:
         from ray.cluster_utils import Cluster
 
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        # Ray gives its workers less of a busy processor than others get (15): not so here.
+        os.environ["RAY_worker_niceness"] = "0"
         self.disks = [scratch / "disk1", scratch / "disk2"]
         self.cluster = Cluster()
         for disk in self.disks:
@@ -81,32 +91,33 @@ class Nodes:
 def main(
     pipeline: str,
     scratch: Path,
-    files: int = 2,
     abstracts: int = 3000,
     block: int = 500,
     worker_kills: int = 5,
     driver_kills: int = 2,
 ) -> None:
-    """Link FILES files of ABSTRACTS abstracts with PIPELINE in the folder SCRATCH."""
+    """Link two files of ABSTRACTS abstracts with PIPELINE in the folder SCRATCH."""
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     scratch = scratch.resolve()
-    write_abstracts(scratch / "in", names_of(pipeline), files, abstracts)
-    n = files * abstracts
-    order = [pipeline, str(scratch / "in"), "--block", str(block)]
-    runs = {"two processes": watched(order, scratch / "local", n, block, [], [], None)}
-    print(runs, flush=True)
+    write_abstracts(scratch / "in", names_of(pipeline), 2, abstracts)
+    n, n_blocks = 2 * abstracts, 2 * -(-abstracts // block)
+    how = ["--block", str(block)]
+    local = [
+        [pipeline, str(file), str(scratch / "local" / file.name), *how]
+        for file in sorted((scratch / "in").iterdir())
+    ]
+    runs = {"two processes": watched(local, scratch / "local", n, Kills([], []))}
     nodes = Nodes(scratch)
-    order += ["--address", nodes.cluster.address]
-    runs["Ray"] = watched(order, scratch / "ray", n, block, [], [], nodes)
-    print(runs, flush=True)
-    # Moments as numbers of finished blocks, spread over the run; drivers are killed between workers.
-    n_blocks = files * -(-abstracts // block)
+    how += ["--address", nodes.cluster.address]
+    # Moments as numbers of finished blocks, spread over the run; drivers die between workers.
     workers = [(k + 1) * n_blocks // (worker_kills + 1) for k in range(worker_kills)]
     drivers = [(2 * k + 1) * n_blocks // (2 * driver_kills) for k in range(driver_kills)]
-    runs["Ray, killed"] = watched(order, scratch / "killed", n, block, workers, drivers, nodes)
+    for name, kills in ("Ray", Kills([], [])), ("Ray, killed", Kills(workers, drivers)):
+        order = [pipeline, str(scratch / "in"), str(scratch / name), *how]
+        runs[name] = watched([order], scratch / name, n, kills, nodes)
     report(runs)
-    faults = [*differences(scratch), *missing_or_twice(scratch / "killed", n)]
+    faults = [*differences(scratch), *missing_or_twice(scratch / "Ray, killed", n)]
     faults += [f"no copy of the KB in {d}" for d in nodes.disks if not list(d.glob("kb/kb-*/*"))]
     nodes.cluster.shutdown()
     print("\n".join(faults) or f"Every document once: {n:,}. The three folders are the same.")
@@ -114,37 +125,36 @@ def main(
 
 
 def watched(
-    order: list[str],
-    folder: Path,
-    n: int,
-    block: int,
-    worker_kills: list[int],
-    driver_kills: list[int],
-    nodes: Nodes | None,
+    orders: list[list[str]], folder: Path, n: int, kills: Kills, nodes: Nodes | None = None
 ) -> Run:
-    """Run the link, kill workers and drivers when so many blocks are finished, and run it again."""
-    command = [sys.executable, HERE, "link", *order, str(folder)]
+    """Run drivers; when so many blocks are finished, kill a worker or the driver, and run it again."""
+    commands = [[sys.executable, HERE, "link", *order] for order in orders]
     started, memory = time.perf_counter(), []
-    driver = subprocess.Popen(command)
-    while driver.poll() is None:
+    drivers = [subprocess.Popen(command) for command in commands]
+    while any(driver.poll() is None for driver in drivers):
         time.sleep(0.5)
-        done, workers = len(entries(folder)), nodes.workers() if nodes else descendants(driver.pid)
+        done = len(entries(folder))
+        workers = nodes.workers() if nodes else [driver.pid for driver in drivers]
         memory.append(max([0.0, *map(own_memory, workers)]))
-        if worker_kills and done >= worker_kills[0] and workers:
+        if kills.workers and done >= kills.workers[0] and workers:
             os.kill(workers[0], signal.SIGKILL)
-            print(f"Killed a worker after {worker_kills.pop(0)} blocks", flush=True)
-        if driver_kills and done >= driver_kills[0]:
-            driver.kill()
-            driver.wait()
-            print(f"Killed the driver after {driver_kills.pop(0)} blocks", flush=True)
-            driver = subprocess.Popen(command)
-    if driver.returncode or worker_kills or driver_kills:
-        sys.exit(f"ended with {driver.returncode}; not killed: {worker_kills} {driver_kills}")
+            print(f"Killed a worker after {done} blocks", flush=True)
+            kills.workers.pop(0)
+        if kills.drivers and done >= kills.drivers[0]:
+            drivers[0].kill()
+            drivers[0].wait()
+            print(f"Killed the driver after {done} blocks", flush=True)
+            kills.drivers.pop(0)
+            drivers = [subprocess.Popen(commands[0])]
+    if any(driver.returncode for driver in drivers) or kills.workers or kills.drivers:
+        sys.exit(f"failed, or ended before it was killed: {kills}")
     seconds = time.perf_counter() - started
     times = sorted(path.stat().st_mtime for path in entries(folder))
     rate = (len(times) - 1) * n / len(times) / (times[-1] - times[0])
     quarters = [memory[len(memory) * k // 4 : len(memory) * (k + 1) // 4] for k in range(4)]
-    return Run(seconds, rate, [max(quarter) for quarter in quarters])
+    run = Run(seconds, rate, [max(quarter) for quarter in quarters])
+    print(f"{folder.name}: {run}", flush=True)
+    return run
 
 
 def link(
@@ -152,12 +162,12 @@ def link(
 ) -> None:
     """The driver: what ``pel link`` does, with blocks of another size."""
     from spacy_pel.cli.link_progress import LinkBar
-    from spacy_pel.tasks import link_folder
+    from spacy_pel.tasks import blocks, link_folder
     from spacy_pel.tasks.link_docs import LinkingChoices
 
     link_folder.DOCUMENTS_PER_PART = block
-    batch = max(1, block // 8)
-    choices = LinkingChoices(pipeline, batch_size=batch, n_process=1 if address else 2)
+    blocks.BYTES_PER_GROUP = 1  # each file by itself, though it is small
+    choices = LinkingChoices(pipeline)
     engine = {"engine": "ray", "address": address, "copy_to": "$NODE_DISK/kb"} if address else {}
     with LinkBar() as bar:
         link_folder.link_to_folder(
@@ -167,18 +177,20 @@ def link(
 
 def entries(folder: Path) -> list[Path]:
     """What says that a block is finished."""
-    return list((folder / ".pel").glob("*-*.json"))
+    return [path for path in folder.rglob("*-*.json") if path.parent.name == ".pel"]
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """All linked files, by name."""
-    return {path.name: path.read_bytes() for path in folder.glob("*.jsonl")}
+    return {path.name: path.read_bytes() for path in folder.rglob("*-*.jsonl")}
 
 
 def differences(scratch: Path) -> list[str]:
     """What differs between the folders."""
     whole = files_of(scratch / "local")
-    return [f"{name} differs" for name in ("ray", "killed") if files_of(scratch / name) != whole]
+    return [
+        f"{name} differs" for name in ("Ray", "Ray, killed") if files_of(scratch / name) != whole
+    ]
 
 
 def missing_or_twice(folder: Path, n: int) -> list[str]:
@@ -200,11 +212,6 @@ def parent(pid: int) -> int:
     """The process that started another one."""
     fields = read(pid, "stat").rpartition(")")[2].split()
     return int(fields[1]) if fields else 0
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    return [p for p in map(int, filter(str.isdigit, os.listdir("/proc"))) if parent(p) == pid]
 
 
 def own_memory(pid: int) -> float:

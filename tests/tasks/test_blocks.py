@@ -16,7 +16,7 @@ def groups(path: Path) -> list[blocks.FileGroup]:
 
 
 def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_BYTES_PER_GROUP", 10)
+    monkeypatch.setattr(blocks, "BYTES_PER_GROUP", 10)
     for name, size in {"a": 4, "b": 6, "c": 1, "d": 99, "e/f": 2}.items():
         (tmp_path / f"{name}.txt").parent.mkdir(exist_ok=True)
         (tmp_path / f"{name}.txt").write_text("x" * size)

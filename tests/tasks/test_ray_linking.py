@@ -27,6 +27,8 @@ def two_workers() -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_same_bytes_though_a_worker_is_killed(
     choices: LinkingChoices, notes: Path, out: Path, tmp_path: Path, two_workers, monkeypatch
 ) -> None:
