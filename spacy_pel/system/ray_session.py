@@ -65,8 +65,6 @@ def _connect(address: str | None) -> None:
     import ray
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Its core writes to the terminal, also what is no error: it has an "E" line for each actor.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.WARNING)
     except Exception as error:  # Ray has no class of its own for it
