@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,7 @@ def ray_session(address: str | None, kept: str) -> Iterator[None]:
         import ray
         import ray.data
         from ray.exceptions import RayError
+        from ray.util.annotations import RayDeprecationWarning
     except ImportError as error:
         raise PelError(
             'the engine "ray" needs Ray', 'install it: pip install "spacy-pel[ray]"'
@@ -33,10 +35,14 @@ def ray_session(address: str | None, kept: str) -> Iterator[None]:
     started = not ray.is_initialized()
     if started:
         _connect(address)
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     try:
-        yield
+        with warnings.catch_warnings():
+            # Of a limit on retries, which has no other name yet; and of more actors than work.
+            warnings.simplefilter("ignore", RayDeprecationWarning)
+            warnings.filterwarnings("ignore", module=r"ray\.data\.")
+            yield
     except RayError as error:
         raise PelError(
             f"Ray gave up ({_summary(error)})", f"see its logs, and run it again: {kept} are kept"

@@ -15,7 +15,7 @@ from .document_batches import DocumentBatch, document_batches
 from .output_parts import LinkedCounts, documents_digest
 
 # Smaller files, such as notes of a page, are read together until they have so many bytes.
-_BYTES_PER_GROUP = 4 * 2**20
+BYTES_PER_GROUP = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def file_groups(files: Sequence[DocumentFile], given: str) -> Iterator[FileGroup
     group: list[DocumentFile] = []
     size = 0
     for file in files:
-        if group and size + (file.size or 0) > _BYTES_PER_GROUP:
+        if group and size + (file.size or 0) > BYTES_PER_GROUP:
             yield _group(group, given)
             group, size = [], 0
         group.append(file)

@@ -148,7 +148,8 @@ def link_parts(
         if isinstance(written, CorpusOutput)
         else nullcontext()
     )
-    own = {**linking_settings(linking), **settings}
+    size = {"size of parts": [DOCUMENTS_PER_PART, BYTES_PER_PART]}
+    own = {**linking_settings(linking), **size, **settings}
     with vectors, output_parts(target, own, progress.say) as parts:
         batches = document_batches(source, DOCUMENTS_PER_PART, BYTES_PER_PART)
         for number, batch in enumerate(batches):
@@ -193,7 +194,7 @@ def _next(before: LinkedCounts) -> int:
 
 
 def linking_settings(linking: Linking) -> dict[str, Any]:
-    """All that decides the output apart from the documents, as plain data."""
+    """All of a pipeline that decides the output, as plain data."""
     return {
         "pipeline": pipeline_fingerprint(linking.nlp),
         "component": linking.component,
@@ -202,7 +203,6 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
         "list of vocabularies": linking.linker.xrefs,
         "batch size": linking.batch_size,
         "set of versions": package_versions(),
-        "size of parts": [DOCUMENTS_PER_PART, BYTES_PER_PART],
     }
 
 

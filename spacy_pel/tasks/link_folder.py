@@ -10,7 +10,7 @@ from ..documents.document_files import FileStream
 from ..errors import PelError
 from .block_folder import block_folder
 from .block_linker import BlockJob, BlockLinker
-from .blocks import BlockReport, FileGroup, file_groups
+from .blocks import BYTES_PER_GROUP, BlockReport, FileGroup, file_groups
 from .link_docs import Linking, LinkingChoices
 from .link_files import (
     BYTES_PER_PART,
@@ -75,7 +75,11 @@ def link_to_folder(
         raise PelError(f"{folder}: is what is read, or a folder around it", "write somewhere else")
     size = (DOCUMENTS_PER_PART, BYTES_PER_PART)
     linking = choices.opened()
-    settings = {**linking_settings(linking), "format": format.name}
+    settings = {
+        **linking_settings(linking),
+        "format": format.name,
+        "size of blocks": [*size, BYTES_PER_GROUP],
+    }
     job = BlockJob(choices, settings, str(target), format.name, size, copy_to)
     progress.started(source.total)
     with block_folder(target, format.suffixes[0], settings) as blocks:

@@ -37,9 +37,11 @@ class LinkingActor:
             return {"report": [_failure(item.name, error)]}
 
 
-def read_groups(batch: dict[str, np.ndarray], job: BlockJob) -> Iterator[dict[str, list[Any]]]:
+def read_groups(
+    batch: dict[str, np.ndarray], job: BlockJob, groups: Sequence[FileGroup]
+) -> Iterator[dict[str, list[Any]]]:
     """The blocks of groups of files, as rows of their own, and reports of those that are done."""
-    for group in batch["group"]:
+    for group in (groups[number] for number in batch["group"]):
         try:
             for item in job.work(group):
                 yield {"item": [item]}
@@ -75,12 +77,12 @@ def _rows(job: BlockJob, groups: Sequence[FileGroup], workers: int | None) -> An
 
     kind, n_linkers = device_and_workers()
     n_linkers = workers or n_linkers
-    items = [{"group": group} for group in groups]
-    rows = ray.data.from_items(items, override_num_blocks=len(items))
+    numbers = [{"group": number} for number in range(len(groups))]
+    rows = ray.data.from_items(numbers, override_num_blocks=len(numbers))
     rows.context.target_max_block_size = 1  # bytes: each row is sent as soon as it is there
     return rows.map_batches(
         read_groups,
-        fn_args=(job,),
+        fn_args=(job, groups),
         batch_size=1,
         compute=ray.data.TaskPoolStrategy(size=-(-n_linkers // _LINKERS_PER_READER)),
         num_cpus=0,  # the actors have all cores, and would leave none

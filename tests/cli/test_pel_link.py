@@ -62,6 +62,31 @@ def test_stdin(run, tiny_folder: Path, text: Path, out: Path) -> None:
     assert "stdin, line 2: not UTF-8" in output
 
 
+def test_a_folder_of_blocks(run, tiny_folder: Path, text: Path, out: Path) -> None:
+    run("link", tiny_folder, text, "-o", out)
+    folder = out.with_name("linked")
+    for _ in range(2):  # also where all is there already
+        said = run("link", tiny_folder, text, "-o", f"{folder}/", "--to", "jsonl")
+        assert f"Linked 4 mentions of 3 documents: {folder}/" in said
+    (block,) = folder.glob("*.jsonl")
+    assert block.name == "docs.txt-00000001.jsonl"
+    assert block.read_bytes() == out.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "options, problem",
+    [
+        (["-o", "x.jsonl", "--engine", "ray"], "with a slash, as in: --output x.jsonl/"),
+        (["-o", "x.jsonl", "--address", "auto"], "are for a Ray cluster; add --engine ray"),
+        (["-o", "x/"], "the format to write is not known; end the name in one of"),
+    ],
+)
+def test_what_a_folder_and_a_cluster_need(
+    run, tiny_folder: Path, text: Path, options: list[str], problem: str
+) -> None:
+    assert problem in run("link", tiny_folder, text, *options, code=1)
+
+
 def test_given_mentions_are_the_only_ones(run, tiny_folder: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "docs.jsonl", tmp_path / "linked.jsonl"
     path.write_text(f'{json.dumps(GIVEN)}\n{{"text": "MS and aspirin"}}\n', encoding="utf8")

@@ -34,7 +34,7 @@ LANGUAGES = {"bash", "python", "ini", "json", "text", "xml"}
 NEEDS = {"install", "umls", "mondo", "releases", "medmentions", "zeshel", "encoder", "gpu"}
 # The trained package comes with a clone, and not with a source distribution.
 WHEELS = sorted((ROOT / "models").glob("*.whl"))
-NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas"}
+NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas", "ray"}
 
 
 def named(page: Page) -> str:

@@ -1,0 +1,141 @@
+"""A folder of linked blocks: whole files, each document once, whatever happened before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.pipeline.proxy_linker import ProxyLinker
+from spacy_pel.tasks.bad_documents import OnError
+from spacy_pel.tasks.link_docs import LinkingChoices
+from spacy_pel.tasks.link_files import link_files
+from spacy_pel.tasks.link_folder import link_to_folder
+
+from .block_examples import TEXTS, files
+from .test_link_files import Told
+
+BLOCKS = ["a.jsonl-00000001", "a.jsonl-00000003", "a.jsonl-00000005", "b.jsonl-00000001"]
+
+
+def ids(folder: Path) -> list[str]:
+    lines = b"".join(files(folder).values()).splitlines()
+    return [json.loads(line)["id"] for line in lines]
+
+
+def linked_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that are linked from now on."""
+    linked: list[str] = []
+
+    def noted(linker: ProxyLinker, docs: list, predict=ProxyLinker.predict):
+        linked.extend(doc.text for doc in docs)
+        return predict(linker, docs)
+
+    monkeypatch.setattr(ProxyLinker, "predict", noted)
+    return linked
+
+
+def test_blocks_are_what_a_single_file_holds(
+    choices: LinkingChoices, notes: Path, out: Path
+) -> None:
+    told = Told()
+    assert link_to_folder(choices, notes / "a.jsonl", out, progress=told) == (5, 5, ())
+    assert list(files(out)) == BLOCKS[:3]
+    single = out.with_name("single.jsonl")
+    link_files(choices.opened(), notes / "a.jsonl", single)
+    assert b"".join(files(out).values()) == single.read_bytes()
+    assert told.bytes == pytest.approx((notes / "a.jsonl").stat().st_size)
+
+
+def test_each_block_of_a_table_is_a_table(choices: LinkingChoices, notes: Path, out: Path) -> None:
+    import duckdb
+
+    link_to_folder(choices, notes, out, output_format="parquet")
+    query = f"SELECT document FROM '{out}/*.parquet' ORDER BY ALL"
+    assert [row[0] for row in duckdb.sql(query).fetchall()] == [*(f"a{n}" for n in range(5)), "b0"]
+    link_to_folder(choices, notes, out.with_name("csv"), output_format="csv")
+    heads = {path.read_text().splitlines()[0] for path in out.with_name("csv").glob("*.csv")}
+    assert len(heads) == 1 and heads.pop().startswith("document,start,end")
+
+
+def test_what_stands_there_is_left_out(
+    choices: LinkingChoices, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link_to_folder(choices, notes, out)
+    whole = files(out)
+    # A kill right before the entry is written, and one right before the file is.
+    (out / ".pel" / f"{BLOCKS[1]}.json").unlink()
+    (out / f"{BLOCKS[3]}.jsonl").unlink()
+    told, linked = Told(), linked_texts(monkeypatch)
+    assert link_to_folder(choices, notes, out, progress=told).documents == 6
+    assert linked == [*TEXTS[2:4], "The patient has MS."]
+    assert files(out) == whole
+    assert told.bytes == pytest.approx(told.total)
+
+
+def test_what_changes_in_the_input(
+    choices: LinkingChoices, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link_to_folder(choices, notes, out)
+    linked = linked_texts(monkeypatch)
+    (notes / "c.jsonl").write_text('{"text": "MS again.", "id": "c0"}\n')
+    assert link_to_folder(choices, notes, out).documents == 7
+    assert linked == ["MS again."]
+    (notes / "b.jsonl").unlink()
+    lines = (notes / "a.jsonl").read_text().splitlines()
+    (notes / "a.jsonl").write_text("\n".join(lines[1:]) + "\n")
+    assert link_to_folder(choices, notes, out).documents == 5
+    assert ids(out) == ["a1", "a2", "a3", "a4", "c0"]
+    assert list(files(out)) == [*BLOCKS[:2], "c.jsonl-00000001"]
+
+
+def test_blocks_of_other_settings_are_not_mixed(
+    choices: LinkingChoices, notes: Path, out: Path
+) -> None:
+    link_to_folder(choices, notes, out)
+    with pytest.raises(PelError, match="was linked with another number of candidates; give a new"):
+        link_to_folder(choices._replace(candidates=2), notes, out)
+
+
+def test_a_bad_document(choices: LinkingChoices, notes: Path, out: Path) -> None:
+    with open(notes / "a.jsonl", "a") as file:
+        file.write("{\n")
+    with pytest.raises(PelError, match="document 6: a.jsonl, line 6: .*--on-error skip"):
+        link_to_folder(choices, notes, out)
+    skipping = choices._replace(on_error=OnError.skip)
+    documents, _, skipped = link_to_folder(skipping, notes, out)
+    assert documents == 6 and len(skipped) == 1
+    assert link_to_folder(skipping, notes, out).skipped == skipped
+    with pytest.raises(PelError, match="line 6"):  # also where the block is there already
+        link_to_folder(choices, notes, out)
+
+
+@pytest.mark.parametrize(
+    "input, change, problem",
+    [
+        ("-", {}, "-: is no file or folder of files; give one, or name a file"),
+        ("notes", {"jointly": True}, "linked jointly is one file"),
+        ("notes", {"pipeline": "nowhere"}, "nowhere: cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_linked(
+    choices: LinkingChoices, notes: Path, out: Path, input: str, change: dict, problem: str
+) -> None:
+    given = str(notes) if input == "notes" else input
+    with pytest.raises(PelError, match=problem):
+        link_to_folder(choices._replace(**change), given, out)
+    assert not out.exists()
+
+
+def test_folders_of_others_are_left_alone(choices: LinkingChoices, notes: Path, out: Path) -> None:
+    before = files(notes)
+    with pytest.raises(PelError, match="is what is read"):
+        link_to_folder(choices, notes, notes, output_format="jsonl")
+    (out / "mine").mkdir(parents=True)
+    with pytest.raises(PelError, match="holds other files; give a new folder"):
+        link_to_folder(choices, notes, out)
+    with pytest.raises(PelError, match='unknown engine "spark"; choose one of local, ray'):
+        link_to_folder(choices, notes, out, engine="spark")
+    assert files(notes) == before and [path.name for path in out.iterdir()] == ["mine"]

@@ -1,0 +1,87 @@
+"""Blocks linked by Ray, on this computer by two workers; the reference is the engine "local"."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.tasks.link_docs import LinkingChoices
+from spacy_pel.tasks.link_folder import link_to_folder
+
+from .block_examples import files
+from .test_link_files import Told
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[None]:
+    ray = pytest.importorskip("ray")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_same_bytes_though_a_worker_is_killed(
+    choices: LinkingChoices, notes: Path, out: Path, tmp_path: Path, two_workers, monkeypatch
+) -> None:
+    from spacy_pel.tasks import ray_linking
+
+    killed = tmp_path / "killed"
+
+    class Mortal(ray_linking.LinkingActor):  # Ray sends a class of a function as it is
+        def __call__(self, batch):
+            if batch["item"][0].name == "a.jsonl-00000003" and not killed.exists():
+                killed.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().__call__(batch)
+
+    whole = out.with_name("whole.jsonl")
+    link_to_folder(choices, notes, whole)
+    monkeypatch.setattr(ray_linking, "LinkingActor", Mortal)
+    told = Told()
+    ways = {"engine": "ray", "workers": 2, "copy_to": str(tmp_path / "disk"), "progress": told}
+    assert link_to_folder(choices, notes, out, **ways) == (6, 6, ())
+    assert killed.exists()
+    assert files(out) == files(whole)
+    assert told.bytes == pytest.approx(told.total)
+    # The next run has nothing left to link, and what fails is said in one line.
+    monkeypatch.setattr(ray_linking, "LinkingActor", Failing)
+    assert link_to_folder(choices, notes, out, engine="ray").documents == 6
+    (out / ".pel" / "a.jsonl-00000003.json").unlink()
+    with pytest.raises(PelError, match="a.jsonl-00000003: a worker failed: RuntimeError: no disk"):
+        link_to_folder(choices, notes, out, engine="ray")
+    (notes / "b.jsonl").write_text("{\n")
+    with pytest.raises(PelError, match=r"^document 1: b.jsonl, line 1: .* --on-error skip$"):
+        link_to_folder(choices, notes / "b.jsonl", tmp_path / "bad.jsonl", engine="ray")
+
+
+def Failing(job, device):
+    raise NotImplementedError
+
+
+def test_a_cluster_that_is_not_there(choices: LinkingChoices, notes: Path, out: Path) -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(PelError, match="cannot reach or start Ray .*; give the --address"):
+        link_to_folder(choices, notes, out, engine="ray", address="nowhere")
+
+
+def test_without_ray(choices: LinkingChoices, notes: Path, out: Path, monkeypatch) -> None:
+    original = builtins.__import__
+
+    def without_ray(name: str, *arguments):
+        if name.partition(".")[0] == "ray":
+            raise ImportError(name)
+        return original(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", without_ray)
+    with pytest.raises(PelError, match=r'install it: pip install "spacy-pel\[ray\]"'):
+        link_to_folder(choices, notes, out, engine="ray")
+    assert files(out) == {}
