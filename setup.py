@@ -29,7 +29,6 @@ TEST = [
     *SERVE,
     *ONNX,
 ]
-RAY = ["ray[data]>=2.10,<2.64"]  # 2.64 takes away how a limit on retries is given
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
 
 # The address of the repository, to which the README's links lead on PyPI.
@@ -120,7 +119,7 @@ setup(
         "test": TEST,
         "project": ["weasel>=0.4.1", "build>=1.2", "matplotlib>=3.8"],
         "onnx": ONNX,
-        "ray": RAY,
+        "ray": ["ray[data]>=2.10,<2.64"],  # 2.64 takes away how a limit on retries is given
         "serve": SERVE,
         "docs": DOCS,
     },
