@@ -43,6 +43,13 @@ def test_the_same_bytes_though_a_worker_is_killed(
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().__call__(batch)
 
+    class Failing(ray_linking.LinkingActor):
+        def __init__(self, job, device):
+            self.link = no_disk
+
+    def no_disk(block):
+        raise RuntimeError("no disk")
+
     whole = out.with_name("whole.jsonl")
     link_to_folder(choices, notes, whole)
     monkeypatch.setattr(ray_linking, "LinkingActor", Mortal)
@@ -61,10 +68,6 @@ def test_the_same_bytes_though_a_worker_is_killed(
     (notes / "b.jsonl").write_text("{\n")
     with pytest.raises(PelError, match=r"^document 1: b.jsonl, line 1: .* --on-error skip$"):
         link_to_folder(choices, notes / "b.jsonl", tmp_path / "bad.jsonl", engine="ray")
-
-
-def Failing(job, device):
-    raise NotImplementedError
 
 
 def test_a_cluster_that_is_not_there(choices: LinkingChoices, notes: Path, out: Path) -> None:
