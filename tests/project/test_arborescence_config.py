@@ -12,7 +12,7 @@ from spacy_pel.kb import build_kb
 from spacy_pel.kb.readers import open_source
 from spacy_pel.tasks.train_pipeline import run_training, start_training
 
-from .test_names_config import ENCODER
+from .test_align_config import ENCODER
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def test_the_same_bytes_though_a_worker_is_killed(
     (out / ".pel" / "a.jsonl-00000003.json").unlink()
     with pytest.raises(PelError, match="a.jsonl-00000003: a worker failed: RuntimeError: no disk"):
         link_to_folder(choices, notes, out, engine="ray")
+    monkeypatch.setattr(ray_linking, "LinkingActor", Mortal)
     (notes / "b.jsonl").write_text("{\n")
     with pytest.raises(PelError, match=r"^document 1: b.jsonl, line 1: .* --on-error skip$"):
         link_to_folder(choices, notes / "b.jsonl", tmp_path / "bad.jsonl", engine="ray")
