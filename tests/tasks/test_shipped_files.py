@@ -39,7 +39,9 @@ def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("given", ["demos", "elsewhere/demo.cfg", "/configs/demo.cfg", ""])
 def test_another_name_is_an_error(given: str) -> None:
-    with pytest.raises(PelError, match="no such config; give .* one of align, arborescence, demo, "):
+    with pytest.raises(
+        PelError, match="no such config; give .* one of align, arborescence, demo, "
+    ):
         config_file(given)
 
 
