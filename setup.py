@@ -108,6 +108,7 @@ setup(
         "duckdb>=1.2",
         "fastobo>=0.14",
         "filelock>=3.24",
+        "fsspec>=2023.5",
         "srsly>=2.4.8,<3",
         "typer>=0.12",
         "wasabi>=1.1.2,<2",
