@@ -71,7 +71,9 @@ def main(
     nlp = spacy.load(pipeline)
     lines = texts.read_text("utf8").splitlines()
     cases = good_cases(nlp, lines), wrong_cases()
-    with running_server(pipeline, *["--workers", str(workers)] * (workers > 1)) as address:
+    port = free_port()
+    command = pel_serve(pipeline, port, "--workers", str(workers))
+    with running_server(command, port) as address:
         hostile = [hold(address, number) for number in range(idle)]
         hostile += [flood(address, " ".join(lines)) for _ in range(flooding)]
         results, memory = asyncio.run(load(address, cases, clients, seconds, seed, hostile))
@@ -165,23 +167,22 @@ def has_reason(answer: Any) -> bool:
 # Clients
 
 
-@contextmanager
-def running_server(pipeline: str, *options: str) -> Iterator[str]:
-    """Run a server during the block, and check that it ends without an error; gives its address."""
+def pel_serve(pipeline: str, port: int, *options: str) -> list[str]:
+    """The command that serves a pipeline."""
+    command = [sys.executable, "-m", "spacy", "pel", "serve", pipeline, "--port", str(port)]
+    return [*command, *options]
+
+
+def free_port() -> int:
+    """A port of this computer that nothing listens at."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "spacy",
-        "pel",
-        "serve",
-        pipeline,
-        "--port",
-        str(port),
-        *options,
-    ]
+        return free.getsockname()[1]
+
+
+@contextmanager
+def running_server(command: list[str], port: int) -> Iterator[str]:
+    """Run a server during the block, and check that it ends without an error; gives its address."""
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         address = f"http://127.0.0.1:{port}"
