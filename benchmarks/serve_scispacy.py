@@ -6,6 +6,7 @@ What differs from ``pel serve`` is the pipeline alone: limits, turns and batches
 """
 
 import json
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -49,6 +50,7 @@ class ScispacyService(LinkingService):
 
 def main(pipeline: str, kb: str, index: str, port: str) -> None:
     """Serve until SIGTERM."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # uvicorn ends in an orderly way before
     limits = Limits()
     with listen("127.0.0.1", int(port)) as listener:
         service = ScispacyService(ScispacyLinker(pipeline, kb, index), limits)
