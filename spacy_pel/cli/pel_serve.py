@@ -40,7 +40,7 @@ def serve_cli(
     timeout: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Longest time for a request, in seconds")
     ] = 30.0,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Most requests under way at once")] = 64,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Most requests under way at once")] = 128,
     workers: Annotated[
         int, typer.Option(min=1, help="Processes that serve, each with a pipeline of its own")
     ] = 1,

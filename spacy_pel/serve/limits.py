@@ -23,4 +23,4 @@ class Limits:
     characters: int = 20_000
     mentions: int = 500
     seconds: float = 30.0
-    waiting: int = 64
+    waiting: int = 128
