@@ -25,7 +25,8 @@ async def entered(room: WaitingRoom, clients: str) -> list[asyncio.Task]:
     tasks = []
     for client in clients:
         tasks.append(asyncio.ensure_future(room.answer(client, never())))
-        await asyncio.sleep(0.001)
+        for _ in range(10):  # turns, not seconds: on a busy computer one turn may take long
+            await asyncio.sleep(0)
     return tasks
 
 
