@@ -101,7 +101,7 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     file = corpus.reranker if base else corpus.config
     own = _of_paths(corpus.settings, file) if base else corpus.settings
     settings = {**variant.settings, **own, ".system.seed": seed}
-    if choices.limit:
+    if choices.limit and not corpus.is_mined:
         settings[".corpora.train.limit"] = choices.limit
     steps = choices.steps or (corpus.rerank_steps if base else corpus.steps)
     refresh = corpus.refresh if "negatives.p" in variant.settings and not base else None
@@ -137,13 +137,16 @@ def _of_paths(settings: dict[str, Any], file: str) -> dict[str, Any]:
 
 
 def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
-    """Give what {data}, {encoder}, {work}, {source} and {label_types} stand for."""
+    """Give what each of the {places} stands for; see ``Corpus``."""
     folder = str(work / corpus.name)
     if choices.samples(corpus):
         folder += f"-{choices.entities}"
     places = {"data": choices.data, "encoder": choices.encoder, "work": folder}
     source = f"{folder}/sample.jsonl" if choices.samples(corpus) else filled(corpus.source, places)
-    return {**places, "source": source, "label_types": corpus.label_types}
+    train = filled(list(corpus.train), places)
+    both = [f"{folder}/mined.parquet", *train]
+    more = {"source": source, "train": train, "mined_and_train": both}
+    return {**places, **more, "label_types": corpus.label_types}
 
 
 def _config(file: str, settings: dict[str, Any], steps: int | None, every: int | None) -> Config:
@@ -188,7 +191,8 @@ def _set_steps(config: Config, steps: int, every: int | None) -> None:
     schedule = training["optimizer"]["learn_rate"]
     warmup = schedule["warmup_steps"] / schedule["total_steps"]
     schedule.update(total_steps=steps, warmup_steps=round(warmup * steps))
-    training.update(max_steps=steps, max_epochs=0, eval_frequency=min(every or steps, steps))
+    epochs = min(0, training["max_epochs"])  # -1: examples are not held in memory
+    training.update(max_steps=steps, max_epochs=epochs, eval_frequency=min(every or steps, steps))
 
 
 def _digest(parts: list) -> str:

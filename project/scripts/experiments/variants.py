@@ -46,6 +46,31 @@ COREFERENCE = {
     "regularizer": None,
     "resolve_abbreviations": False,
 }
+# What each part of self-supervision is worth (KRISSBERT, table 7), as settings that are laid over
+# configs/self_supervised.cfg: it draws mined mentions to names (the paper: references) and to each other.
+_VIEWS = {"@misc": "spacy-pel.MaskAndReplace.v1", "mask": 0.2, "replace": 0.2}
+_NO_PAIRS = {"pair_loss": None, "views": None}
+SELF_SUPERVISED = {
+    "whole method": {},
+    "without mention pairs": {"pair_loss": None},
+    "without references": {"loss": None},
+    "without masking": {"views": {**_VIEWS, "mask": 0.0}},
+    "without replacement": {"views": {**_VIEWS, "replace": 0.0}},
+    "without aliases": {".corpora.train.path": "{work}/preferred.parquet"},
+    "Pb for references": {"loss": PB},
+    "gold and mined mentions": {".corpora.train.path": "{mined_and_train}"},
+    "gold mentions alone": {".corpora.train.path": "{train}"},
+    # SapBERT's recipe: aliases without a context are drawn to names of their entity.
+    "names alone": {
+        ".corpora.train": {"@readers": "spacy-pel.NameCorpus.v1", "kb": "{work}/kb", "limit": 0},
+        **_NO_PAIRS,
+    },
+    # BLINK's recipe: an entity is a row of its name, types and definition, with an encoder of its own.
+    "descriptions alone": {"row_kind": "title", "model.shared": False, **_NO_PAIRS},
+}
+# The training documents of each corpus file from which a few-shot curve is trained (figure 2): about 1, 5
+# and 25 % of those of BC5CDR and NCBI disease.
+SHOTS = (5, 25, 125)
 SIMILARITIES = {"cosine": "cosine", "dot": "dot product"}
 FGSM = {"@misc": "spacy-pel.FGSM.v1", "epsilon": 0.01, "weight": 1.0}
 
@@ -177,6 +202,22 @@ def untrained_objective() -> Variant:
     """Make the variant of step 0 of ``objective``."""
     settings = {**COREFERENCE, **_negatives("random", 32)}
     return Variant("untrained, its names alone", settings, trained=False)
+
+
+def self_supervised(name: str) -> Variant:
+    """Make the variant of a way to train on mined mentions, one of ``SELF_SUPERVISED``."""
+    return Variant(f"self-supervised: {name}", SELF_SUPERVISED[name])
+
+
+def few_shot(documents: int) -> Variant:
+    """Make the variant that is trained on so many annotated documents of each file, and no others."""
+    settings = {".corpora.train.path": "{train}", ".corpora.train.limit": documents}
+    return Variant(f"self-supervised: gold mentions of {documents} documents alone", settings)
+
+
+def untrained_self_supervised() -> Variant:
+    """Make the variant of step 0 of ``self_supervised``."""
+    return Variant("self-supervised: untrained", {}, trained=False)
 
 
 def untrained_arm(similarity: str, rows: str) -> Variant:
