@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from experiments.configs import Choices, filled, make_run, places_of
-from experiments.corpora import DEMO, KRISSBERT_MESH, MESH, PROFILES, Corpus
+from experiments.corpora import DEMO, KRISSBERT_MESH, MESH, Corpus
+from experiments.profiles import PROFILES
 from experiments.registry import BEST, EXPERIMENTS
 from experiments.variants import Variant, reranker, retriever, self_supervised, untrained
 from spacy import util

@@ -52,7 +52,7 @@ class Run(NamedTuple):
         choices: The user's choices.
         digest: A digest of everything that decides the figures.
         folder: The folder of weights, checkpoints and the knowledge bases with vectors.
-        retriever: For a reranker the run of its retriever.
+        retriever: For a reranker the run of its retriever; see also ``Variant.learnt``.
     """
 
     corpus: Corpus
@@ -75,11 +75,13 @@ class Run(NamedTuple):
     @property
     def pipeline(self) -> Path:
         """The folder of the trained pipeline."""
-        return self.folder / "pipeline"
+        of = self.retriever if self.retriever and self.variant.learnt else self
+        return of.folder / "pipeline"
 
     def own(self, kb: Path) -> Path:
         """The folder of a knowledge base with the vectors of the run's retriever."""
-        return (self.retriever or self).folder / "kbs" / kb.name
+        of = self if self.variant.learnt else self.retriever or self
+        return of.folder / "kbs" / kb.name
 
 
 def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work: Path) -> Run:
@@ -98,6 +100,10 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     if not variant.trained and corpus.needs("encoder"):
         seed = 0  # Its encoder is the same with every seed.
     base = make_run(corpus, variant.retriever, seed, choices, work) if variant.retriever else None
+    if base and variant.learnt:
+        digest = _digest([base.digest, variant.learnt])
+        run = base._replace(variant=variant, digest=digest, retriever=base)
+        return run._replace(folder=work / run.name)
     file = corpus.reranker if base else corpus.config
     own = _of_paths(corpus.settings, file) if base else corpus.settings
     settings = {**variant.settings, **own, ".system.seed": seed}
@@ -144,9 +150,9 @@ def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
     places = {"data": choices.data, "encoder": choices.encoder, "work": folder}
     source = f"{folder}/sample.jsonl" if choices.samples(corpus) else filled(corpus.source, places)
     train = filled(list(corpus.train), places)
-    both = [f"{folder}/mined.parquet", *train]
-    more = {"source": source, "train": train, "mined_and_train": both}
-    return {**places, **more, "label_types": corpus.label_types}
+    mined = [f"{folder}/mined.parquet"]
+    places |= {"train": train, "mined": mined, "mined_and_train": [*mined, *train]}
+    return {**places, "source": source, "label_types": corpus.label_types}
 
 
 def _config(file: str, settings: dict[str, Any], steps: int | None, every: int | None) -> Config:

@@ -1,4 +1,4 @@
-"""The profiles: which corpora and knowledge bases the experiments run on, and for how long."""
+"""The corpora and knowledge bases that the experiments run on, and for how long."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Corpus(NamedTuple):
 
     In the texts below, ``{data}`` and ``{encoder}`` stand for the folder and the encoder that the
     user names, ``{work}`` for a folder of the corpus' own, ``{source}`` for the source or its sample.
-    In variants, ``{train}`` stands for the training files, and ``{mined_and_train}`` for these and
-    "{work}/mined.parquet".
+    In variants, ``{train}`` stands for the training files, ``{mined}`` for "{work}/mined.parquet", and
+    ``{mined_and_train}`` for all of these.
 
     Attributes:
         name: Its name in the results.
@@ -364,40 +364,3 @@ ZESHEL = Corpus(
     {".paths.data": "{data}"},
     kbs={world: f"{{work}}/{world}" for world in _VAL_WORLDS},
 )
-
-
-class Profile(NamedTuple):
-    """The corpora of a profile.
-
-    Attributes:
-        linking: The corpora of the experiments in linking.
-        nil: The corpora of the experiments in telling NIL.
-        claim: The corpora of the experiments that decide what the loss is worth, in the paper's
-            setting.
-        coreference: The corpora of the experiment in training against other mentions.
-        self_supervision: The corpora of the experiment in training without annotations.
-    """
-
-    linking: tuple[Corpus, ...]
-    nil: tuple[Corpus, ...]
-    claim: tuple[Corpus, ...] = ()
-    coreference: tuple[Corpus, ...] = ()
-    self_supervision: tuple[Corpus, ...] = ()
-
-    @property
-    def corpora(self) -> tuple[Corpus, ...]:
-        """All corpora of the profile, each once."""
-        return tuple({corpus.name: corpus for kind in self for corpus in kind}.values())
-
-
-PROFILES = {
-    "demo": Profile((DEMO,), (DEMO_OKB,)),
-    "open": Profile(
-        (MESH, MEDMENTIONS),
-        (MEDMENTIONS,),
-        (CLAIM_MESH, CLAIM_MEDMENTIONS),
-        (COREFERENCE_MESH, COREFERENCE_MEDMENTIONS),
-        (KRISSBERT_MESH, KRISSBERT_MEDMENTIONS),
-    ),
-    "paper": Profile((UMLS, ZESHEL), (UMLS_OKB,)),
-}

@@ -12,8 +12,9 @@ from spacy_pel.evaluation.markdown_table import markdown_table
 from spacy_pel.system.whole_files import whole_file
 
 from .claims import CLAIMS, Claim, finding
-from .corpora import PROFILES, Corpus
+from .corpora import Corpus
 from .figures import gradient_norms, nil_curves, recall_over_steps
+from .profiles import PROFILES
 from .registry import EXPERIMENTS, Experiment
 from .results import Results
 from .tables import table_cells, table_json, table_markdown

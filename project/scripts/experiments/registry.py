@@ -16,6 +16,7 @@ from .variants import (
     arm,
     extras,
     few_shot,
+    learning,
     objective,
     reranker,
     retriever,
@@ -67,6 +68,12 @@ ARBOEL_TABLE_1 = {
     }.items()
 }
 WHOLE = self_supervised("whole method")
+# Prototypes, and lazy learning from documents of each training file.
+AS_ROWS = [
+    learning(WHOLE, "mined mentions", "{mined}"),
+    *(learning(WHOLE, f"gold mentions of {n} documents", "{train}", n) for n in SHOTS),
+    learning(WHOLE, "all gold mentions", "{train}"),
+]
 # KRISSBERT, tables 2, 5 and 7: accuracy on the test set, and on its ambiguous mentions, with UMLS. But for
 # the whole method, all trained variants of the paper are reranked.
 KRISSBERT_TABLES = {
@@ -361,6 +368,7 @@ EXPERIMENTS = {
             *map(self_supervised, SELF_SUPERVISED),
             reranker(WHOLE),
             *map(few_shot, SHOTS),
+            *AS_ROWS,
         ],
         [RECALL[0], AMBIGUOUS, *RECALL[1:]],
         KRISSBERT_TABLES,

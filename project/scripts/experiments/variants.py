@@ -82,10 +82,12 @@ class Variant(NamedTuple):
         name: Its unique name. A name stands for the same settings everywhere, and is trained once.
         settings: Settings by their dotted names, which are below ``components.proxy_linker`` unless
             they begin with a dot.
-        retriever: For a reranker the variant whose candidates it reranks.
+        retriever: For a reranker the variant whose candidates it reranks; see also ``learnt``.
         names: Whether a bonus for exact names is fitted.
         needs: What the corpus must have for it: "reranker", "alignment", "label_types" or None.
         trained: Whether it is trained. If not, its encoder is used as it comes: step 0.
+        learnt: The files whose mentions become rows of the knowledge base of ``retriever``, which is
+            then evaluated again, and the number of documents of each file; 0: all.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Variant(NamedTuple):
     names: bool = False
     needs: str | None = None
     trained: bool = True
+    learnt: tuple[str, int] | None = None
 
 
 def retriever(
@@ -213,6 +216,19 @@ def few_shot(documents: int) -> Variant:
     """Make the variant that is trained on so many annotated documents of each file, and no others."""
     settings = {".corpora.train.path": "{train}", ".corpora.train.limit": documents}
     return Variant(f"self-supervised: gold mentions of {documents} documents alone", settings)
+
+
+def learning(of: Variant, what: str, corpus: str, documents: int = 0) -> Variant:
+    """Make the variant of a retriever whose knowledge base has learnt mentions.
+
+    Args:
+        of: The variant of the retriever.
+        what: The mentions, in words.
+        corpus: The files that have them, as a place: see ``Corpus``.
+        documents: The number of documents of each of its files; 0: all.
+    """
+    name = f"{of.name}; {what} as rows"
+    return Variant(name, of.settings, of, learnt=(corpus, documents))
 
 
 def untrained_self_supervised() -> Variant:
