@@ -75,12 +75,8 @@ def learn_cli(
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     nlp = load_pipeline(pipeline) if pipeline else None
     with progress_bar(desc="Reading", unit=" documents") as bar:
-        reading = {
-            "nlp": nlp,
-            "component": component,
-            "spans_key": spans_key,
-            "progress": bar.update,
-        }
+        reading = {"nlp": nlp, "component": component, "spans_key": spans_key}
+        reading["progress"] = bar.update
         if mentions:
             chosen = {"per_entity": per_entity, "limit": limit, "fit": fit}
             said, changes = _learn_mentions(folder, corpora, {**reading, **chosen}), None

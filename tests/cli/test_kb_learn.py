@@ -73,4 +73,7 @@ def test_mentions_are_learnt_shown_and_forgotten(
     assert f"{source}: 4" in run("kb", "info", folder)
     assert "has learnt no mentions from" in run("kb", "forget", folder, "--source", "x", code=1)
     assert "4 mentions" in run("kb", "forget", folder, "--source", source)
+    learnt = ("kb", "learn", folder, corpus, "--mentions", "--pipeline", tiny_folder)
+    assert "3 of 3 mentions of 2 entities" in run(*learnt, "--limit", "1")
+    assert "3 mentions" in run("kb", "forget", folder, "--source", source)
     assert KnowledgeBase.open(folder).manifest["mentions"] is None
