@@ -74,6 +74,16 @@ AS_ROWS = [
     *(learning(WHOLE, f"gold mentions of {n} documents", "{train}", n) for n in SHOTS),
     learning(WHOLE, "all gold mentions", "{train}"),
 ]
+# The few-shot curves (figure 2): the variants by the share of the training documents, in %.
+SHARES = (0, 1, 5, 25, 100)
+FEW_SHOT = {
+    "as rows": [WHOLE, *AS_ROWS[1:]],
+    "as training": [
+        untrained_self_supervised(),
+        *map(few_shot, SHOTS),
+        self_supervised("gold mentions alone"),
+    ],
+}
 # KRISSBERT, tables 2, 5 and 7: accuracy on the test set, and on its ambiguous mentions, with UMLS. But for
 # the whole method, all trained variants of the paper are reranked.
 KRISSBERT_TABLES = {
