@@ -154,7 +154,7 @@ class Runner:
             return {"steps": 0}
         schedule = run.config["training"]["optimizer"]["learn_rate"]
         log = self._record(run) / "log.jsonl"
-        alpha = run.variant.settings.get("loss", {}).get("alpha", 1)
+        alpha = (run.variant.settings.get("loss") or {}).get("alpha", 1)
         summary = training_summary(log, schedule["warmup_steps"], alpha)
         return {**summary, "curve": recall_curve(log)} if run.corpus.evaluated_every else summary
 
