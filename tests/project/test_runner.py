@@ -11,7 +11,7 @@ from experiments import runner as module
 from experiments.configs import Choices, Run, make_run
 from experiments.corpora import DEMO, ZESHEL
 from experiments.runner import Runner
-from experiments.variants import learning, reranker, retriever, untrained
+from experiments.variants import Variant, learning, reranker, retriever, untrained
 
 from spacy_pel.cli import pel
 from spacy_pel.kb import KnowledgeBase
@@ -154,7 +154,8 @@ def test_a_knowledge_base_learns_mentions_for_a_retriever_that_stays(
 ) -> None:
     runner = Runner("demo", tmp_path / "results", tmp_path / "work", keep=True)
     corpus = DEMO._replace(train=("assets/demo/corpus/train.pubtator",))
-    base = retriever("Pb", "random", 8)
+    pairs = {"loss": None, "pair_loss": {"@losses": "spacy-pel.MentionPairLoss.v1"}}
+    base = Variant("pairs alone", {**pairs, "regularizer": None})
     few, more = (learning(base, f"{n} documents", "{train}", n) for n in (2, 6))
     runner.prepare(corpus, CHOICES, [base])
     runs = [make_run(corpus, variant, 0, CHOICES, runner.work) for variant in (base, few, more)]
