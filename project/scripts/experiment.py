@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 from experiments.configs import Choices, make_run
-from experiments.corpora import PROFILES
 from experiments.page import write_page
+from experiments.profiles import PROFILES
 from experiments.registry import EXPERIMENTS
 from experiments.runner import Runner
 

@@ -39,6 +39,9 @@ def learn_cli(
         int,
         typer.Option(min=0, help="With --mentions: the most of an entity; 0 for all"),
     ] = 64,
+    limit: Annotated[
+        int, typer.Option(min=0, help="With --mentions: documents of each corpus file; 0 for all")
+    ] = 0,
     fit: Annotated[
         str | None,
         typer.Option(
@@ -72,14 +75,11 @@ def learn_cli(
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     nlp = load_pipeline(pipeline) if pipeline else None
     with progress_bar(desc="Reading", unit=" documents") as bar:
-        reading = {
-            "nlp": nlp,
-            "component": component,
-            "spans_key": spans_key,
-            "progress": bar.update,
-        }
+        reading = {"nlp": nlp, "component": component, "spans_key": spans_key}
+        reading["progress"] = bar.update
         if mentions:
-            said, changes = _learn_mentions(folder, corpora, per_entity, fit, reading), None
+            chosen = {"per_entity": per_entity, "limit": limit, "fit": fit}
+            said, changes = _learn_mentions(folder, corpora, {**reading, **chosen}), None
         else:
             said, changes = _learn_names(folder, corpora, reading)
     msg.good(said)
@@ -115,14 +115,12 @@ def _learn_names(
     return f"{learnt.names:,} new names in {learnt.mentions:,} mentions", learnt.changes
 
 
-def _learn_mentions(
-    folder: Path, corpora: list[str], per_entity: int, fit: str | None, reading: dict[str, Any]
-) -> str:
+def _learn_mentions(folder: Path, corpora: list[str], reading: dict[str, Any]) -> str:
     """What there is to say of the mentions learnt."""
     from ..tasks.learn_mentions import learn_mentions_of
 
     start = time.perf_counter()
-    learnt = learn_mentions_of(folder, corpora, per_entity=per_entity, fit=fit, **reading)
+    learnt = learn_mentions_of(folder, corpora, **reading)
     if learnt.weight:
         weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
     else:

@@ -143,7 +143,7 @@ vocab_size = 8000
 # The largest number of tokens of any input.
 max_tokens = 512
 
-# alpha: the steepness of the loss. delta: its margin.
+# alpha: the steepness of the loss. delta: its margin. loss = null: pair_loss alone.
 [proxy_linker.loss]
 @losses = "spacy-pel.ProxyLoss.v1"
 alpha = 32

@@ -234,8 +234,8 @@ class LearningPipe(CalibratedPipe):
         kb, settings, row_kind = self.kb, self.training_settings, self.cfg["row_kind"]
         trainer: Trainer
         if self.reranker_model is not None:
-            candidates, fgsm = self.search_settings.rerank, settings.regularizer
-            trainer = reranker_trainer(kb, self.retriever, self.reranker, candidates, fgsm)
+            candidates = self.search_settings.rerank
+            trainer = reranker_trainer(kb, self.retriever, self.reranker, candidates, settings)
         elif settings.freeze_entities:
             trainer = mention_tower_trainer(self.name, kb, self.retriever, row_kind, settings)
         else:

@@ -85,13 +85,13 @@ class AnswerSettings:
 class TrainingSettings:
     """How the retriever is trained.
 
-    The training of a reranker uses ``regularizer`` and ``gradient_caching``, and nothing else.
+    The training of a reranker uses ``regularizer``, ``views`` and ``gradient_caching`` alone.
 
     Attributes:
         name_dropout: The probability that an alias is hidden in training.
         freeze_entities: Whether the mention encoder alone is trained, against the KB's vectors.
         gradient_caching: Whether the encoders' passes are computed twice to save memory.
-        loss: The loss over the scores of mentions and proxies.
+        loss: The loss over the scores of mentions and proxies; None: ``pair_loss`` alone.
         regularizer: Adversarial regularisation; None: none.
         negatives: Chooses the negatives of a batch.
         coreference: Chooses mentions as positives and negatives, beside entities; None: entities
@@ -103,7 +103,7 @@ class TrainingSettings:
     name_dropout: float
     freeze_entities: bool
     gradient_caching: bool
-    loss: ScoreLoss
+    loss: ScoreLoss | None
     regularizer: FGSM | None
     negatives: Sampler
     coreference: Arborescence | None

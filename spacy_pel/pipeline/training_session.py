@@ -14,7 +14,6 @@ from ..architectures import architecture_of, is_initialized
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
-from ..models.adversarial import FGSM
 from ..reading.gold_mention import GoldMention
 from ..spans import mention_spans
 from ..training.coreference_trainer import CoreferenceTrainer
@@ -241,7 +240,7 @@ def reranker_trainer(
     retriever: Retriever,
     reranker: Reranker,
     candidates: int,
-    fgsm: FGSM | None,
+    settings: TrainingSettings,
 ) -> RerankerTrainer:
     """The trainer of a reranker on the retriever's candidates in the KB.
 
@@ -250,12 +249,13 @@ def reranker_trainer(
         retriever: Finds the candidates, and stays as it is.
         reranker: What is trained.
         candidates: The number of candidates of a mention.
-        fgsm: Adversarial regularisation; None: none.
+        settings: How it is trained.
     """
     # Imported here: without a reranker nothing of it is loaded.
     from ..training.reranker_trainer import RerankerTrainer
 
-    return RerankerTrainer(reranker, retriever, kb, candidates, fgsm, _rng())
+    fgsm, views = settings.regularizer, settings.views
+    return RerankerTrainer(reranker, retriever, kb, candidates, fgsm, _rng(), views)
 
 
 def check_candidates(name: str, kb: KnowledgeBase, retriever: Model, candidates: int) -> None:

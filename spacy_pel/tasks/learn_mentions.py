@@ -53,6 +53,7 @@ def learn_mentions_of(
     component: str = "proxy_linker",
     spans_key: str | None = None,
     per_entity: int = PER_ENTITY,
+    limit: int = 0,
     fit: str | Path | None = None,
     progress: Callable[[], object] | None = None,
 ) -> LearntMentions:
@@ -69,6 +70,7 @@ def learn_mentions_of(
         spans_key: The group of spans in which mentions are read. Give any word if mentions overlap.
         per_entity: The most mentions of an entity that are learnt of a corpus, drawn at random; 0
             for all.
+        limit: The number of documents that are learnt of each file of a corpus; 0 for all.
         fit: A corpus of other documents that it is fitted to how much mentions count. None: to all
             mentions that the KB has learnt, each searched among the mentions of other documents. That
             counts them too little if the KB has the names of these mentions from the same documents.
@@ -89,14 +91,15 @@ def learn_mentions_of(
     if len(sources) < len(corpora):
         raise PelError("two corpora have the same name", "learn one after the other")
 
-    def read(name: str | Path) -> list[MentionPassage]:
-        examples = _counted(open_corpus(name, spans_key=spans_key)(tokenizing), progress)
+    def read(name: str | Path, limit: int = 0) -> list[MentionPassage]:
+        corpus = open_corpus(name, limit=limit, spans_key=spans_key)
+        examples = _counted(corpus(tokenizing), progress)
         with KnowledgeBase.open(folder) as kb:
             return list(gold_passages(examples, kb, spans_key, resolve))
 
     seen, learnt, entities = 0, 0, set()
     for source, name in sources.items():
-        passages = read(name)
+        passages = read(name, limit)
         kept = drawn(passages, per_entity)
         learnt += learn_mentions(folder, source, kept, encoder)
         seen += sum(len(passage.mentions) for passage in passages)

@@ -32,14 +32,14 @@ class CoreferenceTrainer(RetrieverTrainer):
         coreference: chooses the mentions.
 
     Raises:
-        PelError: mentions are not read one by one, or FGSM would perturb each pair.
+        PelError: mentions are not read one by one, there is no loss, or FGSM would perturb each pair.
     """
 
     def __init__(
         self,
         retriever: Retriever,
         pool: ProxyPool,
-        loss: ScoreLoss,
+        loss: ScoreLoss | None,
         fgsm: FGSM | None,
         negatives: Sampler,
         rng: np.random.Generator,
@@ -52,6 +52,11 @@ class CoreferenceTrainer(RetrieverTrainer):
                 "mentions that are read together in their document cannot be trained against "
                 "mentions of other documents",
                 'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
+            )
+        if loss is None:
+            raise PelError(
+                "training against the mentions of gold clusters needs a loss",
+                'give a "loss", or set "coreference" to null',
             )
         if fgsm is not None and fgsm.per_pair:
             raise PelError(

@@ -30,7 +30,7 @@ class MentionTrainer(ProxyTrainer):
         self,
         retriever: Retriever,
         pool: StoredPool,
-        loss: ScoreLoss,
+        loss: ScoreLoss | None,
         negatives: Sampler,
         rng: np.random.Generator,
         **more: Any,

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import normalised
+from ..linking.retriever import Retriever
 from ..reading.gold_mention import GoldMention
 from ..reading.mention import MentionInContext
 
@@ -53,6 +54,19 @@ class MaskAndReplace:
                 view = _with_another_name(view, entity.names, rng)
             views.append(view)
         return views
+
+
+def check_views(views: MaskAndReplace | None, retriever: Retriever) -> None:
+    """Check that there are no views, or that mentions are read one by one.
+
+    Raises:
+        PelError: Mentions are read together in their document.
+    """
+    if views is not None and retriever.reads_documents:
+        raise PelError(
+            "mentions that are read together in their document cannot be masked or replaced",
+            'set "views" to null, or train a spacy-pel.BiEncoder.v1',
+        )
 
 
 def _with_another_name(

@@ -11,7 +11,7 @@ from ..linking.retriever import Retriever
 from ..models.losses import ScoreLoss, Targets
 from ..models.pair_loss import MentionPairLoss
 from ..reading.gold_mention import GoldMention
-from .mention_views import MaskAndReplace
+from .mention_views import MaskAndReplace, check_views
 from .negatives import Batch, Row, Sampler
 from .row_pool import RowPool
 from .trainer import StepLoss, Trainer
@@ -24,7 +24,8 @@ class ProxyTrainer(Trainer):
     Args:
         retriever: the bi-encoder that is trained.
         pool: chooses the rows of the KB that mentions are trained against.
-        loss: compares the mentions' vectors with those of the proxies.
+        loss: compares the mentions' vectors with those of the proxies; None: mentions are compared
+            with each other alone.
         negatives: chooses the negatives of a batch from the pool.
         rng: the generator for everything that is drawn.
         pair_loss: compares the mentions of a batch with each other as well; None: it does not.
@@ -32,24 +33,26 @@ class ProxyTrainer(Trainer):
             are chosen by the mentions as they are.
 
     Raises:
-        PelError: there are views, but mentions are not read one by one.
+        PelError: there are views, but mentions are not read one by one; or there is no loss over
+            proxies, and nothing else trains the encoder of entities.
     """
 
     def __init__(
         self,
         retriever: Retriever,
         pool: RowPool,
-        loss: ScoreLoss,
+        loss: ScoreLoss | None,
         negatives: Sampler,
         rng: np.random.Generator,
         *,
         pair_loss: MentionPairLoss | None = None,
         views: MaskAndReplace | None = None,
     ):
-        if views is not None and retriever.reads_documents:
+        check_views(views, retriever)
+        if loss is None and (pair_loss is None or len(retriever.model.layers) > 1):
             raise PelError(
-                "mentions that are read together in their document cannot be masked or replaced",
-                'set "views" to null, or train a spacy-pel.BiEncoder.v1',
+                "without a loss over proxies, nothing trains the encoder of entities",
+                'give a "loss"; or a "pair_loss", with "shared" of the model set to true',
             )
         super().__init__(retriever.model, rng)
         self.retriever = retriever
@@ -62,8 +65,9 @@ class ProxyTrainer(Trainer):
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
         mentions = self.mentions_to_encode(mentions)
         vectors, backprop_mentions = self.encode_mentions(mentions)
-        rows, targets = self.choose_rows(mentions, vectors)
-        loss, d_vectors = self.proxy_loss(vectors, rows, targets)
+        loss, d_vectors = StepLoss(0.0, 0.0), np.zeros_like(vectors)
+        if self.loss is not None:
+            loss, d_vectors = self.proxy_loss(vectors, *self.choose_rows(mentions, vectors))
         loss, d_vectors = self.with_pairs(loss, d_vectors, vectors, mentions)
         backprop_mentions(d_vectors)
         return loss

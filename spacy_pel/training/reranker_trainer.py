@@ -19,6 +19,7 @@ from ..models.losses import CrossEntropyLoss, Targets
 from ..reading.gold_mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
 from .adversarial_inputs import clean_inputs, perturbed_inputs
+from .mention_views import MaskAndReplace, check_views
 from .row_groups import row_groups
 from .trainer import StepLoss, Trainer
 
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 # The number of mentions whose candidates are searched at a time.
 CHUNK = 1024
+
+# A mention, by the digest of its text, its place, and whether it is masked.
+MentionKey = tuple[bytes, int, int, bool]
 
 
 class RerankerTrainer(Trainer):
@@ -43,7 +47,12 @@ class RerankerTrainer(Trainer):
         kb: the knowledge base, with vectors of the retriever.
         candidates: the number of candidates of a mention.
         fgsm: perturbs the input embeddings of the pairs; None for no adversarial loss.
-        rng: draws one of the mentions where a document repeats a name of an entity.
+        rng: draws one of the mentions where a document repeats a name of an entity, and the views.
+        views: what is read in place of the mentions, by the retriever too: a mention that is a name
+            of its entity would be found by comparing strings. None: the mentions as they are.
+
+    Raises:
+        PelError: there are views, but the retriever does not read mentions one by one.
     """
 
     def __init__(
@@ -54,22 +63,25 @@ class RerankerTrainer(Trainer):
         candidates: int,
         fgsm: FGSM | None,
         rng: np.random.Generator,
+        views: MaskAndReplace | None = None,
     ):
+        check_views(views, retriever)
         super().__init__(reranker.model, rng)
         self.reranker = reranker
         self.retriever = retriever
         self.kb = kb
         self.candidates = candidates
         self.fgsm = fgsm
+        self.views = views
         self.loss = CrossEntropyLoss()
-        self._kept: dict[tuple[bytes, int, int], tuple[np.ndarray, np.ndarray]] = {}
+        self._kept: dict[MentionKey, tuple[np.ndarray, np.ndarray]] = {}
 
     def retrieve(self, mentions: Iterable[GoldMention]) -> None:
         """Search the candidates of all training mentions, and keep them.
 
         Raises:
             PelError: no mention has its gold entity among its candidates, or the retriever is sure
-                of all mentions.
+                of all mentions and there are no views of them.
         """
         mentions, n_found, n_unsure, n_mentions = iter(mentions), 0, 0, 0
         while chunk := list(islice(mentions, CHUNK)):
@@ -84,7 +96,7 @@ class RerankerTrainer(Trainer):
                 f"{n_mentions:,} training mentions",
                 "train the retriever first, or give the pipeline whose vectors the KB has",
             )
-        if not n_unsure:
+        if not n_unsure and self.views is None:
             raise PelError(
                 f"the retriever is sure of all {n_mentions:,} training mentions, so nothing is left "
                 f"for the reranker",
@@ -99,7 +111,7 @@ class RerankerTrainer(Trainer):
         )
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        mentions = self._one_of_each(mentions)
+        mentions = self._viewed(self._one_of_each(mentions))
         retrieved, scores = self._retrieved(mentions)
         unsure = self.reranker.unsure(scores)
         if not unsure.any():
@@ -175,6 +187,13 @@ class RerankerTrainer(Trainer):
         np.add.at(d_outputs[:, 0], places, weight * d_scores)
         return loss, backprop(d_outputs)
 
+    def _viewed(self, mentions: list[GoldMention]) -> list[GoldMention]:
+        """The mentions as they are read."""
+        if self.views is None:
+            return mentions
+        contexts = self.views(mentions, self.kb, self.rng)
+        return [m._replace(context=context) for m, context in zip(mentions, contexts)]
+
     def _retrieved(self, mentions: Sequence[GoldMention]) -> tuple[np.ndarray, np.ndarray]:
         """The candidates of the mentions, and the retriever's scores of them.
 
@@ -231,7 +250,7 @@ def with_added(scores: np.ndarray, added: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(scores), scores, np.float32(0))
 
 
-def _key(mention: GoldMention) -> tuple[bytes, int, int]:
+def _key(mention: GoldMention) -> MentionKey:
     """A small key for a mention, however long its text."""
     text = hashlib.blake2b(mention.context.text.encode(), digest_size=16).digest()
-    return text, mention.context.start, mention.context.end
+    return text, mention.context.start, mention.context.end, mention.context.is_masked

@@ -53,7 +53,7 @@ class RetrieverTrainer(ProxyTrainer):
         self,
         retriever: Retriever,
         pool: ProxyPool,
-        loss: ScoreLoss,
+        loss: ScoreLoss | None,
         fgsm: FGSM | None,
         negatives: Sampler,
         rng: np.random.Generator,

@@ -73,4 +73,10 @@ def test_mentions_are_learnt_shown_and_forgotten(
     assert f"{source}: 4" in run("kb", "info", folder)
     assert "has learnt no mentions from" in run("kb", "forget", folder, "--source", "x", code=1)
     assert "4 mentions" in run("kb", "forget", folder, "--source", source)
+    corpus.write_text(
+        f"2|t|RF.\n2|a|\n2\t0\t2\tRF\tDisease\tC06\n\n{corpus.read_text('utf8')}", "utf8"
+    )
+    learnt = ("kb", "learn", folder, corpus, "--mentions", "--pipeline", tiny_folder)
+    assert "1 of 1 mentions of 1 entities learnt" in run(*learnt, "--limit", "1")
+    assert "1 mentions" in run("kb", "forget", folder, "--source", source)
     assert KnowledgeBase.open(folder).manifest["mentions"] is None

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from experiments.configs import Choices, filled, make_run, places_of
-from experiments.corpora import DEMO, MESH, PROFILES, Corpus
+from experiments.corpora import DEMO, KRISSBERT_MESH, MESH, Corpus
+from experiments.profiles import PROFILES
 from experiments.registry import BEST, EXPERIMENTS
-from experiments.variants import Variant, reranker, retriever, untrained
+from experiments.variants import Variant, reranker, retriever, self_supervised, untrained
 from spacy import util
 from spacy.lang.en import English
 from spacy.schemas import ConfigSchemaTraining
@@ -39,7 +40,7 @@ SOME = [
 # The variants of experiments that have corpora of their own, by the kind of corpora.
 OWN = {
     kind: {v.name for e in EXPERIMENTS.values() if e.corpora == kind for v in e.variants}
-    for kind in ("claim", "coreference")
+    for kind in ("claim", "coreference", "self_supervision")
 }
 CASES = [
     (DEMO, variant)
@@ -69,10 +70,11 @@ def test_each_variant_makes_a_valid_config(corpus: Corpus, variant: Variant, pro
     registry.resolve({"it": filled_in["components"]["proxy_linker"]})
     seed = 3 if variant.trained or not corpus.needs("encoder") else 0
     assert filled_in["training"]["max_steps"] == 20 and filled_in["training"]["seed"] == seed
-    assert filled_in["corpora"]["train"]["limit"] == 7
+    limit = variant.settings.get(".corpora.train.limit", 0 if corpus.is_mined else 7)
+    assert filled_in["corpora"]["train"]["limit"] == limit
     for name, value in variant.settings.items():
-        found = filled_in["components"]["proxy_linker"]
-        for part in name.split("."):
+        found = filled_in if name[0] == "." else filled_in["components"]["proxy_linker"]
+        for part in name.strip(".").split("."):
             found = found[part]
         assert found == filled(value, places_of(corpus, CHOICES, WORK))
 
@@ -132,6 +134,18 @@ def test_a_reranker_starts_from_its_retriever(project: Path) -> None:
     linker = run.config.interpolate()["components"]["proxy_linker"]
     assert linker["path"] == str(alone.folder / "pipeline")
     assert linker["kb"] == str(alone.folder / "kbs" / "kb")
+
+
+def test_mined_mentions_are_streamed_and_gold_ones_are_found(project: Path) -> None:
+    settings = {}
+    for name in ("whole method", "gold and mined mentions", "gold mentions alone"):
+        config = make_run(KRISSBERT_MESH, self_supervised(name), 0, CHOICES, WORK).config
+        assert config["training"]["max_epochs"] == -1
+        settings[name] = config.interpolate()["corpora"]["train"]["path"]
+    mined, (first, *gold) = settings["whole method"], settings["gold and mined mentions"]
+    assert mined == first == "work/krissbert-mesh/mined.parquet"
+    assert gold == settings["gold mentions alone"]
+    assert [Path(path).parent.name for path in gold] == ["bc5cdr", "ncbi_disease"]
 
 
 def test_a_sampled_knowledge_base_is_another_one(project: Path) -> None:

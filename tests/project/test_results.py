@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from experiments.claims import CLAIMS, Finding, finding
+from experiments.figures import few_shot_curves
 from experiments.page import write_page
-from experiments.registry import EXPERIMENTS
+from experiments.registry import EXPERIMENTS, FEW_SHOT, SHARES
 from experiments.results import Results, figure
 from experiments.tables import table_cells, table_json, table_markdown
 from experiments.training_log import recall_curve, training_summary
@@ -100,6 +101,29 @@ def test_the_table_and_the_figure_of_the_arms(tmp_path: Path) -> None:
     assert "were fitted on the other half of the documents" in text
 
 
+def test_the_table_and_the_curves_of_few_documents(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason='needs the extra "project"')
+    results = Results(tmp_path / "open" / "results.jsonl")
+    for number, variant in enumerate(EXPERIMENTS["krissbert"].variants):
+        line = result(variant.name, 0, 0.4 + number / 100, "krissbert-mesh")
+        line["metrics"] = dict.fromkeys(
+            ("BC5CDR", "NCBI disease"), line["metrics"]["krissbert-mesh"]
+        )
+        if variant not in FEW_SHOT["as rows"][2:4]:
+            results.append(line)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    (row, _) = [ln for ln in text.splitlines() if "| self-supervised: without references" in ln]
+    assert [cell.strip() for cell in row.split("|")][2:4] == ["43.0", "-"] and "82.7" in row
+    assert "KRISSBERT gains from mention pairs, recall@1" in text
+    folder = tmp_path / "open" / "krissbert-mesh"
+    assert (folder / "krissbert-few-shot.svg").is_file()
+    path = few_shot_curves(results, "krissbert-mesh", ["BC5CDR"], folder / "again")
+    assert path == folder / "again.png"
+    labels = {label: len(variants) for label, variants in FEW_SHOT.items()}
+    assert labels == {"as rows": 5, "as training": 5} and len(SHARES) == 5
+
+
 def test_a_long_curve_is_thinned_to_means(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps(step(n, 0, 0, n % 2)) + "\n" for n in range(1000)))
@@ -166,7 +190,7 @@ def test_differences_are_within_seeds(tmp_path: Path) -> None:
 
 
 def test_a_claim_is_one_line_for_all_its_settings(tmp_path: Path) -> None:
-    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 15
+    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 22
     lines = [*seeds_of("Pb, random 32", 0.5, 0.5), *seeds_of("CE, random 32", 0.4, 0.4)]
     lines += [*seeds_of("Pb, random 64", 0.8, 0.8), *seeds_of("CE, random 64", 0.5)]
     each = found(results_of(tmp_path, *lines), AT_RANDOM)

@@ -11,9 +11,10 @@ from experiments import runner as module
 from experiments.configs import Choices, Run, make_run
 from experiments.corpora import DEMO, ZESHEL
 from experiments.runner import Runner
-from experiments.variants import reranker, retriever, untrained
+from experiments.variants import Variant, learning, reranker, retriever, untrained
 
 from spacy_pel.cli import pel
+from spacy_pel.kb import KnowledgeBase
 
 from ..architectures.test_architectures import save_bert
 from ..corpora.layouts import write_zeshel
@@ -146,3 +147,26 @@ def test_worlds_have_knowledge_bases_of_their_own_and_are_averaged(
         micro, macro = (metrics[w]["recall@1"]["all"] for w in ("all worlds", "mean of worlds"))
         assert micro == pytest.approx((garden + 3 * harbour) / 4, abs=1e-4)
         assert macro == pytest.approx((garden + harbour) / 2, abs=1e-4)
+
+
+def test_a_knowledge_base_learns_mentions_for_a_retriever_that_stays(
+    project: Path, tmp_path: Path, commands: list[str]
+) -> None:
+    runner = Runner("demo", tmp_path / "results", tmp_path / "work", keep=True)
+    corpus = DEMO._replace(train=("assets/demo/corpus/train.pubtator",))
+    pairs = {"loss": None, "pair_loss": {"@losses": "spacy-pel.MentionPairLoss.v1"}}
+    base = Variant("pairs alone", {**pairs, "regularizer": None})
+    few, more = (learning(base, f"{n} documents", "{train}", n) for n in (2, 6))
+    runner.prepare(corpus, CHOICES, [base])
+    runs = [make_run(corpus, variant, 0, CHOICES, runner.work) for variant in (base, few, more)]
+    runner.do("krissbert", runs)
+    assert commands == ["kb", "train"]
+    sizes = []
+    for run, line in zip(runs, runner.results):
+        assert line["training"] == list(runner.results)[0]["training"]
+        assert line["metrics"]["demo"]["mentions"] > 0
+        with KnowledgeBase.open(run.own(run.kb)) as kb:
+            sizes.append(kb.mentions.counts() if kb.mentions else {})
+    assert sizes[0] == {}
+    assert 0 < sum(sizes[1].values()) < sum(sizes[2].values())
+    assert len({run.digest for run in runs}) == len({run.name for run in runs}) == 3

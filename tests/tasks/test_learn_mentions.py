@@ -149,6 +149,11 @@ def test_without_vectors_no_pipeline_is_needed(bare_kb: KnowledgeBase, corpus: P
     assert len(texts(bare_kb.path)) == 4
 
 
+def test_documents_can_be_limited(bare_kb: KnowledgeBase, corpus: Path) -> None:
+    one = learn_mentions_of(bare_kb.path, [corpus], limit=1)
+    assert one.mentions == one.seen == len(texts(bare_kb.path)) == 3
+
+
 def test_at_most_so_many_of_an_entity() -> None:
     passages = [
         MentionPassage(str(n), "a b", (PassageMention(0, 1, "C1"), PassageMention(2, 3, f"D{n}")))

@@ -203,3 +203,5 @@ def test_what_cannot_be_trained_so(kb: KnowledgeBase) -> None:
         make_trainer(kb, linker=Retriever(documents))
     with pytest.raises(PelError, match="FGSM cannot perturb pairs of two mentions"):
         make_trainer(kb, fgsm=FGSM(per_pair=True))
+    with pytest.raises(PelError, match='give a "loss", or set "coreference" to null'):
+        make_trainer(kb, loss=None)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.models.losses import ProxyLoss
@@ -83,6 +84,27 @@ class TitlePool(RowPool):
 
     def note_update(self) -> None:
         """There is no index."""
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_pairs_alone_need_one_encoder(bare_kb: KnowledgeBase, shared: bool) -> None:
+    """Without a loss over proxies the gradient is that of the pairs, and no proxy is encoded."""
+    mentions = [mention("headache", 5), mention("head pain", 5), mention("kidney", 6)]
+    pair_loss, linker = MentionPairLoss(8), retriever(shared=shared)
+    pool, rng = TitlePool(bare_kb, "title", 0.0), np.random.default_rng(0)
+    given = linker, pool, None, None, InBatchNegatives(), rng
+    if not shared:
+        with pytest.raises(PelError, match='give a "loss"; or a "pair_loss", with "shared"'):
+            RetrieverTrainer(*given, pair_loss=pair_loss)
+        return
+    with pytest.raises(PelError, match="nothing trains the encoder of entities"):
+        RetrieverTrainer(*given)
+    trainer = RetrieverTrainer(*given, pair_loss=pair_loss)
+    vectors = linker.mention_vectors([m.context for m in mentions])
+    _, expected = pair_loss(vectors, [m.golds for m in mentions])
+    assert trainer.step(mentions).clean == pytest.approx(expected, rel=1e-4)
+    assert trainer._counts.entity_inputs == 0
+    assert any(w.grad is not None for w in encoder_of(linker.mention_tower).parameters())
 
 
 def test_a_step_learns_from_views_and_pairs(

@@ -20,6 +20,7 @@ from spacy_pel.models.adversarial import FGSM
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.training import row_groups
+from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_added, with_gold
 from spacy_pel.training.trainer import StepLoss
 
@@ -53,12 +54,14 @@ TRAINED = [
 class FixedSearch:
     """A KB whose search finds FOUND, and a retriever whose vectors are the mentions' places."""
 
+    reads_documents = False
+
     def __init__(self, kb: KnowledgeBase) -> None:
         self.entities = kb.entities
         self.searched: list[int] = []
 
     def mention_vectors(self, mentions) -> np.ndarray:
-        return np.array([[MENTIONS.index(mention)] for mention in mentions])
+        return np.array([[MENTIONS.index(m._replace(is_masked=False))] for m in mentions])
 
     def search(self, vectors: np.ndarray, k: int) -> Candidates:
         self.searched.append(len(vectors))
@@ -71,10 +74,10 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
     return build_kb(ENTITIES, tmp_path_factory.mktemp("reranker_trainer") / "kb")
 
 
-def trainer(kb: KnowledgeBase, fgsm: FGSM | None = None, seed: int = 0, **changes):
+def trainer(kb: KnowledgeBase, fgsm: FGSM | None = None, seed: int = 0, views=None, **changes):
     fixed = FixedSearch(kb)
     rng = np.random.default_rng(seed)
-    return RerankerTrainer(reranker(**changes), fixed, fixed, 3, fgsm, rng)
+    return RerankerTrainer(reranker(**changes), fixed, fixed, 3, fgsm, rng, views)
 
 
 def encoder(ranker: Reranker):
@@ -211,6 +214,32 @@ def test_candidates_are_searched_once(kb, caplog) -> None:
     other.step(GOLD[:1])  # not seen before: searched when it comes
     other.step(GOLD[:3])
     assert other.kb.searched == [1, 2]
+
+
+def test_views_are_read_by_the_retriever_and_by_the_reranker(kb) -> None:
+    """The candidates are those of the view; the right entity is that of the mention."""
+
+    def views(mentions, kb, rng):
+        return [MENTIONS[(MENTIONS.index(m.context) + 1) % len(MENTIONS)] for m in mentions]
+
+    viewed, plain = trainer(kb, views=views), trainer(kb)
+    read = [m._replace(context=c) for m, c in zip(GOLD, views(GOLD, kb, None))]
+    assert viewed.step(GOLD) == plain.step(read) != trainer(kb).step(GOLD)
+    assert_close(viewed.reranker, plain.reranker)
+
+
+def test_a_masked_mention_has_candidates_of_its_own(kb) -> None:
+    ours = trainer(kb, views=MaskAndReplace(1, 0), retriever_weight=1.0, sure=0.3)
+    ours.retrieve(GOLD)  # sure of all as they are, which says nothing of their views
+    ours.step(GOLD)
+    ours.step(GOLD)
+    assert ours.kb.searched == [4, 4]
+
+
+def test_views_of_mentions_that_are_read_together_are_refused(kb, monkeypatch) -> None:
+    monkeypatch.setattr(FixedSearch, "reads_documents", True)
+    with pytest.raises(PelError, match='masked or replaced.*set "views" to null'):
+        trainer(kb, views=MaskAndReplace())
 
 
 def test_a_small_problem_is_learned_and_the_seed_decides(kb) -> None:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from spacy_pel.evaluation.confidence_interval import confidence_interval
 from spacy_pel.evaluation.spread import Spread, spread
 
-from .registry import BEST
+from .registry import BEST, WHOLE
 from .results import Results, figure
-from .variants import arm, reranker, retriever
+from .variants import arm, reranker, retriever, self_supervised, untrained_self_supervised
 
 AT_1 = ("recall@1", "in_kb")
 AUPR = ("nil", "average_precision")
@@ -255,6 +255,22 @@ def _in_batch(name: str) -> str:
     return arm(name, "entities as rows", "in-batch").name
 
 
+def _of_self_supervision() -> Iterator[Claim]:
+    """Table 7 of KRISSBERT, whose effects are given for MedMentions (st21pv) and NCBI disease."""
+    whole = WHOLE.name
+    for part, paper, pair in (
+        ("training", "not tried", (whole, untrained_self_supervised().name)),
+        ("mention pairs", "+13.6, +5.3", (whole, self_supervised("without mention pairs").name)),
+        ("references", "+2.0, +0.5", (whole, self_supervised("without references").name)),
+        ("masking", "not tried", (whole, self_supervised("without masking").name)),
+        ("replacement", "not tried", (whole, self_supervised("without replacement").name)),
+        ("aliases", "+0.3, 0.0", (whole, self_supervised("without aliases").name)),
+        ("reranking", "+2.2, +0.4", (reranker(WHOLE).name, whole)),
+    ):
+        text = f"KRISSBERT gains from {part}, recall@1"
+        yield Claim("krissbert", text, paper, {part: _above(*pair)})
+
+
 CLAIMS = [
     *_of_arms(),
     *_of_nil_by_arms(),
@@ -263,4 +279,5 @@ CLAIMS = [
     *_of_nil(),
     *_of_gradient_norms(),
     *_of_reranking(),
+    *_of_self_supervision(),
 ]

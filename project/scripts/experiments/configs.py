@@ -52,7 +52,7 @@ class Run(NamedTuple):
         choices: The user's choices.
         digest: A digest of everything that decides the figures.
         folder: The folder of weights, checkpoints and the knowledge bases with vectors.
-        retriever: For a reranker the run of its retriever.
+        retriever: For a reranker the run of its retriever; see also ``Variant.learnt``.
     """
 
     corpus: Corpus
@@ -75,11 +75,13 @@ class Run(NamedTuple):
     @property
     def pipeline(self) -> Path:
         """The folder of the trained pipeline."""
-        return self.folder / "pipeline"
+        of = self.retriever if self.retriever and self.variant.learnt else self
+        return of.folder / "pipeline"
 
     def own(self, kb: Path) -> Path:
         """The folder of a knowledge base with the vectors of the run's retriever."""
-        return (self.retriever or self).folder / "kbs" / kb.name
+        of = self if self.variant.learnt else self.retriever or self
+        return of.folder / "kbs" / kb.name
 
 
 def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work: Path) -> Run:
@@ -98,10 +100,14 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     if not variant.trained and corpus.needs("encoder"):
         seed = 0  # Its encoder is the same with every seed.
     base = make_run(corpus, variant.retriever, seed, choices, work) if variant.retriever else None
+    if base and variant.learnt:
+        digest = _digest([base.digest, variant.learnt])
+        run = base._replace(variant=variant, digest=digest, retriever=base)
+        return run._replace(folder=work / run.name)
     file = corpus.reranker if base else corpus.config
     own = _of_paths(corpus.settings, file) if base else corpus.settings
     settings = {**variant.settings, **own, ".system.seed": seed}
-    if choices.limit:
+    if choices.limit and not corpus.is_mined:
         settings[".corpora.train.limit"] = choices.limit
     steps = choices.steps or (corpus.rerank_steps if base else corpus.steps)
     refresh = corpus.refresh if "negatives.p" in variant.settings and not base else None
@@ -137,12 +143,15 @@ def _of_paths(settings: dict[str, Any], file: str) -> dict[str, Any]:
 
 
 def places_of(corpus: Corpus, choices: Choices, work: Path) -> dict[str, Any]:
-    """Give what {data}, {encoder}, {work}, {source} and {label_types} stand for."""
+    """Give what each of the {places} stands for; see ``Corpus``."""
     folder = str(work / corpus.name)
     if choices.samples(corpus):
         folder += f"-{choices.entities}"
     places = {"data": choices.data, "encoder": choices.encoder, "work": folder}
     source = f"{folder}/sample.jsonl" if choices.samples(corpus) else filled(corpus.source, places)
+    train = filled(list(corpus.train), places)
+    mined = [f"{folder}/mined.parquet"]
+    places |= {"train": train, "mined": mined, "mined_and_train": [*mined, *train]}
     return {**places, "source": source, "label_types": corpus.label_types}
 
 
@@ -188,7 +197,8 @@ def _set_steps(config: Config, steps: int, every: int | None) -> None:
     schedule = training["optimizer"]["learn_rate"]
     warmup = schedule["warmup_steps"] / schedule["total_steps"]
     schedule.update(total_steps=steps, warmup_steps=round(warmup * steps))
-    training.update(max_steps=steps, max_epochs=0, eval_frequency=min(every or steps, steps))
+    epochs = min(0, training["max_epochs"])  # -1: examples are not held in memory
+    training.update(max_steps=steps, max_epochs=epochs, eval_frequency=min(every or steps, steps))
 
 
 def _digest(parts: list) -> str:

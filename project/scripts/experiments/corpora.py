@@ -1,4 +1,4 @@
-"""The profiles: which corpora and knowledge bases the experiments run on, and for how long."""
+"""The corpora and knowledge bases that the experiments run on, and for how long."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ class Corpus(NamedTuple):
 
     In the texts below, ``{data}`` and ``{encoder}`` stand for the folder and the encoder that the
     user names, ``{work}`` for a folder of the corpus' own, ``{source}`` for the source or its sample.
+    In variants, ``{train}`` stands for the training files, ``{mined}`` for "{work}/mined.parquet", and
+    ``{mined_and_train}`` for all of these.
 
     Attributes:
         name: Its name in the results.
@@ -36,6 +38,8 @@ class Corpus(NamedTuple):
             and are averaged.
         evaluated_every: The steps between two evaluations of a training, whose figures make a curve
             over steps; None for no curve.
+        is_mined: Whether it is trained on mined mentions. A limit of documents then holds for the dev
+            sets alone.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Corpus(NamedTuple):
     kb: str = "{work}/kb"
     kbs: dict[str, str] = {}
     evaluated_every: int | None = None
+    is_mined: bool = False
 
     @property
     def shown(self) -> list[str]:
@@ -269,6 +274,46 @@ COREFERENCE_MESH = MESH._replace(
 COREFERENCE_MEDMENTIONS = MEDMENTIONS._replace(
     name="coreference-medmentions", reranker=None, alignment=(), settings=_COREFERENCE, steps=300
 )
+
+
+def _self_supervised(corpus: Corpus) -> Corpus:
+    """The corpus whose training mentions are mined from plain text by the names of its knowledge base.
+
+    One layer, short inputs and small batches, so that a training takes minutes.
+    """
+    mined = ("mentions", "{work}/kb", "{data}/text/sentences.txt.gz")
+    return corpus._replace(
+        name=f"krissbert-{corpus.name}",
+        config="configs/self_supervised.cfg",
+        reranker="configs/self_supervised_rerank.cfg",
+        prepare=(
+            *_BUILD,
+            (*mined, "{work}/mined.parquet", "--aliases", "--per-entity", "8"),
+            (*mined, "{work}/preferred.parquet", "--per-entity", "8"),
+        ),
+        alignment=(),
+        settings={
+            ".paths.train": "{work}/mined.parquet",
+            ".paths.dev": "{work}/mined.parquet",
+            ".paths.encoder": "{encoder}",
+            ".training.optimizer": _adamw(0.0002),
+            ".training.batcher.size": 32,
+            # Evaluations during training are not used.
+            ".corpora.dev.limit": 1,
+            ".initialize.components.proxy_linker.searched_entities": 10,
+            "negatives.n": 16,
+            "model.encoder.layers": 1,
+            "model.mention_length": 32,
+            "model.entity_length": 24,
+        },
+        steps=300,
+        rerank_steps=300,
+        is_mined=True,
+    )
+
+
+KRISSBERT_MESH = _self_supervised(MESH)
+KRISSBERT_MEDMENTIONS = _self_supervised(MEDMENTIONS)
 # The paper's own corpora. Their configs hold all of table 6, so no settings are laid over them.
 UMLS = Corpus(
     "umls",
@@ -319,38 +364,3 @@ ZESHEL = Corpus(
     {".paths.data": "{data}"},
     kbs={world: f"{{work}}/{world}" for world in _VAL_WORLDS},
 )
-
-
-class Profile(NamedTuple):
-    """The corpora of a profile.
-
-    Attributes:
-        linking: The corpora of the experiments in linking.
-        nil: The corpora of the experiments in telling NIL.
-        claim: The corpora of the experiments that decide what the loss is worth, in the paper's
-            setting.
-        coreference: The corpora of the experiment in training against other mentions.
-    """
-
-    linking: tuple[Corpus, ...]
-    nil: tuple[Corpus, ...]
-    claim: tuple[Corpus, ...] = ()
-    coreference: tuple[Corpus, ...] = ()
-
-    @property
-    def corpora(self) -> tuple[Corpus, ...]:
-        """All corpora of the profile, each once."""
-        corpora = (*self.linking, *self.nil, *self.claim, *self.coreference)
-        return tuple({corpus.name: corpus for corpus in corpora}.values())
-
-
-PROFILES = {
-    "demo": Profile((DEMO,), (DEMO_OKB,)),
-    "open": Profile(
-        (MESH, MEDMENTIONS),
-        (MEDMENTIONS,),
-        (CLAIM_MESH, CLAIM_MEDMENTIONS),
-        (COREFERENCE_MESH, COREFERENCE_MEDMENTIONS),
-    ),
-    "paper": Profile((UMLS, ZESHEL), (UMLS_OKB,)),
-}

@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of the paper, from the results."""
+"""Figures 2 and 3 of the paper, and figure 2 of KRISSBERT, from the results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from spacy_pel.evaluation.plots import Line, lines_figure, save_figure
 
-from .registry import EXPERIMENTS, Experiment
+from .registry import EXPERIMENTS, FEW_SHOT, SHARES, Experiment
 from .results import Results
 from .variants import retriever
 
@@ -68,6 +68,22 @@ def recall_over_steps(results: Results, experiment: Experiment, corpus: str, pat
             deviation = values.std(axis=0, ddof=1) if len(curves) > 1 else ()
             lines[variant.name] = Line(curves[0]["step"][:length], values.mean(axis=0), deviation)
     figure = lines_figure({"": lines}, "step", "recall@1 during training")
+    return save_figure(figure, path)[0]
+
+
+def few_shot_curves(results: Results, corpus: str, devs: Sequence[str], path: Path) -> Path:
+    """Draw recall@1 over the share of training documents, as PNG and SVG; the path of the PNG.
+
+    A point is the mean over seeds. Shares that were not run are left out.
+    """
+    panels = {dev: {} for dev in devs}
+    for kind, variants in FEW_SHOT.items():
+        runs = [results.by_seed(corpus, variant.name).values() for variant in variants]
+        shares = [share for share, lines in zip(SHARES, runs) if lines]
+        for dev in devs:
+            at_1 = [[line["metrics"][dev]["recall@1"]["in_kb"] for line in lines] for lines in runs]
+            panels[dev][kind] = Line(shares, [np.mean(each) for each in at_1 if each])
+    figure = lines_figure(panels, "% of the training documents", "recall@1")
     return save_figure(figure, path)[0]
 
 

@@ -12,8 +12,9 @@ from spacy_pel.evaluation.markdown_table import markdown_table
 from spacy_pel.system.whole_files import whole_file
 
 from .claims import CLAIMS, Claim, finding
-from .corpora import PROFILES, Corpus
-from .figures import gradient_norms, nil_curves, recall_over_steps
+from .corpora import Corpus
+from .figures import few_shot_curves, gradient_norms, nil_curves, recall_over_steps
+from .profiles import PROFILES
 from .registry import EXPERIMENTS, Experiment
 from .results import Results
 from .tables import table_cells, table_json, table_markdown
@@ -155,6 +156,10 @@ def _figure_3(results: Results, corpus: Corpus, path: Path):
     return gradient_norms(results, corpus.name, path)
 
 
+def _few_shot(results: Results, corpus: Corpus, path: Path):
+    return few_shot_curves(results, corpus.name, corpus.shown, path)
+
+
 def _curves(name: str):
     def draw(results: Results, corpus: Corpus, path: Path):
         return recall_over_steps(results, EXPERIMENTS[name], corpus.name, path)
@@ -165,5 +170,6 @@ def _curves(name: str):
 FIGURES = {
     **{name: _curves(name) for name in ("claim", "claim-names", "claim-focus", "claim-negatives")},
     "nil": (_figure_2, "figure2-nil", "Precision and recall of NIL"),
+    "krissbert": (_few_shot, "krissbert-few-shot", "Annotated documents, as rows and as training"),
     "gradient-norms": (_figure_3, "figure3-gradient-norms", "Gradient norms over steps"),
 }

@@ -9,16 +9,22 @@ from .variants import (
     ARMS,
     OBJECTIVES,
     ROWS,
+    SELF_SUPERVISED,
+    SHOTS,
     SUM_ARM,
     Variant,
     arm,
     extras,
+    few_shot,
+    learning,
     objective,
     reranker,
     retriever,
+    self_supervised,
     untrained,
     untrained_arm,
     untrained_objective,
+    untrained_self_supervised,
 )
 
 # Table 2 (MedMentions) and table 3 (ZESHEL): recall@1 and recall@64 by variant.
@@ -61,6 +67,43 @@ ARBOEL_TABLE_1 = {
         "1-Rand arborescence": (71.27, 94.88),
     }.items()
 }
+WHOLE = self_supervised("whole method")
+# Prototypes, and lazy learning from documents of each training file.
+AS_ROWS = [
+    learning(WHOLE, "mined mentions", "{mined}"),
+    *(learning(WHOLE, f"gold mentions of {n} documents", "{train}", n) for n in SHOTS),
+    learning(WHOLE, "all gold mentions", "{train}"),
+]
+# The few-shot curves (figure 2): the variants by the share of the training documents, in %.
+SHARES = (0, 1, 5, 25, 100)
+FEW_SHOT = {
+    "as rows": [WHOLE, *AS_ROWS[1:]],
+    "as training": [
+        untrained_self_supervised(),
+        *map(few_shot, SHOTS),
+        self_supervised("gold mentions alone"),
+    ],
+}
+# KRISSBERT, tables 2, 5 and 7: accuracy on the test set, and on its ambiguous mentions, with UMLS. But for
+# the whole method, all trained variants of the paper are reranked.
+KRISSBERT_TABLES = {
+    heading: {
+        reranker(WHOLE).name: whole,
+        WHOLE.name: (not_reranked,),
+        self_supervised("without mention pairs").name: (no_pairs,),
+        self_supervised("without references").name: (no_references,),
+        self_supervised("without aliases").name: (no_aliases,),
+        self_supervised("gold mentions alone").name: (gold,),
+        self_supervised("names alone").name: names,
+        self_supervised("descriptions alone").name: (descriptions,),
+    }
+    for heading, whole, not_reranked, no_pairs, no_references, no_aliases, gold, names, descriptions in (
+        ("NCBI", (83.2, 64.5), 82.8, 77.9, 82.7, 83.2, 76.9, (63.0, 57.1), 49.0),
+        ("BC5CDR-d", (85.5, 64.5), 85.0, 82.2, 85.1, 85.2, 85.5, (83.6, 63.9), 48.7),
+        ("BC5CDR-c", (96.5, 76.5), 95.1, 93.3, 96.4, 96.4, 93.8, (96.2, 76.4), 52.0),
+        ("MedMentions", (63.5, 52.5), 61.3, 49.9, 61.5, 63.2, 63.7, (44.2, 29.6), 19.4),
+    )
+}
 BEST = retriever("Pb", "mixed", 32)
 # Step 0 of the retrievers: the encoder as it comes.
 STEP_0 = untrained("cosine")
@@ -94,7 +137,8 @@ class Experiment(NamedTuple):
         columns: The columns of the table.
         paper: The paper's figures by their heading, then by variant, in the order of the columns;
             there may be fewer than columns.
-        corpora: Which corpora of the profile it runs on: "linking", "nil", "claim" or "coreference".
+        corpora: Which corpora of the profile it runs on: "linking", "nil", "claim", "coreference" or
+            "self_supervision".
         of_training: Whether the table is about training, and so is the same for all dev sets.
         intervals: Whether cells have 95 % confidence intervals in place of standard deviations.
     """
@@ -113,6 +157,8 @@ RECALL = [Column(f"recall@{k}", (f"recall@{k}", "in_kb")) for k in (1, 5, 16, 64
 # Recall for entities that are gold in training (seen) and for those that are not (zero-shot).
 SEEN = [Column(f"{which}, @1", ("recall@1", which)) for which in ("seen", "unseen")]
 SEEN_64 = [Column(f"{which}, @64", ("recall@64", which)) for which in ("seen", "unseen")]
+# Of mentions that are a name of several entities.
+AMBIGUOUS = Column("ambiguous, @1", ("surface_forms", "strict_ambiguous"))
 # Of a step: time, and inputs that an encoder reads. Those of the index are of its share in a step.
 STEP_COST = [
     Column("s a step", ("training", "seconds_per_step"), 1, 2),
@@ -320,5 +366,22 @@ EXPERIMENTS = {
         [RECALL[0], RECALL[3], *SEEN, *SEEN_64, *STEP_COST],
         {"MedMentions": ARBOEL_TABLE_1},
         corpora="coreference",
+    ),
+    "krissbert": Experiment(
+        "Training without annotations (KRISSBERT, tables 2, 5 and 7, figure 2)",
+        "What is each part of self-supervision worth? Mentions are names of the knowledge base that were "
+        "found in plain text; rows are names. References are these names in training, each with types. "
+        "Gold mentions train only where the name of the variant says so. The paper's figures are of test "
+        "sets, with UMLS and with mentions as rows.",
+        [
+            untrained_self_supervised(),
+            *map(self_supervised, SELF_SUPERVISED),
+            reranker(WHOLE),
+            *map(few_shot, SHOTS),
+            *AS_ROWS,
+        ],
+        [RECALL[0], AMBIGUOUS, *RECALL[1:]],
+        KRISSBERT_TABLES,
+        corpora="self_supervision",
     ),
 }

@@ -27,6 +27,7 @@ from spacy_pel.system.whole_files import whole_file, whole_folder
 from spacy_pel.tasks.cross_fitting import evaluate_cross_fitted
 from spacy_pel.tasks.embedding import embed_kb, is_embedded
 from spacy_pel.tasks.evaluate import evaluate
+from spacy_pel.tasks.learn_mentions import learn_mentions_of
 
 from .configs import FITTED, Choices, Run, filled, places_of
 from .corpora import WORLDS, Corpus
@@ -147,16 +148,20 @@ class Runner:
 
     def _training(self, run: Run) -> dict[str, Any]:
         """The figures of the run's training."""
+        if run.variant.learnt:
+            return self._training(run.retriever)
         if not run.variant.trained:
             return {"steps": 0}
         schedule = run.config["training"]["optimizer"]["learn_rate"]
         log = self._record(run) / "log.jsonl"
-        alpha = run.variant.settings.get("loss", {}).get("alpha", 1)
+        alpha = (run.variant.settings.get("loss") or {}).get("alpha", 1)
         summary = training_summary(log, schedule["warmup_steps"], alpha)
         return {**summary, "curve": recall_curve(log)} if run.corpus.evaluated_every else summary
 
     def _train_and_embed(self, run: Run) -> None:
         """Train the run's pipeline, and give copies of its KBs the vectors."""
+        if run.variant.learnt:
+            self._learn(run)
         if run.pipeline.exists():
             return
         if run.retriever:
@@ -167,6 +172,18 @@ class Runner:
         with whole_folder(run.pipeline) as folder:
             nlp.to_disk(folder)
         shutil.rmtree(run.folder / "training")
+
+    def _learn(self, run: Run) -> None:
+        """Give copies of the KBs of the run's retriever the mentions that the variant learns."""
+        self._train_and_embed(run.retriever)
+        corpus, limit = run.variant.learnt
+        corpora = filled(corpus, places_of(run.corpus, run.choices, self.work))
+        for kb in dict.fromkeys([*run.kbs.values(), run.kb]):
+            if not run.own(kb).exists():
+                nlp = load_pipeline(run.pipeline)
+                with whole_folder(run.own(kb)) as folder:
+                    shutil.copytree(run.retriever.own(kb), folder, dirs_exist_ok=True)
+                    learn_mentions_of(folder, corpora, nlp=nlp, limit=limit)
 
     def _evaluate(self, run: Run) -> tuple[dict[str, Any], str | None]:
         """The metrics of each dev set, and how what was fitted was; None if nothing was.

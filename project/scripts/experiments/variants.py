@@ -46,6 +46,31 @@ COREFERENCE = {
     "regularizer": None,
     "resolve_abbreviations": False,
 }
+# What each part of self-supervision is worth (KRISSBERT, table 7), as settings that are laid over
+# configs/self_supervised.cfg: it draws mined mentions to names (the paper: references) and to each other.
+_VIEWS = {"@misc": "spacy-pel.MaskAndReplace.v1", "mask": 0.2, "replace": 0.2}
+_NO_PAIRS = {"pair_loss": None, "views": None}
+SELF_SUPERVISED = {
+    "whole method": {},
+    "without mention pairs": {"pair_loss": None},
+    "without references": {"loss": None},
+    "without masking": {"views": {**_VIEWS, "mask": 0.0}},
+    "without replacement": {"views": {**_VIEWS, "replace": 0.0}},
+    "without aliases": {".corpora.train.path": "{work}/preferred.parquet"},
+    "Pb for references": {"loss": PB},
+    "gold and mined mentions": {".corpora.train.path": "{mined_and_train}"},
+    "gold mentions alone": {".corpora.train.path": "{train}"},
+    # SapBERT's recipe: aliases without a context are drawn to names of their entity.
+    "names alone": {
+        ".corpora.train": {"@readers": "spacy-pel.NameCorpus.v1", "kb": "{work}/kb", "limit": 0},
+        **_NO_PAIRS,
+    },
+    # BLINK's recipe: an entity is a row of its name, types and definition, with an encoder of its own.
+    "descriptions alone": {"row_kind": "title", "model.shared": False, **_NO_PAIRS},
+}
+# The training documents of each corpus file from which a few-shot curve is trained (figure 2): about 1, 5
+# and 25 % of those of BC5CDR and NCBI disease.
+SHOTS = (5, 25, 125)
 SIMILARITIES = {"cosine": "cosine", "dot": "dot product"}
 FGSM = {"@misc": "spacy-pel.FGSM.v1", "epsilon": 0.01, "weight": 1.0}
 
@@ -57,10 +82,12 @@ class Variant(NamedTuple):
         name: Its unique name. A name stands for the same settings everywhere, and is trained once.
         settings: Settings by their dotted names, which are below ``components.proxy_linker`` unless
             they begin with a dot.
-        retriever: For a reranker the variant whose candidates it reranks.
+        retriever: For a reranker the variant whose candidates it reranks; see also ``learnt``.
         names: Whether a bonus for exact names is fitted.
         needs: What the corpus must have for it: "reranker", "alignment", "label_types" or None.
         trained: Whether it is trained. If not, its encoder is used as it comes: step 0.
+        learnt: The files whose mentions become rows of the knowledge base of ``retriever``, which is
+            then evaluated again, and the number of documents of each file; 0: all.
     """
 
     name: str
@@ -69,6 +96,7 @@ class Variant(NamedTuple):
     names: bool = False
     needs: str | None = None
     trained: bool = True
+    learnt: tuple[str, int] | None = None
 
 
 def retriever(
@@ -177,6 +205,35 @@ def untrained_objective() -> Variant:
     """Make the variant of step 0 of ``objective``."""
     settings = {**COREFERENCE, **_negatives("random", 32)}
     return Variant("untrained, its names alone", settings, trained=False)
+
+
+def self_supervised(name: str) -> Variant:
+    """Make the variant of a way to train on mined mentions, one of ``SELF_SUPERVISED``."""
+    return Variant(f"self-supervised: {name}", SELF_SUPERVISED[name])
+
+
+def few_shot(documents: int) -> Variant:
+    """Make the variant that is trained on so many annotated documents of each file, and no others."""
+    settings = {".corpora.train.path": "{train}", ".corpora.train.limit": documents}
+    return Variant(f"self-supervised: gold mentions of {documents} documents alone", settings)
+
+
+def learning(of: Variant, what: str, corpus: str, documents: int = 0) -> Variant:
+    """Make the variant of a retriever whose knowledge base has learnt mentions.
+
+    Args:
+        of: The variant of the retriever.
+        what: The mentions, in words.
+        corpus: The files that have them, as a place: see ``Corpus``.
+        documents: The number of documents of each of its files; 0: all.
+    """
+    name = f"{of.name}; {what} as rows"
+    return Variant(name, of.settings, of, learnt=(corpus, documents))
+
+
+def untrained_self_supervised() -> Variant:
+    """Make the variant of step 0 of ``self_supervised``."""
+    return Variant("self-supervised: untrained", {}, trained=False)
 
 
 def untrained_arm(similarity: str, rows: str) -> Variant:
