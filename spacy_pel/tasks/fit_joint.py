@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,12 +36,15 @@ class JointReport(NamedTuple):
             whose entity the KB lacks is right if it is NIL.
         accuracy: The same, linked jointly.
         agreement: The adjusted Rand index of clusters of mentions alone with the gold entities.
+        by_direction: The neighbours with the best accuracy, directed (True) and undirected (False);
+            none if they gain nothing.
     """
 
     settings: JointSettings
     accuracy_alone: float
     accuracy: float
     agreement: float
+    by_direction: dict[bool, Neighbourhood]
 
 
 class GoldMentions(NamedTuple):
@@ -58,6 +61,11 @@ class GoldMentions(NamedTuple):
     vectors: np.ndarray
     golds: list[frozenset[str]]
     in_kb: np.ndarray
+
+    @property
+    def entities(self) -> np.ndarray:
+        """A number of what each mention means, int64 [n]; -1 where no id was given."""
+        return numbered_ids([min(golds, default="") for golds in self.golds])[1]
 
 
 def fit_joint(
@@ -107,14 +115,22 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     none = Neighbourhood(0, 1.0, True)
     settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
     tried = [none, *(Neighbourhood(*t) for t in product(_NEIGHBOURS, _LEAST, (True, False)))]
-    accuracies = [_accuracy(neighbours, gold, settings, kind) for kind in tried]
+    accuracies = {kind: _accuracy(neighbours, gold, settings, kind) for kind in tried}
     undirected = [kind for kind in tried if not kind.directed]
-    agreements = [_agreement(neighbours, gold, settings, kind) for kind in undirected]
-    best = settings._replace(
-        linking=tried[int(np.argmax(accuracies))],  # of equals the first
-        discovery=undirected[int(np.argmax(agreements))],
+    agreements = {kind: _agreement(neighbours, gold, settings, kind) for kind in undirected}
+    best = settings._replace(  # of equals the first
+        linking=max(accuracies, key=accuracies.__getitem__),
+        discovery=max(agreements, key=agreements.__getitem__),
     )
-    return JointReport(best, accuracies[0], max(accuracies), max(agreements))
+    by_direction = {
+        directed: max(
+            (kind for kind in tried if kind is none or kind.directed is directed),
+            key=accuracies.__getitem__,
+        )
+        for directed in (True, False)
+    }
+    figures = accuracies[none], accuracies[best.linking], agreements[best.discovery]
+    return JointReport(best, *figures, by_direction)
 
 
 def gold_mentions(linker: ProxyLinker, examples: Iterable[Example]) -> GoldMentions:
@@ -157,22 +173,46 @@ def _accuracy(
     ids, entities = numbered_ids([mention.id for mention in gold.mentions])
     probabilities = np.array([mention.probability for mention in gold.mentions])
     found = joint_clusters(neighbours, entities, probabilities, settings, counted)
-    return float(np.mean(list(_right(found.entities, ids, gold))))
+    return float(np.mean(right_answers(found.entities, ids, gold)))
 
 
-def _right(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> Iterator[bool]:
-    for entity, golds, in_kb in zip(entities.tolist(), gold.golds, gold.in_kb.tolist()):
-        yield (entity >= 0 and ids[entity] in golds) if in_kb else entity < 0
+def right_answers(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> np.ndarray:
+    """Which gold mentions are right, bool [n]; one whose entity the KB lacks, if it is NIL.
+
+    Args:
+        entities: int64 [n], the entity of each; -1 for NIL.
+        ids: The ids of the entities.
+        gold: The gold mentions.
+    """
+    said = zip(entities.tolist(), gold.golds, gold.in_kb.tolist())
+    right = [
+        (entity >= 0 and ids[entity] in golds) if in_kb else entity < 0
+        for entity, golds, in_kb in said
+    ]
+    return np.array(right, dtype=bool)
 
 
 def _agreement(
     neighbours: Candidates, gold: GoldMentions, settings: JointSettings, counted: Neighbourhood
 ) -> float:
     """How clusters of mentions alone agree with the gold entities, where these are given."""
+    entities = gold.entities
+    numbers = mention_clusters(neighbours, settings, counted)
+    return adjusted_rand_index(numbers[entities >= 0], entities[entities >= 0])
+
+
+def mention_clusters(
+    neighbours: Candidates, settings: JointSettings, counted: Neighbourhood
+) -> np.ndarray:
+    """The clusters of n mentions without any entity, int64 [n] (ArboEL, 3.5).
+
+    Args:
+        neighbours: The nearest mentions of each, and their cosines.
+        settings: How cosines are read.
+        counted: The neighbours that count.
+    """
     from ..linking.joint import joint_clusters
 
-    n = len(gold.mentions)
-    found = joint_clusters(neighbours, np.full(n, -1), np.zeros(n), settings, counted)
-    known = np.array([bool(golds) for golds in gold.golds])
-    _, entities = numbered_ids([min(golds, default="") for golds in gold.golds])
-    return adjusted_rand_index(found.numbers[known], entities[known])
+    n = len(neighbours.numbers)
+    none = np.full(n, -1, dtype=np.int64)
+    return joint_clusters(neighbours, none, np.zeros(n), settings, counted).numbers

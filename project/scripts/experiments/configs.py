@@ -114,6 +114,7 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     parts += [choices.entities] * choices.samples(corpus)
     parts += ["untrained"] * (not variant.trained)
     parts += [FITTED] * (not corpus.kbs)
+    parts += ["jointly"] * corpus.jointly
     digest = _digest(parts)
     places = places_of(corpus, choices, work)
     config = _config(file, filled(settings, places), steps, every)
