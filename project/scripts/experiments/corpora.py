@@ -268,18 +268,18 @@ _COREFERENCE = {
 }
 COREFERENCE_MESH = MESH._replace(
     name="coreference-mesh",
-    reranker=None,
     alignment=(),
     settings=_COREFERENCE,
     steps=300,
+    rerank_steps=300,
     jointly=True,
 )
 COREFERENCE_MEDMENTIONS = MEDMENTIONS._replace(
     name="coreference-medmentions",
-    reranker=None,
     alignment=(),
     settings=_COREFERENCE,
     steps=300,
+    rerank_steps=300,
     jointly=True,
 )
 # The paper's own corpora. Their configs hold all of table 6, so no settings are laid over them.

@@ -28,6 +28,7 @@ from spacy_pel.tasks.cross_fitting import evaluate_cross_fitted
 from spacy_pel.tasks.embedding import embed_kb, is_embedded
 from spacy_pel.tasks.evaluate import evaluate
 from spacy_pel.tasks.joint_metrics import cross_fitted_discovery, joint_metrics
+from spacy_pel.tasks.oracle_reranking import oracle_recall
 
 from .configs import FITTED, Choices, Run, filled, places_of
 from .corpora import WORLDS, Corpus
@@ -100,9 +101,9 @@ class Runner:
                 except Timeout:
                     print("another process does this run: left out")
                     continue
-            later = {each.retriever.digest for each in runs[number + 1 :] if each.retriever}
+            later = {base.digest for each in runs[number + 1 :] for base in each.bases}
             if not self.keep:
-                for done in filter(None, (run, run.retriever)):
+                for done in (run, *run.bases):
                     if done.digest not in later and done.digest in self.results:
                         shutil.rmtree(done.folder, ignore_errors=True)
 
@@ -160,8 +161,8 @@ class Runner:
         """Train the run's pipeline, and give copies of its KBs the vectors."""
         if run.pipeline.exists():
             return
-        if run.retriever:
-            self._train_and_embed(run.retriever)
+        for base in run.bases:
+            self._train_and_embed(base)
         nlp = load_pipeline(self._train(run))
         for kb in dict.fromkeys([*run.kbs.values(), run.kb]):
             _embed(linker_of(nlp), kb, run.own(kb))
@@ -190,6 +191,9 @@ class Runner:
         except PelError as error:
             print(f"not calibrated: {error}", flush=True)
             return self._plain_metrics(nlp, run), None
+        if run.rivals:
+            for name, path in run.dev.items():
+                found[name]["oracle"] = _oracle_figures(nlp, path, run)
         return {name: _figures(metrics) for name, metrics in found.items()}, FITTED
 
     def _plain_metrics(self, nlp: Language, run: Run) -> dict[str, Any]:
@@ -233,6 +237,14 @@ def _joint_figures(nlp: Language, path: str, folder: Path, limit: int) -> dict[s
         "jointly": joint_metrics(nlp, path, limit=limit),
         "discovery": cross_fitted_discovery(nlp, path, folder, limit=limit),
     }
+
+
+def _oracle_figures(nlp: Language, path: str, run: Run) -> dict[str, float]:
+    """Recall of a reranker on a dev set, with the right entity always among the candidates."""
+    rivals = [load_pipeline(rival.pipeline) for rival in run.rivals]
+    for rival, retriever in zip(run.rivals, rivals):
+        linker_of(retriever, kb=rival.own(rival.kb))
+    return oracle_recall(nlp, [path], retrievers=rivals, limit=run.choices.limit)
 
 
 def _embed(linker: ProxyLinker, kb: Path, own: Path) -> None:
