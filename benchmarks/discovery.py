@@ -69,11 +69,10 @@ def measured(
         link_examples(nlp, linker, examples[1::2])
     gold = gold_mentions(linker, examples[1::2])
     lacking = np.array([bool(g) for g in gold.golds]) & ~gold.in_kb
-    alone, _ = clusters_of(
-        gold.mentions, VectorMatrix(gold.vectors), settings, Neighbourhood(0, 1.0, True)
-    )
-    together, _ = clusters_of(
-        gold.mentions, VectorMatrix(gold.vectors), settings, settings.discovery
+    vectors, none = VectorMatrix(gold.vectors), Neighbourhood(0, 1.0, True)
+    alone, together = (
+        clusters_of(gold.mentions, vectors, settings, counted, gold.pairs)[0]
+        for counted in (none, settings.discovery)
     )
     words = numbered_ids([mention.text.casefold() for mention in gold.mentions])[1]
     same = alone.numbers.max() + 1 + words

@@ -83,7 +83,8 @@ def answers(
     vectors = VectorMatrix(tested.vectors)
     ways = {"one by one": ALONE, "directed": by_direction[True], "undirected": by_direction[False]}
     found = {
-        way: clusters_of(tested.mentions, vectors, settings, own)[0] for way, own in ways.items()
+        way: clusters_of(tested.mentions, vectors, settings, own, tested.pairs)[0]
+        for way, own in ways.items()
     }
     ids, entities = numbered_ids([mention.id for mention in tested.mentions])
     near = mention_neighbours(vectors, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,11 +16,12 @@ from ..evaluation.platt_scaling import platt_fit
 from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, link_examples
-from .joint_linking import numbered_ids, with_settings
+from .joint_linking import mention_pairs, neighbours_of, numbered_ids, with_settings
 
 if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates
     from ..linking.joint import JointSettings, Neighbourhood
+    from ..linking.mention_pairs import MentionPairs
     from ..pipeline.proxy_linker import ProxyLinker
 
 _NEIGHBOURS = (1, 2, 4, 8)
@@ -55,12 +56,14 @@ class GoldMentions(NamedTuple):
         vectors: float32 [n, d].
         golds: The ids of each that are right: those of the KB, or if it has none, as they were given.
         in_kb: bool [n], whether the KB has any of them.
+        pairs: What reads them in pairs, if the linker was trained for it.
     """
 
     mentions: list[CorpusMention]
     vectors: np.ndarray
     golds: list[frozenset[str]]
     in_kb: np.ndarray
+    pairs: MentionPairs | None = None
 
     @property
     def entities(self) -> np.ndarray:
@@ -95,8 +98,8 @@ def fit_joint(
 def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     """Fit how mentions are linked together.
 
-    The probability that two mentions mean the same is a sigmoid, fitted to the 8 nearest mentions of
-    each gold mention. Then all numbers of neighbours, thresholds and directions are tried. Those
+    The probability that two mentions mean the same is a sigmoid of their cosine, or of what the
+    cross-encoder says of the two, fitted to the 8 nearest mentions of each gold mention. Then all numbers of neighbours, thresholds and directions are tried. Those
     with the best accuracy are for linking. For discovery it is those whose clusters, made of
     mentions alone, agree best with the gold entities.
 
@@ -109,9 +112,8 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     """
     from ..kb.vectors.matrix import VectorMatrix
     from ..linking.joint import MOST_NEIGHBOURS, JointSettings, Neighbourhood
-    from ..linking.mention_neighbours import mention_neighbours
 
-    neighbours = mention_neighbours(VectorMatrix(gold.vectors), MOST_NEIGHBOURS)
+    neighbours = neighbours_of(VectorMatrix(gold.vectors), MOST_NEIGHBOURS, gold.pairs)
     none = Neighbourhood(0, 1.0, True)
     settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
     tried = [none, *(Neighbourhood(*t) for t in product(_NEIGHBOURS, _LEAST, (True, False)))]
@@ -133,7 +135,7 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     return JointReport(best, *figures, by_direction)
 
 
-def gold_mentions(linker: ProxyLinker, examples: Iterable[Example]) -> GoldMentions:
+def gold_mentions(linker: ProxyLinker, examples: Sequence[Example]) -> GoldMentions:
     """The gold mentions of examples that were linked with the setting ``vectors``."""
     mentions, vectors, golds, in_kb = [], [], [], []
     for number, example in enumerate(examples, start=1):
@@ -145,7 +147,10 @@ def gold_mentions(linker: ProxyLinker, examples: Iterable[Example]) -> GoldMenti
             numbers = [n for n in map(linker.kb.number, ids) if n is not None]
             golds.append(frozenset(id for id, _ in linker.kb.labels(numbers)) or frozenset(ids))
             in_kb.append(bool(numbers))
-    return GoldMentions(mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool))
+    pairs = mention_pairs(linker, [example.predicted for example in examples])
+    return GoldMentions(
+        mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool), pairs
+    )
 
 
 def _same_meaning(neighbours: Candidates, golds: Sequence[frozenset[str]]) -> tuple[float, float]:

@@ -33,7 +33,7 @@ from .fit_joint import (
     right_answers,
 )
 from .gold_examples import gold_examples, link_examples
-from .joint_linking import clusters_of, numbered_ids, with_settings
+from .joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
 
 if TYPE_CHECKING:
     from ..linking.clusters import Clusters
@@ -158,8 +158,9 @@ def _fitted_halves(
 def _together(half: FittedHalf) -> Clusters:
     """The clusters that entities are proposed from."""
     settings = half.report.settings
-    vectors = VectorMatrix(half.gold.vectors)
-    return clusters_of(half.gold.mentions, vectors, settings, settings.discovery)[0]
+    gold = half.gold
+    vectors = VectorMatrix(gold.vectors)
+    return clusters_of(gold.mentions, vectors, settings, settings.discovery, gold.pairs)[0]
 
 
 def _recall(halves: Sequence[FittedHalf], trained: frozenset[str]) -> dict[str, Any]:
@@ -183,7 +184,8 @@ def _right(half: FittedHalf, way: str) -> np.ndarray:
         "directed": report.by_direction[True],
         "best": report.settings.linking,
     }[way]
-    found, ids = clusters_of(gold.mentions, VectorMatrix(gold.vectors), report.settings, counted)
+    vectors = VectorMatrix(gold.vectors)
+    found, ids = clusters_of(gold.mentions, vectors, report.settings, counted, gold.pairs)
     return right_answers(found.entities, ids, gold)
 
 
@@ -194,18 +196,23 @@ def _agreements(halves: Sequence[FittedHalf], trained: frozenset[str]) -> dict[s
         entities = gold.entities
         known = entities >= 0
         unseen = known & ~_seen(gold, trained)
-        clusters = _mention_clusters(gold.vectors, report)
+        clusters = _mention_clusters(gold, report)
         found["all"].append(adjusted_rand_index(clusters[known], entities[known]))
         if unseen.any():
-            alone = _mention_clusters(gold.vectors[unseen], report)
+            alone = _mention_clusters(gold, report, np.flatnonzero(unseen))
             found["all_unseen"].append(adjusted_rand_index(clusters[unseen], entities[unseen]))
             found["unseen"].append(adjusted_rand_index(alone, entities[unseen]))
     return {name: _mean(values) for name, values in found.items()}
 
 
-def _mention_clusters(vectors: np.ndarray, report: JointReport) -> np.ndarray:
+def _mention_clusters(
+    gold: GoldMentions, report: JointReport, places: np.ndarray | None = None
+) -> np.ndarray:
+    """The clusters of gold mentions, or of those at some places, made of mentions alone."""
+    places = np.arange(len(gold.mentions)) if places is None else places
     counted = report.settings.discovery
-    neighbours = mention_neighbours(VectorMatrix(vectors), counted.k)
+    vectors = VectorMatrix(gold.vectors[places])
+    neighbours = neighbours_of(vectors, counted.k, gold.pairs and gold.pairs.of(places))
     return mention_clusters(neighbours, report.settings, counted)
 
 
