@@ -15,11 +15,11 @@ from spacy.tokens import Doc, DocBin
 from ..documents.format import Output, document_id
 from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import mention_spans
-from .joint_linking import joint_links, joint_settings, mention_pairs, write_links
+from .joint_linking import joint_links, joint_settings, paired_mentions, write_links
 
 if TYPE_CHECKING:
     from ..kb.vectors.matrix import VectorMatrix
-    from ..linking.mention_pairs import MentionPairs
+    from ..linking.paired_mentions import PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
 
 VECTORS = "vectors.npy"
@@ -130,10 +130,10 @@ def docs_of(part: Path, nlp: Language) -> Iterator[tuple[int, Doc]]:
 
 def pairs_of_parts(
     linker: ProxyLinker, nlp: Language, parts: Sequence[Path]
-) -> MentionPairs | None:
-    """What reads the mentions of parts in pairs; see ``mention_pairs``. Their tokens are held."""
+) -> PairedMentions | None:
+    """What reads the mentions of parts in pairs; see ``paired_mentions``. Their tokens are held."""
     with nlp.memory_zone():
-        return mention_pairs(linker, (doc for part in parts for _, doc in docs_of(part, nlp)))
+        return paired_mentions(linker, (doc for part in parts for _, doc in docs_of(part, nlp)))
 
 
 def _corpus(parts: Sequence[Path], width: int) -> CorpusMentions:

@@ -16,12 +16,12 @@ from ..evaluation.platt_scaling import platt_fit
 from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, link_examples
-from .joint_linking import mention_pairs, neighbours_of, numbered_ids, with_settings
+from .joint_linking import neighbours_of, numbered_ids, paired_mentions, with_settings
 
 if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates
     from ..linking.joint import JointSettings, Neighbourhood
-    from ..linking.mention_pairs import MentionPairs
+    from ..linking.paired_mentions import PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
 
 _NEIGHBOURS = (1, 2, 4, 8)
@@ -63,7 +63,7 @@ class GoldMentions(NamedTuple):
     vectors: np.ndarray
     golds: list[frozenset[str]]
     in_kb: np.ndarray
-    pairs: MentionPairs | None = None
+    pairs: PairedMentions | None = None
 
     @property
     def entities(self) -> np.ndarray:
@@ -147,7 +147,7 @@ def gold_mentions(linker: ProxyLinker, examples: Sequence[Example]) -> GoldMenti
             numbers = [n for n in map(linker.kb.number, ids) if n is not None]
             golds.append(frozenset(id for id, _ in linker.kb.labels(numbers)) or frozenset(ids))
             in_kb.append(bool(numbers))
-    pairs = mention_pairs(linker, [example.predicted for example in examples])
+    pairs = paired_mentions(linker, [example.predicted for example in examples])
     return GoldMentions(
         mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool), pairs
     )
@@ -212,8 +212,8 @@ def mention_clusters(
     """The clusters of n mentions without any entity, int64 [n] (ArboEL, 3.5).
 
     Args:
-        neighbours: The nearest mentions of each, and their cosines.
-        settings: How cosines are read.
+        neighbours: The nearest mentions of each, and their scores.
+        settings: How scores are read.
         counted: The neighbours that count.
     """
     from ..linking.joint import joint_clusters

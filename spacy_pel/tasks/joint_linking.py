@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..kb.vectors.matrix import VectorMatrix
     from ..linking.clusters import Clusters
     from ..linking.joint import JointSettings, Neighbourhood
-    from ..linking.mention_pairs import MentionPairs
+    from ..linking.paired_mentions import PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
     from ..reading.text_inputs import TokenIds
 
@@ -68,7 +68,7 @@ def link_jointly(
         return linked
     matrix = VectorMatrix(np.array(vectors))
     together = [mention for own in mentions for mention in own]
-    pairs = mention_pairs(linking.linker, linked)
+    pairs = paired_mentions(linking.linker, linked)
     links = joint_links(together, matrix, settings, settings.linking, pairs)
     for doc, own in zip(linked, mentions):
         write_links(linking.linker, doc, [next(links) for _ in own])
@@ -104,7 +104,7 @@ def clusters_of(
     vectors: VectorMatrix,
     settings: JointSettings,
     counted: Neighbourhood,
-    pairs: MentionPairs | None = None,
+    pairs: PairedMentions | None = None,
 ) -> tuple[Clusters, list[str]]:
     """The clusters of the mentions of a corpus, and the ids of the entities that they name.
 
@@ -123,7 +123,7 @@ def clusters_of(
     return joint_clusters(neighbours, entities, probabilities, settings, counted), ids
 
 
-def neighbours_of(vectors: VectorMatrix, k: int, pairs: MentionPairs | None) -> Candidates:
+def neighbours_of(vectors: VectorMatrix, k: int, pairs: PairedMentions | None) -> Candidates:
     """The k nearest mentions of each, or those of its nearest mentions that the pairs say are.
 
     Args:
@@ -139,7 +139,7 @@ def neighbours_of(vectors: VectorMatrix, k: int, pairs: MentionPairs | None) -> 
     return pairs.scored(mention_neighbours(vectors, MOST_NEIGHBOURS))
 
 
-def mention_pairs(linker: ProxyLinker, docs: Iterable[Doc]) -> MentionPairs | None:
+def paired_mentions(linker: ProxyLinker, docs: Iterable[Doc]) -> PairedMentions | None:
     """What reads the mentions of docs in pairs; None if the linker was not trained for it.
 
     Args:
@@ -148,7 +148,7 @@ def mention_pairs(linker: ProxyLinker, docs: Iterable[Doc]) -> MentionPairs | No
     """
     if not (linker.reranked and linker.reranker.mentions):
         return None
-    from ..linking.mention_pairs import MentionPairs
+    from ..linking.paired_mentions import PairedMentions
     from ..pipeline.doc_mentions import mentions_in_context
 
     sides: list[TokenIds] = []
@@ -156,7 +156,7 @@ def mention_pairs(linker: ProxyLinker, docs: Iterable[Doc]) -> MentionPairs | No
         spans = mention_spans(doc, linker.spans_key)
         contexts = mentions_in_context(doc, spans, linker.resolve_abbreviations)
         sides += linker.reranker.reader.mentions(contexts)
-    return MentionPairs(linker.reranker, sides)
+    return PairedMentions(linker.reranker, sides)
 
 
 def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -171,7 +171,7 @@ def joint_links(
     vectors: VectorMatrix,
     settings: JointSettings,
     counted: Neighbourhood,
-    pairs: MentionPairs | None,
+    pairs: PairedMentions | None,
 ) -> Iterator[JointLink]:
     """What joint linking says of each mention of a corpus, in their order.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .reranker import Reranker
 
 
-class MentionPairs(NamedTuple):
+class PairedMentions(NamedTuple):
     """The mentions of a corpus as one side of a pair.
 
     Attributes:
@@ -26,7 +26,7 @@ class MentionPairs(NamedTuple):
     reranker: Reranker
     sides: Sequence[TokenIds]
 
-    def of(self, places: np.ndarray) -> MentionPairs:
+    def of(self, places: np.ndarray) -> PairedMentions:
         """Those of the mentions at some places."""
         return self._replace(sides=[self.sides[place] for place in places])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spacy_pel.kb.vectors.candidate_lists import Candidates
-from spacy_pel.linking.mention_pairs import MentionPairs
+from spacy_pel.linking.paired_mentions import PairedMentions
 
 NUMBERS = np.array([[1, 2, 3], [3, 0, -1], [-1, -1, -1], [2, 1, 0]])
 COSINES = np.where(NUMBERS < 0, -np.inf, 0.5).astype(np.float32)
@@ -24,11 +24,11 @@ class ByHand:
 
 
 def test_the_best_come_first_and_equal_ones_by_number() -> None:
-    pairs = MentionPairs(ByHand(), [0, 1, 2, 3])
+    pairs = PairedMentions(ByHand(), [0, 1, 2, 3])
     found = pairs.scored(Candidates(NUMBERS, COSINES))
     assert found.numbers.tolist() == [[2, 1, 3], [0, 3, -1], [-1, -1, -1], [0, 1, 2]]
     assert found.scores[:2].tolist() == [[7.0, 1.0, 1.0], [2.0, 2.0, -np.inf]]
 
 
 def test_those_at_some_places() -> None:
-    assert MentionPairs(ByHand(), list("abcd")).of(np.array([3, 1])).sides == ["d", "b"]
+    assert PairedMentions(ByHand(), list("abcd")).of(np.array([3, 1])).sides == ["d", "b"]
