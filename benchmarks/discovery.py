@@ -5,17 +5,12 @@
 For each seed a share of the corpus's entities is removed from a copy of KB in the folder OUT. On
 every other document the pipeline is calibrated (--jointly --names); on the rest it is measured.
 
-ARI is the adjusted Rand index of the clusters (those of an entity, and those without one) with the
-gold entities: over all mentions, and over the mentions of entities that the KB lacks. A proposal is
-right if more than half of its mentions mean one and the same entity that the KB lacks, and no
-proposal before it is that entity. The proposals of single mentions are the mentions below the NIL
-threshold, one by one, or those of the same words together, ignoring case.
+``discovery_metrics`` says what the figures are. The proposals of single mentions are the mentions
+below the NIL threshold, one by one, or those of the same words together, ignoring case.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +18,14 @@ import numpy as np
 import spacy
 import typer
 
-from spacy_pel.evaluation.cluster_agreement import adjusted_rand_index
 from spacy_pel.kb.vectors.matrix import VectorMatrix
-from spacy_pel.kb.writing.entity_changes import remove_entities
-from spacy_pel.linking.clusters import Clusters
 from spacy_pel.linking.joint import Neighbourhood
 from spacy_pel.spans import gold_ids, mention_spans
 from spacy_pel.tasks.calibrate import fit
-from spacy_pel.tasks.fit_joint import GoldMentions, fit_joint, gold_mentions
+from spacy_pel.tasks.discovery_metrics import discovery_metrics, write_lacking_kb
+from spacy_pel.tasks.fit_joint import fit_joint, gold_mentions
 from spacy_pel.tasks.gold_examples import gold_examples, link_examples
 from spacy_pel.tasks.joint_linking import clusters_of, numbered_ids, with_settings
-from spacy_pel.tasks.proposals import Proposal, proposals
 
 
 def main(
@@ -65,15 +57,11 @@ def measured(
     """The figures of one seed, by the way of discovery."""
     nlp = spacy.load(pipeline)
     linker = nlp.get_pipe("proxy_linker")
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(kb, copy)
     linker.set_kb(kb)
     examples = gold_examples(nlp, linker, [corpus], limit)
     spans = [s for e in examples for s in mention_spans(e.reference, linker.spans_key)]
-    numbers = {linker.kb.number(id) for span in spans for id in gold_ids(span)} - {None}
-    ids = sorted(id for id, _ in linker.kb.labels(sorted(numbers)))
-    rng = np.random.default_rng(seed)
-    remove_entities(copy, rng.permutation(ids)[: round(share * len(ids))].tolist())
+    ids = [id for span in spans for id in gold_ids(span)]
+    write_lacking_kb(linker.kb, ids, share, seed, copy)
     linker.set_kb(copy)
     fit(nlp, linker, examples[::2], names=True)
     settings = fit_joint(nlp, linker, examples[::2]).settings
@@ -81,11 +69,10 @@ def measured(
         link_examples(nlp, linker, examples[1::2])
     gold = gold_mentions(linker, examples[1::2])
     lacking = np.array([bool(g) for g in gold.golds]) & ~gold.in_kb
-    alone, _ = clusters_of(
-        gold.mentions, VectorMatrix(gold.vectors), settings, Neighbourhood(0, 1.0, True)
-    )
-    together, _ = clusters_of(
-        gold.mentions, VectorMatrix(gold.vectors), settings, settings.discovery
+    vectors, none = VectorMatrix(gold.vectors), Neighbourhood(0, 1.0, True)
+    alone, together = (
+        clusters_of(gold.mentions, vectors, settings, counted, gold.pairs)[0]
+        for counted in (none, settings.discovery)
     )
     words = numbered_ids([mention.text.casefold() for mention in gold.mentions])[1]
     same = alone.numbers.max() + 1 + words
@@ -94,39 +81,8 @@ def measured(
     ways = {"one by one": alone, "the same words": by_words, "together": together}
     return {
         "lacking": int(lacking.sum()),
-        **{way: figures(gold, lacking, found) for way, found in ways.items()},
+        **{way: discovery_metrics(gold, found) for way, found in ways.items()},
     }
-
-
-def figures(gold: GoldMentions, lacking: np.ndarray, found: Clusters) -> dict[str, float]:
-    """ARI, and precision of the proposals."""
-    known = np.array([bool(golds) for golds in gold.golds])
-    entities = numbered_ids([min(golds, default="") for golds in gold.golds])[1]
-    # One by one, mentions of the same entity of the KB are one cluster.
-    numbers = np.where(found.entities < 0, found.entities.max() + 1 + found.numbers, found.entities)
-    made = proposals(gold.mentions, found)
-    right = rightness(made, gold, lacking)
-    return {
-        "ARI, all": adjusted_rand_index(numbers[known], entities[known]),
-        "ARI, lacking": adjusted_rand_index(numbers[lacking], entities[lacking]),
-        **{f"precision at {n}": float(np.mean(right[:n])) for n in (50, 200)},
-        "precision, all": float(np.mean(right)),
-        "proposals": len(made),
-        "entities found": int(np.sum(right)),
-        "of lacking entities": len({min(g) for g, own in zip(gold.golds, lacking) if own}),
-    }
-
-
-def rightness(made: list[Proposal], gold: GoldMentions, lacking: np.ndarray) -> list[bool]:
-    """Whether each proposal is right."""
-    seen: set[str] = set()
-    right = []
-    for own in made:
-        golds = Counter(min(gold.golds[place]) for place in own.members if lacking[place])
-        id, count = golds.most_common(1)[0] if golds else ("", 0)
-        right.append(2 * count > len(own.members) and id not in seen)
-        seen |= {id} if right[-1] else set()
-    return right
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ def CrossEncoder(
     mixed_precision: bool = False,
     retriever_weight: float = 0.0,
     sure: float = 1.0,
+    mentions: int = 0,
 ) -> Model[TextInputs, np.ndarray]:
     """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
 
@@ -38,10 +39,13 @@ def CrossEncoder(
             suits an encoder or a corpus that is too small to learn the ranking from nothing.
         sure: A mention is read again only if the retriever gives its best candidate less than this
             probability. With 1 all mentions are read.
+        mentions: If it is above 0, a pair may be two mentions as well (ArboEL, equation 2, by a
+            cross-encoder). Training then tells the nearest mention of the same entity from so many
+            near mentions of others, and joint linking reads each mention with those near to it.
 
     Raises:
         PelError: If the length is too short, or ``sure`` is no probability, or it is below 1
-            without a ``retriever_weight``.
+            without a ``retriever_weight``, or ``mentions`` is below 0.
     """
     check_length("length", length, 16)
     if not 0 < sure <= 1:
@@ -51,6 +55,8 @@ def CrossEncoder(
             f"sure is {sure:g}, but without retriever_weight the retriever's scores do not count",
             "give retriever_weight as well, such as the alpha that the retriever was trained with",
         )
+    if mentions < 0:
+        raise PelError(f"mentions is {mentions}", "it is a number of mentions: give 0 or more")
     return Model(
         "crossencoder",
         _forward,
@@ -61,6 +67,7 @@ def CrossEncoder(
             "mixed_precision": mixed_precision,
             "retriever_weight": retriever_weight,
             "sure": sure,
+            "mentions": mentions,
         },
     )
 

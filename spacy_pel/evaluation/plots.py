@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 # Colours of Okabe and Ito (2008), which colour-blind readers can tell apart, and dashes for grey print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":")
+# Of lines that are one point.
+MARKERS = ("o", "s", "D", "^", "v", "<", ">", "P", "X")
 
 
 class Line(NamedTuple):
-    """One line of a plot.
+    """One line of a plot; of one point, a mark.
 
     Attributes:
         x: The points' x, rising.
@@ -57,7 +59,11 @@ def lines_figure(
             number = names.index(name)
             colour = COLOURS[number % len(COLOURS)]
             dash = DASHES[number % len(DASHES)]
-            axis.plot(line.x, line.y, dash, color=colour, label=name, linewidth=1.6)
+            mark = MARKERS[number % len(MARKERS)] if len(line.x) == 1 else None
+            style = dash if mark is None else "none"
+            axis.plot(
+                line.x, line.y, ls=style, marker=mark, color=colour, label=name, linewidth=1.6
+            )
             if len(line.spread):
                 low = [y - s for y, s in zip(line.y, line.spread)]
                 high = [y + s for y, s in zip(line.y, line.spread)]

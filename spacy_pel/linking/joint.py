@@ -3,7 +3,8 @@
 An edge's score is a log-odds: that the mention's best candidate is right (the linker's calibrated
 probability), or that two mentions mean the same (a sigmoid of the cosine of their vectors). ArboEL
 compares the inner products themselves. Those of mentions with each other and those of mentions with
-entities are on one scale only if the encoder was trained on both.
+entities are on one scale only if the encoder was trained on both. If the linker has a cross-encoder
+that reads two mentions, its score takes the place of the cosine (``paired_mentions``).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class JointSettings(NamedTuple):
     """How the mentions of a corpus are linked together. ``pel calibrate --jointly`` fits it.
 
     Attributes:
-        slope: What the cosine of two mentions is multiplied by.
+        slope: What the score of two mentions is multiplied by: their cosine, or the cross-encoder's.
         intercept: What is added to the product, for the log-odds that they mean the same.
         linking: The neighbours that count when mentions are linked.
         discovery: Those that count when entities are looked for that the KB lacks.
@@ -74,12 +75,12 @@ def joint_clusters(
     """Cluster the n mentions of a corpus.
 
     Args:
-        neighbours: The nearest mentions of each and their cosines, [n, k]
-            (``mention_neighbours``).
+        neighbours: The nearest mentions of each and their scores, [n, k]
+            (``mention_neighbours``, ``PairedMentions.scored``).
         entities: int64 [n], the best candidate of each mention, by a number that has the order of
             its id; -1 for NIL.
         probabilities: Float [n], the probability that it is right; 1 for one that is certain.
-        settings: How cosines are read.
+        settings: How scores are read.
         counted: The neighbours that count.
     """
     graph = MentionGraph(

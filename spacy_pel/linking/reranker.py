@@ -10,6 +10,7 @@ from thinc.api import Model
 from ..architectures.crossencoder import pair_reader
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.vectors.candidate_lists import Candidates
 from ..reading.entity_texts import EntityText
 from ..reading.mention import MentionInContext
 from ..reading.proxies import proxy_texts
@@ -29,6 +30,8 @@ class Reranker:
             cross-encoder's; 0 for the cross-encoder's alone.
         sure: If the retriever gives its best candidate at least this probability, the cross-encoder
             does not read the mention. 1: it reads every mention.
+        mentions: The mentions of other entities that a mention was told apart from in training; 0
+            if it was read with entities alone.
     """
 
     def __init__(self, model: Model):
@@ -36,6 +39,7 @@ class Reranker:
         self.reader = pair_reader(model)
         self.retriever_weight: float = model.attrs["retriever_weight"]
         self.sure: float = model.attrs["sure"]
+        self.mentions: int = model.attrs["mentions"]
 
     def scores(
         self,
@@ -71,13 +75,46 @@ class Reranker:
         for first in range(0, len(unsure), CHUNK):
             chunk = unsure[first : first + CHUNK]
             pairs, cells = self.pairs([mentions[i] for i in chunk], numbers[chunk], kb)
-            outputs = self.model.predict(TextInputs(pairs))[:, 0]
-            if not np.isfinite(outputs).all():
-                raise PelError("the reranker gives NaN or infinity", "check its weights")
+            outputs = self._outputs(pairs)
             scores[chunk] = np.where(cells < 0, np.float32(-np.inf), weight * outputs[cells])
         if self.retriever_weight:
             scores += np.float32(self.retriever_weight) * retriever_scores
         return scores
+
+    def mention_scores(self, mentions: Sequence[TokenIds], neighbours: Candidates) -> np.ndarray:
+        """Score each mention with each of its neighbours.
+
+        The score is  cross-encoder + retriever_weight * cosine.
+
+        Args:
+            mentions: The mentions' sides of pairs (``reader``).
+            neighbours: For each mention, others by their places, [n, k], and their cosines.
+
+        Returns:
+            float32 [n, k]; -inf for no neighbour.
+
+        Raises:
+            PelError: The cross-encoder gives NaN or infinity.
+        """
+        scores = np.full(neighbours.numbers.shape, -np.inf, dtype=np.float32)
+        for first in range(0, len(scores), CHUNK):
+            numbers = neighbours.numbers[first : first + CHUNK]
+            cells = np.argwhere(numbers >= 0)
+            pairs = [
+                self.reader.pair(mentions[first + i], mentions[numbers[i, j]]) for i, j in cells
+            ]
+            if pairs:
+                scores[first + cells[:, 0], cells[:, 1]] = self._outputs(pairs)
+        there = np.isfinite(scores)
+        scores[there] += np.float32(self.retriever_weight) * neighbours.scores[there]
+        return scores
+
+    def _outputs(self, pairs: Sequence[TokenIds]) -> np.ndarray:
+        """What the cross-encoder says of pairs, float32 [n]; PelError for NaN and infinity."""
+        outputs = self.model.predict(TextInputs(pairs))[:, 0]
+        if not np.isfinite(outputs).all():
+            raise PelError("the reranker gives NaN or infinity", "check its weights")
+        return outputs
 
     def unsure(self, retriever_scores: np.ndarray) -> np.ndarray:
         """Tell which mentions the cross-encoder reads.

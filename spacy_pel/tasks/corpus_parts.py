@@ -15,10 +15,11 @@ from spacy.tokens import Doc, DocBin
 from ..documents.format import Output, document_id
 from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import mention_spans
-from .joint_linking import joint_links, joint_settings, write_links
+from .joint_linking import joint_links, joint_settings, paired_mentions, write_links
 
 if TYPE_CHECKING:
     from ..kb.vectors.matrix import VectorMatrix
+    from ..linking.paired_mentions import PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
 
 VECTORS = "vectors.npy"
@@ -102,7 +103,8 @@ def joint_output(
     settings = joint_settings(linker)
 
     def finish(corpus: CorpusMentions, parts: Sequence[Path], path: Path) -> None:
-        links = joint_links(corpus.mentions, corpus.vectors, settings, settings.linking)
+        pairs = pairs_of_parts(linker, nlp, parts)
+        links = joint_links(corpus.mentions, corpus.vectors, settings, settings.linking, pairs)
 
         def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
             for number, doc in docs:
@@ -124,6 +126,14 @@ def docs_of(part: Path, nlp: Language) -> Iterator[tuple[int, Doc]]:
     with np.load(part) as arrays:
         docs, numbers = arrays["docs"].tobytes(), arrays["numbers"].tolist()
     yield from zip(numbers, DocBin().from_bytes(docs).get_docs(nlp.vocab))
+
+
+def pairs_of_parts(
+    linker: ProxyLinker, nlp: Language, parts: Sequence[Path]
+) -> PairedMentions | None:
+    """What reads the mentions of parts in pairs; see ``paired_mentions``. Their tokens are held."""
+    with nlp.memory_zone():
+        return paired_mentions(linker, (doc for part in parts for _, doc in docs_of(part, nlp)))
 
 
 def _corpus(parts: Sequence[Path], width: int) -> CorpusMentions:

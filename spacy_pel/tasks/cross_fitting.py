@@ -8,7 +8,8 @@ half is linked with the settings that were fitted to the other one.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,7 @@ from .gold_examples import check_ids, gold_examples, link_examples
 
 if TYPE_CHECKING:
     from ..linking.calibration import Calibration, FittedWeight
+    from ..linking.joint import JointSettings
     from ..pipeline.proxy_linker import ProxyLinker
 
 
@@ -32,6 +34,7 @@ class FittedSettings(NamedTuple):
     calibration: Calibration | None
     rerank_weight: FittedWeight | None
     name_weight: FittedWeight | None
+    joint: JointSettings | None
 
     @classmethod
     def of(cls, linker: ProxyLinker) -> FittedSettings:
@@ -42,6 +45,16 @@ class FittedSettings(NamedTuple):
         """Give a linker these settings."""
         for name, value in self._asdict().items():
             setattr(linker, name, value)
+
+
+@contextmanager
+def fitted_settings_kept(linker: ProxyLinker) -> Iterator[None]:
+    """After the block, a linker has the fitted settings that it had before."""
+    own = FittedSettings.of(linker)
+    try:
+        yield
+    finally:
+        own.set_on(linker)
 
 
 def evaluate_cross_fitted(
@@ -75,8 +88,7 @@ def evaluate_cross_fitted(
     for name, corpus in corpora.items():
         examples[name] = gold_examples(nlp, linker, [corpus], limit)
         check_ids(examples[name], linker, [corpus])
-    own = FittedSettings.of(linker)
-    try:
+    with fitted_settings_kept(linker):
         fitted = [_fitted_to(nlp, linker, examples, half, names) for half in (1, 0)]
         seconds = {name: _link_halves(nlp, linker, examples[name], fitted) for name in examples}
         # A linker has thresholds if one of the halves had mentions that are NIL.
@@ -85,8 +97,6 @@ def evaluate_cross_fitted(
             name: metrics_of(linker, examples[name], seconds[name], [corpus], limit)
             for name, corpus in corpora.items()
         }
-    finally:
-        own.set_on(linker)
 
 
 def _fitted_to(

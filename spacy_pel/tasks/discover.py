@@ -15,7 +15,7 @@ from ..errors import PelError
 from ..pipeline.joint_answers import CorpusMention
 from ..spans import mention_spans
 from ..system.whole_files import whole_file
-from .corpus_parts import CorpusMentions, CorpusOutput, docs_of
+from .corpus_parts import CorpusMentions, CorpusOutput, docs_of, pairs_of_parts
 from .joint_linking import clusters_of, joint_settings, with_settings
 from .link_files import LinkProgress, link_parts
 from .output_parts import LinkedCounts
@@ -80,7 +80,9 @@ def discover(
 
     def finish(corpus: CorpusMentions, parts: Sequence[Path], path: Path) -> None:
         nonlocal count
-        found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, settings.discovery)
+        pairs = pairs_of_parts(linker, nlp, parts)
+        counted = settings.discovery
+        found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, counted, pairs)
         kept = [
             own for own in proposals(corpus.mentions, found) if len(own.members) >= least_mentions
         ]

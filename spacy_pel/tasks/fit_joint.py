@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,11 +16,12 @@ from ..evaluation.platt_scaling import platt_fit
 from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, link_examples
-from .joint_linking import numbered_ids, with_settings
+from .joint_linking import neighbours_of, numbered_ids, paired_mentions, with_settings
 
 if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates
     from ..linking.joint import JointSettings, Neighbourhood
+    from ..linking.paired_mentions import PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
 
 _NEIGHBOURS = (1, 2, 4, 8)
@@ -36,12 +37,15 @@ class JointReport(NamedTuple):
             whose entity the KB lacks is right if it is NIL.
         accuracy: The same, linked jointly.
         agreement: The adjusted Rand index of clusters of mentions alone with the gold entities.
+        by_direction: The neighbours with the best accuracy, directed (True) and undirected (False);
+            none if they gain nothing.
     """
 
     settings: JointSettings
     accuracy_alone: float
     accuracy: float
     agreement: float
+    by_direction: dict[bool, Neighbourhood]
 
 
 class GoldMentions(NamedTuple):
@@ -52,12 +56,19 @@ class GoldMentions(NamedTuple):
         vectors: float32 [n, d].
         golds: The ids of each that are right: those of the KB, or if it has none, as they were given.
         in_kb: bool [n], whether the KB has any of them.
+        pairs: What reads them in pairs, if the linker was trained for it.
     """
 
     mentions: list[CorpusMention]
     vectors: np.ndarray
     golds: list[frozenset[str]]
     in_kb: np.ndarray
+    pairs: PairedMentions | None = None
+
+    @property
+    def entities(self) -> np.ndarray:
+        """A number of what each mention means, int64 [n]; -1 where no id was given."""
+        return numbered_ids([min(golds, default="") for golds in self.golds])[1]
 
 
 def fit_joint(
@@ -87,8 +98,8 @@ def fit_joint(
 def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     """Fit how mentions are linked together.
 
-    The probability that two mentions mean the same is a sigmoid, fitted to the 8 nearest mentions of
-    each gold mention. Then all numbers of neighbours, thresholds and directions are tried. Those
+    The probability that two mentions mean the same is a sigmoid of their cosine, or of what the
+    cross-encoder says of the two, fitted to the 8 nearest mentions of each gold mention. Then all numbers of neighbours, thresholds and directions are tried. Those
     with the best accuracy are for linking. For discovery it is those whose clusters, made of
     mentions alone, agree best with the gold entities.
 
@@ -101,23 +112,30 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     """
     from ..kb.vectors.matrix import VectorMatrix
     from ..linking.joint import MOST_NEIGHBOURS, JointSettings, Neighbourhood
-    from ..linking.mention_neighbours import mention_neighbours
 
-    neighbours = mention_neighbours(VectorMatrix(gold.vectors), MOST_NEIGHBOURS)
+    neighbours = neighbours_of(VectorMatrix(gold.vectors), MOST_NEIGHBOURS, gold.pairs)
     none = Neighbourhood(0, 1.0, True)
     settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
     tried = [none, *(Neighbourhood(*t) for t in product(_NEIGHBOURS, _LEAST, (True, False)))]
-    accuracies = [_accuracy(neighbours, gold, settings, kind) for kind in tried]
+    accuracies = {kind: _accuracy(neighbours, gold, settings, kind) for kind in tried}
     undirected = [kind for kind in tried if not kind.directed]
-    agreements = [_agreement(neighbours, gold, settings, kind) for kind in undirected]
-    best = settings._replace(
-        linking=tried[int(np.argmax(accuracies))],  # of equals the first
-        discovery=undirected[int(np.argmax(agreements))],
+    agreements = {kind: _agreement(neighbours, gold, settings, kind) for kind in undirected}
+    best = settings._replace(  # of equals the first
+        linking=max(accuracies, key=accuracies.__getitem__),
+        discovery=max(agreements, key=agreements.__getitem__),
     )
-    return JointReport(best, accuracies[0], max(accuracies), max(agreements))
+    by_direction = {
+        directed: max(
+            (kind for kind in tried if kind is none or kind.directed is directed),
+            key=accuracies.__getitem__,
+        )
+        for directed in (True, False)
+    }
+    figures = accuracies[none], accuracies[best.linking], agreements[best.discovery]
+    return JointReport(best, *figures, by_direction)
 
 
-def gold_mentions(linker: ProxyLinker, examples: Iterable[Example]) -> GoldMentions:
+def gold_mentions(linker: ProxyLinker, examples: Sequence[Example]) -> GoldMentions:
     """The gold mentions of examples that were linked with the setting ``vectors``."""
     mentions, vectors, golds, in_kb = [], [], [], []
     for number, example in enumerate(examples, start=1):
@@ -129,7 +147,10 @@ def gold_mentions(linker: ProxyLinker, examples: Iterable[Example]) -> GoldMenti
             numbers = [n for n in map(linker.kb.number, ids) if n is not None]
             golds.append(frozenset(id for id, _ in linker.kb.labels(numbers)) or frozenset(ids))
             in_kb.append(bool(numbers))
-    return GoldMentions(mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool))
+    pairs = paired_mentions(linker, [example.predicted for example in examples])
+    return GoldMentions(
+        mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool), pairs
+    )
 
 
 def _same_meaning(neighbours: Candidates, golds: Sequence[frozenset[str]]) -> tuple[float, float]:
@@ -157,22 +178,46 @@ def _accuracy(
     ids, entities = numbered_ids([mention.id for mention in gold.mentions])
     probabilities = np.array([mention.probability for mention in gold.mentions])
     found = joint_clusters(neighbours, entities, probabilities, settings, counted)
-    return float(np.mean(list(_right(found.entities, ids, gold))))
+    return float(np.mean(right_answers(found.entities, ids, gold)))
 
 
-def _right(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> Iterator[bool]:
-    for entity, golds, in_kb in zip(entities.tolist(), gold.golds, gold.in_kb.tolist()):
-        yield (entity >= 0 and ids[entity] in golds) if in_kb else entity < 0
+def right_answers(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> np.ndarray:
+    """Which gold mentions are right, bool [n]; one whose entity the KB lacks, if it is NIL.
+
+    Args:
+        entities: int64 [n], the entity of each; -1 for NIL.
+        ids: The ids of the entities.
+        gold: The gold mentions.
+    """
+    said = zip(entities.tolist(), gold.golds, gold.in_kb.tolist())
+    right = [
+        (entity >= 0 and ids[entity] in golds) if in_kb else entity < 0
+        for entity, golds, in_kb in said
+    ]
+    return np.array(right, dtype=bool)
 
 
 def _agreement(
     neighbours: Candidates, gold: GoldMentions, settings: JointSettings, counted: Neighbourhood
 ) -> float:
     """How clusters of mentions alone agree with the gold entities, where these are given."""
+    entities = gold.entities
+    numbers = mention_clusters(neighbours, settings, counted)
+    return adjusted_rand_index(numbers[entities >= 0], entities[entities >= 0])
+
+
+def mention_clusters(
+    neighbours: Candidates, settings: JointSettings, counted: Neighbourhood
+) -> np.ndarray:
+    """The clusters of n mentions without any entity, int64 [n] (ArboEL, 3.5).
+
+    Args:
+        neighbours: The nearest mentions of each, and their scores.
+        settings: How scores are read.
+        counted: The neighbours that count.
+    """
     from ..linking.joint import joint_clusters
 
-    n = len(gold.mentions)
-    found = joint_clusters(neighbours, np.full(n, -1), np.zeros(n), settings, counted)
-    known = np.array([bool(golds) for golds in gold.golds])
-    _, entities = numbered_ids([min(golds, default="") for golds in gold.golds])
-    return adjusted_rand_index(found.numbers[known], entities[known])
+    n = len(neighbours.numbers)
+    none = np.full(n, -1, dtype=np.int64)
+    return joint_clusters(neighbours, none, np.zeros(n), settings, counted).numbers

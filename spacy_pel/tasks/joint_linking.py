@@ -13,13 +13,17 @@ from spacy.tokens import Doc
 from ..documents.format import document_id
 from ..errors import PelError
 from ..pipeline.joint_answers import CorpusMention, JointLink, take_mentions, write_joint_links
+from ..spans import mention_spans
 from .link_docs import Linking
 
 if TYPE_CHECKING:
+    from ..kb.vectors.candidate_lists import Candidates
     from ..kb.vectors.matrix import VectorMatrix
     from ..linking.clusters import Clusters
     from ..linking.joint import JointSettings, Neighbourhood
+    from ..linking.paired_mentions import PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
+    from ..reading.text_inputs import TokenIds
 
 
 def link_jointly(
@@ -64,7 +68,8 @@ def link_jointly(
         return linked
     matrix = VectorMatrix(np.array(vectors))
     together = [mention for own in mentions for mention in own]
-    links = joint_links(together, matrix, settings, settings.linking)
+    pairs = paired_mentions(linking.linker, linked)
+    links = joint_links(together, matrix, settings, settings.linking, pairs)
     for doc, own in zip(linked, mentions):
         write_links(linking.linker, doc, [next(links) for _ in own])
     return linked
@@ -99,6 +104,7 @@ def clusters_of(
     vectors: VectorMatrix,
     settings: JointSettings,
     counted: Neighbourhood,
+    pairs: PairedMentions | None = None,
 ) -> tuple[Clusters, list[str]]:
     """The clusters of the mentions of a corpus, and the ids of the entities that they name.
 
@@ -107,14 +113,50 @@ def clusters_of(
         vectors: Their vectors.
         settings: How alike two mentions must be.
         counted: The neighbours that count.
+        pairs: What reads the mentions in pairs; None: vectors alone say how alike they are.
     """
     from ..linking.joint import joint_clusters
-    from ..linking.mention_neighbours import mention_neighbours
 
     ids, entities = numbered_ids([mention.id for mention in mentions])
     probabilities = np.array([mention.probability for mention in mentions])
-    neighbours = mention_neighbours(vectors, counted.k)
+    neighbours = neighbours_of(vectors, counted.k, pairs)
     return joint_clusters(neighbours, entities, probabilities, settings, counted), ids
+
+
+def neighbours_of(vectors: VectorMatrix, k: int, pairs: PairedMentions | None) -> Candidates:
+    """The k nearest mentions of each, or those of its nearest mentions that the pairs say are.
+
+    Args:
+        vectors: The vectors of the mentions.
+        k: The number of neighbours.
+        pairs: See ``clusters_of``.
+    """
+    from ..linking.joint import MOST_NEIGHBOURS
+    from ..linking.mention_neighbours import mention_neighbours
+
+    if pairs is None or not k:
+        return mention_neighbours(vectors, k)
+    return pairs.scored(mention_neighbours(vectors, MOST_NEIGHBOURS))
+
+
+def paired_mentions(linker: ProxyLinker, docs: Iterable[Doc]) -> PairedMentions | None:
+    """What reads the mentions of docs in pairs; None if the linker was not trained for it.
+
+    Args:
+        linker: The linker.
+        docs: The docs, whose mentions are those of a corpus in their order.
+    """
+    if not (linker.reranked and linker.reranker.mentions):
+        return None
+    from ..linking.paired_mentions import PairedMentions
+    from ..pipeline.doc_mentions import mentions_in_context
+
+    sides: list[TokenIds] = []
+    for doc in docs:
+        spans = mention_spans(doc, linker.spans_key)
+        contexts = mentions_in_context(doc, spans, linker.resolve_abbreviations)
+        sides += linker.reranker.reader.mentions(contexts)
+    return PairedMentions(linker.reranker, sides)
 
 
 def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -129,12 +171,13 @@ def joint_links(
     vectors: VectorMatrix,
     settings: JointSettings,
     counted: Neighbourhood,
+    pairs: PairedMentions | None,
 ) -> Iterator[JointLink]:
     """What joint linking says of each mention of a corpus, in their order.
 
     The arguments are those of ``clusters_of``.
     """
-    found, ids = clusters_of(mentions, vectors, settings, counted)
+    found, ids = clusters_of(mentions, vectors, settings, counted, pairs)
     for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist())):
         id = "" if entity < 0 else ids[entity]
         yield JointLink(id, None if via < 0 else mentions[via], vectors.take(np.array([row]))[0])

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import PelError
 from ..models.losses import Targets
 from .gold_tree import ENTITY, gold_tree
+from .mention_index import MentionIndex
 from .negatives import Row
 from .proxy_pool import ProxyPool
 
@@ -114,7 +115,7 @@ class Arborescence:
         sources = []
         for number in numbers:
             entity = pool.mentions.mentions[number].golds[0]
-            members = self._members(number, pool.mentions.cluster(entity), vectors, rng)
+            members = self._members(number, entity, pool.mentions, rng)
             key = entity, members.tobytes()
             if key not in trees:
                 places = gold_tree(vectors[members], pool.rows_of(entity))
@@ -123,14 +124,15 @@ class Arborescence:
         return sources
 
     def _members(
-        self, number: int, cluster: np.ndarray, vectors: np.ndarray, rng: np.random.Generator
+        self, number: int, entity: int, mentions: MentionIndex, rng: np.random.Generator
     ) -> np.ndarray:
-        """The mentions of a cluster that the arborescence is over, ascending."""
+        """The mentions of an entity's cluster that the arborescence is over, ascending."""
+        cluster = mentions.cluster(entity)
         others = cluster[cluster != number]
         if self.among == "all" or not len(others):
             return cluster
         if self.among == "nearest":
-            other = others[np.argmax(vectors[others] @ vectors[number])]
+            other = mentions.nearest_of(number, others)
         else:
             other = rng.choice(others)
         return np.sort(np.array([number, other]))

@@ -65,6 +65,11 @@ class MentionIndex(AgedIndex[np.ndarray]):
         """The numbers of the mentions that may mean an entity, int64, ascending."""
         return self._clusters[entity]
 
+    def nearest_of(self, number: int, others: np.ndarray) -> int:
+        """The nearest of some mentions to a mention; the first of equal ones."""
+        vectors = self.as_it_is()
+        return int(others[np.argmax(vectors[others] @ vectors[number])])
+
     def nearest_others(self, numbers: Sequence[int], n: int) -> list[list[int]]:
         """The nearest mentions of other entities, by the vectors as they were last encoded.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ..models.losses import CrossEntropyLoss, Targets
 from ..reading.gold_mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
 from .adversarial_inputs import clean_inputs, perturbed_inputs
+from .mention_index import MentionIndex
 from .mention_views import MaskAndReplace, check_views
 from .row_groups import row_groups
 from .trainer import StepLoss, Trainer
@@ -40,6 +40,10 @@ class RerankerTrainer(Trainer):
     replaces the last one. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the
     first gold one is the positive, and other gold ones are left out. Mentions that the reranker
     leaves to the retriever (``Reranker.unsure``) are not trained on.
+
+    If pairs may be two mentions (``Reranker.mentions``), the cross-entropy over other mentions is
+    added: the positive is the nearest mention of the same entity, the negatives are the nearest
+    ones of others. A mention that is the only one of its entity has none.
 
     Args:
         reranker: the cross-encoder that is trained.
@@ -75,16 +79,20 @@ class RerankerTrainer(Trainer):
         self.views = views
         self.loss = CrossEntropyLoss()
         self._kept: dict[MentionKey, tuple[np.ndarray, np.ndarray]] = {}
+        self._others: MentionIndex | None = None
 
-    def retrieve(self, mentions: Iterable[GoldMention]) -> None:
+    def retrieve(self, mentions: Sequence[GoldMention]) -> None:
         """Search the candidates of all training mentions, and keep them.
 
         Raises:
             PelError: no mention has its gold entity among its candidates, or the retriever is sure
                 of all mentions and there are no views of them.
         """
-        mentions, n_found, n_unsure, n_mentions = iter(mentions), 0, 0, 0
-        while chunk := list(islice(mentions, CHUNK)):
+        if self.reranker.mentions:
+            self._others = MentionIndex(mentions, self.retriever)
+        n_found = n_unsure = n_mentions = 0
+        for start in range(0, len(mentions), CHUNK):
+            chunk = mentions[start : start + CHUNK]
             numbers, scores = self._retrieved(chunk)
             n_found += sum(np.isin(row, m.golds).any() for m, row in zip(chunk, numbers))
             n_unsure += int(self.reranker.unsure(scores).sum())
@@ -111,7 +119,15 @@ class RerankerTrainer(Trainer):
         )
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        mentions = self._viewed(self._one_of_each(mentions))
+        mentions = self._one_of_each(mentions)
+        loss = self._loss_of_candidates(self._viewed(mentions))
+        if not self.reranker.mentions:
+            return loss
+        of_mentions = self._loss_of_mentions(mentions)
+        return StepLoss(loss.clean + of_mentions.clean, loss.adversarial + of_mentions.adversarial)
+
+    def _loss_of_candidates(self, mentions: Sequence[GoldMention]) -> StepLoss:
+        """The loss over the candidates of the mentions that the retriever is unsure of."""
         retrieved, scores = self._retrieved(mentions)
         unsure = self.reranker.unsure(scores)
         if not unsure.any():
@@ -120,16 +136,69 @@ class RerankerTrainer(Trainer):
         retrieved, scores = retrieved[unsure], scores[unsure]
         numbers, targets = with_gold(retrieved, [mention.golds for mention in mentions])
         retriever_scores = with_added(scores, numbers != retrieved)
-        added = self.reranker.retriever_weight * retriever_scores
         pairs, cells = self.reranker.pairs([m.context for m in mentions], numbers, self.kb)
         # Where there is no candidate there is no negative, so any pair may stand there.
         cells = np.where(cells < 0, cells[:, :1], cells)
         self._counts.mention_inputs += len(mentions)
+        return self._loss_of_pairs(pairs, cells, retriever_scores, targets)
+
+    def _loss_of_mentions(self, mentions: Sequence[GoldMention]) -> StepLoss:
+        """The loss over other mentions, the first of which means the same (ArboEL, Eq. 2)."""
+        rows = mention_rows(self._index, mentions, self.reranker.mentions)
+        if not rows:
+            return StepLoss(0.0, 0.0)
+        vectors, read = self._index.as_it_is(), self._index.mentions
+        reader = self.reranker.reader
+        left = reader.mentions([mentions[place].context for place, *_ in rows])
+        distinct = sorted({number for _, _, others in rows for number in others})
+        sides = reader.mentions([read[number].context for number in distinct])
+        right = dict(zip(distinct, sides))
+        width = max(len(others) for *_, others in rows)
+        cells = np.zeros((len(rows), width), dtype=np.int64)
+        cosines = np.zeros((len(rows), width), dtype=np.float32)
+        negatives = np.zeros((len(rows), width), dtype=bool)
+        pairs: list[TokenIds] = []
+        for row, (_, number, others) in enumerate(rows):
+            n = len(others)
+            cells[row] = len(pairs)  # where there is no other mention, the first pair
+            cells[row, :n] += np.arange(n)
+            cosines[row, :n] = vectors[others] @ vectors[number]
+            negatives[row, 1:n] = True
+            pairs += [reader.pair(left[row], right[other]) for other in others]
+        targets = Targets(np.zeros(len(rows), dtype=np.int64), negatives)
+        return self._loss_of_pairs(pairs, cells, cosines, targets)
+
+    @property
+    def _index(self) -> MentionIndex:
+        if self._others is None:
+            raise PelError(
+                "a reranker that reads two mentions needs all training mentions, and they are not "
+                "known",
+                "begin its training anew, by a config",
+            )
+        return self._others
+
+    def _loss_of_pairs(
+        self,
+        pairs: Sequence[TokenIds],
+        cells: np.ndarray,
+        retriever_scores: np.ndarray,
+        targets: Targets,
+    ) -> StepLoss:
+        """The loss of mentions over their pairs, whose gradients have been added.
+
+        Args:
+            pairs: the inputs.
+            cells: the pairs of each mention, int64 [n, k].
+            retriever_scores: the retriever's scores of them, float32 [n, k].
+            targets: which of them are positives and negatives.
+        """
+        added = self.reranker.retriever_weight * retriever_scores
         self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         total = np.zeros(2)
         lengths = np.array([len(pair.ids) for pair in pairs])
         for rows in row_groups(lengths[cells]):
-            share = len(rows) / len(mentions)
+            share = len(rows) / len(cells)
             their_targets = Targets(targets.positive[rows], targets.negatives[rows])
             loss = self._backpropagated_rows(pairs, cells[rows], added[rows], their_targets, share)
             total += share * np.array(loss)
@@ -210,6 +279,32 @@ class RerankerTrainer(Trainer):
             self._kept.update(zip(unseen, zip(found.numbers, found.scores)))
         numbers, scores = zip(*(self._kept[key] for key in keys))
         return np.stack(numbers), np.stack(scores)
+
+
+def mention_rows(
+    index: MentionIndex, mentions: Sequence[GoldMention], n: int
+) -> list[tuple[int, int, list[int]]]:
+    """Choose the other mentions that mentions of a batch are read with.
+
+    Args:
+        index: all training mentions.
+        mentions: the batch.
+        n: the number of mentions of other entities.
+
+    Returns:
+        For each mention whose entity has another mention: its place in the batch, its number in the
+        index, and the numbers of the others. The first is the nearest mention of its entity; then
+        come the nearest ones of other entities.
+    """
+    numbers = index.numbers_of(mentions)
+    wrong = index.nearest_others(numbers, n)
+    rows = []
+    for place, (number, mention) in enumerate(zip(numbers, mentions)):
+        cluster = index.cluster(mention.golds[0])
+        others = cluster[cluster != number]
+        if len(others):
+            rows.append((place, number, [index.nearest_of(number, others), *wrong[place]]))
+    return rows
 
 
 def with_gold(numbers: np.ndarray, golds: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, Targets]:

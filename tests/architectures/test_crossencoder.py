@@ -47,7 +47,7 @@ def test_order_is_kept_and_a_batch_changes_no_score(monkeypatch: pytest.MonkeyPa
 
 
 def test_saved_and_loaded_with_its_settings() -> None:
-    changes = {"length": 30, "retriever_weight": 32.0, "sure": 0.8}
+    changes = {"length": 30, "retriever_weight": 32.0, "sure": 0.8, "mentions": 3}
     ranker = reranker(**changes)
     model = unpack_crossencoder(pack_crossencoder(ranker.model))
     assert model.attrs == {**changes, "mixed_precision": False}
@@ -106,3 +106,10 @@ def test_being_sure_is_a_probability(sure: float) -> None:
 def test_being_sure_needs_the_retrievers_scores() -> None:
     with pytest.raises(PelError, match="scores do not count; give retriever_weight as well"):
         CrossEncoder(TrainedEncoder("any"), sure=0.8)
+
+
+def test_a_number_of_mentions_is_not_below_0() -> None:
+    with pytest.raises(
+        PelError, match="mentions is -1; it is a number of mentions: give 0 or more"
+    ):
+        CrossEncoder(TrainedEncoder("any"), mentions=-1)

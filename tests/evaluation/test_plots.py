@@ -30,6 +30,14 @@ def test_panels_and_lines_are_those_given() -> None:
     assert (mixed.get_xlabel(), random.get_ylabel()) == ("step", "norm")
 
 
+def test_a_line_of_one_point_is_a_mark_of_its_own() -> None:
+    points = {name: Line([n], [2.0 * n]) for n, name in enumerate("abcdefghi")}
+    (axis,) = lines_figure({"": points}, "x", "y").axes
+    looks = {(line.get_color(), line.get_marker()) for line in axis.lines}
+    assert len(looks) == 9 and all(line.get_linestyle() == "None" for line in axis.lines)
+    assert axis.lines[3].get_xydata().tolist() == [[3.0, 6.0]]
+
+
 def test_the_same_figure_gives_the_same_files(tmp_path: Path) -> None:
     first, second = (
         save_figure(lines_figure(PANELS, "step", "norm", log_y=True), tmp_path / name / "figure3.1")

@@ -124,6 +124,50 @@ def test_the_table_and_the_curves_of_few_documents(tmp_path: Path) -> None:
     assert labels == {"as rows": 5, "as training": 5} and len(SHARES) == 5
 
 
+def of_mentions(value: float) -> dict:
+    """What is added to the metrics of a variant that is linked jointly."""
+    ways = ("best", "one by one", "undirected", "directed")
+    recall = dict.fromkeys(("in_kb", "seen", "unseen"), value)
+    return {
+        "jointly": {
+            "recall@1": dict.fromkeys(ways, recall),
+            "ari": {"all": value, "all_unseen": None, "unseen": value},
+            "coreference_recall@64": value / 2,
+        },
+        "discovery": {"ari_all": 0.9, "ari_lacking": 0.8, "precision": 0.25, "proposals": 40.0},
+        "oracle": {"self": value, "union": value / 2},
+    }
+
+
+def test_the_tables_of_mentions_that_are_linked_together(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason='needs the extra "project"')
+    corpus, dev = "coreference-medmentions", "MedMentions"
+    names = ("arborescence", "arborescence-reranking")
+    variants = [v for name in names for v in EXPERIMENTS[name].variants]
+    results = Results(tmp_path / "open" / "results.jsonl")
+    for number, variant in enumerate(variants):
+        line = result(variant.name, 0, 0.5, corpus)
+        metrics = {**line["metrics"][corpus], **of_mentions(0.5 + number / 100)}
+        results.append(line | {"metrics": {dev: metrics}})
+    write_page(tmp_path, tmp_path / "page.md")
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in (tmp_path / "page.md").read_text().splitlines()
+        if line.startswith("| arborescence")
+    ]
+    _, jointly, clusters, reranked = rows
+    assert jointly[1:7] == ["53.0"] * 6 and jointly[-3:] == ["72.2", "77.5", "53.8"]
+    assert clusters[1:5] == ["0.53", "-", "0.53", "26.5"] and clusters[-3:] == [
+        "0.51",
+        "0.83",
+        "0.85",
+    ]
+    assert clusters[5:9] == ["0.90", "0.80", "25.0", "40"]
+    assert reranked[0] == "arborescence + reranker"
+    assert reranked[4:6] == ["61.0", "30.5"] and reranked[-2:] == ["76.1", "75.6"]
+    assert (tmp_path / "open" / corpus / "arboel-figure3.svg").is_file()
+
+
 def test_a_long_curve_is_thinned_to_means(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps(step(n, 0, 0, n % 2)) + "\n" for n in range(1000)))

@@ -95,12 +95,38 @@ def test_step_0_is_the_untrained_encoder(
     assert curve["recall@1"][1] != curve["recall@1"][0]
 
 
+def test_mentions_are_linked_together_and_rerankers_compared(
+    project: Path, tmp_path: Path, commands: list[str]
+) -> None:
+    corpus = DEMO._replace(jointly=True)
+    first, second = (retriever("Pb", "random", n) for n in (8, 4))
+    reranked = reranker(first, rivals=(first, second))
+    runner = Runner("demo", tmp_path / "results", tmp_path / "work", keep=False)
+    runner.prepare(corpus, CHOICES, [reranked])
+    runs = [make_run(corpus, v, 0, CHOICES, runner.work) for v in (first, reranked)]
+    runner.do("arborescence-reranking", runs)
+    assert commands == ["kb", "train", "train", "train"]  # the second retriever is needed as well
+    assert not any(run.folder.exists() for run in runs)
+
+    alone, again = (line["metrics"]["demo"] for line in runner.results)
+    for found in (alone, again):
+        recall = found["jointly"]["recall@1"]
+        assert recall["one by one"]["in_kb"] == pytest.approx(found["recall@1"]["in_kb"], abs=1e-4)
+        assert 0 <= found["jointly"]["coreference_recall@64"] <= 1
+        assert found["discovery"]["lacking"] > 0
+    assert "oracle" not in alone
+    assert again["oracle"]["retrieved"] <= again["oracle"]["self"] <= 1
+
+
 def test_what_others_need_stays_until_they_are_done(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = Runner("demo", tmp_path / "results", tmp_path / "work", keep=False)
     base = run_of(runner)
-    on_it = [run_of(runner, seed)._replace(retriever=base) for seed in (1, 2)]
+    on_it = [
+        run_of(runner, 1)._replace(retriever=base),
+        run_of(runner, 2)._replace(rivals=(base,)),
+    ]
     seen = []
 
     def pretend(experiment: str, run: Run) -> None:

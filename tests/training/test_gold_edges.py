@@ -9,6 +9,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.models.losses import Targets
 from spacy_pel.training.gold_edges import Arborescence, MentionEdges
 from spacy_pel.training.gold_tree import ENTITY
+from spacy_pel.training.mention_index import MentionIndex
 from spacy_pel.training.negatives import Row
 
 from .test_gold_tree import after_deletions
@@ -24,6 +25,7 @@ class FixedIndex:
     """Seven mentions with fixed vectors; none is near to another one."""
 
     mentions = [SimpleNamespace(golds=golds) for golds in GOLDS]
+    nearest_of = MentionIndex.nearest_of
 
     def as_it_is(self) -> np.ndarray:
         return VECTORS

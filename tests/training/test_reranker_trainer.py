@@ -61,12 +61,13 @@ class FixedSearch:
         self.searched: list[int] = []
 
     def mention_vectors(self, mentions) -> np.ndarray:
-        return np.array([[MENTIONS.index(m._replace(is_masked=False))] for m in mentions])
+        places = [[MENTIONS.index(m._replace(is_masked=False))] for m in mentions]
+        return np.array(places, dtype=np.float32)
 
     def search(self, vectors: np.ndarray, k: int) -> Candidates:
         self.searched.append(len(vectors))
-        found = FOUND[vectors[:, 0]][:, :k]
-        return Candidates(found, SCORES[vectors[:, 0]][:, :k])
+        places = vectors[:, 0].astype(int)
+        return Candidates(FOUND[places][:, :k], SCORES[places][:, :k])
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +184,69 @@ def test_a_retriever_that_is_sure_of_all_is_refused(kb) -> None:
         ours.retrieve(GOLD)
 
 
+# Three mentions of one entity, and one of another.
+COREFERENT = [GoldMention(m, (g,), m.text) for m, g in zip(MENTIONS, (0, 0, 2, 0))]
+# By the inner products of their vectors, which are their places: for each mention that has a positive,
+# the nearest of its entity, then the nearest other one.
+READ_WITH = {0: [1, 2], 1: [3, 2], 3: [1, 2]}
+
+
+def naive_mention_loss(ranker: Reranker) -> Tensor:
+    """Eq. 1 over pairs of two mentions, one by one with autograd alone."""
+    module, sides = encoder(ranker).eval(), ranker.reader.mentions(MENTIONS)
+    losses = []
+    for place, others in READ_WITH.items():
+        scores = torch.stack(
+            [
+                pair_score(module, ranker.reader.pair(sides[place], sides[other]))
+                + ranker.retriever_weight * place * other
+                for other in others
+            ]
+        )
+        losses.append(-torch.log_softmax(scores, 0)[0])
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("held_tokens", [8192, 1])
+@pytest.mark.parametrize("retriever_weight", [0.0, 0.5])
+def test_pairs_of_mentions_add_their_loss(kb, retriever_weight, held_tokens, monkeypatch) -> None:
+    monkeypatch.setattr(row_groups, "HELD_TOKENS", held_tokens)
+    alone = trainer(kb, retriever_weight=retriever_weight)
+    ours = trainer(kb, retriever_weight=retriever_weight, mentions=2)
+    ours.retrieve(COREFERENT)
+    reference = Reranker(copy.deepcopy(ours.reranker.model))
+    expected = naive_mention_loss(reference)
+    expected.backward()
+    of_candidates = alone.step(COREFERENT)
+    assert ours.step(COREFERENT).clean == pytest.approx(of_candidates.clean + expected.item())
+    by_mentions = gradients(reference)
+    for name, gradient in gradients(ours.reranker).items():
+        both = gradients(alone.reranker)[name] + by_mentions[name]
+        scale = both.abs().max().item()
+        torch.testing.assert_close(gradient, both, rtol=1e-3, atol=1e-3 * scale + 1e-6)
+    assert ours.counts.pair_inputs == alone.counts.pair_inputs + 6
+
+
+def test_pairs_of_mentions_are_perturbed_too(kb) -> None:
+    ours, clean = trainer(kb, FGSM(), mentions=2), trainer(kb, mentions=2)
+    for each in (ours, clean):
+        each.retrieve(COREFERENT)
+    loss = ours.step(COREFERENT)
+    assert loss.clean == pytest.approx(clean.step(COREFERENT).clean) and loss.adversarial > 0
+    assert ours.counts.pair_inputs == 2 * clean.counts.pair_inputs
+
+
+def test_a_mention_that_is_alone_is_read_with_no_other(kb) -> None:
+    ours, alone = trainer(kb, mentions=2), trainer(kb)
+    ours.retrieve(GOLD)
+    assert ours.step(GOLD) == alone.step(GOLD)
+
+
+def test_pairs_of_mentions_need_all_training_mentions(kb) -> None:
+    with pytest.raises(PelError, match="needs all training mentions.*begin its training anew"):
+        trainer(kb, mentions=2).step(COREFERENT)
+
+
 def test_what_is_counted(kb) -> None:
     clean, adversarial = trainer(kb), trainer(kb, FGSM())
     repeats = [*GOLD, GOLD[0]]
@@ -204,7 +268,7 @@ def test_encoder_passes_are_what_is_counted(kb) -> None:
 def test_candidates_are_searched_once(kb, caplog) -> None:
     ours = trainer(kb)
     with caplog.at_level(logging.INFO):
-        ours.retrieve(iter(GOLD))
+        ours.retrieve(GOLD)
     assert "75.0 % of the mentions have their right entity among their 3 candidates" in caplog.text
     assert ours.kb.searched == [4]
     for _ in range(3):

@@ -53,6 +53,7 @@ class Run(NamedTuple):
         digest: A digest of everything that decides the figures.
         folder: The folder of weights, checkpoints and the knowledge bases with vectors.
         retriever: For a reranker the run of its retriever; see also ``Variant.learnt``.
+        rivals: For a reranker the runs of the retrievers whose candidates it also tells apart.
     """
 
     corpus: Corpus
@@ -66,6 +67,12 @@ class Run(NamedTuple):
     digest: str
     folder: Path
     retriever: Run | None = None
+    rivals: tuple[Run, ...] = ()
+
+    @property
+    def bases(self) -> tuple[Run, ...]:
+        """The runs of retrievers that it needs."""
+        return (*([self.retriever] if self.retriever else []), *self.rivals)
 
     @property
     def name(self) -> str:
@@ -104,6 +111,7 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
         digest = _digest([base.digest, variant.learnt])
         run = base._replace(variant=variant, digest=digest, retriever=base)
         return run._replace(folder=work / run.name)
+    rivals = tuple(make_run(corpus, each, seed, choices, work) for each in variant.rivals)
     file = corpus.reranker if base else corpus.config
     own = _of_paths(corpus.settings, file) if base else corpus.settings
     settings = {**variant.settings, **own, ".system.seed": seed}
@@ -120,13 +128,15 @@ def make_run(corpus: Corpus, variant: Variant, seed: int, choices: Choices, work
     parts += [choices.entities] * choices.samples(corpus)
     parts += ["untrained"] * (not variant.trained)
     parts += [FITTED] * (not corpus.kbs)
+    parts += ["jointly"] * corpus.jointly
+    parts += [rival.digest for rival in rivals]
     digest = _digest(parts)
     places = places_of(corpus, choices, work)
     config = _config(file, filled(settings, places), steps, every)
     kb = Path(filled(corpus.kb, places))
     kbs = {name: Path(filled(corpus.kbs.get(name, corpus.kb), places)) for name in corpus.dev}
     dev = filled(corpus.dev, places)
-    run = Run(corpus, variant, seed, config, kb, kbs, dev, choices, digest, work, base)
+    run = Run(corpus, variant, seed, config, kb, kbs, dev, choices, digest, work, base, rivals)
     run = run._replace(folder=work / run.name)
     if base:
         _set(config, ".paths.retriever", str(base.pipeline))

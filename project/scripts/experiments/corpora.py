@@ -40,6 +40,8 @@ class Corpus(NamedTuple):
             over steps; None for no curve.
         is_mined: Whether it is trained on mined mentions. A limit of documents then holds for the dev
             sets alone.
+        jointly: Whether mentions are also linked together, and entities proposed that are taken out of
+            the knowledge base.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Corpus(NamedTuple):
     kbs: dict[str, str] = {}
     evaluated_every: int | None = None
     is_mined: bool = False
+    jointly: bool = False
 
     @property
     def shown(self) -> list[str]:
@@ -269,10 +272,20 @@ _COREFERENCE = {
     "model.entity_length": 24,
 }
 COREFERENCE_MESH = MESH._replace(
-    name="coreference-mesh", reranker=None, alignment=(), settings=_COREFERENCE, steps=300
+    name="coreference-mesh",
+    alignment=(),
+    settings=_COREFERENCE,
+    steps=300,
+    rerank_steps=300,
+    jointly=True,
 )
 COREFERENCE_MEDMENTIONS = MEDMENTIONS._replace(
-    name="coreference-medmentions", reranker=None, alignment=(), settings=_COREFERENCE, steps=300
+    name="coreference-medmentions",
+    alignment=(),
+    settings=_COREFERENCE,
+    steps=300,
+    rerank_steps=300,
+    jointly=True,
 )
 
 

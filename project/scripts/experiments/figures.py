@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of the paper, and figure 2 of KRISSBERT, from the results."""
+"""Figures 2 and 3 of the paper, figure 2 of KRISSBERT and figure 3 of ArboEL, from the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from spacy_pel.evaluation.plots import Line, lines_figure, save_figure
 
 from .registry import EXPERIMENTS, FEW_SHOT, SHARES, Experiment
-from .results import Results
+from .results import Results, figure
 from .variants import retriever
 
 RECALLS = np.linspace(0, 1, 101)
@@ -83,8 +83,29 @@ def few_shot_curves(results: Results, corpus: str, devs: Sequence[str], path: Pa
         for dev in devs:
             at_1 = [[line["metrics"][dev]["recall@1"]["in_kb"] for line in lines] for lines in runs]
             panels[dev][kind] = Line(shares, [np.mean(each) for each in at_1 if each])
-    figure = lines_figure(panels, "% of the training documents", "recall@1")
-    return save_figure(figure, path)[0]
+    drawn = lines_figure(panels, "% of the training documents", "recall@1")
+    return save_figure(drawn, path)[0]
+
+
+def recall_of_both_kinds(
+    results: Results, experiment: Experiment, corpus: str, devs: Sequence[str], path: Path
+) -> Path:
+    """Draw ArboEL's figure 3, linking recall@64 over coreference recall@64, as PNG and SVG.
+
+    A point is the mean of a variant over seeds. Returns the path of the PNG.
+    """
+    axes = (("jointly", "coreference_recall@64"), ("recall@64", "in_kb"))
+    panels: dict[str, dict[str, Line]] = {dev: {} for dev in devs}
+    for variant in experiment.variants:
+        lines = results.by_seed(corpus, variant.name).values()
+        for dev in devs:
+            points = [[figure(line, dev, axis) for axis in axes] for line in lines]
+            points = [point for point in points if None not in point]
+            if points:
+                x, y = np.mean(points, axis=0)
+                panels[dev][variant.name] = Line([x], [y])
+    drawn = lines_figure(panels, "coreference recall@64", "linking recall@64")
+    return save_figure(drawn, path)[0]
 
 
 def _at_recalls(curve: dict[str, list[float]]) -> np.ndarray:

@@ -13,7 +13,13 @@ from spacy_pel.system.whole_files import whole_file
 
 from .claims import CLAIMS, Claim, finding
 from .corpora import Corpus
-from .figures import few_shot_curves, gradient_norms, nil_curves, recall_over_steps
+from .figures import (
+    few_shot_curves,
+    gradient_norms,
+    nil_curves,
+    recall_of_both_kinds,
+    recall_over_steps,
+)
 from .profiles import PROFILES
 from .registry import EXPERIMENTS, Experiment
 from .results import Results
@@ -167,9 +173,19 @@ def _curves(name: str):
     return draw, f"{name}-over-steps", "Recall@1 over steps, on a sample of dev and KB"
 
 
+def _figure_3_of_arboel(results: Results, corpus: Corpus, path: Path):
+    experiment = EXPERIMENTS["arborescence-clusters"]
+    return recall_of_both_kinds(results, experiment, corpus.name, corpus.shown, path)
+
+
 FIGURES = {
     **{name: _curves(name) for name in ("claim", "claim-names", "claim-focus", "claim-negatives")},
     "nil": (_figure_2, "figure2-nil", "Precision and recall of NIL"),
     "krissbert": (_few_shot, "krissbert-few-shot", "Annotated documents, as rows and as training"),
+    "arborescence-clusters": (
+        _figure_3_of_arboel,
+        "arboel-figure3",
+        "Linking recall over coreference recall",
+    ),
     "gradient-norms": (_figure_3, "figure3-gradient-norms", "Gradient norms over steps"),
 }

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .published import (
+    ARBOEL_TABLE_1,
+    ARBOEL_TABLE_3,
+    ARBOEL_TABLE_5,
+    ARBOEL_TABLE_6,
+    KRISSBERT_TABLES,
+    MEDMENTIONS_TABLE_2,
+    NIL_TABLE_4,
+    ZESHEL_TABLE_3,
+)
 from .variants import (
     ARMS,
     OBJECTIVES,
@@ -19,6 +29,7 @@ from .variants import (
     learning,
     objective,
     reranker,
+    rerankers_of_objectives,
     retriever,
     self_supervised,
     untrained,
@@ -27,46 +38,6 @@ from .variants import (
     untrained_self_supervised,
 )
 
-# Table 2 (MedMentions) and table 3 (ZESHEL): recall@1 and recall@64 by variant.
-MEDMENTIONS_TABLE_2 = {
-    "CE, mixed 32": (72.1, 95.5),
-    "CE, mixed 64": (72.1, 95.6),
-    "CE, random 64": (55.7, 94.0),
-    "Pb, mixed 32": (71.6, 93.3),
-    "Pb, mixed 64": (72.6, 95.0),
-    "Pb, random 64": (63.3, 95.9),
-    "CE, mixed 32, FGSM": (72.3, 95.5),
-    "Pb, mixed 32, FGSM": (72.4, 93.7),
-}
-ZESHEL_TABLE_3 = {
-    "CE, random 32": (44.1, 84.8),
-    "Pb, random 32": (48.9, 85.2),
-    "CE, random 32, FGSM": (44.1, 85.2),
-    "Pb, random 32, FGSM": (49.7, 85.6),
-    "CE, mixed 32": (52.5, 87.2),
-    "Pb, mixed 32": (53.1, 86.0),
-    "CE, mixed 32, FGSM": (53.2, 87.2),
-    "Pb, mixed 32, FGSM": (54.2, 86.6),
-}
-# Table 4: auPR, precision and recall of NIL, recall@1 and recall@64 with NIL as a class.
-NIL_TABLE_4 = {
-    "Pb, mixed 32": (83.7, 81.2, 71.0, 72.6, 90.4),
-    "Pb, mixed 32, margin 0.01": (84.4, 81.6, 71.5, 72.5, 90.2),
-    "Pb, mixed 32, margin 0.05": (85.8, 83.3, 73.5, 72.4, 89.9),
-    "Pb, mixed 32, margin 0.1": (87.6, 85.2, 79.2, 69.4, 85.7),
-    "CE, mixed 32": (32.3, 31.8, 74.0, 64.4, 76.1),
-}
-# ArboEL, table 1: recall@1 and recall@64 on the test set of MedMentions, with all of UMLS.
-ARBOEL_TABLE_1 = {
-    objective(name).name: figures
-    for name, figures in {
-        "in-batch negatives": (58.70, 87.73),
-        "k-NN negatives": (56.85, 86.11),
-        "arborescence": (72.31, 95.67),
-        "1-NN arborescence": (71.99, 95.23),
-        "1-Rand arborescence": (71.27, 94.88),
-    }.items()
-}
 WHOLE = self_supervised("whole method")
 # Prototypes, and lazy learning from documents of each training file.
 AS_ROWS = [
@@ -83,26 +54,6 @@ FEW_SHOT = {
         *map(few_shot, SHOTS),
         self_supervised("gold mentions alone"),
     ],
-}
-# KRISSBERT, tables 2, 5 and 7: accuracy on the test set, and on its ambiguous mentions, with UMLS. But for
-# the whole method, all trained variants of the paper are reranked.
-KRISSBERT_TABLES = {
-    heading: {
-        reranker(WHOLE).name: whole,
-        WHOLE.name: (not_reranked,),
-        self_supervised("without mention pairs").name: (no_pairs,),
-        self_supervised("without references").name: (no_references,),
-        self_supervised("without aliases").name: (no_aliases,),
-        self_supervised("gold mentions alone").name: (gold,),
-        self_supervised("names alone").name: names,
-        self_supervised("descriptions alone").name: (descriptions,),
-    }
-    for heading, whole, not_reranked, no_pairs, no_references, no_aliases, gold, names, descriptions in (
-        ("NCBI", (83.2, 64.5), 82.8, 77.9, 82.7, 83.2, 76.9, (63.0, 57.1), 49.0),
-        ("BC5CDR-d", (85.5, 64.5), 85.0, 82.2, 85.1, 85.2, 85.5, (83.6, 63.9), 48.7),
-        ("BC5CDR-c", (96.5, 76.5), 95.1, 93.3, 96.4, 96.4, 93.8, (96.2, 76.4), 52.0),
-        ("MedMentions", (63.5, 52.5), 61.3, 49.9, 61.5, 63.2, 63.7, (44.2, 29.6), 19.4),
-    )
 }
 BEST = retriever("Pb", "mixed", 32)
 # Step 0 of the retrievers: the encoder as it comes.
@@ -187,6 +138,29 @@ NORMS = [
     Column("variance", ("training", "gradient_norm", "variance"), 1, 2),
     Column("variance, loss / alpha", ("training", "gradient_norm", "variance_over_alpha"), 1, 3),
     Column("variance / mean²", ("training", "gradient_norm", "relative_variance"), 1, 3),
+]
+# The recall of mentions that are linked together: by the best way, then by each.
+JOINTLY = [
+    *(
+        Column(label, ("jointly", "recall@1", "best", kind))
+        for label, kind in (("best", "in_kb"), ("best, seen", "seen"), ("best, unseen", "unseen"))
+    ),
+    *(
+        Column(way, ("jointly", "recall@1", way, "in_kb"))
+        for way in ("one by one", "undirected", "directed")
+    ),
+]
+# Recall@1 after reranking candidates that always hold the right entity.
+ORACLE = [Column(f"oracle, {which}", ("oracle", which)) for which in ("self", "union")]
+CLUSTERS = [
+    Column("ARI, all", ("jointly", "ari", "all"), 1, 2),
+    Column("all / unseen", ("jointly", "ari", "all_unseen"), 1, 2),
+    Column("unseen alone", ("jointly", "ari", "unseen"), 1, 2),
+    Column("coreference recall@64", ("jointly", "coreference_recall@64")),
+    Column("ARI, a tenth lacking", ("discovery", "ari_all"), 1, 2),
+    Column("ARI, lacking", ("discovery", "ari_lacking"), 1, 2),
+    Column("precision of proposals", ("discovery", "precision")),
+    Column("proposals", ("discovery", "proposals"), 1, 0),
 ]
 
 
@@ -383,5 +357,37 @@ EXPERIMENTS = {
         [RECALL[0], AMBIGUOUS, *RECALL[1:]],
         KRISSBERT_TABLES,
         corpora="self_supervision",
+    ),
+    "arborescence-jointly": Experiment(
+        "Mentions that are linked together (ArboEL, table 6)",
+        "Does it help to link the mentions of all documents together? Settings were fitted on the other "
+        'half of the documents. "Best" is the way that was best there. Recall is over the mentions whose '
+        "entity is in the KB.",
+        [untrained_objective(), *map(objective, OBJECTIVES)],
+        JOINTLY,
+        {"MedMentions": ARBOEL_TABLE_6},
+        corpora="coreference",
+    ),
+    "arborescence-clusters": Experiment(
+        "Clusters of mentions, and entities that the KB lacks (ArboEL, table 5 and figure 3)",
+        "Are mentions near to each other that mean the same? ARI is the adjusted Rand index of clusters "
+        "made of mentions alone with the gold entities: of all mentions, of those of unseen entities among "
+        "all, and of these alone. Coreference recall counts the mentions that mean the same among the "
+        "64 nearest ones. The last columns are of a KB without a tenth of the entities: how what is "
+        "proposed agrees with the entities that it lacks.",
+        [untrained_objective(), *map(objective, OBJECTIVES)],
+        CLUSTERS,
+        {"MedMentions": ARBOEL_TABLE_5},
+        corpora="coreference",
+    ),
+    "arborescence-reranking": Experiment(
+        "Reranking what they find (ArboEL, tables 3 and 4)",
+        'Are better candidates worth more once they are reranked? "Self": the right entity is put among '
+        'the candidates where the retriever missed it. "Union": so are the candidates of all retrievers '
+        "of this table, which makes the choice as hard for each reranker.",
+        rerankers_of_objectives(),
+        [RECALL[0], *SEEN, *ORACLE],
+        {"MedMentions": ARBOEL_TABLE_3},
+        corpora="coreference",
     ),
 }

@@ -27,7 +27,9 @@ from spacy_pel.system.whole_files import whole_file, whole_folder
 from spacy_pel.tasks.cross_fitting import evaluate_cross_fitted
 from spacy_pel.tasks.embedding import embed_kb, is_embedded
 from spacy_pel.tasks.evaluate import evaluate
+from spacy_pel.tasks.joint_metrics import cross_fitted_discovery, joint_metrics
 from spacy_pel.tasks.learn_mentions import learn_mentions_of
+from spacy_pel.tasks.oracle_reranking import oracle_recall
 
 from .configs import FITTED, Choices, Run, filled, places_of
 from .corpora import WORLDS, Corpus
@@ -100,9 +102,9 @@ class Runner:
                 except Timeout:
                     print("another process does this run: left out")
                     continue
-            later = {each.retriever.digest for each in runs[number + 1 :] if each.retriever}
+            later = {base.digest for each in runs[number + 1 :] for base in each.bases}
             if not self.keep:
-                for done in filter(None, (run, run.retriever)):
+                for done in (run, *run.bases):
                     if done.digest not in later and done.digest in self.results:
                         shutil.rmtree(done.folder, ignore_errors=True)
 
@@ -164,8 +166,8 @@ class Runner:
             self._learn(run)
         if run.pipeline.exists():
             return
-        if run.retriever:
-            self._train_and_embed(run.retriever)
+        for base in run.bases:
+            self._train_and_embed(base)
         nlp = load_pipeline(self._train(run))
         for kb in dict.fromkeys([*run.kbs.values(), run.kb]):
             _embed(linker_of(nlp), kb, run.own(kb))
@@ -200,9 +202,15 @@ class Runner:
         limit, names = run.choices.limit, run.variant.names
         try:
             found = evaluate_cross_fitted(nlp, run.dev, limit=limit, names=names)
+            if run.corpus.jointly:
+                for name, path in run.dev.items():
+                    found[name] |= _joint_figures(nlp, path, run.folder / "lacking", limit)
         except PelError as error:
             print(f"not calibrated: {error}", flush=True)
             return self._plain_metrics(nlp, run), None
+        if run.rivals:
+            for name, path in run.dev.items():
+                found[name]["oracle"] = _oracle_figures(nlp, path, run)
         return {name: _figures(metrics) for name, metrics in found.items()}, FITTED
 
     def _plain_metrics(self, nlp: Language, run: Run) -> dict[str, Any]:
@@ -238,6 +246,22 @@ class Runner:
 
 def _figures(metrics: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metrics.items() if name not in NO_FIGURES}
+
+
+def _joint_figures(nlp: Language, path: str, folder: Path, limit: int) -> dict[str, Any]:
+    """The figures of a dev set whose mentions are linked together, or without a tenth of its entities."""
+    return {
+        "jointly": joint_metrics(nlp, path, limit=limit),
+        "discovery": cross_fitted_discovery(nlp, path, folder, limit=limit),
+    }
+
+
+def _oracle_figures(nlp: Language, path: str, run: Run) -> dict[str, float]:
+    """Recall of a reranker on a dev set, with the right entity always among the candidates."""
+    rivals = [load_pipeline(rival.pipeline) for rival in run.rivals]
+    for rival, retriever in zip(run.rivals, rivals):
+        linker_of(retriever, kb=rival.own(rival.kb))
+    return oracle_recall(nlp, [path], retrievers=rivals, limit=run.choices.limit)
 
 
 def _embed(linker: ProxyLinker, kb: Path, own: Path) -> None:

@@ -42,7 +42,10 @@ def table_markdown(experiment: Experiment, cells: dict[str, dict[str, Spread | N
         cell = _cell_with_interval if experiment.intervals else _cell
         found = [cell(row[column.label], column) for column in experiment.columns]
         seeds = max((each.runs for each in row.values() if each), default=0)
-        theirs = [_published(figures.get(name, ()), place) for *_, place, figures in published]
+        theirs = [
+            _published(figures.get(name, ()), place, column)
+            for _, column, place, figures in published
+        ]
         rows.append([name, *found, str(seeds), *theirs])
     return markdown_table(header, rows)
 
@@ -67,5 +70,5 @@ def _cell_with_interval(value: Spread | None, column: Column) -> str:
     return f"{column.scale * value.mean:,.{column.decimals}f} [{low} to {high}]"
 
 
-def _published(values: tuple[float, ...], place: int) -> str:
-    return f"{values[place]:.1f}" if len(values) > place else ""
+def _published(values: tuple[float, ...], place: int, column: Column) -> str:
+    return f"{values[place]:.{column.decimals}f}" if len(values) > place else ""

@@ -88,6 +88,7 @@ class Variant(NamedTuple):
         trained: Whether it is trained. If not, its encoder is used as it comes: step 0.
         learnt: The files whose mentions become rows of the knowledge base of ``retriever``, which is
             then evaluated again, and the number of documents of each file; 0: all.
+        rivals: For a reranker the retrievers whose candidates it also tells apart, all together.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Variant(NamedTuple):
     needs: str | None = None
     trained: bool = True
     learnt: tuple[str, int] | None = None
+    rivals: tuple[Variant, ...] = ()
 
 
 def retriever(
@@ -242,11 +244,17 @@ def untrained_arm(similarity: str, rows: str) -> Variant:
     return base._replace(name=f"{base.name}; {rows}", settings={**base.settings, **ROWS[rows]})
 
 
-def reranker(of: Variant, fgsm: bool = False) -> Variant:
+def reranker(of: Variant, fgsm: bool = False, rivals: tuple[Variant, ...] = ()) -> Variant:
     """Make the variant of a cross-encoder over a retriever's best candidates (PEL, appendix B)."""
     name = f"{of.name} + reranker" + ", FGSM" * fgsm
     settings = {"regularizer": FGSM if fgsm else None, "resolve_abbreviations": False}
-    return Variant(name, settings, of, needs="reranker")
+    return Variant(name, settings, of, needs="reranker", rivals=rivals)
+
+
+def rerankers_of_objectives() -> list[Variant]:
+    """Make the variants of rerankers over the retrievers of ArboEL's tables 3 and 4."""
+    retrievers = tuple(objective(name) for name in OBJECTIVES if not name.startswith("Pb"))
+    return [reranker(each, rivals=retrievers) for each in retrievers]
 
 
 def extras(of: Variant) -> list[Variant]:
