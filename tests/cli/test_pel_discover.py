@@ -9,17 +9,12 @@ from pathlib import Path
 import pytest
 from spacy.language import Language
 
-from ..tasks.calibration_corpus import write_corpus
+from ..tasks.calibration_corpus import write_repeated_corpus
 
 
 @pytest.fixture
 def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
-    """Some documents with the same text: each mention has others that mean the same."""
-    one = write_corpus(tiny_nlp, tmp_path / "one.pubtator").read_text("utf8")
-    path = tmp_path / "dev.pubtator"
-    texts = [one.replace("\n1", f"\n{n}").replace("1|t", f"{n}|t", 1) for n in range(1, 5)]
-    path.write_text("\n".join(texts), encoding="utf8")
-    return path
+    return write_repeated_corpus(tiny_nlp, tmp_path)
 
 
 @pytest.fixture

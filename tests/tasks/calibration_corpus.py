@@ -39,3 +39,12 @@ def write_corpus(tiny_nlp: Language, path: Path) -> Path:
     golds["MS"] = best["MS"][1]["id"]
     path.write_text(pubtator(golds.items()), encoding="utf8")
     return path
+
+
+def write_repeated_corpus(tiny_nlp: Language, folder: Path) -> Path:
+    """Write the corpus four times into one file: each mention has others that mean the same."""
+    one = write_corpus(tiny_nlp, folder / "one.pubtator").read_text("utf8")
+    path = folder / "dev.pubtator"
+    texts = [one.replace("\n1", f"\n{n}").replace("1|t", f"{n}|t", 1) for n in range(1, 5)]
+    path.write_text("\n".join(texts), encoding="utf8")
+    return path

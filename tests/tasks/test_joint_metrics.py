@@ -17,17 +17,12 @@ from spacy_pel.tasks.gold_examples import gold_examples, link_examples
 from spacy_pel.tasks.joint_linking import clusters_of, with_settings
 from spacy_pel.tasks.joint_metrics import cross_fitted_discovery, joint_metrics
 
-from .calibration_corpus import write_corpus
+from .calibration_corpus import write_corpus, write_repeated_corpus
 
 
 @pytest.fixture
 def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
-    """The corpus for calibration four times: each mention has others that mean the same."""
-    one = write_corpus(tiny_nlp, tmp_path / "one.pubtator").read_text("utf8")
-    path = tmp_path / "dev.pubtator"
-    texts = [one.replace("\n1", f"\n{n}").replace("1|t", f"{n}|t", 1) for n in range(1, 5)]
-    path.write_text("\n".join(texts), encoding="utf8")
-    return path
+    return write_repeated_corpus(tiny_nlp, tmp_path)
 
 
 def halves_by_hand(nlp: Language, corpus: Path) -> list[tuple]:
