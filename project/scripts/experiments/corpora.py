@@ -271,22 +271,22 @@ _COREFERENCE = {
     "model.mention_length": 24,
     "model.entity_length": 24,
 }
-COREFERENCE_MESH = MESH._replace(
-    name="coreference-mesh",
-    alignment=(),
-    settings=_COREFERENCE,
-    steps=300,
-    rerank_steps=300,
-    jointly=True,
-)
-COREFERENCE_MEDMENTIONS = MEDMENTIONS._replace(
-    name="coreference-medmentions",
-    alignment=(),
-    settings=_COREFERENCE,
-    steps=300,
-    rerank_steps=300,
-    jointly=True,
-)
+
+
+def _coreference(corpus: Corpus) -> Corpus:
+    """The corpus as linkers are trained on its coreferent mentions, in minutes."""
+    return corpus._replace(
+        name=f"coreference-{corpus.name}",
+        alignment=(),
+        settings=_COREFERENCE,
+        steps=300,
+        rerank_steps=300,
+        jointly=True,
+    )
+
+
+COREFERENCE_MESH = _coreference(MESH)
+COREFERENCE_MEDMENTIONS = _coreference(MEDMENTIONS)
 
 
 def _self_supervised(corpus: Corpus) -> Corpus:
