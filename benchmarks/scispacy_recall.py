@@ -35,18 +35,20 @@ CHUNK = 200
 def main(kb: Path, corpus: list[Path], train: list[Path] = [], pipeline: list[Path] = []) -> None:
     """Print recall over the mentions of each CORPUS (PubTator) whose entity is in KB."""
     base = KnowledgeBase.open(kb)
-    trained = {gold for path in train for _, _, golds in _gold(base, path) for gold in golds}
+    trained = {
+        gold for path in train for _, _, golds in gold_mentions(base, path) for gold in golds
+    }
     dictionary = Dictionary(base)
     header = ["", *(f"@{k}" for k in KS), "seen, @1", "unseen, @1", "mentions/s"]
     for path in corpus:
-        texts, long_forms, golds = zip(*_gold(base, path))
+        texts, long_forms, golds = zip(*gold_mentions(base, path))
         unseen = np.array([trained.isdisjoint(right) for right in golds])
         rows = []
         for title, words in (("as they are", texts), ("acronyms read", long_forms)):
             hits = np.array(dictionary.hits(words, golds))
             parts = [hits[which, 0] if trained else [] for which in (~unseen, unseen)]
             figures = [*hits.mean(axis=0), *(np.mean(p) if len(p) else None for p in parts)]
-            rows.append([f"scispaCy's TF-IDF, {title}", *map(_percent, figures), ""])
+            rows.append([f"scispaCy's TF-IDF, {title}", *map(percent, figures), ""])
         rows += [row for each in pipeline for row in _rows_of(each, kb, path)]
         known = f", {unseen.sum()} of unseen entities" if trained else ""
         print(f"\n{path}: {len(texts)} mentions in the KB{known}\n")
@@ -63,10 +65,10 @@ def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[list[str]]:
         figures = [found[f"recall@{k}"]["in_kb"] for k in KS]
         figures += [found["recall@1"][which] for which in ("seen", "unseen")]
         name = f"{pipeline}, {depth} reranked" if depth else str(pipeline)
-        yield [name, *map(_percent, figures), f"{found['mentions_per_second']:.0f}"]
+        yield [name, *map(percent, figures), f"{found['mentions_per_second']:.0f}"]
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
@@ -95,7 +97,7 @@ class Dictionary:
         return found
 
 
-def _gold(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set[int]]]:
+def gold_mentions(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set[int]]]:
     """For each mention in the KB its words, the same with long forms, and its gold entities."""
     for document in open_corpus(path).documents():
         offsets = [(mention.start, mention.end) for mention in document.mentions]
@@ -115,7 +117,17 @@ def _hits(row, owners: np.ndarray, golds: set) -> np.ndarray:
     if gold <= 0:
         return np.zeros(len(KS))
     above, tied = int((best > gold).sum()), int((best == gold).sum())
-    right = sum(best[g] == gold for g in golds)
+    return share_of_orders(above, tied, sum(best[g] == gold for g in golds))
+
+
+def share_of_orders(above: int, tied: int, right: int) -> np.ndarray:
+    """For each k the share of the orders in which a right entity is among the k best.
+
+    Args:
+        above: The number of entities above the best right one.
+        tied: The number of entities with its score, itself included.
+        right: The number of right entities with its score.
+    """
     return np.array([min(1.0, max(0, k - above) * right / tied) for k in KS])
 
 

@@ -234,11 +234,21 @@ def test_differences_are_within_seeds(tmp_path: Path) -> None:
 
 
 def test_a_claim_is_one_line_for_all_its_settings(tmp_path: Path) -> None:
-    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 22
+    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 29
     lines = [*seeds_of("Pb, random 32", 0.5, 0.5), *seeds_of("CE, random 32", 0.4, 0.4)]
     lines += [*seeds_of("Pb, random 64", 0.8, 0.8), *seeds_of("CE, random 64", 0.5)]
     each = found(results_of(tmp_path, *lines), AT_RANDOM)
     assert each.summary == "+20.0 [one seed]: not decided"  # the seed that has both settings
+
+
+def test_arborescences_are_compared_with_each_baseline(tmp_path: Path) -> None:
+    at_1 = {"in-batch negatives": 0.3, "k-NN negatives": 0.6, "1-Rand arborescence": 0.5}
+    results = results_of(tmp_path, *(result(name, 0, value) for name, value in at_1.items()))
+    beginning = "Arborescences (all; 1-NN; 1-Rand) are above "
+    for baseline, difference in (("in-batch", 0.2), ("k-NN", -0.1)):
+        each = found(results, f"{beginning}{baseline} negatives, recall@1")
+        assert each.cases == ["1-Rand"]
+        assert each.difference.mean == pytest.approx(difference)
 
 
 def test_what_mixed_negatives_give_is_compared(tmp_path: Path) -> None:
