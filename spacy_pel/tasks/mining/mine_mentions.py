@@ -10,7 +10,7 @@ import hashlib
 import json
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -39,9 +39,9 @@ from .sampled_mentions import MentionSearch, MinedMentions
 T = TypeVar("T")
 DOCUMENTS_PER_PART, BYTES_PER_PART = 50_000, 16 * 2**20
 _LONGEST_ROW = 2**24  # bytes
+_CHOSEN_BY = {"number": "BIGINT", "priority": "UBIGINT"}
 _ROW = {
-    "number": "BIGINT",
-    "priority": "UBIGINT",
+    **_CHOSEN_BY,
     "text": "VARCHAR",
     "id": "VARCHAR",
     "mentions": 'STRUCT("start" BIGINT, "end" BIGINT, id VARCHAR)[]',
@@ -291,29 +291,42 @@ def _stored(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:
-    """Make the Parquet file of all parts: the mentions of the lowest priorities of each entity."""
+    """Make the Parquet file of all parts: the mentions of the lowest priorities of each entity.
+
+    They are chosen without their texts, which would not fit into memory: DuckDB can sort what is
+    larger than its memory, but not number it (``row_number``).
+    """
     import duckdb
 
-    columns = ", ".join(f"\"{name}\": '{kind}'" for name, kind in _ROW.items())
     kept = ", ".join(f'"{name}"' for name in _ROW if name not in ("number", "priority"))
-    rows = (
-        f"read_json([{', '.join(map(sql_path, parts))}], format = 'newline_delimited', "
-        f"columns = {{{columns}}}, compression = 'uncompressed', "
-        f"maximum_object_size = {_LONGEST_ROW})"
+    choose = (
+        f"CREATE TEMP TABLE lowest AS SELECT number, priority FROM {_rows(parts, _CHOSEN_BY)} "
+        f"QUALIFY row_number() OVER (PARTITION BY number ORDER BY priority) <= {per_entity}"
     )
-    if not any(part.stat().st_size for part in parts):
-        nothing = (f'NULL::{kind} AS "{name}"' for name, kind in _ROW.items())
-        rows = f"(SELECT {', '.join(nothing)} LIMIT 0)"
     query = (
-        f"SELECT {kept} FROM {rows} QUALIFY row_number() OVER "
-        f"(PARTITION BY number ORDER BY priority) <= {per_entity} ORDER BY md5(entity), priority"
+        f"SELECT {kept} FROM {_rows(parts, _ROW)} SEMI JOIN lowest USING (number, priority) "
+        "ORDER BY md5(entity), priority"
     )
     with duckdb_that_sorts(path) as (connection, _):
         connection.execute("SET threads = 1")  # the same parts give the same bytes
         try:
+            connection.execute(choose)
             connection.execute(f"COPY ({query}) TO {sql_literal(str(path))} (FORMAT parquet)")
         except duckdb.IOException as error:
             raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
+
+
+def _rows(parts: Sequence[Path], columns: Mapping[str, str]) -> str:
+    """Columns of all parts, as a table in SQL."""
+    if not any(part.stat().st_size for part in parts):
+        nothing = (f'NULL::{kind} AS "{name}"' for name, kind in columns.items())
+        return f"(SELECT {', '.join(nothing)} LIMIT 0)"
+    kinds = ", ".join(f"\"{name}\": '{kind}'" for name, kind in columns.items())
+    return (
+        f"read_json([{', '.join(map(sql_path, parts))}], format = 'newline_delimited', "
+        f"columns = {{{kinds}}}, compression = 'uncompressed', "
+        f"maximum_object_size = {_LONGEST_ROW})"
+    )
 
 
 def _judged(path: Path) -> tuple[int, int, int, int]:
