@@ -9,7 +9,7 @@ import pytest
 from experiments.claims import CLAIMS, Finding, finding
 from experiments.figures import few_shot_curves
 from experiments.page import write_page
-from experiments.registry import EXPERIMENTS, FEW_SHOT, SHARES
+from experiments.registry import EXPERIMENTS, WHOLE, FEW_SHOT, SHARES
 from experiments.results import Results, figure
 from experiments.tables import table_cells, table_json, table_markdown
 from experiments.training_log import recall_curve, training_summary
@@ -99,6 +99,29 @@ def test_the_table_and_the_figure_of_the_arms(tmp_path: Path) -> None:
     assert (tmp_path / "open" / "claim-mesh" / "claim-over-steps.svg").is_file()
     assert "-10.0 (entities) [-10.0 to -10.0]: reversed" in text
     assert "were fitted on the other half of the documents" in text
+
+
+def test_samples_of_one_dev_set_share_a_column(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason='needs the extra "project"')
+    results = Results(tmp_path / "open" / "results.jsonl")
+    for corpus, upper, lower in (
+        ("coreference-mesh", "1-Rand arborescence", "in-batch negatives"),
+        ("krissbert-mesh", WHOLE.name, "self-supervised: without masking"),
+    ):
+        for name, value in ((upper, 0.6), (lower, 0.5)):
+            line = result(name, 0, value, corpus)
+            line["metrics"] = dict.fromkeys(("BC5CDR", "NCBI disease"), line["metrics"][corpus])
+            results.append(line)
+    write_page(tmp_path, tmp_path / "page.md")
+    lines = [[cell.strip() for cell in ln.split("|")] for ln in (tmp_path / "page.md").open()]
+    (header,) = (line for line in lines if "the paper's claim" in line)
+    assert header[3:5] == ["BC5CDR", "NCBI disease"]
+    for claim in (
+        "Arborescences (all; 1-NN; 1-Rand) are above in-batch",
+        "KRISSBERT gains from masking",
+    ):
+        (row, *_) = (line for line in lines if line[1:2] and line[1].startswith(claim))
+        assert all(cell.startswith("+10.0") for cell in row[3:5])
 
 
 def test_the_table_and_the_curves_of_few_documents(tmp_path: Path) -> None:

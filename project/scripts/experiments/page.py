@@ -60,20 +60,27 @@ def write_page(results: Path, page: Path) -> None:
 
 
 def _claims_part(results: Path) -> Iterator[str]:
-    """The table of the claims: a line for each, a column for each dev set with results."""
-    columns: dict[str, dict[str, str]] = {}
+    """The table of the claims: a line for each, a column for each dev set with results.
+
+    Experiments of one profile run on different samples of a dev set, which share its column: a claim
+    is about one experiment.
+    """
+    columns: dict[tuple[str, str], dict[str, str]] = {}
     for profile in PROFILES:
         found = Results(results / profile / "results.jsonl")
         for corpus in PROFILES[profile].corpora:
             for dev in corpus.shown:
                 cells = {c.text: _claim_cell(found, profile, corpus, dev, c) for c in CLAIMS}
                 if any(cells.values()):
-                    columns[f"{dev} ({profile})" if dev in columns else dev] = cells
-    rows = [[c.text, c.paper, *(cells[c.text] for cells in columns.values())] for c in CLAIMS]
+                    column = columns.setdefault((dev, profile), {})
+                    column.update({text: cell for text, cell in cells.items() if cell})
+    rows = [[c.text, c.paper, *(each.get(c.text, "") for each in columns.values())] for c in CLAIMS]
     rows = [row for row in rows if any(row[2:])]
     if rows:
+        devs = [dev for dev, _ in columns]
+        names = [f"{d} ({profile})" if devs.count(d) > 1 else d for d, profile in columns]
         yield CLAIMS_HEAD
-        yield markdown_table(["the paper's claim", "paper", *columns], rows) + "\n"
+        yield markdown_table(["the paper's claim", "paper", *names], rows) + "\n"
 
 
 def _claim_cell(results: Results, profile: str, corpus: Corpus, dev: str, claim: Claim) -> str:
