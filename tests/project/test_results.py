@@ -9,7 +9,7 @@ import pytest
 from experiments.claims import CLAIMS, Finding, finding
 from experiments.figures import few_shot_curves
 from experiments.page import write_page
-from experiments.registry import EXPERIMENTS, WHOLE, FEW_SHOT, SHARES
+from experiments.registry import EXPERIMENTS, FEW_SHOT, SHARES, WHOLE
 from experiments.results import Results, figure
 from experiments.tables import table_cells, table_json, table_markdown
 from experiments.training_log import recall_curve, training_summary
