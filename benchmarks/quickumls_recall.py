@@ -1,6 +1,6 @@
 """QuickUMLS' candidates for gold mentions: a table for each corpus, as ``scispacy_recall.py`` prints it.
 
-    python benchmarks/quickumls_recall.py KB CORPUS... [--train CORPUS]...
+    python benchmarks/quickumls_recall.py KB CORPUS...
 
 The package itself is measured (``pip install quickumls``, 1.4.2), with its defaults: Jaccard similarity
 of character trigrams, at least 0.7, windows of up to five words. Its index holds the lower-cased names
@@ -31,27 +31,21 @@ from spacy_pel.evaluation.markdown_table import markdown_table
 FLAGS = {"language.flag": "JPN", "database_backend.flag": "unqlite", "lowercase.flag": ""}
 
 
-def main(kb: Path, corpus: list[Path], train: list[Path] = []) -> None:
+def main(kb: Path, corpus: list[Path]) -> None:
     """Print recall over the mentions of each CORPUS (PubTator) whose entity is in KB."""
     base = KnowledgeBase.open(kb)
-    trained = {
-        gold for path in train for _, _, golds in gold_mentions(base, path) for gold in golds
-    }
-    header = ["QuickUMLS", *(f"@{k}" for k in KS), "seen, @1", "unseen, @1", "mentions/s"]
+    header = ["QuickUMLS", *(f"@{k}" for k in KS), "mentions/s"]
     with tempfile.TemporaryDirectory() as folder:
         matcher = installed(base, Path(folder))
         for path in corpus:
             words, long_forms, golds = zip(*gold_mentions(base, path))
-            unseen = np.array([trained.isdisjoint(right) for right in golds])
             rows = []
             for title, texts in (("as they are", words), ("acronyms read", long_forms)):
                 start = time.process_time()
                 found = [candidates(matcher, text) for text in texts]
                 rate = len(found) / (time.process_time() - start)
-                hits = np.array([recalled(scores, right) for scores, right in zip(found, golds)])
-                parts = [hits[which, 0] if trained else [] for which in (~unseen, unseen)]
-                figures = [*hits.mean(axis=0), *(np.mean(p) if len(p) else None for p in parts)]
-                rows.append([title, *map(percent, figures), f"{rate:,.0f}"])
+                shares = np.mean([recalled(*each) for each in zip(found, golds)], axis=0)
+                rows.append([title, *map(percent, shares), f"{rate:,.0f}"])
             print(f"\n{path}: {len(golds)} mentions in the KB\n")
             print(markdown_table(header, rows), flush=True)
 

@@ -24,7 +24,7 @@ AT_1 = ("recall@1", "in_kb")
 AUPR = ("nil", "average_precision")
 RELATIVE_VARIANCE = ("training", "gradient_norm", "relative_variance")
 # Figures by which trainings against other mentions are compared: name, path, scale and decimals.
-COREFERENCE = {
+COMPARED = {
     "recall@1": (AT_1, 100.0, 1),
     "recall@64": (("recall@64", "in_kb"), 100.0, 1),
     "adjusted Rand index of unseen entities": (("jointly", "ari", "unseen"), 1.0, 2),
@@ -296,7 +296,7 @@ def _of_arborescences() -> Iterator[Claim]:
             label: _above(objective(name).name, objective(other).name)
             for label, name in ARBORESCENCES.items()
         }
-        for (figure_name, (path, scale, decimals)), effect in zip(COREFERENCE.items(), effects):
+        for (figure_name, (path, scale, decimals)), effect in zip(COMPARED.items(), effects):
             text = f"Arborescences (all; 1-NN; 1-Rand) are above {other}, {figure_name}"
             yield Claim("arborescence", text, effect, cases, path, scale, decimals)
     yield Claim(

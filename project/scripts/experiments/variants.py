@@ -38,12 +38,13 @@ OBJECTIVES = {
     "Pb, k-NN negatives": (PB, "hard", None),
     "Pb, arborescence": (PB, "hard", "all"),
 }
+# Those of them that draw mentions to mentions, by the mentions of the gold cluster that are joined.
 ARBORESCENCES = {
     "all": "arborescence",
     "1-NN": "1-NN arborescence",
     "1-Rand": "1-Rand arborescence",
 }
-# What they have in common: an entity is a row, and vectors are made of the tokens of names alone.
+# What the objectives have in common: an entity is a row, and vectors are made of the tokens of names alone.
 COREFERENCE = {
     "model.similarity": "cosine",
     "model.pooling": "focus",

@@ -298,7 +298,7 @@ def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:
     """
     import duckdb
 
-    kept = ", ".join(f'"{name}"' for name in _ROW if name not in ("number", "priority"))
+    kept = ", ".join(f'"{name}"' for name in _ROW if name not in _CHOSEN_BY)
     choose = (
         f"CREATE TEMP TABLE lowest AS SELECT number, priority FROM {_rows(parts, _CHOSEN_BY)} "
         f"QUALIFY row_number() OVER (PARTITION BY number ORDER BY priority) <= {per_entity}"
