@@ -21,7 +21,14 @@ from .saved_retriever import (
     unpack_retriever,
 )
 from .shared_encoder import SharedEncoder
-from .towers import Tower, encoder_of, is_initialized, set_dropout, set_gradient_caching
+from .towers import (
+    Tower,
+    encoder_of,
+    is_initialized,
+    load_encoder,
+    set_dropout,
+    set_gradient_caching,
+)
 from .trained_encoder import TrainedEncoder, linker_folder, pipeline_folder
 
 __all__ = [
@@ -39,6 +46,7 @@ __all__ = [
     "entity_reader",
     "is_initialized",
     "linker_folder",
+    "load_encoder",
     "make_retriever",
     "mention_reader",
     "pack_retriever",

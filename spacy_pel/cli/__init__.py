@@ -9,6 +9,7 @@ from . import (  # noqa: F401  (add commands)
     kb_reduce,
     kb_show,
     pel_assemble,
+    pel_average,
     pel_calibrate,
     pel_demo,
     pel_discover,

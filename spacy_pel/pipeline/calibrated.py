@@ -154,6 +154,14 @@ class CalibratedPipe(EncodersPipe):
                 *(self.name, calibration.fitted_on, ", ".join(map(repr, new))),
             )
 
+    def forget_fitted(self) -> None:
+        """Drop what was fitted to scores, except the NIL threshold: some weights have changed."""
+        self.calibration = self.name_weight = self.rerank_weight = self.joint = None
+
+    def forget_threshold(self) -> None:
+        """Take the NIL threshold of the config again: the retriever's weights have changed."""
+        self.nil_threshold = self.cfg["configured_nil_threshold"]
+
     def cfg_file(self) -> SavedFile:
         """How ``cfg`` is saved."""
         return SavedFile(lambda _: json.dumps(self.cfg).encode(), self._set_cfg)

@@ -209,9 +209,9 @@ class LearningPipe(CalibratedPipe):
         """
         apply_gradients(self._model_in_training, sgd)
         self.runtime.forget()
-        self.calibration = self.name_weight = self.rerank_weight = self.joint = None
+        self.forget_fitted()
         if self.reranker_model is None:
-            self.nil_threshold = self.cfg["configured_nil_threshold"]
+            self.forget_threshold()
             self._checked_fingerprint = None
         if self._session is not None:
             self._session.trainer.note_update()

@@ -1,0 +1,90 @@
+"""The weights of a trained linker and of its encoder before training, averaged: ``pel average``.
+
+Training on mentions that are easier than those of real texts gains and harms. An average keeps most
+of what was gained and undoes most of the harm, and linking takes no longer (Wortsman et al. 2022,
+"Robust fine-tuning of zero-shot models", section 3: weight-space ensembles).
+"""
+
+from __future__ import annotations
+
+import torch
+from spacy.language import Language
+from thinc.api import Model
+
+from ..architectures import (
+    EncoderSource,
+    PretrainedEncoder,
+    TrainedEncoder,
+    architecture_of,
+    encoder_of,
+    load_encoder,
+    pipeline_folder,
+    retriever_from_settings,
+    saved_settings,
+)
+from ..errors import PelError
+from ..models.bert import BertEncoder
+from ..pipeline.pipelines import linker_of
+from ..reading.word_pieces import MENTION_END, MENTION_START
+
+
+def average_weights(
+    nlp: Language, encoder: str, share: float = 0.5, *, component: str = "proxy_linker"
+) -> None:
+    """Average the weights of a linker's retriever with those of an encoder.
+
+    The linker's KB then needs vectors of the new weights. What was calibrated is dropped. The
+    embeddings of the tokens that mark a mention stay as they were trained: an encoder that comes
+    without them has random ones.
+
+    Args:
+        nlp: A pipeline with a trained linker, which is changed.
+        encoder: What its training began with: the name or folder of a BERT, or of a pipeline.
+        share: How much the trained weights count, 0 to 1; the encoder's count the rest.
+        component: The name of the linker in the pipeline.
+
+    Raises:
+        PelError: There is no linker, it has no encoder of mentions of its own, the encoder is
+            missing, or it has other layers or another vocabulary than the linker.
+    """
+    linker = linker_of(nlp, component)
+    before = _before_training(linker.model, encoder)
+    for tower, other in zip(linker.model.layers, before.layers):
+        _average(encoder_of(tower), encoder_of(other), share, encoder)
+    linker.forget_fitted()
+    linker.forget_threshold()
+    linker.forget_weights()
+
+
+def _before_training(retriever: Model, encoder: str) -> Model:
+    """A retriever like this one with the weights of an encoder."""
+    if architecture_of(retriever).listens:
+        raise PelError(
+            "the linker reads documents with another component, whose weights are not averaged",
+            "give a linker with a spacy-pel.BiEncoder.v1 or a spacy-pel.DocumentEncoder.v1",
+        )
+    settings = saved_settings(retriever)
+    before = retriever_from_settings(settings)
+    return load_encoder(_source(encoder), settings["mention_layers"])(before, ())
+
+
+def _source(encoder: str) -> EncoderSource:
+    folder = pipeline_folder(encoder)
+    is_pipeline = folder is not None and (folder / "meta.json").is_file()
+    return TrainedEncoder(encoder) if is_pipeline else PretrainedEncoder(encoder)
+
+
+def _average(trained: BertEncoder, before: BertEncoder, share: float, name: str) -> None:
+    """Average the weights of an encoder with those it had; the first is changed."""
+    if trained.description() != before.description():
+        raise PelError(
+            f'the encoder "{name}" has other layers or another vocabulary than the linker',
+            "give the encoder that the linker's training began with",
+        )
+    markers = [trained.tokenizer.token_to_id(token) for token in (MENTION_START, MENTION_END)]
+    words = trained.transformer.get_input_embeddings().weight
+    with torch.no_grad():
+        learnt = words[markers].clone()
+        for weight, other in zip(trained.parameters(), before.parameters(), strict=True):
+            weight.lerp_(other, 1 - share)
+        words[markers] = learnt
