@@ -257,7 +257,7 @@ def test_differences_are_within_seeds(tmp_path: Path) -> None:
 
 
 def test_a_claim_is_one_line_for_all_its_settings(tmp_path: Path) -> None:
-    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 29
+    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS) == 31
     lines = [*seeds_of("Pb, random 32", 0.5, 0.5), *seeds_of("CE, random 32", 0.4, 0.4)]
     lines += [*seeds_of("Pb, random 64", 0.8, 0.8), *seeds_of("CE, random 64", 0.5)]
     each = found(results_of(tmp_path, *lines), AT_RANDOM)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from spacy_pel.evaluation.confidence_interval import confidence_interval
 from spacy_pel.evaluation.spread import Spread, spread
 
-from .registry import BEST, WHOLE
+from .registry import BEST, SHIPPED, WHOLE
 from .results import Results, figure
 from .variants import (
     ARBORESCENCES,
@@ -278,6 +278,8 @@ def _of_self_supervision() -> Iterator[Claim]:
         ("references", "+2.0, +0.5", (whole, self_supervised("without references").name)),
         ("masking", "not tried", (whole, self_supervised("without masking").name)),
         ("replacement", "not tried", (whole, self_supervised("without replacement").name)),
+        ("hard negatives", "not tried", (self_supervised("with hard negatives").name, whole)),
+        ("hard negatives instead of pairs and masking", "not tried", (SHIPPED.name, whole)),
         ("aliases", "+0.3, 0.0", (whole, self_supervised("without aliases").name)),
         ("reranking", "+2.2, +0.4", (reranker(WHOLE).name, whole)),
     ):

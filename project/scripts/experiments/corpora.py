@@ -314,7 +314,6 @@ def _self_supervised(corpus: Corpus) -> Corpus:
             # Evaluations during training are not used.
             ".corpora.dev.limit": 1,
             ".initialize.components.proxy_linker.searched_entities": 10,
-            "negatives.n": 16,
             "model.encoder.layers": 1,
             "model.mention_length": 32,
             "model.entity_length": 24,

@@ -39,6 +39,7 @@ from .variants import (
 )
 
 WHOLE = self_supervised("whole method")
+SHIPPED = self_supervised("with hard negatives, without pairs and masking")
 # Prototypes, and lazy learning from documents of each training file.
 AS_ROWS = [
     learning(WHOLE, "mined mentions", "{mined}"),

@@ -52,9 +52,15 @@ COREFERENCE = {
     "regularizer": None,
     "resolve_abbreviations": False,
 }
-# What each part of self-supervision is worth (KRISSBERT, table 7), as settings that are laid over
-# configs/self_supervised.cfg: it draws mined mentions to names (the paper: references) and to each other.
+# What each part of self-supervision is worth (KRISSBERT, table 7), as settings that are laid over the
+# paper's: mined mentions are drawn to names (the paper: references) and to each other.
 _VIEWS = {"@misc": "spacy-pel.MaskAndReplace.v1", "mask": 0.2, "replace": 0.2}
+_PAPERS_WAY = {
+    "pair_loss": {"@losses": "spacy-pel.MentionPairLoss.v1", "scale": 32, "weight": 1.0},
+    "views": _VIEWS,
+    "negatives": {"@misc": "spacy-pel.RandomNegatives.v1", "n": 16, "in_batch": True},
+}
+_HARD = {"@misc": "spacy-pel.MixedNegatives.v1", "n": 8, "p": 0.5, "in_batch": True}
 _NO_PAIRS = {"pair_loss": None, "views": None}
 SELF_SUPERVISED = {
     "whole method": {},
@@ -62,6 +68,13 @@ SELF_SUPERVISED = {
     "without references": {"loss": None},
     "without masking": {"views": {**_VIEWS, "mask": 0.0}},
     "without replacement": {"views": {**_VIEWS, "replace": 0.0}},
+    "with hard negatives": {"negatives": _HARD},
+    # What configs/self_supervised.cfg has.
+    "with hard negatives, without pairs and masking": {
+        "negatives": _HARD,
+        "pair_loss": None,
+        "views": {**_VIEWS, "mask": 0.0, "replace": 0.4},
+    },
     "without aliases": {".corpora.train.path": "{work}/preferred.parquet"},
     "Pb for references": {"loss": PB},
     "gold and mined mentions": {".corpora.train.path": "{mined_and_train}"},
@@ -217,12 +230,13 @@ def untrained_objective() -> Variant:
 
 def self_supervised(name: str) -> Variant:
     """Make the variant of a way to train on mined mentions, one of ``SELF_SUPERVISED``."""
-    return Variant(f"self-supervised: {name}", SELF_SUPERVISED[name])
+    return Variant(f"self-supervised: {name}", {**_PAPERS_WAY, **SELF_SUPERVISED[name]})
 
 
 def few_shot(documents: int) -> Variant:
     """Make the variant that is trained on so many annotated documents of each file, and no others."""
-    settings = {".corpora.train.path": "{train}", ".corpora.train.limit": documents}
+    files = {".corpora.train.path": "{train}", ".corpora.train.limit": documents}
+    settings = {**_PAPERS_WAY, **files}
     return Variant(f"self-supervised: gold mentions of {documents} documents alone", settings)
 
 
@@ -241,7 +255,7 @@ def learning(of: Variant, what: str, corpus: str, documents: int = 0) -> Variant
 
 def untrained_self_supervised() -> Variant:
     """Make the variant of step 0 of ``self_supervised``."""
-    return Variant("self-supervised: untrained", {}, trained=False)
+    return Variant("self-supervised: untrained", _PAPERS_WAY, trained=False)
 
 
 def untrained_arm(similarity: str, rows: str) -> Variant:
