@@ -35,9 +35,9 @@ def average_cli(
 ) -> None:
     """Average a trained linker with its encoder before training.
 
-    Training on other texts than yours, such as mined mentions, gains and harms. The average keeps
-    most of the gain and undoes most of the harm. Linking takes no longer. The KB then needs new
-    vectors; thresholds and probabilities have to be calibrated again.
+    Training on other texts than yours, such as mined mentions, gains and harms. The average often
+    links better than either: measure both. Linking takes no longer. The KB then needs new vectors;
+    thresholds and probabilities have to be calibrated again.
 
     \b
     Example:

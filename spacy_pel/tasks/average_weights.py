@@ -1,8 +1,8 @@
 """The weights of a trained linker and of its encoder before training, averaged: ``pel average``.
 
-Training on mentions that are easier than those of real texts gains and harms. An average keeps most
-of what was gained and undoes most of the harm, and linking takes no longer (Wortsman et al. 2022,
-"Robust fine-tuning of zero-shot models", section 3: weight-space ensembles).
+Training on mentions that are easier than those of real texts gains and harms. The average often links
+better than either, and takes no longer (Wortsman et al. 2022, "Robust fine-tuning of zero-shot
+models", section 3: weight-space ensembles).
 """
 
 from __future__ import annotations
