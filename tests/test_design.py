@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -16,7 +16,6 @@ import spacy_pel
 
 PACKAGE = Path(spacy_pel.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-TESTS = Path(__file__).parent
 
 # Every room, or file that stands alone, from the ground up, and the rooms whose files it may
 # import. A room with a longer path is a room inside a room. What is not listed is forbidden.
@@ -59,11 +58,6 @@ ALLOWED = {
     "serve": {*GROUND, "kb", "documents", "pipeline", "tasks"},
     "cli": {*CLI, "tasks", "tasks.embedding", "tasks.mining", "tasks.okb", "serve"},
 }
-# Commands with many options, each of which is an argument with its help.
-LONG_COMMANDS = {"build_cli", "link_cli", "serve_cli"}
-# Handlers of the server. FastAPI describes a path by the name of its function.
-NAMED_FOR_THEIR_PATHS = {"link"}
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What a room must not import of other packages, anywhere in it.
 FORBIDDEN = {
     "models": ("spacy", "thinc", "spacy_transformers"),
@@ -141,13 +135,6 @@ def files_of(room: str) -> list[Path]:
     return found
 
 
-def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The number of lines of a function, its docstring left out."""
-    first = function.body[0]
-    docstring = first.end_lineno - first.lineno + 1 if ast.get_docstring(function) else 0
-    return function.end_lineno - function.lineno + 1 - docstring
-
-
 def assert_no_circle(arrows: dict[str, set[str]]) -> None:
     TopologicalSorter(arrows).prepare()  # a CycleError names the circle
 
@@ -203,38 +190,6 @@ def test_no_file_leads_back_to_itself() -> None:
     assert_no_circle(
         {name: own_modules_imported(path, with_hints=True) for name, path in MODULES.items()}
     )
-
-
-def test_no_two_files_have_one_name() -> None:
-    counts = Counter(path.name for path in FILES if path.name != "__init__.py")
-    assert not [name for name, count in counts.items() if count > 1]
-
-
-def test_no_two_public_classes_or_functions_have_one_name() -> None:
-    names = Counter(
-        node.name
-        for path in FILES
-        for node in ast.parse(path.read_text("utf8")).body
-        if isinstance(node, (ast.ClassDef, *FUNCTIONS)) and not node.name.startswith("_")
-    )
-    assert {name for name, count in names.items() if count > 1} == NAMED_FOR_THEIR_PATHS
-
-
-def test_files_and_functions_are_short() -> None:
-    """No file has more than 400 lines, and no function more than 50 without its docstring."""
-    for path in FILES:
-        text = path.read_text("utf8")
-        assert len(text.splitlines()) <= 400, path
-        functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, FUNCTIONS)]
-        long = {function.name for function in functions if code_lines(function) > 50}
-        assert long <= LONG_COMMANDS, path
-
-
-def test_a_test_named_for_a_file_stands_in_the_room_of_the_file() -> None:
-    rooms = {path.stem: path.parent.relative_to(PACKAGE) for path in FILES}
-    for path in TESTS.rglob("test_*.py"):
-        room = path.parent.relative_to(TESTS)
-        assert rooms.get(path.stem.removeprefix("test_"), room) == room, path
 
 
 def test_tasks_print_nothing() -> None:
