@@ -3,21 +3,28 @@
 # make test: install, then run the tests
 # make lint: install, then check the style (ruff); "make format" mends it
 # make docs: install, then build the documentation into site/
-# All work in a virtual environment of their own, in .venv.
+# All work in a virtual environment of their own, in .venv. They install torch for the CPU; "make DEVICE=gpu demo"
+# installs it for a GPU, which is some gigabytes.
 # make test-scispacy: test beside scispaCy's linker, in .venv-scispacy, since it needs numpy 1 and, at
 # most, Python 3.12
 
 PYTHON ?= python3
+DEVICE ?= cpu
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 INSTALLED := $(VENV)/.installed
 SCISPACY_VENV ?= .venv-scispacy
 SCISPACY_INSTALLED := $(SCISPACY_VENV)/.installed
+PIP_INSTALL := pip install --quiet --disable-pip-version-check
+# torch goes first and by its exact version, so that no other package chooses it. Its build for the CPU is
+# on an index of its own; where that cannot be reached, pip warns and takes what it finds.
+CPU_INDEX := --retries 1 --extra-index-url https://download.pytorch.org/whl/cpu
+TORCH = "$$(grep '^torch==' constraints.txt)" $(if $(filter cpu,$(DEVICE)),$(CPU_INDEX))
 
 .PHONY: demo test lint format test-scispacy docs clean
 
 demo: $(INSTALLED)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps models/en_pel_mesh_sm-*.whl
+	$(BIN)/$(PIP_INSTALL) --no-deps releases/en_pel_mesh_sm-*.whl
 	$(BIN)/python project/scripts/first_links.py
 	cd project && $(BIN)/python -m spacy project run all
 
@@ -38,20 +45,19 @@ docs: $(INSTALLED)
 test-scispacy: $(SCISPACY_INSTALLED)
 	$(SCISPACY_VENV)/bin/python -m pytest tests/scispacy
 
-# torch goes first and by its exact version, so that no other package chooses it.
 # registry.py: its names become entry points, which are installed.
 $(INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cpu,project,test,docs]"
+	$(BIN)/$(PIP_INSTALL) $(TORCH)
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt -e ".[$(DEVICE),project,test,docs]"
 	touch $@
 
 # The same versions but for what needs numpy 2, which scispaCy refuses.
 $(SCISPACY_INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(SCISPACY_VENV)
 	grep -vE '^(numpy|ml_dtypes|pandas)==' constraints.txt > $(SCISPACY_VENV)/constraints.txt
-	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	$(SCISPACY_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary scipy -c $(SCISPACY_VENV)/constraints.txt -e ".[cpu,test]" scispacy==0.6.2
+	$(SCISPACY_VENV)/bin/$(PIP_INSTALL) $(TORCH)
+	$(SCISPACY_VENV)/bin/$(PIP_INSTALL) --only-binary scipy -c $(SCISPACY_VENV)/constraints.txt -e ".[cpu,test]" scispacy==0.6.2
 	touch $@
 
 clean:

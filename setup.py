@@ -91,6 +91,9 @@ setup(
         "Typing :: Typed",
     ],
     cmdclass={"build_py": BuildWithProject},
+    # With this line an editable install puts the clone itself on the path. Without it, a clone named spacy_pel
+    # in the working folder hides the package: Python takes the clone for a namespace package.
+    package_dir={"": "."},
     packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
     package_data={"spacy_pel": ["py.typed", "serve/page/*", "tasks/page/*"]},
     python_requires=">=3.10,<3.14",

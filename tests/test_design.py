@@ -257,3 +257,10 @@ def assert_light(script: str) -> None:
         [sys.executable, "-c", f"{script}\n{check}"], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_a_clone_in_the_working_folder_does_not_hide_the_package(tmp_path: Path) -> None:
+    """Python takes the folder of a clone for a package, unless it finds an installed one (setup.py)."""
+    (tmp_path / "spacy_pel" / "models").mkdir(parents=True)
+    script = "import spacy_pel.models.losses"
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)

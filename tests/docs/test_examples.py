@@ -33,7 +33,7 @@ LANGUAGES = {"bash", "python", "ini", "json", "text", "xml"}
 # What blocks may need: an installation, data, an encoder, hardware, a package that is no dependency.
 NEEDS = {"install", "umls", "mondo", "releases", "medmentions", "zeshel", "encoder", "gpu"}
 # The trained package comes with a clone, and not with a source distribution.
-WHEELS = sorted((ROOT / "models").glob("*.whl"))
+WHEELS = sorted((ROOT / "releases").glob("*.whl"))
 NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas", "ray"}
 
 
@@ -90,7 +90,7 @@ def test_a_block_is_run_or_says_what_it_needs(case: tuple[Page, Block]) -> None:
         Config().from_str(block.code, interpolate=False)
 
 
-@pytest.mark.skipif(not WHEELS, reason="no trained package in models")
+@pytest.mark.skipif(not WHEELS, reason="no trained package in releases")
 def test_the_package_prints_what_the_readme_says(tmp_path: Path) -> None:
     [wheel] = WHEELS
     assert all(wheel.name in b.code for b in README.blocks if b.code.startswith("pip install m"))
