@@ -95,7 +95,7 @@ setup(
     # in the working folder hides the package: Python takes the clone for a namespace package.
     package_dir={"": "."},
     packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
-    package_data={"spacy_pel": ["py.typed", "serve/page/*", "tasks/page/*"]},
+    package_data={"spacy_pel": ["py.typed", "serve/page/*", "jobs/page/*"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "spacy>=3.8.2,<3.9",

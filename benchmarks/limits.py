@@ -26,11 +26,11 @@ from spacy.language import Language
 from spacy_pel.architectures import encoder_of
 from spacy_pel.documents import open_documents
 from spacy_pel.evaluation.markdown_table import markdown_table
+from spacy_pel.jobs.link_docs import link_documents
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
-from spacy_pel.tasks.link_docs import link_documents
 
 PUBMED = 38_000_000  # abstracts
 CORES = (1, 2, 4, 16, 64, 256)

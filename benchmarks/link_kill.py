@@ -23,7 +23,7 @@ import typer
 from wasabi import msg
 
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.tasks.link_files import DOCUMENTS_PER_PART
+from spacy_pel.jobs.link_files import DOCUMENTS_PER_PART
 
 CORPUS = Path(__file__).parents[1] / "project" / "assets" / "demo" / "corpus"
 

@@ -162,8 +162,8 @@ def link(
 ) -> None:
     """The driver: what ``pel link`` does, with blocks of another size."""
     from spacy_pel.cli.link_progress import LinkBar
+    from spacy_pel.jobs.link_docs import LinkingChoices
     from spacy_pel.tasks import blocks, link_folder
-    from spacy_pel.tasks.link_docs import LinkingChoices
 
     link_folder.DOCUMENTS_PER_PART = block
     blocks.BYTES_PER_GROUP = 1  # each file by itself, though it is small

@@ -25,8 +25,8 @@ from spacy.tokens import Doc
 from spacy_pel.documents import Document, open_documents
 from spacy_pel.documents.docs import make_doc
 from spacy_pel.evaluation.markdown_table import markdown_table
+from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.pipeline.pipelines import linker_of
-from spacy_pel.tasks.link_docs import Linking
 
 PARTS = ("raw text", "given mentions", "kb_matcher")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..tasks.bad_documents import OnError
+from ..jobs.bad_documents import OnError
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .terminal import msg, say
 
@@ -64,9 +64,9 @@ def discover_cli(
       python -m spacy pel discover training/model-best linked.jsonl proposals.jsonl --linked
       python -m spacy pel kb add kb accepted.jsonl --pipeline training/model-best
     """
+    from ..jobs.discover import discover
+    from ..jobs.link_docs import Linking
     from ..pipeline.pipelines import linker_of, load_pipeline
-    from ..tasks.discover import discover
-    from ..tasks.link_docs import Linking
     from .link_progress import LinkBar
 
     nlp = load_pipeline(pipeline)

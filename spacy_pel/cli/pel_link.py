@@ -12,14 +12,14 @@ import typer
 
 from ..documents.formats import suffixes
 from ..errors import PelError
-from ..tasks.bad_documents import OnError
+from ..jobs.bad_documents import OnError
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .progress_bar import counted
 from .terminal import say
 
 if TYPE_CHECKING:
-    from ..tasks.link_docs import LinkingChoices
-    from ..tasks.output_parts import LinkedCounts
+    from ..jobs.link_docs import LinkingChoices
+    from ..jobs.output_parts import LinkedCounts
 
 STDOUT = "-"
 
@@ -159,7 +159,7 @@ def link_cli(
       python -m spacy pel link training/model-best pubmed/ -o linked/ --to parquet --engine ray --address auto
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
-    from ..tasks.link_docs import LinkingChoices
+    from ..jobs.link_docs import LinkingChoices
 
     is_ray = engine != "local"
     if not is_ray and (address or copy_kb):
@@ -193,8 +193,8 @@ def _linked(
     choices: LinkingChoices, input: str, target: Path | BinaryIO, from_: str | None, to: str | None
 ) -> LinkedCounts:
     """Link the input to one file, with bars."""
-    from ..tasks.link_docs import read_matcher_names
-    from ..tasks.link_files import link_files
+    from ..jobs.link_docs import read_matcher_names
+    from ..jobs.link_files import link_files
     from .link_progress import LinkBar
 
     linking = choices.opened()
@@ -214,7 +214,7 @@ def _linked_to_folder(
     cluster: dict[str, Any],
 ) -> LinkedCounts:
     """Link the input to a folder of blocks, with a bar."""
-    from ..tasks.link_folder import link_to_folder
+    from ..jobs.link_folder import link_to_folder
     from .link_progress import LinkBar
 
     with LinkBar() as bar:

@@ -27,7 +27,7 @@ def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
     Each has "start", "end" (characters), "text", "label", "id", "name", "types", "score",
     "probability" and "candidates", which are best first, as many as the linker is set to. "xrefs" is
     there if the linker has that setting: for each vocabulary a list of codes. "via" is there if the
-    mention has its entity through another one (``tasks.joint_linking``).
+    mention has its entity through another one (``jobs.joint_linking``).
     """
     return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
 

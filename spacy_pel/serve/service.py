@@ -19,9 +19,9 @@ from ..documents import make_doc
 from ..documents.docs import OverlappingMentions
 from ..documents.document import Document, Mention
 from ..documents.json_documents import document_of
+from ..jobs.link_docs import link_documents
 from ..kb import Entity, KnowledgeBase
 from ..pipeline.pipelines import linker_of
-from ..tasks.link_docs import link_documents
 from .fair_thread import FairThread
 from .limits import Limits
 from .messages import GivenDocument, LinkedDocument

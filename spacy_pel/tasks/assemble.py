@@ -10,11 +10,11 @@ from packaging.version import InvalidVersion, Version
 from spacy.language import Language
 
 from ..errors import PelError
+from ..kb.copies import copy_kb
 from ..kb.knowledge_base import KnowledgeBase
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, KBPipe, kb_reference
 from ..pipeline.pipelines import linker_of, other_linkers
 from ..system.whole_files import whole_folder
-from .kb_copies import copy_kb
 from .metrics_files import metrics_of_linker
 from .model_card import model_card, package_name
 

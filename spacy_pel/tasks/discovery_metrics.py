@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..evaluation.cluster_agreement import adjusted_rand_index
+from ..jobs.proposals import Proposal, proposals
 from .fit_joint import GoldMentions
-from .proposals import Proposal, proposals
 
 if TYPE_CHECKING:
     from ..kb.knowledge_base import KnowledgeBase

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from spacy.language import Language
 from spacy.training import Example
 
+from ..jobs.linker_state import linker_state
 from ..pipeline.pipelines import linker_of
 from .gold_examples import Bars, check_ids, gold_examples, link_examples
-from .linker_state import linker_state
 from .surface_forms import surface_scores
 
 if TYPE_CHECKING:

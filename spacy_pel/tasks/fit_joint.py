@@ -13,10 +13,10 @@ from spacy.training import Example
 from ..errors import PelError
 from ..evaluation.cluster_agreement import adjusted_rand_index
 from ..evaluation.platt_scaling import platt_fit
+from ..jobs.joint_linking import neighbours_of, numbered_ids, paired_mentions, with_settings
 from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, link_examples
-from .joint_linking import neighbours_of, numbered_ids, paired_mentions, with_settings
 
 if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates

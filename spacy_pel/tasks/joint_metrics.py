@@ -16,6 +16,7 @@ from spacy.training import Example
 
 from ..evaluation.cluster_agreement import adjusted_rand_index
 from ..evaluation.coreference_recall import coreference_recall
+from ..jobs.joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
 from ..kb.vectors.matrix import VectorMatrix
 from ..linking.joint import Neighbourhood
 from ..linking.mention_neighbours import mention_neighbours
@@ -33,7 +34,6 @@ from .fit_joint import (
     right_answers,
 )
 from .gold_examples import gold_examples, link_examples
-from .joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
 
 if TYPE_CHECKING:
     from ..linking.clusters import Clusters

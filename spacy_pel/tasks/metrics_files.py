@@ -11,8 +11,8 @@ from spacy.language import Language
 
 from ..errors import PelError
 from ..evaluation.macro_average import averaged_metrics
+from ..jobs.linker_state import linker_state
 from ..system.whole_files import whole_file
-from .linker_state import linker_state
 
 _FIELDS = {"mentions", "recall@1", "mrr"}
 

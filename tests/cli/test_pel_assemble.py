@@ -119,7 +119,7 @@ def test_breaking_off_leaves_what_was_there(
     def broken(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("spacy_pel.tasks.kb_copies.copy_checked", broken)
+    monkeypatch.setattr("spacy_pel.kb.copies.copy_checked", broken)
     run("assemble", tiny_folder, tiny_kb, out, "--force", code=code)
     run("assemble", tiny_folder, tiny_kb, tmp_path / "new", code=code)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

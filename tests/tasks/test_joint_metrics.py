@@ -9,12 +9,12 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.joint_linking import clusters_of, with_settings
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.tasks.calibrate import fit
 from spacy_pel.tasks.cross_fitting import FittedSettings
 from spacy_pel.tasks.fit_joint import fit_joint, gold_mentions
 from spacy_pel.tasks.gold_examples import gold_examples, link_examples
-from spacy_pel.tasks.joint_linking import clusters_of, with_settings
 from spacy_pel.tasks.joint_metrics import cross_fitted_discovery, joint_metrics
 
 from .calibration_corpus import write_corpus, write_repeated_corpus

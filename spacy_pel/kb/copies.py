@@ -6,10 +6,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ..kb.folder.checksums import copy_checked
-from ..kb.folder.manifest import MANIFEST, manifest_text
-from ..kb.knowledge_base import KnowledgeBase
 from ..system.whole_files import whole_folder
+from .folder.checksums import copy_checked
+from .folder.manifest import MANIFEST, manifest_text
+from .knowledge_base import KnowledgeBase
 
 
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.documents import open_documents
-from spacy_pel.tasks import blocks
-from spacy_pel.tasks.blocks import blocks_of, file_groups
+from spacy_pel.jobs import blocks
+from spacy_pel.jobs.blocks import blocks_of, file_groups
 
 
 def groups(path: Path) -> list[blocks.FileGroup]:

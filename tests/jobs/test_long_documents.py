@@ -11,9 +11,9 @@ from spacy.tokens import Doc
 
 from spacy_pel.documents import Document, make_doc
 from spacy_pel.documents.document import mention_at
-from spacy_pel.tasks import long_documents
-from spacy_pel.tasks.link_docs import Linking, link_documents
-from spacy_pel.tasks.long_documents import batches, is_long, read_in_parts
+from spacy_pel.jobs import long_documents
+from spacy_pel.jobs.link_docs import Linking, link_documents
+from spacy_pel.jobs.long_documents import batches, is_long, read_in_parts
 
 BLANK = spacy.blank("xx")
 TEXTS = st.text(alphabet="ab. \n", max_size=200)

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from spacy_pel.jobs.name_table import name_table
+from spacy_pel.jobs.pieces import Pieces
 from spacy_pel.kb import Entity
-from spacy_pel.tasks.mining.name_table import name_table
-from spacy_pel.tasks.mining.pieces import Pieces
 
 WORDS = st.sampled_from(
     ["all", "ALL", "All", "cell", "Cell", "T", "-", "1", "β", "mRNA", "İx", "(", "é"]

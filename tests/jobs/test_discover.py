@@ -9,14 +9,14 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.discover import discover
+from spacy_pel.jobs.link_docs import Linking
+from spacy_pel.jobs.link_files import LinkProgress
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.linking.joint import Neighbourhood
 from spacy_pel.tasks.change_from_source import change_from_source
-from spacy_pel.tasks.discover import discover
 from spacy_pel.tasks.embedding import embed_kb
-from spacy_pel.tasks.link_docs import Linking
-from spacy_pel.tasks.link_files import LinkProgress
 
 from ..conftest import ENTITIES
 from .joint_corpus import make_joint
@@ -98,7 +98,7 @@ def test_mentions_of_a_text_are_linked_first(linking: Linking, tmp_path: Path) -
 def test_an_interrupted_run_gives_the_same_bytes(
     linking: Linking, linked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spacy_pel.tasks.link_files.DOCUMENTS_PER_PART", 1)
+    monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 1)
     whole, broken = linked.with_name("whole.jsonl"), linked.with_name("broken.jsonl")
     discover(linking, [linked], whole)
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb import KnowledgeBase, copies
+from spacy_pel.kb.copies import local_copy
 from spacy_pel.kb.verify import verify
-from spacy_pel.tasks import kb_copies
-from spacy_pel.tasks.kb_copies import local_copy
 
 
 def test_all_workers_of_a_node_have_one_copy(
@@ -20,11 +19,11 @@ def test_all_workers_of_a_node_have_one_copy(
 ) -> None:
     made = []
 
-    def copy(kb: KnowledgeBase, folder: Path, copy=kb_copies.copy_kb) -> None:
+    def copy(kb: KnowledgeBase, folder: Path, copy=copies.copy_kb) -> None:
         made.append(folder)
         copy(kb, folder)
 
-    monkeypatch.setattr(kb_copies, "copy_kb", copy)
+    monkeypatch.setattr(copies, "copy_kb", copy)
     with ThreadPoolExecutor(4) as pool:
         paths = list(pool.map(lambda _: local_copy(bare_kb, tmp_path / "disk"), range(4)))
     assert len(set(paths)) == len(made) == 1

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...documents import DocumentStream, RawDocument, open_documents
-from ...documents.document_stream import ChainedStream
-from ...errors import PelError
-from ...system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_literal, sql_path
-from ..bad_documents import OnError
-from ..document_batches import document_batches
-from ..interruptible_pipe import end_with_parent
-from ..link_files import LinkProgress
-from ..output_parts import (
+from ..documents import DocumentStream, RawDocument, open_documents
+from ..documents.document_stream import ChainedStream
+from ..errors import PelError
+from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_literal, sql_path
+from .bad_documents import OnError
+from .document_batches import document_batches
+from .interruptible_pipe import end_with_parent
+from .link_files import LinkProgress
+from .output_parts import (
     LinkedCounts,
     OutputParts,
     documents_digest,

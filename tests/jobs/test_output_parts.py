@@ -8,7 +8,7 @@ import pytest
 
 from spacy_pel.documents import open_documents
 from spacy_pel.errors import PelError
-from spacy_pel.tasks.output_parts import LinkedCounts, documents_digest, output_parts
+from spacy_pel.jobs.output_parts import LinkedCounts, documents_digest, output_parts
 
 SETTINGS = {"batch size": 1}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.tasks.link_docs import LinkingChoices
-from spacy_pel.tasks.link_folder import link_to_folder
+from spacy_pel.jobs.link_docs import LinkingChoices
+from spacy_pel.jobs.link_folder import link_to_folder
 
 from .block_examples import files
 from .test_link_files import Told

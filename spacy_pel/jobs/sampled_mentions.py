@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...documents import RawDocument
-from ...documents.document import Document
-from ...documents.format import place_text
-from ...errors import PelError
-from ...kb.knowledge_base import KnowledgeBase
-from ..bad_documents import OnError
+from ..documents import RawDocument
+from ..documents.document import Document
+from ..documents.format import place_text
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from .bad_documents import OnError
 from .name_table import FoundNames, NameTable
 from .pieces import BREAK, Pieces, mixed
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.tasks.block_linker import BlockJob, BlockLinker
-from spacy_pel.tasks.link_docs import LinkingChoices
-from spacy_pel.tasks.link_files import linking_settings
+from spacy_pel.jobs.block_linker import BlockJob, BlockLinker
+from spacy_pel.jobs.link_docs import LinkingChoices
+from spacy_pel.jobs.link_files import linking_settings
 
 
 @pytest.fixture

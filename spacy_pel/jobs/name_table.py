@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...kb.records.entity import Entity
+from ..kb.records.entity import Entity
 from .pieces import BREAK, Pieces
 
 _NAMES_AT_ONCE = 20_000

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_pel.errors import PelError
-from spacy_pel.tasks.link_docs import link_documents
+from spacy_pel.jobs.link_docs import link_documents
 
 from ..cli.link_examples import TEXT
 from ..cli.test_pel_assemble import two_linkers

@@ -16,12 +16,12 @@ import spacy
 
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
+from spacy_pel.jobs import mine_mentions as module
+from spacy_pel.jobs.link_files import LinkProgress
+from spacy_pel.jobs.mine_mentions import mine_mentions
+from spacy_pel.jobs.name_table import name_table
+from spacy_pel.jobs.sampled_mentions import MentionSearch
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.tasks.link_files import LinkProgress
-from spacy_pel.tasks.mining import mine_mentions as module
-from spacy_pel.tasks.mining.mine_mentions import mine_mentions
-from spacy_pel.tasks.mining.name_table import name_table
-from spacy_pel.tasks.mining.sampled_mentions import MentionSearch
 
 NAMES = ["aspirin", "kidney", "headache", "head pain", "right atrium", "MS"]
 
@@ -143,7 +143,7 @@ def test_workers_end_with_a_parent_that_is_killed() -> None:
     script = """
 import os, time
 from concurrent.futures import ProcessPoolExecutor
-from spacy_pel.tasks.mining.mine_mentions import _begin
+from spacy_pel.jobs.mine_mentions import _begin
 if __name__ == "__main__":
     pool = ProcessPoolExecutor(1, None, _begin, (None,))
     print(pool.submit(os.getpid).result(), flush=True)

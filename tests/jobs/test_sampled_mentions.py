@@ -12,11 +12,11 @@ import pytest
 
 from spacy_pel.documents import open_documents
 from spacy_pel.errors import PelError
+from spacy_pel.jobs import sampled_mentions
+from spacy_pel.jobs.bad_documents import OnError
+from spacy_pel.jobs.name_table import name_table
+from spacy_pel.jobs.sampled_mentions import MentionSearch, lowest_of_each
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.tasks.bad_documents import OnError
-from spacy_pel.tasks.mining import sampled_mentions
-from spacy_pel.tasks.mining.name_table import name_table
-from spacy_pel.tasks.mining.sampled_mentions import MentionSearch, lowest_of_each
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from ..documents import format_named
 from ..errors import PelError
+from ..kb.copies import local_copy
 from .bad_documents import OnError
 from .block_folder import BlockFolder
 from .blocks import Block, BlockReport, FileGroup, blocks_of
-from .kb_copies import local_copy
 from .link_docs import Linking, LinkingChoices, read_matcher_names
 from .link_files import LinkProgress, PartWriter, linking_settings
 from .output_parts import differing

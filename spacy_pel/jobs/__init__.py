@@ -1,0 +1,1 @@
+"""Long work on documents, in blocks that are kept: linking, joint linking, mining, discovery."""
