@@ -42,7 +42,7 @@ URLS = {
 
 
 class BuildWithProject(build_py):
-    """Puts the configs and the demo into the wheel: spacy_pel/tasks/shipped_files.py finds them."""
+    """Puts the configs and the demo into the wheel: spacy_pel/packaging/shipped_files.py finds them."""
 
     def run(self):
         super().run()

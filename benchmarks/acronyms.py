@@ -17,9 +17,9 @@ from spacy.language import Language
 from spacy.tokens import Span
 from wasabi import msg
 
+from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
-from spacy_pel.tasks.gold_examples import gold_examples, link_examples
 
 CERTAIN = 0.9  # a wrong answer above this probability misleads
 DEMO = Path(__file__).parent.parent / "project" / "assets" / "demo"

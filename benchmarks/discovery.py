@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import spacy
 import typer
+from papers.discovery_metrics import discovery_metrics, write_lacking_kb
 
+from spacy_pel.fitting.calibrate import fit
+from spacy_pel.fitting.fit_joint import fit_joint, gold_mentions
+from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, numbered_ids, with_settings
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.joint import Neighbourhood
 from spacy_pel.spans import gold_ids, mention_spans
-from spacy_pel.tasks.calibrate import fit
-from spacy_pel.tasks.discovery_metrics import discovery_metrics, write_lacking_kb
-from spacy_pel.tasks.fit_joint import fit_joint, gold_mentions
-from spacy_pel.tasks.gold_examples import gold_examples, link_examples
 
 
 def main(

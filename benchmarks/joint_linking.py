@@ -20,6 +20,9 @@ import numpy as np
 import spacy
 import typer
 
+from spacy_pel.fitting.calibrate import fit
+from spacy_pel.fitting.fit_joint import GoldMentions, fitted_joint, gold_mentions
+from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, numbered_ids, with_settings
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.jobs.link_files import link_files
@@ -29,9 +32,6 @@ from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.linking.joint import Neighbourhood
 from spacy_pel.linking.mention_neighbours import mention_neighbours
 from spacy_pel.spans import mention_spans
-from spacy_pel.tasks.calibrate import fit
-from spacy_pel.tasks.fit_joint import GoldMentions, fitted_joint, gold_mentions
-from spacy_pel.tasks.gold_examples import gold_examples, link_examples
 
 ALONE = Neighbourhood(0, 1.0, True)
 

@@ -11,11 +11,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from spacy_pel.fitting.gold_examples import gold_examples, link_examples
+from spacy_pel.fitting.nil_from_names import nil_threshold_of_names
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.scorer import scored_mentions
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.tasks.gold_examples import gold_examples, link_examples
-from spacy_pel.tasks.nil_from_names import nil_threshold_of_names
 
 EVERYDAY = """
 zebra crossing, bus stop, red car, kitchen table, football match, birthday party, train station,

@@ -15,16 +15,16 @@ from spacy.language import Language
 from spacy.util import load_config
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs import link_files
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.folder.manifest import MANIFEST
 from spacy_pel.kb.verify import verify
 from spacy_pel.kb.writing.entity_changes import update_entities
+from spacy_pel.packaging.assemble import PackageInfo, assemble
 from spacy_pel.pipeline.pipelines import linker_of
-from spacy_pel.tasks import link_files
-from spacy_pel.tasks.assemble import PackageInfo, assemble
 from spacy_pel.tasks.embedding.rows import LinkerRows
-from spacy_pel.tasks.train_pipeline import run_training, start_training
+from spacy_pel.training.train_pipeline import run_training, start_training
 
 State = tuple[str, ...]
 PROJECT = Path(__file__).parents[2] / "project"

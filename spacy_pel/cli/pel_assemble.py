@@ -54,8 +54,8 @@ def assemble_cli(
       python -m spacy package release packages --build wheel
       pip install packages/en_umls_linker-1.0.0/dist/en_umls_linker-1.0.0-py3-none-any.whl
     """
+    from ..packaging.assemble import PackageInfo, assemble, check_replaceable
     from ..pipeline.pipelines import load_pipeline
-    from ..tasks.assemble import PackageInfo, assemble, check_replaceable
 
     check_replaceable(out, force=force)
     try:

@@ -44,10 +44,10 @@ def average_cli(
       python -m spacy pel average training/model-last sentence-transformers/all-MiniLM-L6-v2 linker
       python -m spacy pel kb embed kb linker
     """
+    from ..packaging.assemble import check_replaceable
+    from ..packaging.average_weights import average_weights
     from ..pipeline.pipelines import load_pipeline
     from ..system.whole_files import whole_folder
-    from ..tasks.assemble import check_replaceable
-    from ..tasks.average_weights import average_weights
 
     check_replaceable(out, force=force)
     nlp = load_pipeline(pipeline)

@@ -12,8 +12,8 @@ from .progress_bar import progress_bar
 from .terminal import msg, say
 
 if TYPE_CHECKING:
-    from ..tasks.calibrate import CalibrationReport
-    from ..tasks.fit_joint import JointReport
+    from ..fitting.calibrate import CalibrationReport
+    from ..fitting.fit_joint import JointReport
 
 
 @command(pel, "calibrate")
@@ -67,7 +67,7 @@ def calibrate_cli(
     Example:
       python -m spacy pel calibrate training/model-best dev.pubtator.gz
     """
-    from ..tasks.calibrate import calibrate_folder
+    from ..fitting.calibrate import calibrate_folder
 
     report = calibrate_folder(
         pipeline,

@@ -11,7 +11,7 @@ from .apps import Component, OtherKB, command, pel
 from .terminal import say
 
 if TYPE_CHECKING:
-    from ..tasks.checks import Finding
+    from ..packaging.checks import Finding
 
 # By the state of a finding.
 _MARKS = {
@@ -41,8 +41,8 @@ def doctor_cli(
       python -m spacy pel doctor training/model-best
       python -m spacy pel doctor training/model-best --kb kb/other --json
     """
-    from ..tasks.checks import BROKEN
-    from ..tasks.diagnose import diagnose
+    from ..packaging.checks import BROKEN
+    from ..packaging.diagnose import diagnose
 
     findings = list(diagnose(pipeline, kb, component))
     if as_json:

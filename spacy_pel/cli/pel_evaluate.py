@@ -57,11 +57,11 @@ def evaluate_cli(
     """
     from ..evaluation.linking_metrics import metrics_table
     from ..evaluation.nil_metrics import nil_summary
+    from ..fitting.evaluate import evaluate
+    from ..fitting.metrics_files import write_metrics
+    from ..fitting.surface_forms import surface_summary
     from ..pipeline.pipelines import linker_of, load_pipeline
     from ..system.whole_files import whole_file
-    from ..tasks.evaluate import evaluate
-    from ..tasks.metrics_files import write_metrics
-    from ..tasks.surface_forms import surface_summary
 
     with whole_file(output) as file:
         nlp = load_pipeline(pipeline)

@@ -55,7 +55,7 @@ def start_cli(
       python -m spacy pel start mondo.obo hp.obo linker --encoder models/sapbert
       python -m spacy pel link linker notes.txt --output linked.jsonl
     """
-    from ..tasks.start import start
+    from ..packaging.start import start
 
     if len(paths) < 2:
         raise PelError(

@@ -60,10 +60,10 @@ def train_cli(
     from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
     from spacy.util import load_config
 
+    from ..packaging.shipped_files import config_file
     from ..pipeline.registered_names import unknown_names_explained
-    from ..tasks.shipped_files import config_file
-    from ..tasks.train_pipeline import start_training
     from ..training import distributed
+    from ..training.train_pipeline import start_training
 
     overrides = parse_config_overrides(ctx.args)
     distributed.join()
@@ -87,8 +87,8 @@ def train_cli(
 
 def _train(run: TrainingRun) -> None:
     """Train to the end, with a bar and the scores of evaluations."""
-    from ..tasks.train_pipeline import run_training
     from ..training import distributed
+    from ..training.train_pipeline import run_training
 
     if not distributed.is_first():
         run_training(run)

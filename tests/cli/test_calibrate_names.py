@@ -11,9 +11,9 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel.evaluation.feature_weight import feature_weight
+from spacy_pel.fitting.calibrate import calibrate
+from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb.records.names import normalised
-from spacy_pel.tasks.calibrate import calibrate
-from spacy_pel.tasks.evaluate import evaluate
 
 TEXT = "Aspirin relieves headache and MS is not measured in the kidney with cephalgia of MS."
 GOLDS = {"Aspirin": "C05", "headache": "C06", "MS": "C01", "kidney": "C07", "cephalgia": "C03"}
@@ -58,7 +58,7 @@ def test_the_weight_is_that_of_the_candidates(tiny_nlp: Language, corpus: Path) 
 def test_it_is_stored_printed_and_taken_away_again(
     run, tiny_folder: Path, tmp_path: Path, corpus: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("spacy_pel.tasks.calibrate.feature_weight", lambda *table: 3.0)
+    monkeypatch.setattr("spacy_pel.fitting.calibrate.feature_weight", lambda *table: 3.0)
     pipeline = shutil.copytree(tiny_folder, tmp_path / "pipeline")
     output = run("calibrate", pipeline, corpus, "--names")
     assert "An exact name adds 3.0000 to the score" in output
@@ -78,7 +78,7 @@ def test_it_is_stored_printed_and_taken_away_again(
 def test_where_the_mentions_do_not_say_no_name_counts(
     run, tiny_folder: Path, tmp_path: Path, corpus: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("spacy_pel.tasks.calibrate.feature_weight", lambda *table: None)
+    monkeypatch.setattr("spacy_pel.fitting.calibrate.feature_weight", lambda *table: None)
     pipeline = shutil.copytree(tiny_folder, tmp_path / "pipeline")
     assert "No bonus for exact names" in run("calibrate", pipeline, corpus, "--names")
     assert spacy.load(pipeline).get_pipe("proxy_linker").name_weight is None

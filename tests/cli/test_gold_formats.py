@@ -14,9 +14,9 @@ from spacy.language import Language
 from spacy.tokens import DocBin, Span
 
 from spacy_pel.corpora.document_corpus import make_document_corpus
-from spacy_pel.tasks.gold_examples import gold_examples
+from spacy_pel.fitting.gold_examples import gold_examples
 
-from ..tasks.evaluation_corpus import CORPUS
+from ..fitting.evaluation_corpus import CORPUS
 
 TITLE, ABSTRACT = (line.split("|", 2)[2] for line in CORPUS.splitlines()[:2])
 TEXT = f"{TITLE} {ABSTRACT}"

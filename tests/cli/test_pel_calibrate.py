@@ -11,10 +11,10 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_pel.tasks.calibrate import calibrate
-from spacy_pel.tasks.evaluate import evaluate
+from spacy_pel.fitting.calibrate import calibrate
+from spacy_pel.fitting.evaluate import evaluate
 
-from ..tasks.calibration_corpus import pubtator, write_corpus
+from ..fitting.calibration_corpus import pubtator, write_corpus
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from spacy.language import Language
 
-from ..tasks.calibration_corpus import write_repeated_corpus
+from ..fitting.calibration_corpus import write_repeated_corpus
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.mention import MentionInContext
 
-from ..tasks.evaluation_corpus import CORPUS
+from ..fitting.evaluation_corpus import CORPUS
 
 MENTIONS = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]  # those in the KB, with the numbers of their golds
 

@@ -14,12 +14,12 @@ from spacy.language import Language
 
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.architectures.crossencoder import CrossEncoder
+from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.linking.link import link
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.tasks.evaluate import evaluate
 
-from ..tasks.calibration_corpus import MENTIONS, TEXT, pubtator
+from ..fitting.calibration_corpus import MENTIONS, TEXT, pubtator
 from ..towers import spread_weights
 
 
@@ -151,7 +151,7 @@ def test_what_the_cross_encoder_counts_is_fitted_and_stored(
     alone = nlp.get_pipe("proxy_linker").reranker.scores
     seen = []
     monkeypatch.setattr(
-        "spacy_pel.tasks.calibrate.feature_weight", lambda *table: (seen.append(table), 0.25)[1]
+        "spacy_pel.fitting.calibrate.feature_weight", lambda *table: (seen.append(table), 0.25)[1]
     )
     right_for_two(corpus, nlp, FittedWeight(0.25, 16))
     printed = run("calibrate", pipeline, corpus)
@@ -180,7 +180,7 @@ def test_what_the_cross_encoder_counts_is_fitted_and_stored(
 def test_a_cross_encoder_that_adds_nothing_does_not_count(
     run, pipeline: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spacy_pel.tasks.calibrate.feature_weight", lambda *table: None)
+    monkeypatch.setattr("spacy_pel.fitting.calibrate.feature_weight", lambda *table: None)
     right_for_two(corpus, spacy.load(with_retriever(pipeline)), FittedWeight(0.0, 16))
     run("calibrate", pipeline, corpus)
     assert spacy.load(pipeline).get_pipe("proxy_linker").rerank_weight == (0.0, 16)

@@ -11,10 +11,10 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.linking.calibration import Calibration
-from spacy_pel.tasks.calibrate import calibrate
 
-from ..tasks.calibration_corpus import write_corpus
+from ..fitting.calibration_corpus import write_corpus
 
 
 def linked(nlp: Language, *labels: str) -> Doc:

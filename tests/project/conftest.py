@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 PROJECT = Path(__file__).parents[2] / "project"
-sys.path.insert(0, str(PROJECT / "scripts"))
+sys.path[:0] = [str(PROJECT / "scripts"), str(PROJECT)]
 
 
 @pytest.fixture

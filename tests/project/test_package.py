@@ -10,7 +10,7 @@ from pathlib import Path
 import spacy
 from spacy.cli.package import package
 
-from spacy_pel.tasks.assemble import PackageInfo, assemble
+from spacy_pel.packaging.assemble import PackageInfo, assemble
 
 TEXT = "The patient has MS and cephalgia."
 # In a process of its own, that can open no connection.

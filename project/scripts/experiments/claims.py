@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from spacy_pel.evaluation.confidence_interval import confidence_interval
-from spacy_pel.evaluation.spread import Spread, spread
+from papers.confidence_interval import confidence_interval
+from papers.spread import Spread, spread
 
 from .registry import BEST, SHIPPED, WHOLE
 from .results import Results, figure

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from spacy_pel.evaluation.plots import Line, lines_figure, save_figure
+from papers.plots import Line, lines_figure, save_figure
 
 from .registry import EXPERIMENTS, FEW_SHOT, SHARES, Experiment
 from .results import Results, figure

@@ -15,21 +15,21 @@ from typing import Any
 
 import spacy
 from filelock import FileLock, Timeout
+from papers.cross_fitting import evaluate_cross_fitted
+from papers.joint_metrics import cross_fitted_discovery, joint_metrics
+from papers.macro_average import averaged_metrics
+from papers.oracle_reranking import oracle_recall
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.util import load_config
 
 from spacy_pel.errors import PelError
-from spacy_pel.evaluation.macro_average import averaged_metrics
+from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 from spacy_pel.system.whole_files import whole_file, whole_folder
-from spacy_pel.tasks.cross_fitting import evaluate_cross_fitted
 from spacy_pel.tasks.embedding import embed_kb, is_embedded
-from spacy_pel.tasks.evaluate import evaluate
-from spacy_pel.tasks.joint_metrics import cross_fitted_discovery, joint_metrics
 from spacy_pel.tasks.learn_mentions import learn_mentions_of
-from spacy_pel.tasks.oracle_reranking import oracle_recall
 
 from .configs import FITTED, Choices, Run, filled, places_of
 from .corpora import WORLDS, Corpus
@@ -278,7 +278,9 @@ def _embed(linker: ProxyLinker, kb: Path, own: Path) -> None:
 
 
 def _pel(arguments: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "spacy", "pel", *arguments]
+    """Run a command of ``pel``, or the script that makes data sets of NIL."""
+    own = ["papers.okb"] if arguments[0] == "okb" else ["spacy", "pel", arguments[0]]
+    command = [sys.executable, "-m", *own, *arguments[1:]]
     if subprocess.run(command).returncode:
         raise RuntimeError(f"this failed, see above: {' '.join(command)}")
 

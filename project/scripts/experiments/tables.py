@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from spacy_pel.evaluation.confidence_interval import confidence_interval
+from papers.confidence_interval import confidence_interval
+from papers.spread import Spread, spread, spread_text
+
 from spacy_pel.evaluation.markdown_table import markdown_table
-from spacy_pel.evaluation.spread import Spread, spread, spread_text
 
 from .registry import Column, Experiment
 from .results import Results, figure

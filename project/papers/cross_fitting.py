@@ -1,0 +1,125 @@
+"""Metrics of a linker whose settings are fitted on documents other than those they are used on.
+
+``calibrate`` fits a NIL threshold, a calibration, and weights of the reranker and of exact names. On
+the documents that they were fitted to, their figures are too good. So the documents are halved. Each
+half is linked with the settings that were fitted to the other one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spacy.language import Language
+from spacy.training import Example
+
+from spacy_pel.fitting.calibrate import fit
+from spacy_pel.fitting.evaluate import metrics_of
+from spacy_pel.fitting.gold_examples import check_ids, gold_examples, link_examples
+from spacy_pel.pipeline.pipelines import linker_of
+
+if TYPE_CHECKING:
+    from spacy_pel.linking.calibration import Calibration, FittedWeight
+    from spacy_pel.linking.joint import JointSettings
+    from spacy_pel.pipeline.proxy_linker import ProxyLinker
+
+
+class FittedSettings(NamedTuple):
+    """The settings of a linker that ``calibrate`` fits, by the names of its attributes."""
+
+    nil_threshold: float | None
+    calibration: Calibration | None
+    rerank_weight: FittedWeight | None
+    name_weight: FittedWeight | None
+    joint: JointSettings | None
+
+    @classmethod
+    def of(cls, linker: ProxyLinker) -> FittedSettings:
+        """The settings that a linker has."""
+        return cls(*(getattr(linker, name) for name in cls._fields))
+
+    def set_on(self, linker: ProxyLinker) -> None:
+        """Give a linker these settings."""
+        for name, value in self._asdict().items():
+            setattr(linker, name, value)
+
+
+@contextmanager
+def fitted_settings_kept(linker: ProxyLinker) -> Iterator[None]:
+    """After the block, a linker has the fitted settings that it had before."""
+    own = FittedSettings.of(linker)
+    try:
+        yield
+    finally:
+        own.set_on(linker)
+
+
+def evaluate_cross_fitted(
+    nlp: Language,
+    corpora: Mapping[str, str | Path],
+    *,
+    component: str = "proxy_linker",
+    limit: int = 0,
+    names: bool = False,
+) -> dict[str, dict[str, Any]]:
+    """Evaluate a linker on corpora, with settings that are fitted on the other half of them.
+
+    The halves are every other document of each corpus. The settings are fitted on the halves of all
+    corpora together. The linker keeps the settings that it has.
+
+    Args:
+        nlp: A pipeline with a trained linker.
+        corpora: For each name, a corpus as ``corpora.document_corpus.open_corpus`` takes it.
+        component: The name of the linker in the pipeline.
+        limit: The number of documents taken of each corpus file. 0 takes all.
+        names: Whether a weight of exact names is fitted; see ``calibrate``.
+
+    Returns:
+        For each name what ``evaluate`` returns, without ``linker``.
+
+    Raises:
+        PelError: As ``calibrate`` raises it; one half of the documents may not be enough.
+    """
+    linker = linker_of(nlp, component)
+    examples = {}
+    for name, corpus in corpora.items():
+        examples[name] = gold_examples(nlp, linker, [corpus], limit)
+        check_ids(examples[name], linker, [corpus])
+    with fitted_settings_kept(linker):
+        fitted = [_fitted_to(nlp, linker, examples, half, names) for half in (1, 0)]
+        seconds = {name: _link_halves(nlp, linker, examples[name], fitted) for name in examples}
+        # A linker has thresholds if one of the halves had mentions that are NIL.
+        max(fitted, key=lambda settings: settings.nil_threshold is not None).set_on(linker)
+        return {
+            name: metrics_of(linker, examples[name], seconds[name], [corpus], limit)
+            for name, corpus in corpora.items()
+        }
+
+
+def _fitted_to(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Mapping[str, Sequence[Example]],
+    half: int,
+    names: bool,
+) -> FittedSettings:
+    """What is fitted to one half, 0 or 1, of the documents of each corpus."""
+    fit(nlp, linker, [e for each in examples.values() for e in each[half::2]], names=names)
+    return FittedSettings.of(linker)
+
+
+def _link_halves(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    fitted: Sequence[FittedSettings],
+) -> float:
+    """Link both halves in place, each with its settings; the seconds that this takes."""
+    started = time.perf_counter()
+    for half, settings in enumerate(fitted):
+        settings.set_on(linker)
+        link_examples(nlp, linker, examples[half::2])
+    return time.perf_counter() - started

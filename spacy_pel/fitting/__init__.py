@@ -1,0 +1,1 @@
+"""What is fitted to, or measured on, annotated documents."""

@@ -1,0 +1,1 @@
+"""Pipelines made ready to be used by others: started, assembled, averaged, checked."""

@@ -1,0 +1,158 @@
+"""A pipeline that carries its knowledge base, and says what it is and can do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.version import InvalidVersion, Version
+from spacy.language import Language
+
+from ..errors import PelError
+from ..fitting.metrics_files import metrics_of_linker
+from ..kb.copies import copy_kb
+from ..kb.knowledge_base import KnowledgeBase
+from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, KBPipe, kb_reference
+from ..pipeline.pipelines import linker_of, other_linkers
+from ..system.whole_files import whole_folder
+from .model_card import model_card, package_name
+
+# The names that spaCy's "package" looks for in a pipeline.
+CARD, LICENCES = "README.md", "LICENSES_SOURCES"
+
+
+class PackageInfo(NamedTuple):
+    """What a pipeline says of itself. None keeps what its meta.json has.
+
+    Attributes:
+        name: The name of the package, without its language.
+        version: The version of the package.
+        description: What the pipeline is for.
+        license: The licence of the package.
+        author: Who made the pipeline.
+        metrics: Files of ``pel evaluate``, for the model card.
+        licences: Notes on the licences of the KB's sources, of the texts and of the weights.
+    """
+
+    name: str | None = None
+    version: str | None = None
+    description: str | None = None
+    license: str | None = None
+    author: str | None = None
+    metrics: tuple[Path, ...] = ()
+    licences: str = ""
+
+
+def assemble(
+    nlp: Language,
+    kb: Path,
+    out: Path,
+    *,
+    component: str = "proxy_linker",
+    info: PackageInfo = PackageInfo(),
+) -> None:
+    """Write a pipeline, with its KB inside, to a folder. An existing pipeline is replaced.
+
+    The linker then uses the KB in the folder, and so does a ``kb_matcher``. Nothing in the folder
+    points out of it. After an error or an interruption, the folder is as it was.
+
+    Args:
+        nlp: A pipeline with a trained linker.
+        kb: The folder of a KB with the vectors of the linker's encoder.
+        out: The folder to make.
+        component: The name of the linker in the pipeline.
+        info: What the pipeline says of itself.
+
+    Raises:
+        PelError: There is no linker, a second linker uses another KB, the KB has no vectors of the
+            linker's encoder or a damaged file, a metrics file is of another linker or KB, or a package cannot have
+            this name or version.
+        OSError: The folder cannot be written.
+    """
+    linker = linker_of(nlp, component, kb=kb)
+    linker.index  # refuses a KB that does not fit
+    metrics = metrics_of_linker(nlp, info.metrics, component)
+    nlp.meta.update(_meta(linker.kb, info, metrics))
+    _check_package(nlp.meta)
+    _check_other_linkers(nlp, component, linker.kb)
+    kb_users = [name for name, pipe in nlp.components if isinstance(pipe, KBPipe)]
+    for name in kb_users:
+        config = nlp.get_pipe_config(name)
+        config.update(dict.fromkeys({"kb", "path"}.intersection(config)))
+    with whole_folder(out) as folder:
+        nlp.to_disk(folder)
+        copy_kb(linker.kb, folder / component / KB_FOLDER)
+        for name in kb_users:
+            reference = {**kb_reference(None, None), "relative": f"../{component}/{KB_FOLDER}"}
+            (folder / name / KB_REFERENCE).write_text(json.dumps(reference), encoding="utf8")
+        card = model_card(nlp, component, metrics, info.licences)
+        (folder / CARD).write_text(card, encoding="utf8")
+        if info.licences:
+            (folder / LICENCES).write_text(info.licences, encoding="utf8")
+
+
+def check_replaceable(out: Path, *, force: bool) -> None:
+    """Check that ``assemble`` may write to a folder.
+
+    Args:
+        out: The folder.
+        force: Whether a pipeline that is there may be replaced.
+
+    Raises:
+        PelError: The folder holds something else than a pipeline, or a pipeline without ``force``.
+    """
+    if not out.exists():
+        return
+    if not all((out / name).is_file() for name in ("config.cfg", "meta.json")):
+        raise PelError(f"{out}: exists, and is no pipeline", "choose a new folder")
+    if not force:
+        raise PelError(f"{out}: exists", "choose a new folder, or replace it with --force")
+
+
+def _check_other_linkers(nlp: Language, component: str, kb: KnowledgeBase) -> None:
+    """Raise PelError if a second linker uses another KB."""
+    for name, other in other_linkers(nlp, component).items():
+        if other.kb.manifest["checksum"] != kb.manifest["checksum"]:
+            raise PelError(
+                f'"{name}" links to another KB, {other.kb.path}, but a pipeline can hold only one',
+                f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
+            )
+
+
+def _meta(
+    kb: KnowledgeBase, info: PackageInfo, metrics_by_name: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """The entries of meta.json to set."""
+    manifest = kb.manifest
+    stated = ("name", "version", "description", "license", "author")
+    meta = {key: getattr(info, key) for key in stated if getattr(info, key) is not None}
+    meta["sources"] = [{"name": source} for source in manifest["sources"]]
+    about_kb = ("sources", "counts", "created_by", "checksum")
+    meta["knowledge_base"] = {key: manifest[key] for key in about_kb}
+    if metrics_by_name:
+        meta["performance"] = {name: _headline(m) for name, m in metrics_by_name.items()}
+    return meta
+
+
+def _headline(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The metrics without the NIL curve, and without the entry that identifies their linker."""
+    nil = {name: value for name, value in metrics["nil"].items() if name != "curve"}
+    left_out = ("linker", "kb", "pipeline")
+    return {**{k: v for k, v in metrics.items() if k not in left_out}, "nil": nil}
+
+
+def _check_package(meta: dict[str, Any]) -> None:
+    """Raises PelError for a name or version that spaCy's "package" could not use."""
+    name = package_name(meta)
+    if not (name.isascii() and name.isidentifier()) or "__" in name:
+        raise PelError(
+            f"--name {meta['name']}: is no name of a package",
+            "use letters, digits and single underscores",
+        )
+    try:
+        Version(meta["version"])
+    except InvalidVersion as error:
+        raise PelError(
+            f"--version {meta['version']}: is no version", "give one such as 1.0.0"
+        ) from error

@@ -1,0 +1,155 @@
+"""The model card of a pipeline that carries its KB: what it is, what it can and cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from spacy.language import Language
+from thinc.api import Config
+
+from ..evaluation.linking_metrics import metrics_table
+from ..evaluation.nil_metrics import nil_summary
+from ..fitting.metrics_files import evaluate_command
+from ..pipeline.pipelines import linker_of
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+
+_USE = """\
+## Use
+
+It needs `pip install "spacy-pel[cpu]>={release}"` (with a GPU, `[gpu]`). The weights and the knowledge
+base are in the package. Nothing is downloaded.
+
+```python
+import spacy
+
+nlp = spacy.load("{package}")
+doc = nlp("Your text.")
+for ent in doc.ents:
+    print(ent.text, ent.kb_id_, ent._.kb_score, ent._.kb_candidates[:3])
+```"""
+_FIGURES = """\
+These are figures of the linker on gold mentions. Mentions that the pipeline misses, or finds where
+there is none, are not counted. `all`: all mentions; a gold id that the knowledge base lacks is a miss.
+`in_kb`: mentions whose entity the knowledge base has. `seen`, `unseen`: whether the entity is among
+the training mentions."""
+
+
+def model_card(
+    nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
+) -> str:
+    """The model card of a pipeline, as Markdown.
+
+    Args:
+        nlp: The pipeline, whose meta has its name, version and so on.
+        component: The name of the linker in it.
+        metrics_by_name: Metrics, see ``metrics_files.metrics_of_linker``.
+        licences: Notes on the licences of what is inside; may be "".
+    """
+    linker = linker_of(nlp, component)
+    package = package_name(nlp.meta)
+    sections = [
+        f"# {package} {nlp.meta['version']}",
+        nlp.meta["description"],
+        _table(
+            ("pipeline", ", ".join(f"`{name}`" for name in nlp.pipe_names)),
+            ("language", nlp.lang),
+            ("spaCy", nlp.meta["spacy_version"]),
+            ("licence", nlp.meta["license"] or "not stated"),
+            ("author", nlp.meta["author"] or "not stated"),
+        ),
+        _USE.format(package=package, release=version("spacy-pel")),
+        *_knowledge_base(linker),
+        *_figures(metrics_by_name),
+        *_training(nlp, linker),
+        *_limits(nlp, linker),
+        "## Licences",
+        licences.strip()
+        or "No notes were given. The licences of the sources above, of the encoder that training "
+        "began with and of the training texts also hold for what was made of them.",
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def package_name(meta: dict[str, Any]) -> str:
+    """The name by which spaCy packages and loads the pipeline."""
+    lang, name = meta["lang"], meta["name"]
+    return name if name.startswith(f"{lang}_") else f"{lang}_{name}"
+
+
+def _knowledge_base(linker: ProxyLinker) -> Iterator[str]:
+    manifest = linker.kb.manifest
+    counts, vectors = manifest["counts"], manifest["vectors"]
+    yield "## Knowledge base"
+    yield _table(
+        ("sources and releases", "<br>".join(manifest["sources"]) or "not stated"),
+        ("entities", f"{counts['entities']:,}"),
+        ("names", f"{counts['entities'] + counts['aliases']:,}"),
+        ("definitions", f"{counts['definitions']:,}"),
+        ("vectors", f"{vectors['rows']:,} of {vectors['dim']} dimensions, {vectors['dtype']}"),
+        ("built by", manifest["created_by"]),
+        ("checksum", f"`{manifest['checksum']}`"),
+    )
+
+
+def _figures(metrics_by_name: dict[str, dict[str, Any]]) -> Iterator[str]:
+    yield "## Figures"
+    yield _FIGURES if metrics_by_name else "None were given."
+    for name, metrics in metrics_by_name.items():
+        yield f"### {name}"
+        yield f"`{evaluate_command(metrics)}`"
+        yield metrics_table(metrics)
+        yield nil_summary(metrics["nil"])
+        error = metrics.get("expected_calibration_error")
+        if error is not None:
+            yield f"Expected calibration error of the probabilities: {100 * error:.1f}"
+
+
+def _training(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
+    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
+    from ..architectures import encoder_of
+
+    encoders = map(encoder_of, linker.model.layers)
+    parameters = sum(weights.numel() for encoder in encoders for weights in encoder.parameters())
+    yield "## Training"
+    yield (
+        f"The retriever has {parameters:,} parameters and vectors of {linker.retriever.width} "
+        f"dimensions. {len(linker.cfg['trained_entities']):,} entities were seen in training. Other "
+        "entities are linked as well: the encoder reads their names, types and definitions."
+    )
+    corpus = nlp.config.interpolate()["corpora"]["train"]
+    if corpus != nlp.default_config.interpolate()["corpora"]["train"]:
+        yield f"The corpus:\n\n```ini\n{Config({'corpora': {'train': corpus}}).to_str()}\n```"
+
+
+def _limits(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
+    yield "## Intended use, and limits"
+    before = nlp.pipe_names[: nlp.pipe_names.index(linker.name)]
+    finders = ", ".join(f"`{name}`" for name in before)
+    threshold = linker.nil_threshold
+    points = [
+        f"It links the mentions that come from {finders}, and no others."
+        if finders
+        else "It finds no mentions: they must be given, or found by a component before it.",
+        "It knows the entities of its knowledge base, in the releases above, and no others; "
+        + (
+            "every mention gets one of them."
+            if threshold is None
+            else f"a mention whose best score is below {threshold:.3f} is NIL: none of them."
+        ),
+        "The probability of a link was fitted on the texts that it was calibrated on, on mentions of "
+        f"{linker.calibration.fitted_on}. It may be wrong for mentions of another label."
+        if linker.calibration
+        else "Its scores are cosines, not probabilities.",
+        "Its figures hold for texts like those above. Evaluate it first on texts of another kind.",
+        "It is for search and research. A wrong link looks like a right one, so no decision about a "
+        "patient should rest on a link that nobody has checked.",
+    ]
+    yield "\n".join(f"- {point}" for point in points)
+
+
+def _table(*rows: tuple[str, str]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])

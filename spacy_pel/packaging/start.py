@@ -1,0 +1,141 @@
+"""From source files to a pipeline that links, without a training: ``pel start``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+
+from ..architectures import pipeline_folder
+from ..errors import PelError
+from ..fitting.nil_from_names import nil_threshold_of_names
+from ..kb import Entity, KnowledgeBase
+from ..kb.folder.manifest import MANIFEST
+from ..system.whole_files import whole_file
+from ..tasks.build_from_sources import build_from_sources
+from ..tasks.embedding import update_vectors
+from .assemble import assemble, check_replaceable
+from .checks import RELEASED
+
+logger = logging.getLogger(__name__)
+
+# The settings that were best without annotations, those of project/configs/align.cfg: a vector for
+# each name, from the states of the name's own tokens.
+_UNTRAINED = {
+    "@architectures": "spacy-pel.BiEncoder.v1",
+    "shared": True,
+    "pooling": "focus",
+    "similarity": "cosine",
+    "mention_length": 64,
+    "entity_length": 32,
+}
+_PARTS = ".parts"  # the suffix of the folder in which an unfinished pipeline is kept
+_MADE_OF = "made_of.json"
+
+
+def start(
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    encoder: str | None = None,
+    force: bool = False,
+    reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
+    encoding: Callable[..., Any] | None = None,
+    report: Callable[[str], object] = logger.info,
+) -> KnowledgeBase:
+    """Make a pipeline that marks the names of an ontology in texts and links them.
+
+    The pipeline has a ``kb_matcher``, a ``proxy_linker`` and the KB. After an error or an
+    interruption, ``out`` is as it was. What is done is kept in a folder beside it, and the same call
+    goes on from there.
+
+    Args:
+        sources: Files or folders that "kb build" can read.
+        out: The folder to make.
+        encoder: The name or folder of a BERT, or of a pipeline whose linker has trained encoders.
+            None: the pipeline ``RELEASED``, if it is installed.
+        force: Whether a pipeline in ``out`` may be replaced.
+        reading: Wraps the entities of a source, with its file name, to show progress.
+        encoding: Makes a bar, as for ``embed_kb``.
+        report: Called with a line about everything else that happens.
+
+    Returns:
+        The KB in the pipeline.
+
+    Raises:
+        PelError: ``out`` holds something that may not be replaced, no encoder is given or found, or
+            a source is missing or faulty.
+        OSError: The folder cannot be written.
+    """
+    check_replaceable(out, force=force)
+    config = _encoder_config(encoder)
+    parts = out.with_name(f"{out.name}{_PARTS}")
+    kb = parts / "kb"
+    made_of = [_state(source) for source in sources]
+    if not _is_made_of(parts, made_of):
+        shutil.rmtree(parts, ignore_errors=True)
+        build_from_sources(sources, kb, progress=reading)
+        with whole_file(parts / _MADE_OF) as file:
+            json.dump(made_of, file)
+    nlp = untrained_pipeline(kb, config)
+    linker = nlp.get_pipe("proxy_linker")
+    update_vectors(kb, linker, progress=encoding, report=report)
+    linker.set_kb(kb)
+    if linker.nil_threshold is None:  # a calibrated linker has its own
+        linker.nil_threshold = nil_threshold_of_names(linker)
+    assemble(nlp, kb, out)
+    shutil.rmtree(parts)
+    return KnowledgeBase.open(out / "proxy_linker" / "kb")
+
+
+def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
+    """An English pipeline that marks the names of a KB and links them, with weights and no vectors.
+
+    Args:
+        kb: The folder of the KB.
+        config: Settings of the linker: its ``model``, or the ``path`` of a trained one.
+    """
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
+    nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
+    if "model" in config:
+        nlp.initialize()
+    return nlp
+
+
+def _encoder_config(encoder: str | None) -> dict[str, Any]:
+    """The settings of the linker; PelError if there is no encoder."""
+    if encoder is None and pipeline_folder(RELEASED) is None:
+        raise PelError(
+            f"no encoder is given, and {RELEASED} is not installed",
+            "name one with --encoder: a BERT of Hugging Face such as "
+            "cambridgeltl/SapBERT-from-PubMedBERT-fulltext, its folder, or a trained pipeline",
+        )
+    encoder = encoder or RELEASED
+    folder = pipeline_folder(encoder)
+    if folder is not None and (folder / "meta.json").is_file():
+        return {"path": encoder}
+    source = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": encoder}
+    return {"model": {**_UNTRAINED, "encoder": source}}
+
+
+def _is_made_of(parts: Path, made_of: list) -> bool:
+    """Whether an interrupted call has built the KB of these sources."""
+    try:
+        known = json.loads((parts / _MADE_OF).read_text("utf8"))
+    except (OSError, ValueError):
+        return False
+    return known == made_of and (parts / "kb" / MANIFEST).is_file()
+
+
+def _state(source: Path) -> list:
+    """A source and what shows that it has changed: each file with its size and time."""
+    files = sorted(source.rglob("*")) if source.is_dir() else [source] * source.exists()
+    states = [(file, file.stat()) for file in files]
+    return [str(source.absolute()), [[str(f), s.st_size, s.st_mtime_ns] for f, s in states]]

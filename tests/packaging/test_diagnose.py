@@ -1,0 +1,137 @@
+"""What the doctor finds, of healthy and of broken installations, pipelines and KBs."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import spacy
+import torch
+from spacy.language import Language
+
+from spacy_pel.architectures import encoder_of
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.linking.calibration import Calibration
+from spacy_pel.packaging import checks
+from spacy_pel.packaging.checks import BROKEN, NOTE, OK, Finding
+from spacy_pel.packaging.diagnose import diagnose
+from spacy_pel.registry import REGISTERED
+
+
+def of(subject: str, findings) -> list[Finding]:
+    return [finding for finding in findings if finding.subject == subject]
+
+
+def test_a_healthy_pipeline(tiny_folder: Path, tiny_kb: Path) -> None:
+    findings = list(diagnose(str(tiny_folder)))
+    assert [finding for finding in findings if finding.state == BROKEN] == []
+    states = {finding.subject: finding.state for finding in findings}
+    for subject in ("python", "spacy", "faiss", "kb", "vectors", "fit", "pipeline"):
+        assert states[subject] == OK, of(subject, findings)
+    (calibration,) = of("calibration", findings)
+    assert (calibration.state, calibration.remedy) == (
+        NOTE,
+        "python -m spacy pel calibrate PIPELINE DEV",
+    )
+    assert f"{tiny_kb}: 7 entities" in of("kb", findings)[0].found
+
+
+def test_names_that_are_registered_but_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [finding.state for finding in of("registered names", diagnose())] == [OK]
+    monkeypatch.setitem(REGISTERED, "thinc_optimizers", {"spacy-pel.New.v1": "spacy_pel:New"})
+    (finding,) = of("registered names", diagnose())
+    assert (finding.state, finding.remedy) == (
+        BROKEN,
+        "install the package again: pip install -e .",
+    )
+    assert finding.found.endswith(": spacy-pel.AdamW.v1, spacy-pel.New.v1")
+
+
+def test_vectors_of_another_encoder(tiny_nlp: Language, tmp_path: Path) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    for parameter in encoder_of(linker.model.layers[0]).parameters():
+        parameter.data += 0.1
+    tiny_nlp.to_disk(tmp_path / "other")
+    (fit,) = of("fit", diagnose(str(tmp_path / "other")))
+    assert fit.state == BROKEN and "made by another encoder" in fit.found
+    assert fit.remedy.startswith("run: python -m spacy pel kb embed")
+
+
+def test_a_calibrated_pipeline(tiny_nlp: Language, tmp_path: Path) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    linker.nil_threshold, linker.calibration = 0.25, Calibration(1.0, 0.0)
+    (found,) = checks._calibration(linker)
+    of_labels = "probabilities, fitted on mentions of {}; a mention below 0.250 is NIL"
+    expected = Finding(OK, "calibration", of_labels.format("labels that were not kept"))
+    assert found == expected
+    linker.calibration = Calibration(1.0, 0.0, labels={"Disease": 3, "Chemical": 1200})
+    (found,) = checks._calibration(linker)
+    assert found.found == of_labels.format("Chemical (1,200), Disease (3)")
+
+
+def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_path: Path) -> None:
+    tiny_nlp.remove_pipe("entity_ruler")
+    tiny_nlp.to_disk(tmp_path / "pipeline")
+    (mentions,) = of("mentions", diagnose(str(tmp_path / "pipeline")))
+    assert mentions.state == NOTE and "kb_matcher" in mentions.remedy
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    for name, found in (("blank", 'no linker "proxy_linker"'), ("none", "cannot be loaded")):
+        (broken,) = of("pipeline", diagnose(str(tmp_path / name)))
+        assert broken.state == BROKEN and found in broken.found and broken.remedy
+
+
+def test_a_kb_of_another_schema(bare_kb: KnowledgeBase) -> None:
+    manifest = bare_kb.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"schema_version": ', '"schema_version": 9'))
+    (finding,) = checks.kb_findings(bare_kb.path)
+    assert finding.state == BROKEN and "schema version 9" in finding.found
+    assert "pel kb build" in finding.remedy
+
+
+def test_an_interrupted_embedding_and_a_full_disk(bare_kb: KnowledgeBase, monkeypatch) -> None:
+    (bare_kb.path / ".partial-x").mkdir()
+    usage = type("Usage", (), {"free": 1})
+    monkeypatch.setattr(checks.shutil, "disk_usage", lambda path: usage)
+    findings = list(checks.kb_findings(bare_kb.path))
+    assert any("was interrupted" in finding.found for finding in of("vectors", findings))
+    assert of("disk", findings)[0].state == NOTE
+
+
+def test_little_memory(tiny_nlp: Language, monkeypatch) -> None:
+    monkeypatch.setattr(checks, "_free_memory", lambda: 1)
+    path = tiny_nlp.get_pipe("proxy_linker").kb.path
+    (vectors,) = of("vectors", checks.kb_findings(path))
+    assert vectors.state == NOTE and "int8" in vectors.remedy
+
+
+@pytest.mark.parametrize(
+    "versions, subject, state, found",
+    [
+        ({"spacy": "3.7.0"}, "spacy", BROKEN, "3.7.0, where <3.9,>=3.8.2 is asked for"),
+        ({"spacy": None}, "spacy", BROKEN, "not installed"),
+        ({"ray": "1.0"}, "ray", NOTE, "1.0, where <2.64,>=2.10 is asked for"),
+        ({"faiss-cpu": None}, "faiss", BROKEN, "not installed"),
+        ({"en_pel_mesh_sm": None}, "en_pel_mesh_sm", NOTE, "not installed"),
+        ({"faiss-gpu": "1.14.3"}, "faiss", BROKEN, "one of which overwrites the other"),
+    ],
+)
+def test_versions(monkeypatch, versions: dict, subject: str, state: str, found: str) -> None:
+    def version(name: str) -> str:
+        present = versions[name] if name in versions else real(name)
+        if present is None:
+            raise metadata.PackageNotFoundError(name)
+        return present
+
+    real = metadata.version
+    monkeypatch.setattr(checks, "version", version)
+    (finding,) = of(subject, checks.installation_findings())
+    assert finding.state == state and found in finding.found
+    assert finding.remedy.startswith("pip ")
+
+
+def test_threads(monkeypatch) -> None:
+    monkeypatch.setattr(checks, "_cores", lambda: set(range(64)))
+    (threads,) = of("threads", checks.computing_findings())
+    assert threads.state == NOTE
+    assert threads.found == f"{torch.get_num_threads()} of 64 processor cores"

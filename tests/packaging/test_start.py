@@ -1,0 +1,103 @@
+"""A pipeline made from an ontology, without a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import spacy
+
+from spacy_pel.errors import PelError
+from spacy_pel.packaging import start as task
+from spacy_pel.packaging.start import start
+
+OBO = """format-version: 1.2
+
+[Term]
+id: T:1
+name: multiple sclerosis
+synonym: "MS" EXACT []
+
+[Term]
+id: T:2
+name: headache
+synonym: "cephalgia" EXACT []
+"""
+
+
+@pytest.fixture
+def obo(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.obo"
+    path.write_text(OBO)
+    return path
+
+
+def links(pipeline: Path) -> list[tuple[str, str]]:
+    doc = spacy.load(pipeline)("Her multiple sclerosis (MS) began with cephalgia.")
+    return [(ent.text, ent.kb_id_) for ent in doc.ents]
+
+
+def test_it_links(obo: Path, bert: Path, tmp_path: Path) -> None:
+    made = start([obo], tmp_path / "out", encoder=str(bert))
+    assert len(made) == 2 and made.row_kind == "name"
+    assert not (tmp_path / "out.parts").exists()
+    moved = (tmp_path / "out").rename(tmp_path / "moved")
+    obo.unlink()
+    assert links(moved) == [("multiple sclerosis", "T:1"), ("MS", "T:1"), ("cephalgia", "T:2")]
+
+
+def test_a_trained_pipeline_gives_its_encoders(
+    obo: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    start([obo], tmp_path / "out", encoder=str(tiny_folder))
+    assert links(tmp_path / "out")[0] == ("multiple sclerosis", "T:1")
+    new, old = (spacy.load(f).get_pipe("proxy_linker") for f in (tmp_path / "out", tiny_folder))
+    assert new.retriever.fingerprint() == old.retriever.fingerprint()
+
+
+def test_a_linker_without_a_nil_threshold_gets_one_of_names(
+    obo: Path, tiny_folder: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(task, "nil_threshold_of_names", lambda linker: 0.25)
+    calibrated = spacy.load(tiny_folder)
+    calibrated.get_pipe("proxy_linker").nil_threshold = 0.5
+    calibrated.to_disk(tmp_path / "calibrated")
+    for encoder, threshold in ((tiny_folder, 0.25), (tmp_path / "calibrated", 0.5)):
+        start([obo], tmp_path / "out", encoder=str(encoder), force=True)
+        assert spacy.load(tmp_path / "out").get_pipe("proxy_linker").nil_threshold == threshold
+
+
+def test_an_interrupted_one_goes_on(obo: Path, bert: Path, tmp_path: Path, monkeypatch) -> None:
+    built = []
+    build = task.build_from_sources
+    monkeypatch.setattr(
+        task, "build_from_sources", lambda *a, **k: built.append(a[0]) or build(*a, **k)
+    )
+
+    def stop(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            start([obo], tmp_path / "out", encoder=str(bert), encoding=stop)
+        assert not (tmp_path / "out").exists()
+    assert len(built) == 1
+    obo.write_text(OBO.replace("cephalgia", "head pain"))
+    start([obo], tmp_path / "out", encoder=str(bert))
+    assert len(built) == 2
+    assert links(tmp_path / "out") == [("multiple sclerosis", "T:1"), ("MS", "T:1")]
+
+
+def test_what_is_there_is_not_replaced(obo: Path, bert: Path, tmp_path: Path) -> None:
+    for place in (tmp_path, start([obo], tmp_path / "out", encoder=str(bert)).path.parents[1]):
+        with pytest.raises(PelError, match="exists"):
+            start([obo], place, encoder=str(bert))
+    start([obo], tmp_path / "out", encoder=str(bert), force=True)
+
+
+def test_without_an_encoder_it_says_what_to_give(obo: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(task, "RELEASED", "en_that_is_not_installed")
+    with pytest.raises(PelError, match="name one with --encoder"):
+        start([obo], tmp_path / "out")
+    with pytest.raises(PelError, match="cannot load the encoder"):
+        start([obo], tmp_path / "out", encoder=str(tmp_path / "nothing"))

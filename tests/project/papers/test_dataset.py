@@ -1,0 +1,169 @@
+"""The data set of mentions out of the KB, against what one works out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from papers.okb import build_okb
+
+from spacy_pel.corpora.document_corpus import (
+    open_corpus,
+)
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
+
+TYPES = [
+    SemanticType("Activity", "T1", "B1"),
+    SemanticType("Test", "T2", "B1.1"),
+    SemanticType("Animal", "T3", "A1"),
+]
+ENTITIES = [
+    Entity("C1", "blood test", types=("Test",), definition="Of blood.", alt_ids=("X1",)),
+    Entity("C2", "nursing", types=("Activity",), definition="Care by nurses."),
+    Entity("C3", "cat", types=("Animal",), definition="A small animal."),
+    Entity("C4", "dog", types=("Animal",), parents=("C3",)),
+    Entity("C5", "urine test", types=("Test",)),
+    Entity("C6", "puppy", types=(), parents=("C4",)),
+]
+TRAIN = """\
+1|t|A blood test of a cat.
+1|a|Nursing, fleas.
+1\t2\t12\tblood test\tT\tX1
+1\t18\t21\tcat\tT\tC3
+1\t23\t30\tNursing\tT\tC2
+1\t32\t37\tfleas\tT\tC99
+
+"""
+DEV = """\
+2|t|Blood  test and cat and dog
+2|a|
+2\t0\t11\tBlood  test\tT\tC1|C77
+2\t16\t19\tcat\tT\tC3+C2
+2\t16\t27\tcat and dog\tT\tC3|C4
+2\t24\t27\tdog\tT\tC4
+2\t12\t15\tand\tT\t-1
+
+"""
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> KnowledgeBase:
+    return build_kb(ENTITIES, tmp_path / "kb", types=TYPES)
+
+
+@pytest.fixture
+def splits(tmp_path: Path) -> dict[str, list[Path]]:
+    for name, text in (("train", TRAIN), ("dev", DEV)):
+        (tmp_path / f"{name}.pubtator").write_text(text, encoding="utf8")
+    return {name: [tmp_path / f"{name}.pubtator"] for name in ("train", "dev")}
+
+
+def ids_written(out: Path, split: str) -> list[tuple[str, ...]]:
+    (document,) = open_corpus(out / f"{split}.pubtator").documents()
+    return [mention.ids for mention in document.mentions]
+
+
+def test_mentions_are_nil_and_entities_gone(kb, splits, tmp_path: Path) -> None:
+    out = tmp_path / "okb"
+    report = build_okb(kb, splits, out, ["T1"], tolerance=1)
+    assert [entity.concept_id for entity in KnowledgeBase.open(out / "kb")] == ["C3", "C4", "C6"]
+    assert KnowledgeBase.open(out / "kb").semantic_types == kb.semantic_types
+    # The alternative id, and the id that the KB lacks, go with the one that was taken out.
+    assert ids_written(out, "train") == [(), ("C3",), (), ("C99",)]
+    assert ids_written(out, "dev") == [(), ("C3",), ("C3", "C4"), ("C4",), ()]
+    assert json.loads((out / "report.json").read_text("utf8")) == report
+    assert report["kb_entities"] == {"before": 6, "after": 3}
+    assert report["entities"]["of_types"] == report["entities"]["taken_out"] == 3
+    dev = report["splits"]["dev"]
+    assert (dev["documents"], dev["mentions"], dev["without_entity_in_kb"]) == (1, 5, 1)
+    # "cat" in dev means "nursing" as well, which does not make it NIL.
+    assert dev["okb"] == {
+        "mentions": 1, "entities": 1, "entities_seen": 1, "mentions_seen": 1, "forms_seen": 1
+    }  # fmt: skip
+    assert dev["whole"] == {
+        "mentions": 4, "entities": 4, "entities_seen": 3 / 4, "mentions_seen": 3 / 4,
+        "forms_seen": 2 / 4,
+    }  # fmt: skip
+    assert report["mentions_by_type"] == {
+        "Activity": {"train": 1, "dev": 0},
+        "Test": {"train": 1, "dev": 1},
+    }
+    assert report["descriptions"] == {
+        "okb": {"entities": 2, "described": 1, "mean": 2.5, "median": 2.5},
+        "whole": {"entities": 4, "described": 3 / 4, "mean": 8 / 3, "median": 3},
+    }
+    table = (out / "table.md").read_text("utf8")
+    assert "| Mentions        |     2 |     1 |" in table
+    assert "| % Entities seen | 100.0 | 100.0 |" in table
+
+
+@pytest.mark.parametrize(
+    ("type", "left"),
+    [
+        ("Test", {"C2", "C3", "C4", "C6"}),
+        ("dog", {"C1", "C2", "C3", "C5"}),  # a branch, by name
+        ("C3", {"C1", "C2", "C5"}),
+    ],
+)
+def test_what_a_type_is(kb, splits, tmp_path: Path, type: str, left: set[str]) -> None:
+    build_okb(kb, splits, tmp_path / "okb", [type], tolerance=1)
+    assert {entity.concept_id for entity in KnowledgeBase.open(tmp_path / "okb" / "kb")} == left
+
+
+def test_the_papers_types_are_without_those_below(splits, tmp_path: Path) -> None:
+    types = [
+        SemanticType("Health Care Activity", "T058", "B1.3.1"),
+        SemanticType("Therapeutic or Preventive Procedure", "T061", "B1.3.1.3"),
+    ]
+    entities = [
+        Entity("C1", "round", types=("Health Care Activity",)),
+        Entity("C3", "surgery", types=("Therapeutic or Preventive Procedure",)),
+    ]
+    kb = build_kb(entities, tmp_path / "umls", types=types)
+    build_okb(kb, splits, tmp_path / "okb", ["paper"], tolerance=1)
+    (left,) = KnowledgeBase.open(tmp_path / "okb" / "kb")
+    assert left.concept_id == "C3"
+
+
+def test_differences_are_warned_of(kb, splits, tmp_path: Path) -> None:
+    report = build_okb(kb, splits, tmp_path / "okb", ["Activity"], tolerance=0.02)
+    assert (
+        "dev: mentions of entities seen in train: 100.0 % of what is out of the KB, 75.0 % of "
+        "the whole, which is more than 2.0 points apart" in report["warnings"]
+    )
+    assert not build_okb(kb, splits, tmp_path / "okb", ["T1"], tolerance=0.5)["warnings"]
+
+
+def test_faults_are_named_and_leave_what_was_there(kb, splits, tmp_path: Path) -> None:
+    out = tmp_path / "okb"
+    build_okb(kb, splits, out, ["T1"])
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(PelError, match="'Plant' is no semantic type in it, and 0 entities are"):
+        build_okb(kb, splits, out, ["Plant"])
+    with pytest.raises(PelError, match="no entity is of paper; choose other types"):
+        build_okb(kb, splits, out, ["paper"])
+    with pytest.raises(PelError, match="no mention is of C5; choose other types"):
+        build_okb(kb, splits, out, ["C5"])
+    with pytest.raises(PelError, match="a train split and another one are needed"):
+        build_okb(kb, {"train": splits["train"]}, out, ["T1"])
+    with pytest.raises(PelError, match="kb: exists, and is no such data set; choose a new folder"):
+        build_okb(kb, splits, tmp_path / "kb", ["T1"])
+    other = build_kb([Entity("D1", "blood test", types=("Test",))], tmp_path / "other", types=TYPES)
+    with pytest.raises(PelError, match="none of the corpora's ids is in the KB; give a KB that"):
+        build_okb(other, splits, out, ["T1"])
+    (tmp_path / "dev.pubtator").write_text(DEV + "broken\n", encoding="utf8")
+    with pytest.raises(PelError, match="dev.pubtator, line 9"):
+        build_okb(kb, splits, out, ["T1"])
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_it_is_the_same_again(kb, splits, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        build_okb(kb, splits, tmp_path / name, ["Animal"], seed=1)
+    files = sorted(path.name for path in (tmp_path / "one").iterdir() if path.is_file())
+    assert files == ["dev.pubtator", "report.json", "table.md", "train.pubtator"]
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
