@@ -51,6 +51,7 @@ REGISTERED = {
     },
     "thinc_losses": {
         "spacy-pel.ProxyLoss.v1": "spacy_pel.models.losses:ProxyLoss",
+        "spacy-pel.ProxyLoss.v2": "spacy_pel.models.losses:centred_proxy_loss",
         "spacy-pel.CrossEntropyLoss.v1": "spacy_pel.models.losses:CrossEntropyLoss",
         "spacy-pel.PositiveNegativeLoss.v1": "spacy_pel.models.losses:PositiveNegativeLoss",
         "spacy-pel.SumLoss.v1": "spacy_pel.models.losses:SumLoss",

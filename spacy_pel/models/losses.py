@@ -9,7 +9,8 @@ s the score of two vectors: their inner product, which is the cosine if they hav
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from typing import NamedTuple
+import logging
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from ..errors import PelError
+
+logger = logging.getLogger(__name__)
 
 # A score for what is no negative. With -inf, gradients are NaN where a mention has no negative.
 _NO_NEGATIVE = -1e30
@@ -83,6 +86,13 @@ class ScoreLoss:
         (gradient,) = torch.autograd.grad(loss, leaf)
         return gradient.numpy(), loss.item()
 
+    def state(self) -> dict[str, Any]:
+        """Give what the loss took from the training data, as plain data; most take nothing."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state; with an empty one, begin anew."""
+
     def _mean(self, scores: Tensor, targets: Targets) -> Tensor:
         """The mean loss over the mentions."""
         positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
@@ -101,30 +111,107 @@ class ScoreLoss:
 
 
 class ProxyLoss(ScoreLoss):
-    """The proxy-based loss (PEL, Eq. 3; its gradient is Eq. 4).
+    """The proxy-based loss (PEL, Eq. 3; its gradient is Eq. 4), with a bias b that the paper lacks.
 
-        log(1 + exp(-alpha * (s(m, e+) - delta)))
-            + log(1 + sum over e- in P- of exp(alpha * (s(m, e-) + delta)))
+        log(1 + exp(-alpha * (s(m, e+) - b - delta)))
+            + log(1 + sum over e- in P- of exp(alpha * (s(m, e-) - b + delta)))
 
     The positive and the negatives stand in terms of their own, so easy negatives do not weaken the
     pull of the positive. The loss is made for cosines (``similarity = "cosine"``).
 
+    b = 0 is the paper's loss. Its gradient by s(m, e+) is -alpha * pull, and its gradients by all
+    s(m, e-) sum to alpha * push:
+
+        pull = sigmoid(-alpha * (s(m, e+) - b - delta))
+        push = sigmoid(log(sum over e- in P- of exp(alpha * (s(m, e-) - b + delta))))
+
+    Both turn from 0 to 1 within a few 1 / alpha of b. Before training, the cosines of an encoder stand
+    close together and far from 0, such as 0.65 for random pairs and 0.77 for right ones. With b = 0
+    each push is then 1 and each pull 0: what is right is not pulled, and whatever is wrong is pushed
+    alike. ``bias = "first_batch"`` is an addition to the paper. It puts b where the pulls of the
+    first batch and its pushes have the same sum. There is one such b, because pulls grow with b and
+    pushes shrink. It then stays. ``delta`` cannot do the same: it moves both thresholds apart.
+
     Args:
         alpha: How strongly the positive pulls and the negatives push.
         delta: The margin.
+        bias: b, or "first_batch".
+
+    Attributes:
+        bias: b; None until the first batch.
     """
 
-    def __init__(self, alpha: float = 32.0, delta: float = 0.0):
+    bias: float | None
+
+    def __init__(
+        self, alpha: float = 32.0, delta: float = 0.0, bias: float | Literal["first_batch"] = 0.0
+    ):
         self.alpha = alpha
         self.delta = delta
+        self._given_bias = None if bias == "first_batch" else float(bias)
+        self.bias = self._given_bias
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
-        pull = softplus(-self.alpha * (positive - self.delta))
+        """Give the loss of each mention; see ``ScoreLoss.of_scores``.
+
+        With "first_batch", the first scores that have a negative among them set the bias.
+        """
+        if self.bias is None:
+            self.bias = balanced_bias(positive, negatives, self.alpha, self.delta)
+            if self.bias is not None:
+                logger.info("Pull and push of the proxy-based loss balance at %.4f", self.bias)
+        bias = self.bias or 0.0
+        pull = softplus(-self.alpha * (positive - bias - self.delta))
         # The 1 of log(1 + sum ...) as one more column, exp(0): stable, and right without negatives.
         one = torch.zeros_like(positive).unsqueeze(1)
-        push = torch.cat([one, self.alpha * (negatives + self.delta)], dim=1).logsumexp(1)
+        push = torch.cat([one, self.alpha * (negatives - bias + self.delta)], dim=1).logsumexp(1)
         return pull + push
+
+    def state(self) -> dict[str, Any]:
+        """Give the bias, if it was taken from a batch."""
+        return {} if self.bias == self._given_bias else {"bias": self.bias}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on with the bias of a state; with an empty one, the next batch sets it."""
+        self.bias = state.get("bias", self._given_bias)
+
+
+def centred_proxy_loss(
+    alpha: float = 32.0,
+    delta: float = 0.0,
+    bias: float | Literal["first_batch"] = "first_batch",
+) -> ProxyLoss:
+    """Make a ``ProxyLoss`` whose bias is by default that of the first batch."""
+    return ProxyLoss(alpha, delta, bias)
+
+
+def balanced_bias(
+    positive: Tensor, negatives: Tensor, alpha: float, delta: float = 0.0
+) -> float | None:
+    """Give the bias where the pulls and the pushes of a batch have the same sum.
+
+    Args:
+        positive: Float [n], the scores s(m, e+).
+        negatives: Float [n, r], the scores s(m, e-); -inf where the proxy is no negative.
+        alpha, delta: Those of ``ProxyLoss``, whose docstring has the equations.
+
+    Returns:
+        The bias; None if no mention has a negative.
+    """
+    positive, negatives = positive.detach().double(), negatives.detach().double()
+    if not torch.isfinite(negatives).any():
+        return None
+    attraction = alpha * (positive - delta)
+    repulsion = (alpha * (negatives + delta)).logsumexp(1)
+    repulsion = repulsion[torch.isfinite(repulsion)]
+    # In steps of alpha * b. 50 beyond all scores, each sigmoid is 0 or 1 to the last digit.
+    both = torch.cat([attraction, repulsion])
+    low, high = both.min().item() - 50, both.max().item() + 50
+    while (high - low) > 1e-6:
+        middle = (low + high) / 2
+        pull, push = (middle - attraction).sigmoid().sum(), (repulsion - middle).sigmoid().sum()
+        low, high = (middle, high) if pull < push else (low, middle)
+    return (low + high) / 2 / alpha
 
 
 class CrossEntropyLoss(ScoreLoss):
@@ -203,6 +290,16 @@ class SumLoss(ScoreLoss):
         """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
         return sum(loss.of_scores(positive, negatives) for loss in self.losses)
 
+    def state(self) -> dict[str, Any]:
+        """Give the states of the losses; empty if all of them are."""
+        states = [loss.state() for loss in self.losses]
+        return {"losses": states} if any(states) else {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state; see ``ScoreLoss.restore``."""
+        for loss, its in zip(self.losses, state.get("losses", [{}] * len(self.losses))):
+            loss.restore(its)
+
 
 class EdgeLoss:
     """A loss over edges to mentions, from entities and from mentions (ArboEL, Eq. 6; with PEL's, Eq. 3).
@@ -216,6 +313,7 @@ class EdgeLoss:
 
     def __init__(self, loss: ScoreLoss):
         self.loss = loss
+        self.state, self.restore = loss.state, loss.restore
 
     def __call__(
         self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets

@@ -143,11 +143,13 @@ vocab_size = 8000
 # The largest number of tokens of any input.
 max_tokens = 512
 
-# alpha: the steepness of the loss. delta: its margin. loss = null: pair_loss alone.
+# alpha: the steepness of the loss. delta: its margin. bias: where it cuts, a score; "first_batch": where
+# pull and push of the first batch balance (0 is the paper's). loss = null: pair_loss alone.
 [proxy_linker.loss]
-@losses = "spacy-pel.ProxyLoss.v1"
+@losses = "spacy-pel.ProxyLoss.v2"
 alpha = 32
 delta = 0
+bias = "first_batch"
 
 # Adversarial regularisation. epsilon: the size of the perturbation. weight: the factor of
 # the adversarial loss. To do without: regularizer = null

@@ -118,6 +118,7 @@ class LearningPipe(CalibratedPipe):
             return
         wanted = training_entities(get_examples(), self.kb, spans_key)
         if self.reranker_model is None:
+            self.cfg["loss"] = {}
             self.model.initialize(X=texts)
             self._retriever = None
             check_listens(self.model)
@@ -176,6 +177,8 @@ class LearningPipe(CalibratedPipe):
             architectures.set_dropout(self._model_in_training, drop)
             architectures.set_gradient_caching(self._model_in_training, caching)
             losses[self.name] += sum(self._session.trainer.step(mentions))
+            if self.training_settings.loss is not None:
+                self.cfg["loss"] = self.training_settings.loss.state()
         backprop()
         if mentions and sgd not in (None, False):
             self.finish_update(sgd)
@@ -232,6 +235,8 @@ class LearningPipe(CalibratedPipe):
         mentions: all training mentions, if they are known.
         """
         kb, settings, row_kind = self.kb, self.training_settings, self.cfg["row_kind"]
+        if settings.loss is not None:
+            settings.loss.restore(self.cfg.get("loss", {}))
         trainer: Trainer
         if self.reranker_model is not None:
             candidates = self.search_settings.rerank

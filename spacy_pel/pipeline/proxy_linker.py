@@ -108,6 +108,8 @@ class ProxyLinker(LearningPipe, TrainablePipe):
             "configured_nil_threshold": nil_threshold,
             "row_kind": check_row_kind(row_kind),
             "trained_entities": [],
+            # What the loss took from the first batch: the bias of the proxy-based loss.
+            "loss": {},
         }
         self.refer_to(kb)
         self.take_encoders(model, reranker, runtime, path)

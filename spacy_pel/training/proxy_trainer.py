@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -150,3 +151,12 @@ class ProxyTrainer(Trainer):
         )
         batch = Batch(positives, [frozenset(mention.golds) for mention in mentions], vectors)
         return self.negatives(batch, self.pool, self.rng)
+
+    def state(self) -> dict[str, Any]:
+        """As for all trainers, and what the loss took from the first batch."""
+        return {**super().state(), "loss": self.loss.state() if self.loss else {}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if self.loss:
+            self.loss.restore(state["loss"])
+        super().restore(state)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 from textwrap import dedent
 
@@ -21,21 +22,24 @@ from spacy_pel.models.losses import (
     ScoreLoss,
     SumLoss,
     Targets,
+    centred_proxy_loss,
 )
 
 # torch's softplus is linear beyond 20, which is off by 2e-9.
 TOLERANCE = {np.float32: 2e-4, np.float64: 1e-8}
 
 
-def naive_proxy_loss(alpha: float, delta: float):
-    """Eq. 3 and Eq. 4: the loss of one mention; its gradient by s+ and by each s-."""
+def naive_proxy_loss(alpha: float, delta: float, bias: float = 0):
+    """Eq. 3 and Eq. 4 of s - bias: the loss of one mention; its gradient by s+ and by each s-."""
 
     def value(positive: float, negatives: list[float]) -> float:
-        pull = math.log(1 + math.exp(-alpha * (positive - delta)))
+        negatives = [s - bias for s in negatives]
+        pull = math.log(1 + math.exp(-alpha * (positive - bias - delta)))
         return pull + math.log(1 + sum(math.exp(alpha * (s + delta)) for s in negatives))
 
     def gradient(positive: float, negatives: list[float]) -> tuple[float, list[float]]:
-        e = math.exp(-alpha * (positive - delta))
+        negatives = [s - bias for s in negatives]
+        e = math.exp(-alpha * (positive - bias - delta))
         total = 1 + sum(math.exp(alpha * (s + delta)) for s in negatives)
         return -alpha * e / (1 + e), [
             alpha * math.exp(alpha * (s + delta)) / total for s in negatives
@@ -98,6 +102,7 @@ LOSSES = [
     (ProxyLoss(), naive_proxy_loss(32, 0)),
     (ProxyLoss(alpha=3, delta=0.2), naive_proxy_loss(3, 0.2)),
     (ProxyLoss(alpha=16, delta=-0.1), naive_proxy_loss(16, -0.1)),
+    (ProxyLoss(8, 0.1, bias=0.7), naive_proxy_loss(8, 0.1, 0.7)),
     (CrossEntropyLoss(), naive_cross_entropy(1)),
     (CrossEntropyLoss(scale=20), naive_cross_entropy(20)),
     (CrossEntropyLoss(scale=0.5), naive_cross_entropy(0.5)),
@@ -145,6 +150,82 @@ def test_values_and_gradients_of_scores(loss: ScoreLoss, naive, dtype, data) -> 
 def test_defaults_are_the_papers() -> None:
     assert (ProxyLoss().alpha, ProxyLoss().delta) == (32, 0)
     assert CrossEntropyLoss().scale == 1
+
+
+def first_batch(level: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Targets]:
+    """Unit vectors whose cosines lie around a level, with right ones a little higher."""
+    rng = np.random.default_rng(seed)
+    common, own = np.zeros(64), rng.normal(size=(12, 64)) / 8
+    common[0] = math.sqrt(level / (1 - level)) if level else 0
+    mentions, entities = (
+        common + own[:n] + scale * rng.normal(size=(n, 64)) / 8 for n, scale in ((8, 0.8), (12, 1))
+    )
+    positive = np.arange(8)
+    negatives = rng.random((8, 12)) < 0.7
+    negatives[np.arange(8), positive] = False
+    negatives[3] = False  # a mention without negatives
+    mentions, entities = (
+        v / np.linalg.norm(v, axis=1, keepdims=True) for v in (mentions, entities)
+    )
+    return mentions, entities, Targets(positive, negatives)
+
+
+def naive_pull_and_push(
+    scores: np.ndarray, targets: Targets, loss: ProxyLoss
+) -> tuple[float, float]:
+    """The sums of the gradients by the scores of positives and of negatives, by Eq. 4."""
+    _, gradient = naive_proxy_loss(loss.alpha, loss.delta, loss.bias or 0)
+    pull = push = 0.0
+    for row, column, is_negative in zip(scores, targets.positive, targets.negatives):
+        by_positive, by_negatives = gradient(row[column], list(row[is_negative]))
+        pull, push = pull - by_positive, push + sum(by_negatives)
+    return pull, push
+
+
+@pytest.mark.parametrize("level", [0.9, 0.5, 0.0])
+@pytest.mark.parametrize(
+    "wrap", [lambda x: x, EdgeLoss, lambda x: SumLoss(CrossEntropyLoss(32), x)]
+)
+def test_the_first_batch_balances_pull_and_push(level: float, wrap) -> None:
+    mentions, entities, targets = first_batch(level)
+    scores = mentions @ entities.T
+    loss = centred_proxy_loss()
+    vectors, edges = (mentions, entities), targets
+    if wrap is EdgeLoss:  # its columns are the entities, and then all mentions
+        edges = Targets(targets.positive, np.pad(targets.negatives, [(0, 0), (0, 8)]))
+    wrap(loss)(vectors, edges)
+    pull, push = naive_pull_and_push(scores, targets, loss)
+    assert pull == pytest.approx(push, rel=0.05)
+    # Eq. 3 as printed balances none of them.
+    printed = naive_pull_and_push(scores, targets, ProxyLoss())
+    assert not printed[0] == pytest.approx(printed[1], rel=0.5)
+    # It is set once, and a loss that goes on from its state has it too.
+    before = loss.bias
+    wrap(loss)((mentions, -entities), edges)
+    again = centred_proxy_loss()
+    wrap(again).restore(json.loads(json.dumps(wrap(loss).state())))
+    assert loss.bias == again.bias == before
+    wrap(loss).restore({})
+    assert loss.bias is None
+
+
+@pytest.mark.parametrize("delta", [0.1, -0.2])
+def test_the_balance_holds_with_a_margin(delta: float) -> None:
+    mentions, entities, targets = first_batch(0.6)
+    loss = centred_proxy_loss(alpha=8, delta=delta)
+    loss((mentions, entities), targets)
+    pull, push = naive_pull_and_push(mentions @ entities.T, targets, loss)
+    assert pull == pytest.approx(push, rel=1e-3)
+
+
+def test_a_batch_without_negatives_sets_no_bias_and_a_given_one_stays() -> None:
+    loss, none = centred_proxy_loss(), np.full((2, 3), -np.inf)
+    scores = np.array([0.3, 0.2])
+    gradients_of_scores(loss, scores, none)
+    assert loss.bias is None and loss.state() == {}
+    loss = centred_proxy_loss(bias=0.5)
+    gradients_of_scores(loss, scores, np.full((2, 3), 0.9))
+    assert loss.bias == 0.5 and loss.state() == {}
 
 
 def test_without_negatives_cross_entropy_is_zero_and_the_proxy_loss_pulls() -> None:

@@ -222,9 +222,12 @@ def test_training_goes_on_from_a_saved_pipeline(trained: Trained) -> None:
     linker = nlp.get_pipe("proxy_linker")
     optimizer = nlp.resume_training()
     before = weights(linker)
+    bias = linker.cfg["loss"]["bias"]  # of the first batch that it learnt from, 0 in no encoder
+    assert bias and bias == trained.nlp.get_pipe("proxy_linker").cfg["loss"]["bias"]
     losses = [nlp.update(examples(nlp), sgd=optimizer)["proxy_linker"] for _ in range(3)]
     assert not same(weights(linker), before)
     assert max(losses) < 5  # where it began, at first, the loss was ten times that
+    assert linker.loss.bias == linker.cfg["loss"]["bias"] == bias
     assert searched(nlp) == {entity.concept_id for entity in PROBLEM}
 
 

@@ -16,7 +16,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.link import link
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
-from spacy_pel.models.losses import PositiveNegativeLoss, ProxyLoss, ScoreLoss
+from spacy_pel.models.losses import PositiveNegativeLoss, ProxyLoss, ScoreLoss, centred_proxy_loss
 from spacy_pel.models.pair_loss import MentionPairLoss
 from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.reading.proxies import proxy_texts
@@ -156,12 +156,14 @@ def test_the_seed_decides(kb: KnowledgeBase) -> None:
 
 def test_it_goes_on_from_a_state(kb: KnowledgeBase) -> None:
     chooser = Arborescence("random", 1, 2)
-    begun, resumed = (make_trainer(kb, chooser=chooser, seed=seed) for seed in (1, 2))
+    begun, resumed = (
+        make_trainer(kb, centred_proxy_loss(), chooser=chooser, seed=seed) for seed in (1, 2)
+    )
     begun.step(BATCH)
     resumed.restore(json.loads(json.dumps(begun.state())))
     assert resumed.counts == begun.counts
     assert [resumed.step(BATCH) for _ in range(3)] == [begun.step(BATCH) for _ in range(3)]
-    assert resumed.state() == begun.state()
+    assert resumed.state() == begun.state() and "bias" in begun.state()["loss"]
 
 
 def test_both_indexes_are_refreshed_together(kb: KnowledgeBase) -> None:
