@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
-from ...system.json_lines import json_object
-from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .distinct_ids import distinct
-from .entity_source import ReadOptions, Source
+from .entity_source import ReadOptions, Source, SourceFormat, distinct, json_lines, or_gzipped
+
+_NEEDED = ("concept_id", "canonical_name")
 
 
 def read_jsonl(path: Path, options: ReadOptions) -> Source:
@@ -27,48 +26,28 @@ def read_jsonl(path: Path, options: ReadOptions) -> Source:
 
 
 def _entities(path: Path) -> Iterator[tuple[str, Entity]]:
-    for number, line in numbered_lines(path):
-        if line.strip():
-            place = f"{path}, line {number}"
-            try:
-                entity = _entity(json_object(line))
-            except ValueError as error:
-                raise PelError(f"{place}: {error}", "correct the line") from error
-            yield place, cleaned_at(place, entity)
+    for place, record in json_lines(path):
+        try:
+            fields = {field: _value(field, record.get(field)) for field in Entity._fields}
+        except ValueError as error:
+            raise PelError(f"{place}: {error}", "correct the line") from error
+        yield place, cleaned_at(place, Entity(**fields))
 
 
-def _entity(record: dict[str, Any]) -> Entity:
-    """The entity of a JSON object; a ValueError says what is wrong with it."""
-    definition = record.get("definition")
-    if not isinstance(definition, (str, type(None))):
-        raise ValueError("'definition' is not a string or null")
-    return Entity(
-        concept_id=_text(record, "concept_id"),
-        canonical_name=_text(record, "canonical_name"),
-        aliases=_texts(record, "aliases"),
-        types=_texts(record, "types"),
-        definition=definition or None,
-        alt_ids=_texts(record, "alt_ids"),
-        parents=_texts(record, "parents"),
-        retired_ids=_texts(record, "retired_ids"),
-        xrefs=_texts(record, "xrefs"),
-        sources=_texts(record, "sources"),
-    )
+def _value(field: str, value: Any) -> Any:
+    """The value of a field; a ValueError says what is wrong with it."""
+    if field not in (*_NEEDED, "definition"):
+        values = value or []
+        if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
+            raise ValueError(f"{field!r} is not a list of strings")
+        return tuple(values)
+    if field in _NEEDED and value is None:
+        raise ValueError(f"{field!r} is missing")
+    if not isinstance(value, (str, type(None))):
+        raise ValueError(f"{field!r} is not a string{'' if field in _NEEDED else ' or null'}")
+    if field in _NEEDED and not value.strip():
+        raise ValueError(f"{field!r} is empty")
+    return value or None
 
 
-def _text(record: dict[str, Any], key: str) -> str:
-    value = record.get(key)
-    if value is None:
-        raise ValueError(f"{key!r} is missing")
-    if not isinstance(value, str):
-        raise ValueError(f"{key!r} is not a string")
-    if not value.strip():
-        raise ValueError(f"{key!r} is empty")
-    return value
-
-
-def _texts(record: dict[str, Any], key: str) -> tuple[str, ...]:
-    values = record.get(key) or []
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{key!r} is not a list of strings")
-    return tuple(values)
+FORMAT = SourceFormat("jsonl", read_jsonl, or_gzipped(".jsonl"))

@@ -9,7 +9,7 @@ from ..folder.checksums import check_files
 from ..folder.manifest import MANIFEST
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity
-from .entity_source import ReadOptions, Source
+from .entity_source import ReadOptions, Source, SourceFormat
 
 
 def is_kb_folder(path: Path) -> bool:
@@ -37,3 +37,6 @@ def read_kb_folder(path: Path, options: ReadOptions) -> Source:
 def _entities(kb: KnowledgeBase) -> Iterator[Entity]:
     with kb:
         yield from kb
+
+
+FORMAT = SourceFormat("kb", read_kb_folder, is_folder=is_kb_folder, folder="a built KB")

@@ -12,8 +12,7 @@ from ...errors import PelError
 from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .distinct_ids import distinct
-from .entity_source import ReadOptions, Source
+from .entity_source import ReadOptions, Source, SourceFormat, distinct, or_gzipped
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 
 _FILES = re.compile(r"(?:.*_)?[cd]\d{4}\.bin(?:\.gz)?")
@@ -134,3 +133,12 @@ def _mtrees(path: Path) -> Iterator[tuple[str, str]]:
                     "fetch the file again",
                 )
             yield place.strip(), heading.strip()
+
+
+FORMAT = SourceFormat(
+    "mesh-ascii",
+    read_mesh_ascii,
+    or_gzipped(".bin"),
+    is_folder=mesh_ascii_files,
+    folder="d20xx.bin",
+)

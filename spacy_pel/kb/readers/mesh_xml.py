@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO
 from xml.etree import ElementTree
-from xml.parsers import expat
 
 from ...errors import PelError
-from ...system.lines import LONGEST_LINE, opened_bytes
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .distinct_ids import distinct
-from .entity_source import ReadOptions, Source
+from .entity_source import (
+    ReadOptions,
+    Source,
+    SourceFormat,
+    distinct,
+    file_elements,
+    or_gzipped,
+)
 from .mesh_tree import BRANCH_TYPES, VOCABULARY, MeshTree, mesh_year
 
 _YEAR = "[12][0-9][0-9][0-9]"
@@ -115,77 +117,14 @@ def _texts(record: ElementTree.Element, path: str) -> list[str]:
 
 def _records(path: Path) -> Iterator[ElementTree.Element]:
     """The records of a file, one in memory at a time."""
-    with xml_file(path) as file:
-        _refuse_entities(file, path)
-    with xml_file(path) as file:
-        counted = _Counted(file, path)
-        events = ElementTree.iterparse(counted, events=("start", "end"))
-        _, root = next(events)
-        for event, element in events:
-            if event == "end" and element.tag in _RECORDS:
-                yield element
-                root.clear()
-                counted.size = 0
+    return (element for element in file_elements(path) if element.tag in _RECORDS)
 
 
-class _Counted:
-    """A file that counts what is read, so that no record fills the memory.
-
-    Attributes:
-        size: The bytes that were read since the last record.
-    """
-
-    def __init__(self, file: IO[bytes], path: Path) -> None:
-        self.size = 0
-        self._file, self._path = file, path
-
-    def read(self, size: int) -> bytes:
-        """The next bytes; PelError if there is no end of a record in too many of them."""
-        data = self._file.read(size)
-        self.size += len(data)
-        if self.size > LONGEST_LINE:
-            raise PelError(
-                f"{self._path}: no end of a record in {LONGEST_LINE:,} bytes",
-                "give a desc*.xml or supp*.xml of MeSH",
-            )
-        return data
-
-
-def _refuse_entities(file: IO[bytes], path: Path) -> None:
-    """Raises PelError if the file declares XML entities, which can grow or read other files.
-
-    Declarations can only stand before the first element. (defusedxml refuses them too, but its
-    parser in Python takes four times as long.)
-    """
-    parser = expat.ParserCreate()
-    started = False
-
-    def refuse(name: str, *_: object) -> None:
-        raise PelError(
-            f"{path}, line {parser.CurrentLineNumber}: declares the entity {name!r}, which MeSH "
-            "does not need",
-            "fetch the file from the NLM",
-        )
-
-    def start(*_: object) -> None:
-        nonlocal started
-        started = True
-
-    parser.EntityDeclHandler = refuse
-    parser.StartElementHandler = start
-    while not started and (block := file.read(1 << 12)):
-        parser.Parse(block)
-
-
-@contextmanager
-def xml_file(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of an XML file; PelError if what reads them meets bad XML."""
-    try:
-        with opened_bytes(path) as file:
-            yield file
-    except (ElementTree.ParseError, expat.ExpatError) as error:
-        raise PelError(f"{path}: bad XML ({error})", "fetch it again") from error
-    except (LookupError, ValueError) as error:
-        if isinstance(error, PelError):
-            raise
-        raise PelError(f"{path}: cannot be decoded ({error})", "save it as UTF-8") from error
+FORMAT = SourceFormat(
+    "mesh-xml",
+    read_mesh_xml,
+    (*or_gzipped(".xml"), ".gz"),
+    is_mesh_xml,
+    is_folder=mesh_xml_files,
+    folder="desc*.xml",
+)

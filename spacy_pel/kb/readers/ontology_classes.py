@@ -1,64 +1,92 @@
-"""Classes of ontologies in OWL and OBO Graph JSON, as entities."""
+"""Classes of ontologies as entities, whatever format they are written in."""
 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .obo import Facts, retired_ids, term_entity
+from ..records.merging import united
 
 logger = logging.getLogger(__name__)
 
-OntologyClass = tuple[str, Facts]  # id, and values by the tags of OBO
-
-_LAST = re.compile(r"(?:[a-z][a-z0-9+.-]*://.*[/#=]|#)([^/#=]+)", re.IGNORECASE)
-_PREFIXED = re.compile(r"([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9][A-Za-z0-9.-]*)")
+Facts = dict[str, list[str]]  # the values of a class by the tags of OBO
 
 
-def curie(iri: str) -> str:
-    """An IRI as OBO writes it: "MONDO:0005301" for "http://purl.obolibrary.org/obo/MONDO_0005301".
+def class_entities(
+    path: Path, classes: Iterable[tuple[str, str, Facts]], namespace: str | None = None
+) -> Iterator[Entity]:
+    """The entities of the classes that have a name and are not obsolete, sorted by id.
 
-    Of another IRI it is what stands after its last "#", "=" or "/" ("C3243" of the NCI Thesaurus).
-    So it is of a relative one ("#C3243"). What is no IRI stays as it is.
-    """
-    last = _LAST.fullmatch(iri)
-    if last is None:
-        return iri
-    prefixed = _PREFIXED.fullmatch(last[1])
-    return f"{prefixed[1]}:{prefixed[2]}" if prefixed else last[1]
-
-
-def class_entities(path: Path, read: Callable[[], Iterator[OntologyClass]]) -> Iterator[Entity]:
-    """The entities of the classes that have a name and are not obsolete.
-
-    The log says how many have no name.
+    Synonyms of every scope are aliases. ``is_a`` gives the parents. The type is the namespace of the
+    class. The source is the prefix of the id. If exactly one class replaces an obsolete class, the
+    obsolete id becomes a retired id of that class. Classes with the same id are joined. The log says
+    how many have no name.
 
     Args:
         path: The file, for messages.
-        read: Reads the classes; it is called twice.
+        classes: Place, id and values of each class. They are read once. Of each, the id, name and
+            alternative ids stay in memory.
+        namespace: The type of a class that names none.
 
     Raises:
-        PelError: With file and class, for what ``cleaned`` refuses.
+        PelError: With the place, for what ``cleaned`` refuses.
     """
-    retired = retired_ids(
-        {
-            id: facts["replaced_by"][0]
-            for id, facts in read()
-            if facts.get("is_obsolete") and len(facts.get("replaced_by", ())) == 1
-        }
-    )
+    return united(_entities(path, classes, namespace))
+
+
+def _entities(
+    path: Path, classes: Iterable[tuple[str, str, Facts]], namespace: str | None
+) -> Iterator[Entity]:
+    known: dict[str, Entity] = {}
+    replaced_by: dict[str, str] = {}
     nameless = 0
-    for id, facts in read():
+    for place, id, facts in classes:
         if facts.get("is_obsolete"):
-            continue
-        if facts.get("name"):
-            known = {tag: values for tag, values in facts.items() if values}
-            yield cleaned_at(f"{path}, class {id}", term_entity(id, known, None, retired))
+            if len(facts.get("replaced_by", ())) == 1:
+                replaced_by[id] = facts["replaced_by"][0]
+        elif facts.get("name"):
+            entity = cleaned_at(place, _entity(id, facts, namespace))
+            known.setdefault(id, Entity(id, entity.canonical_name, alt_ids=entity.alt_ids))
+            yield entity
         else:
             nameless += 1
+    for lasting, retired in _retired_ids(replaced_by).items():
+        if lasting in known:  # joined with the record above
+            yield known[lasting]._replace(retired_ids=tuple(retired))
     if nameless:
         logger.warning("%s: skipped %d classes without a name", path, nameless)
+
+
+def _entity(id: str, facts: Facts, namespace: str | None) -> Entity:
+    prefix, colon, _ = id.partition(":")
+    return Entity(
+        concept_id=id,
+        canonical_name=facts["name"][0],
+        aliases=tuple(facts.get("synonym", ())),
+        types=tuple(facts.get("namespace") or filter(None, [namespace])),
+        definition=next(iter(facts.get("def", ())), None),
+        alt_ids=tuple(facts.get("alt_id", ())),
+        parents=tuple(facts.get("is_a", ())),
+        xrefs=tuple(facts.get("xref", ())),
+        sources=(prefix,) if colon and "/" not in id else (),
+    )
+
+
+def _retired_ids(replaced_by: dict[str, str]) -> dict[str, list[str]]:
+    """The obsolete ids that each class replaces, directly or through other obsolete ones."""
+    ends: dict[str, str | None] = {}  # None for a cycle
+    for id in replaced_by:
+        path: dict[str, None] = {}
+        while id in replaced_by and id not in ends and id not in path:
+            path[id] = None
+            id = replaced_by[id]
+        end = None if id in path else ends.get(id, id)
+        ends.update(dict.fromkeys(path, end))
+    retired: dict[str, list[str]] = {}
+    for id in sorted(ends):
+        if (end := ends[id]) is not None:
+            retired.setdefault(end, []).append(id)
+    return retired

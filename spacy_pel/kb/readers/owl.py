@@ -1,27 +1,33 @@
-"""OWL in RDF/XML, as ROBOT and Protégé write it.
+"""OWL in RDF/XML, as ROBOT and Protégé write it, and OBO Graph JSON.
 
-It is read as a stream of XML, one class in memory at a time. Libraries for OWL (rdflib, owlready2,
-pronto, py-horned-owl) hold the whole graph, which takes many times the size of the file.
+OWL is read as a stream of XML, one class in memory at a time; a graph in JSON is held in memory.
+Libraries (pronto, rdflib, owlready2, py-horned-owl) hold either in three times as much.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
-from xml.parsers import expat
 
 from ...errors import PelError
 from ...system.lines import opened_bytes
-from ..records.merging import united
-from .entity_source import ReadOptions, Source
-from .mesh_xml import xml_file
-from .obo import Facts
-from .ontology_classes import OntologyClass, class_entities, curie
+from .entity_source import (
+    ReadOptions,
+    Source,
+    SourceFormat,
+    begins_with,
+    file_elements,
+    or_gzipped,
+)
+from .ontology_classes import Facts, class_entities
 
-_LOOKED_AT = 1 << 16  # bytes at the start of a file
-_LONGEST_ENTITY = 1_000
+_LONGEST_ENTITY = 1_000  # characters: Protégé declares the beginnings of its IRIs
+_MOST = 2**30  # bytes of a file that is held in memory
 _RDF, _OWL, _OBO, _OBO_IN_OWL, _SKOS = (
     "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}",
     "{http://www.w3.org/2002/07/owl#}",
@@ -56,71 +62,59 @@ _PLACES = {property: place for place, property in enumerate(_TAGS)}
 _THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
 _IDENTIFIERS = ("xref", "alt_id", "replaced_by", "is_a")
 
+_LAST = re.compile(r"(?:[a-z][a-z0-9+.-]*://.*[/#=]|#)([^/#=]+)", re.IGNORECASE)
+_PREFIXED = re.compile(r"([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9][A-Za-z0-9.-]*)")
+
+
+def curie(iri: str) -> str:
+    """An IRI as OBO writes it: "MONDO:0005301" for "http://purl.obolibrary.org/obo/MONDO_0005301".
+
+    Of another IRI it is what stands after its last "#", "=" or "/" ("C3243" of the NCI Thesaurus).
+    So it is of a relative one ("#C3243"). What is no IRI stays as it is.
+    """
+    last = _LAST.fullmatch(iri)
+    if last is None:
+        return iri
+    prefixed = _PREFIXED.fullmatch(last[1])
+    return f"{prefixed[1]}:{prefixed[2]}" if prefixed else last[1]
+
 
 def read_owl(path: Path, options: ReadOptions) -> Source:
-    """The named classes of an ``.owl`` or ``.owl.gz`` file that are not deprecated, sorted by id.
+    """The named classes of an ``.owl`` or ``.owl.gz`` file, as ``class_entities`` makes them.
 
-    They are made as those of OBO (``read_obo``), with ids as ``curie`` writes them. Labels,
-    synonyms and definitions of SKOS count as well; texts in other languages than English count only
-    where there is no other. The version is the version IRI of the ontology, or its version info.
+    Ids are as ``curie`` writes them. Labels, synonyms and definitions of SKOS count as well; texts
+    in other languages than English count only where there is no other. The version is the version
+    IRI of the ontology, or its version info.
 
     Raises:
         PelError: It is not RDF/XML. Reading the entities raises it for bad XML, and, with file and
             class, for what ``cleaned`` refuses.
     """
-    _check(path)
-    return Source(united(class_entities(path, partial(_classes, path))), version=_version(path))
-
-
-def _check(path: Path) -> None:
-    """Raises PelError for what is not RDF/XML, or declares XML entities that may grow."""
-    with opened_bytes(path) as file:
-        start = file.read(_LOOKED_AT)
-    if b"rdf:RDF" not in start:
+    if not begins_with(path, b"rdf:RDF"):
         raise PelError(
             f"{path}: not OWL in RDF/XML",
             f"convert it: robot convert --input {path.name} --output {path.name}.obo",
         )
-    parser = expat.ParserCreate()
-
-    def refuse_if_growing(name: str, is_parameter: int, value: str | None, *_: object) -> None:
-        if value is None or "&" in value or "%" in value or len(value) > _LONGEST_ENTITY:
-            raise PelError(
-                f"{path}: declares the entity {name!r} by others or by a file",
-                "write the ontology anew, for example with robot convert",
-            )
-
-    parser.EntityDeclHandler = refuse_if_growing
-    try:
-        parser.Parse(start)
-    except expat.ExpatError as error:
-        raise PelError(f"{path}: bad XML ({error})", "fetch it again") from error
-
-
-def _version(path: Path) -> str | None:
-    for element in _elements(path):
+    version = None
+    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
         if element.tag == f"{_OWL}Ontology":
             iri = element.find(f"{_OWL}versionIRI")
             info = element.findtext(f"{_OWL}versionInfo")
-            return info if iri is None else iri.get(f"{_RDF}resource")
-        if element.tag == f"{_OWL}Class":
+            version = info if iri is None else iri.get(f"{_RDF}resource")
+        if element.tag in (f"{_OWL}Ontology", f"{_OWL}Class"):
             break
-    return None
+    return Source(class_entities(path, _owl_classes(path)), version=version)
 
 
-def _classes(path: Path) -> Iterator[OntologyClass]:
-    for element in _elements(path):
+def _owl_classes(path: Path) -> Iterator[tuple[str, str, Facts]]:
+    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
         iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
-        if iri and _is_class(element):
-            yield curie(iri), _facts(element)
+        types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
+        if iri and (element.tag == f"{_OWL}Class" or _CLASS in types):
+            yield f"{path}, class {curie(iri)}", curie(iri), _facts_of_element(element)
 
 
-def _is_class(element: ElementTree.Element) -> bool:
-    types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
-    return element.tag == f"{_OWL}Class" or _CLASS in types
-
-
-def _facts(element: ElementTree.Element) -> Facts:
+def _facts_of_element(element: ElementTree.Element) -> Facts:
     """The values of a class, those of the best property and language first."""
     found = []
     for child in element:
@@ -139,17 +133,73 @@ def _facts(element: ElementTree.Element) -> Facts:
     return {**facts, "name": names[:1], "synonym": [*names[1:], *facts.get("synonym", ())]}
 
 
-def _elements(path: Path) -> Iterator[ElementTree.Element]:
-    """The elements below the root, one in memory at a time."""
-    with xml_file(path) as file:
-        depth = 0
-        root = None
-        for event, element in ElementTree.iterparse(file, events=("start", "end")):
-            if event == "start":
-                root = element if root is None else root
-                depth += 1
-                continue
-            depth -= 1
-            if depth == 1:
-                yield element
-                root.clear()
+def read_obo_graph(path: Path, options: ReadOptions) -> Source:
+    """The classes of a ``.json`` or ``.json.gz`` file, as ``class_entities`` makes them.
+
+    Ids are as ``curie`` writes them. The version is that of the first graph.
+
+    Raises:
+        PelError: It is no such file. Reading the entities raises it, with file and class, for what
+            ``cleaned`` refuses.
+    """
+    try:
+        with opened_bytes(path) as file:
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise PelError(f"{path}: longer than {_MOST:,} bytes", "take the ontology's OBO file")
+        graphs = json.loads(data)["graphs"]
+        classes = [(f"{path}, class {id}", id, f) for g in graphs for id, f in _graph_classes(g)]
+        version = (graphs[0].get("meta") or {}).get("version") if graphs else None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise PelError(f"{path}: bad JSON ({error})", "fetch it again") from error
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        problem = f"{path}: not an OBO Graph ({type(error).__name__}: {error})"
+        raise PelError(problem, "fetch it again, or its OBO file") from error
+    return Source(class_entities(path, classes), version=version)
+
+
+def _graph_classes(graph: dict[str, Any]) -> Iterator[tuple[str, Facts]]:
+    given = _properties(graph.get("meta") or {})
+    default = [*given.get("hasDefaultNamespace", ()), *given.get("default-namespace", ())]
+    parents: dict[str, list[str]] = {}
+    for edge in graph.get("edges") or ():
+        if edge["pred"] == "is_a":
+            parents.setdefault(edge["sub"], []).append(curie(edge["obj"]))
+    for node in graph.get("nodes") or ():
+        if node.get("type", "CLASS") == "CLASS":
+            meta = node.get("meta") or {}
+            properties = _properties(meta)
+            replaced_by = [*properties.get("IAO:0100001", ()), *properties.get("replacedBy", ())]
+            yield (
+                curie(node["id"]),
+                {
+                    "name": [node["lbl"]] if node.get("lbl") else [],
+                    "namespace": properties.get("hasOBONamespace", default),
+                    "alt_id": [curie(id) for id in properties.get("hasAlternativeId", ())],
+                    "def": [meta["definition"]["val"]] if meta.get("definition") else [],
+                    "synonym": [each["val"] for each in meta.get("synonyms") or ()],
+                    "xref": [curie(each["val"]) for each in meta.get("xrefs") or ()],
+                    "is_a": parents.get(node["id"], []),
+                    "is_obsolete": ["true"] if meta.get("deprecated") else [],
+                    "replaced_by": [curie(id) for id in replaced_by],
+                },
+            )
+
+
+def _properties(meta: dict[str, Any]) -> dict[str, list[str]]:
+    """The values of each property, by its name without the vocabulary."""
+    properties: dict[str, list[str]] = {}
+    for each in meta.get("basicPropertyValues") or ():
+        properties.setdefault(curie(each["pred"]), []).append(each["val"])
+    return properties
+
+
+FORMATS = (
+    SourceFormat(
+        "obo-graph",
+        read_obo_graph,
+        or_gzipped(".json"),
+        is_file=partial(begins_with, mark=b'"graphs"'),
+    ),
+    SourceFormat("owl", read_owl, or_gzipped(".owl")),
+)

@@ -11,6 +11,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +20,7 @@ from ...errors import PelError
 from ...system.lines import opened_bytes
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
-from .entity_source import ReadOptions, Source
+from .entity_source import ReadOptions, Source, SourceFormat
 from .rrf_files import (
     RXNORM,
     UMLS,
@@ -75,11 +76,6 @@ def read_rxnorm(path: Path, options: ReadOptions) -> Source:
             here or while the entities are read.
     """
     return _source(path, RXNORM, options)
-
-
-def is_rxnorm(path: Path) -> bool:
-    """Whether a folder holds a release of RxNorm."""
-    return meta_folder(path, RXNORM) is not None
 
 
 def _source(path: Path, kind: ReleaseKind, options: ReadOptions) -> Source:
@@ -243,3 +239,11 @@ def _kept(recipe: UmlsRecipe) -> str:
     if recipe.vocabularies is not None:
         where += f" AND {among('SAB', recipe.vocabularies)}"
     return where
+
+
+FORMATS = (
+    SourceFormat("rrf", read_rrf, is_folder=meta_folder, folder="MRCONSO.RRF"),
+    SourceFormat(
+        "rxnorm", read_rxnorm, is_folder=partial(meta_folder, kind=RXNORM), folder="RXNCONSO.RRF"
+    ),
+)

@@ -19,7 +19,7 @@ from ...system.duckdb_session import duckdb_that_sorts, sql_path
 from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .entity_source import ReadOptions, Source
+from .entity_source import ReadOptions, Source, SourceFormat
 
 if TYPE_CHECKING:
     import duckdb
@@ -222,3 +222,6 @@ def _codes(files: list[Path]) -> str:
         "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0')",
         f"coalesce(mapTarget, '') <> '' AND refsetId IN {tuple(_MAPS)}",
     )
+
+
+FORMAT = SourceFormat("snomed", read_snomed, is_folder=snapshot_folder, folder=f"{CONCEPT}_*.txt")

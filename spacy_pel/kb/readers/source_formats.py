@@ -5,49 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import PelError
-from .entity_source import ReadOptions, Source, SourceFormat, or_gzipped
-from .jsonl_records import read_jsonl
-from .kb_folder import is_kb_folder, read_kb_folder
-from .medic import read_medic
-from .mesh_ascii import mesh_ascii_files, read_mesh_ascii
-from .mesh_xml import is_mesh_xml, mesh_xml_files, read_mesh_xml
-from .obo import read_obo
-from .obo_graph import is_obo_graph, read_obo_graph
-from .owl import read_owl
-from .rrf import is_rxnorm, read_rrf, read_rxnorm
-from .rrf_files import meta_folder
-from .snomed import CONCEPT, read_snomed, snapshot_folder
-from .table import read_table
-from .zeshel_dictionary import is_zeshel, read_zeshel
+from . import (
+    jsonl_records,
+    kb_folder,
+    medic,
+    mesh_ascii,
+    mesh_xml,
+    obo,
+    owl,
+    rrf,
+    snomed,
+    table,
+    zeshel_dictionary,
+)
+from .entity_source import ReadOptions, Source, SourceFormat
 
 # A folder has the first of these formats that fits.
 SOURCE_FORMATS = (
-    SourceFormat("jsonl", read_jsonl, or_gzipped(".jsonl")),
-    SourceFormat("rrf", read_rrf, is_folder=meta_folder, folder="MRCONSO.RRF"),
-    SourceFormat("rxnorm", read_rxnorm, is_folder=is_rxnorm, folder="RXNCONSO.RRF"),
-    SourceFormat("snomed", read_snomed, is_folder=snapshot_folder, folder=f"{CONCEPT}_*.txt"),
-    SourceFormat("kb", read_kb_folder, is_folder=is_kb_folder, folder="a built KB"),
-    SourceFormat("obo", read_obo, or_gzipped(".obo")),
-    SourceFormat("obo-graph", read_obo_graph, or_gzipped(".json"), is_file=is_obo_graph),
-    SourceFormat("owl", read_owl, or_gzipped(".owl")),
-    SourceFormat(
-        "mesh-xml",
-        read_mesh_xml,
-        (*or_gzipped(".xml"), ".gz"),
-        is_mesh_xml,
-        is_folder=mesh_xml_files,
-        folder="desc*.xml",
-    ),
-    SourceFormat(
-        "mesh-ascii",
-        read_mesh_ascii,
-        or_gzipped(".bin"),
-        is_folder=mesh_ascii_files,
-        folder="d20xx.bin",
-    ),
-    SourceFormat("medic", read_medic, or_gzipped("ctd_diseases.tsv")),
-    SourceFormat("table", read_table, (*or_gzipped(".csv", ".tsv"), ".parquet")),
-    SourceFormat("zeshel", read_zeshel, or_gzipped(".json"), is_file=is_zeshel),
+    jsonl_records.FORMAT,
+    *rrf.FORMATS,
+    snomed.FORMAT,
+    kb_folder.FORMAT,
+    obo.FORMAT,
+    *owl.FORMATS,
+    mesh_xml.FORMAT,
+    mesh_ascii.FORMAT,
+    medic.FORMAT,
+    table.FORMAT,
+    zeshel_dictionary.FORMAT,
 )
 _DEFAULTS = ReadOptions()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,11 +10,9 @@ from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import plain_id
+from .table import text_rows
 
 EXACT = ("skos:exactMatch",)
-_COLUMNS = ("subject_id", "predicate_id", "object_id")
-# The default limit of csv. It holds for the whole process, and other code may have changed it.
-_LONGEST_FIELD = 131_072
 
 
 def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> dict[str, str]:
@@ -80,44 +77,21 @@ def _end(shortcuts: dict[str, str], id: str) -> str:
 
 
 def _pairs(path: Path, predicates: Sequence[str]) -> Iterator[tuple[str, str]]:
-    columns: list[str] = []
-    for number, values in _rows(path):
-        if not columns:
-            columns = values
-            missing = [name for name in _COLUMNS if name not in columns]
-            if missing:
-                raise PelError(
-                    f"{path}, line {number}: no column {missing[0]}", "give an SSSOM table (TSV)"
-                )
-            continue
-        if len(values) != len(columns):
-            raise PelError(
-                f"{path}, line {number}: {len(values)} columns, where the header has "
-                f"{len(columns)}",
-                "fetch the file again",
-            )
-        row = dict(zip(columns, values))
+    rows = text_rows(path, "\t", comment="#")
+    where, columns = next(rows, (str(path), []))
+    for name in ("subject_id", "predicate_id", "object_id"):
+        if name not in columns:
+            raise PelError(f"{where}: no column {name}", "give an SSSOM table (TSV)")
+    for where, cells in rows:
+        row = dict(zip(columns, cells))
         if row["predicate_id"] in predicates and row.get("predicate_modifier") != "Not":
-            yield _curie(row["subject_id"], path, number), _curie(row["object_id"], path, number)
+            yield _curie(row["subject_id"], where), _curie(row["object_id"], where)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(_LONGEST_FIELD)
-    for number, line in numbered_lines(path):
-        if line.startswith("#") or not line:
-            continue
-        try:
-            yield number, next(csv.reader([line], delimiter="\t"))
-        except csv.Error as error:
-            raise PelError(f"{path}, line {number}: {error}", "correct the line") from error
-
-
-def _curie(id: str, path: Path, number: int) -> str:
+def _curie(id: str, where: str) -> str:
     prefix, colon, local = id.strip().partition(":")
     if not prefix or not local:
-        raise PelError(
-            f"{path}, line {number}: {id!r} is not a CURIE such as UMLS:C0012634",
-            "correct the line",
-        )
+        problem = f"{where}: {id!r} is not a CURIE such as UMLS:C0012634"
+        raise PelError(problem, "correct the line")
     id = plain_id(f"{prefix}:{local}")
-    return cleaned_at(f"{path}, line {number}", Entity(id, id)).concept_id
+    return cleaned_at(where, Entity(id, id)).concept_id

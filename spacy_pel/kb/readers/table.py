@@ -1,4 +1,4 @@
-"""Tables with named columns: CSV, TSV and Parquet, which DuckDB reads as a stream."""
+"""Tables: CSV and TSV, plain or gzipped, and Parquet. Each row has a name or an entity."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from typing import Any
 
 from ...errors import PelError
 from ...system.duckdb_session import check_texts, duckdb_connection, sql_identifier, sql_path
-from ...system.lines import check_gzip, numbered_lines
+from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import united
-from .entity_source import ReadOptions, Source
+from .entity_source import ReadOptions, Source, SourceFormat, or_gzipped
 
 _TEXTS = ("concept_id", "canonical_name", "definition")
 _NEEDED = ("concept_id", "canonical_name")
 _ROWS_AT_ONCE = 100  # more are not faster, and texts may be long
+_LONGEST_ROW = 2**22  # characters; cells may have many lines
+
+Row = tuple[str, list[Any]]  # its place, with the name of the file, and its cells
 
 
 def read_table(path: Path, options: ReadOptions) -> Source:
@@ -37,41 +40,75 @@ def read_table(path: Path, options: ReadOptions) -> Source:
             a row without id or name, for what ``cleaned`` refuses, and for a file that cannot be
             parsed.
     """
-    is_parquet = path.name.lower().endswith(".parquet")
-    relation, columns = _parquet(path) if is_parquet else _text_table(path)
-    fields = _fields(path, list(columns), options.columns)
-    if is_parquet:
+    if path.name.lower().endswith(".parquet"):
+        columns = [row[0] for _, row in _parquet_rows(path, "DESCRIBE SELECT *")]
+        fields = _fields(path, columns, options.columns)
         _check_parquet(path, fields)
-    query = f"SELECT {', '.join(sql_identifier(columns[name]) for name in fields)} FROM {relation}"
-    return Source(united(_entities(path, query, fields)))
+        rows = _parquet_rows(path, f"SELECT {', '.join(map(sql_identifier, fields))}")
+    else:
+        delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+        whole_rows = text_rows(path, delimiter)
+        _, columns = next(whole_rows, ("", []))
+        repeated = [name for name, times in Counter(columns).items() if name and times > 1]
+        if repeated:
+            raise PelError(f"{path}, line 1: two columns {repeated[0]!r}", "rename one")
+        fields = _fields(path, columns, options.columns)
+        places = [columns.index(column) for column in fields]
+        rows = ((where, [row[i] for i in places]) for where, row in whole_rows)
+    return Source(united(_entities(rows, list(fields.values()))))
 
 
-def _text_table(path: Path) -> tuple[str, dict[str, str]]:
-    """SQL for the rows, and DuckDB's name for each column of the first line.
+def text_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterator[Row]:
+    """The rows of a table in text, the first of which names the columns. Blank lines go.
 
-    DuckDB is told how the file is written, so that it does not guess. Columns are named by their
-    places, because DuckDB accepts neither empty names nor names that differ only in case.
+    Args:
+        path: The file, plain or ``.gz``.
+        delimiter: What stands between two cells.
+        comment: How lines begin that are passed over.
+
+    Raises:
+        PelError: With file and line, for quotes that do not end, a row that is too long, or one of
+            more or fewer cells than there are columns.
     """
-    check_gzip(path)
-    delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-    lines = (line for _, line in numbered_lines(path))
+    csv.field_size_limit(_LONGEST_ROW)  # of the whole process, so it is set by each reader
+    number = size = n_columns = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal number, size
+        for number, line in numbered_lines(path):
+            size += len(line)
+            if size > _LONGEST_ROW:
+                problem = f"{path}, line {number}: a row of more than {_LONGEST_ROW:,} characters"
+                raise PelError(problem, "correct its quotes, or split it")
+            if comment is None or not line.startswith(comment):
+                yield f"{line}\n"
+
     try:
-        header = next(csv.reader(lines, delimiter=delimiter), [])
+        for row in csv.reader(lines(), delimiter=delimiter, strict=True):
+            where, size = f"{path}, line {number}", 0
+            n_columns = n_columns or len(row)
+            if row and len(row) != n_columns:
+                problem = f"{where}: {len(row)} cells, where the first row has {n_columns}"
+                raise PelError(problem, "correct the row")
+            if row:
+                yield where, row
     except csv.Error as error:
-        raise PelError(f"{path}, line 1: {error}", "correct the line") from error
-    repeated = [name for name, times in Counter(header).items() if name and times > 1]
-    if repeated:
-        raise PelError(f"{path}, line 1: two columns {repeated[0]!r}", "rename one")
-    columns = {name: f"c{place}" for place, name in enumerate(header)}
-    types = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(header)))
-    settings = f"auto_detect = false, header = true, delim = '{delimiter}', quote = '\"'"
-    return f"read_csv({sql_path(path)}, {settings}, escape = '\"', columns = {{{types}}})", columns
+        raise PelError(f"{path}, line {number}: {error}", "correct the line") from error
 
 
-def _parquet(path: Path) -> tuple[str, dict[str, str]]:
-    relation = f"read_parquet({sql_path(path)})"
-    names = [row[0] for row in _rows(path, f"DESCRIBE SELECT * FROM {relation}")]
-    return relation, dict(zip(names, names))
+def _parquet_rows(path: Path, select: str) -> Iterator[Row]:
+    import duckdb
+
+    try:
+        with duckdb_connection() as connection:
+            rows = connection.execute(f"{select} FROM read_parquet({sql_path(path)})")
+            number = 0
+            while block := rows.fetchmany(_ROWS_AT_ONCE):
+                for number, row in enumerate(block, start=number + 1):
+                    yield f"{path}, row {number}", list(row)
+    except duckdb.Error as error:
+        fault = " ".join(str(error)[:480].split()).partition(" Possible")[0]
+        raise PelError(f"{path}: {fault}", "correct the file") from error
 
 
 def _check_parquet(path: Path, columns: Iterable[str]) -> None:
@@ -85,37 +122,17 @@ def _check_parquet(path: Path, columns: Iterable[str]) -> None:
             raise error.at(str(path)) from error
 
 
-def _rows(path: Path, query: str) -> Iterator[tuple[Any, ...]]:
-    import duckdb
-
-    try:
-        with duckdb_connection() as connection:
-            rows = connection.execute(query)
-            while block := rows.fetchmany(_ROWS_AT_ONCE):
-                yield from block
-    except duckdb.Error as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        fault = " ".join(line[:120] for line in lines[:4]).partition(" Possible")[0]
-        raise PelError(f"{path}: {fault}", "correct the file") from error
-
-
-def _entities(path: Path, query: str, fields: Mapping[str, str]) -> Iterator[Entity]:
-    for number, row in enumerate(_rows(path, query), start=1):
-        entity = _entity(zip(fields.values(), row))
-        if not entity.concept_id or not entity.canonical_name:
-            raise PelError(f"{path}, row {number}: no id or no name in it", "correct the row")
-        yield cleaned_at(f"{path}, row {number}", entity)
-
-
-def _entity(cells: Iterable[tuple[str, Any]]) -> Entity:
-    """The entity of pairs (field, cell)."""
-    values: dict[str, Any] = {}
-    for field, cell in cells:
-        if field in _TEXTS:
-            values[field] = "" if cell is None else str(cell).strip()
-        else:
-            values[field] = (*values.get(field, ()), *_items(cell))
-    return Entity(**values)
+def _entities(rows: Iterable[Row], fields: list[str]) -> Iterator[Entity]:
+    for where, cells in rows:
+        values: dict[str, Any] = {}
+        for field, cell in zip(fields, cells):
+            if field in _TEXTS:
+                values[field] = "" if cell is None else str(cell).strip()
+            else:
+                values[field] = (*values.get(field, ()), *_items(cell))
+        if not values["concept_id"] or not values["canonical_name"]:
+            raise PelError(f"{where}: no id or no name in it", "correct the row")
+        yield cleaned_at(where, Entity(**values))
 
 
 def _items(cell: Any) -> list[str]:
@@ -133,19 +150,17 @@ def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[st
         if field not in Entity._fields:
             raise PelError(f"no field {field!r}", f"choose one of {', '.join(Entity._fields)}")
     others = set(Entity._fields) - set(named.values())
-    fields = {
-        column: named.get(column, column)
-        for column in columns
-        if column in named or column in others
-    }
-    for field in Entity._fields:
+    fields = {c: named.get(c, c) for c in columns if c in named or c in others}
+    for field in _TEXTS:
         bearers = [column for column, name in fields.items() if name == field]
         if not bearers and field in _NEEDED:
             raise PelError(
                 f"{path}: no column {field}",
-                f"name the one that holds it: --column {field}=COLUMN "
-                f"(it has {', '.join(columns)})",
+                f"name the one that holds it: --column {field}=COLUMN (it has {', '.join(columns)})",
             )
-        if len(bearers) > 1 and field in _TEXTS:
+        if len(bearers) > 1:
             raise PelError(f"{path}: several columns for {field}: {', '.join(bearers)}", "name one")
     return fields
+
+
+FORMAT = SourceFormat("table", read_table, (*or_gzipped(".csv", ".tsv"), ".parquet"))

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import PelError
-from ...system.json_lines import json_object
-from ...system.lines import numbered_lines, opened_bytes
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .distinct_ids import distinct
-from .entity_source import ReadOptions, Source
+from .entity_source import (
+    ReadOptions,
+    Source,
+    SourceFormat,
+    begins_with,
+    distinct,
+    json_lines,
+    or_gzipped,
+)
 
 # A document is as long as an article. No encoder reads more of a definition than this.
 DEFINITION_WORDS = 512
-_LOOKED_AT = 1 << 20  # bytes at the start of a file, more than its first document has
 
 
 class ZeshelDocument(NamedTuple):
@@ -47,12 +51,6 @@ def read_zeshel(path: Path, options: ReadOptions) -> Source:
     return Source(distinct(partial(_entities, path)))
 
 
-def is_zeshel(path: Path) -> bool:
-    """Whether a JSON file begins like one of ZESHEL, and not like one of another format."""
-    with opened_bytes(path) as file:
-        return b'"document_id"' in file.read(_LOOKED_AT)
-
-
 def _entities(path: Path) -> Iterator[tuple[str, Entity]]:
     world = path.name.partition(".")[0]
     for where, id, title, text in zeshel_documents(path):
@@ -63,20 +61,9 @@ def _entities(path: Path) -> Iterator[tuple[str, Entity]]:
 
 def zeshel_documents(path: Path) -> Iterator[ZeshelDocument]:
     """The documents of a file, one at a time; PelError, with file and line, for a bad one."""
-    for where, record in zeshel_records(path):
+    for where, record in json_lines(path):
         id, title, text = (text_of(where, record, key) for key in ("document_id", "title", "text"))
         yield ZeshelDocument(where, id, title, text)
-
-
-def zeshel_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each line of a file, as its place and its JSON object; PelError if it is not an object."""
-    for number, line in numbered_lines(path):
-        where = f"{path}, line {number}"
-        if line.strip():
-            try:
-                yield where, json_object(line)
-            except ValueError as error:
-                raise PelError(f"{where}: {error}", "correct the line") from error
 
 
 def text_of(where: str, record: dict[str, Any], key: str) -> str:
@@ -85,3 +72,12 @@ def text_of(where: str, record: dict[str, Any], key: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise PelError(f"{where}: {key!r} is no text, or blank", "give a file of ZESHEL")
     return value
+
+
+FORMAT = SourceFormat(
+    "zeshel",
+    read_zeshel,
+    or_gzipped(".json"),
+    # Documents are long, and the first has the key somewhere.
+    is_file=partial(begins_with, mark=b'"document_id"', n=1 << 20),
+)

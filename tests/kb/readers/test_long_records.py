@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb.readers import mesh_ascii, mesh_xml, obo, obo_graph, open_source
+from spacy_pel.kb.readers import mesh_ascii, mesh_xml, obo, open_source, owl
 from spacy_pel.kb.readers.entity_source import ReadOptions
 from spacy_pel.kb.readers.rrf import read_rrf
 

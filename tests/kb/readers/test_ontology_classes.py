@@ -13,7 +13,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import detected_format, open_source
-from spacy_pel.kb.readers.ontology_classes import curie
+from spacy_pel.kb.readers.owl import curie
 
 from .ontologies import CLASSES, ENTITIES, GRAPH, HEAD, OBO, OWL
 
