@@ -43,7 +43,7 @@ ALLOWED = {
     "kb.vectors": GROUND,
     "kb.folder": GROUND,
     "kb": {*KB, "kb.writing", "kb.readers"},
-    "kb.readers": KB,
+    "kb.readers": {*KB, "kb.writing"},
     "kb.writing": KB,
     "reading": READS,
     "architectures": {*GROUND, "reading", "models"},

@@ -94,7 +94,7 @@ def build_cli(
         python -m spacy pel kb build RxNorm_full kb
         python -m spacy pel kb build kb diseases --type disorder
     """
-    from ..tasks.build_from_sources import build_from_sources
+    from ..kb.readers.build_from_sources import build_from_sources
 
     if len(paths) < 2:
         raise PelError(

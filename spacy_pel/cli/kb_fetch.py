@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..tasks.fetch_ontology import ONTOLOGIES, fetch_ontology
+from ..kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
 from .apps import command, kb
 from .progress_bar import counted, progress_bar
 from .terminal import msg

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import PelError
-from ..kb.readers.zeshel_dictionary import ZeshelDocument, text_of, zeshel_documents, zeshel_records
+from ..kb.readers.entity_source import json_lines
+from ..kb.readers.zeshel_dictionary import ZeshelDocument, text_of, zeshel_documents
 from .document import Document, mention_at
 from .document_stream import DocumentStream, RawDocument, checked_documents
 
@@ -60,7 +61,7 @@ class ZeshelSplit(DocumentStream):
             known = ", ".join(sorted(path.stem for path in file.parent.glob("*.json"))) or "none"
             raise PelError(f"{self.folder}: no split {self.split!r} of ZESHEL", f"it has: {known}")
         mentions: _Mentions = defaultdict(lambda: defaultdict(list))
-        for where, record in zeshel_records(file):
+        for where, record in json_lines(file):
             keys = ("corpus", "context_document_id", "text", "category", "label_document_id")
             world, document, *texts = (text_of(where, record, key) for key in keys)
             first, last = record.get("start_index"), record.get("end_index")

@@ -17,8 +17,8 @@ from ..errors import PelError
 from ..fitting.nil_from_names import nil_threshold_of_names
 from ..kb import Entity, KnowledgeBase
 from ..kb.folder.manifest import MANIFEST
+from ..kb.readers.build_from_sources import build_from_sources
 from ..system.whole_files import whole_file
-from ..tasks.build_from_sources import build_from_sources
 from ..tasks.embedding import update_vectors
 from .assemble import assemble, check_replaceable
 from .checks import RELEASED

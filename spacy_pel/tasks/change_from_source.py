@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..kb import Entity
 from ..kb.readers import open_source
+from ..kb.readers.build_from_sources import source_name
 from ..kb.readers.sssom import mapping_version, read_mapping
 from ..kb.writing.apply_change import ChangeCounts
 from ..kb.writing.entity_changes import add_entities, merge_entities, update_entities
 from ..system.lines import numbered_lines
-from .build_from_sources import source_name
 from .embedding import LinkerRows
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
         given.append(options)
         return Source(iter(ENTITIES))
 
-    monkeypatch.setattr("spacy_pel.tasks.build_from_sources.open_source", opened)
+    monkeypatch.setattr("spacy_pel.kb.readers.build_from_sources.open_source", opened)
     choices = ("--preset", "st21pv", "--language", "all", "--type", "Disease", "--type", "Anatomy")
     run("kb", "build", source, tmp_path / "kb", *choices, "--include-suppressed")
     [options] = given
@@ -124,7 +124,7 @@ def test_a_build_that_breaks_off_leaves_the_old_kb(
 
     before = contents(bare_kb.path)
     monkeypatch.setattr(
-        "spacy_pel.tasks.build_from_sources.open_source", lambda *_, **__: Source(broken())
+        "spacy_pel.kb.readers.build_from_sources.open_source", lambda *_, **__: Source(broken())
     )
     assert message in run("kb", "build", "any.jsonl", bare_kb.path, code=code)
     assert contents(bare_kb.path) == before

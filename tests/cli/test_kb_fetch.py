@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.tasks.fetch_ontology import ONTOLOGIES
+from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
 from ...system.duckdb_session import check_texts, duckdb_connection, sql_identifier, sql_path
-from ...system.lines import numbered_lines
+from ...system.lines import check_gzip, numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import united
@@ -46,6 +47,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
         _check_parquet(path, fields)
         rows = _parquet_rows(path, f"SELECT {', '.join(map(sql_identifier, fields))}")
     else:
+        check_gzip(path)  # or damage might look like other columns
         delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
         whole_rows = text_rows(path, delimiter)
         _, columns = next(whole_rows, ("", []))
@@ -102,10 +104,9 @@ def _parquet_rows(path: Path, select: str) -> Iterator[Row]:
     try:
         with duckdb_connection() as connection:
             rows = connection.execute(f"{select} FROM read_parquet({sql_path(path)})")
-            number = 0
-            while block := rows.fetchmany(_ROWS_AT_ONCE):
-                for number, row in enumerate(block, start=number + 1):
-                    yield f"{path}, row {number}", list(row)
+            fetched = chain.from_iterable(iter(lambda: rows.fetchmany(_ROWS_AT_ONCE), []))
+            for number, row in enumerate(fetched, start=1):
+                yield f"{path}, row {number}", list(row)
     except duckdb.Error as error:
         fault = " ".join(str(error)[:480].split()).partition(" Possible")[0]
         raise PelError(f"{path}: {fault}", "correct the file") from error

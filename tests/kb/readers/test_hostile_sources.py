@@ -1,32 +1,83 @@
-"""Sources that somebody made to cost time: reading them is linear in their size."""
+"""Sources that are damaged, or that somebody made to cost time or memory."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from spacy_pel.kb.readers import open_source
+from spacy_pel.errors import PelError
+from spacy_pel.kb.readers import ReadOptions, mesh_ascii, obo, open_source, owl, table
+from spacy_pel.kb.readers.rrf import read_rrf
 from spacy_pel.kb.readers.sssom import read_mapping
+from spacy_pel.system import xml_elements
 
 from ...growth import assert_linear
+from .ontologies import OWL
+from .umls import conso, sty, write
+
+FLIPS = 60
+LIMIT = 2**16
+NAMES = ["Feces", "Gout", "Multiple sclerosis", "Rash", "Disseminated sclerosis", "Mitral stenosis"]
+
+
+def rrf_release(folder: Path, kind: str) -> tuple[Path, Path]:
+    """A release of which MRCONSO is packed; the release and the (last) packed file."""
+    write(folder, "MRCONSO.RRF", [conso(f"C{i}", name) for i, name in enumerate(NAMES)], kind)
+    write(folder, "MRSTY.RRF", [sty("C1", "Finding")])
+    return folder, sorted(folder.glob("MRCONSO*"))[-1]
+
+
+def packed(folder: Path, name: str, head: str, row: str) -> tuple[Path, Path]:
+    text = head + "".join(row.format(i, entity) for i, entity in enumerate(NAMES))
+    (folder / name).write_bytes(gzip.compress(text.encode()))
+    return folder / name, folder / name
+
+
+SOURCES = {
+    "rrf": lambda folder: rrf_release(folder, "gz"),
+    "rrf in parts": lambda folder: rrf_release(folder, "packed"),
+    "cut rrf": lambda folder: rrf_release(folder, "cut"),
+    "csv": lambda folder: packed(folder, "x.csv.gz", "concept_id,canonical_name\n", "C{},{}\n"),
+    "tsv": lambda folder: packed(folder, "x.tsv.GZ", "concept_id\tcanonical_name\n", "C{}\t{}\n"),
+    "obo": lambda folder: packed(folder, "x.obo.gz", "", "[Term]\nid: C:{}\nname: {}\n\n"),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_flipped_bit_gives_the_right_entities_or_an_error(tmp_path: Path, kind: str) -> None:
+    source, path = SOURCES[kind](tmp_path)
+    whole = list(open_source(source).entities)
+    assert [entity.canonical_name for entity in whole] == NAMES
+    content = path.read_bytes()
+    errors = 0
+    for bit in random.Random(0).sample(range(8 * len(content)), FLIPS):
+        place, flipped = bit // 8, bytes([content[bit // 8] ^ 1 << bit % 8])
+        path.write_bytes(content[:place] + flipped + content[place + 1 :])
+        try:
+            assert list(open_source(source).entities) == whole
+        except PelError as error:
+            errors += 1
+            assert path.name in str(error)
+            assert "damaged gzip" in str(error) or kind == "obo"
+    assert errors > FLIPS / 2
+    path.write_bytes(content[:-1])
+    with pytest.raises(PelError, match="damaged gzip"):
+        list(open_source(source).entities)
+
 
 TERM = "[Term]\nid: X:{}\nname: {}\n"
+CSV = "concept_id,canonical_name\n"
 EXACT = "subject_id\tpredicate_id\tobject_id\n"
-
-# Suffix, the text of n lines or so, and n.
+OBSOLETE = "is_obsolete: true\nreplaced_by: X:{}\n"
+# The suffix, what makes a text of n lines or so, and n.
 SHAPES: dict[str, tuple[str, Callable[[int], str], int]] = {
-    "rows of one id": (
-        ".csv",
-        lambda n: "concept_id,canonical_name\n" + "".join(f"A,b{i}\n" for i in range(n)),
-        2_000,
-    ),
-    "columns": (
-        ".csv",
-        lambda n: "concept_id,canonical_name," + ",".join(f"c{i}" for i in range(n)) + "\n",
-        2_000,
-    ),
+    "rows of one id": (".csv", lambda n: CSV + "".join(f"A,b{i}\n" for i in range(n)), 2_000),
+    "columns": (".csv", lambda n: f"{CSV[:-1]},{','.join(f'c{i}' for i in range(n))}\n", 2_000),
     "frames of one id": (".obo", lambda n: "".join(TERM.format(1, i) for i in range(n)), 2_000),
     "broken clauses": (".obo", lambda n: TERM.format(1, "x") + 'synonym: "x\n' * n, 1_000),
     "broken references": (
@@ -36,9 +87,7 @@ SHAPES: dict[str, tuple[str, Callable[[int], str], int]] = {
     ),
     "a chain of obsolete terms": (
         ".obo",
-        lambda n: "".join(
-            f"{TERM.format(i, i)}is_obsolete: true\nreplaced_by: X:{i + 1}\n" for i in range(n)
-        ),
+        lambda n: "".join(TERM.format(i, i) + OBSOLETE.format(i + 1) for i in range(n)),
         2_000,
     ),
     "records of one heading": (
@@ -59,7 +108,7 @@ SHAPES: dict[str, tuple[str, Callable[[int], str], int]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_sources(tmp_path: Path, shape: str) -> None:
+def test_reading_is_linear_in_the_size(tmp_path: Path, shape: str) -> None:
     suffix, text, size = SHAPES[shape]
 
     def written(n: int) -> Path:
@@ -71,3 +120,90 @@ def test_sources(tmp_path: Path, shape: str) -> None:
         read_mapping([path]) if "sssom" in suffix else list(open_source(path).entities)
 
     assert_linear(read, written, size)
+
+
+@pytest.mark.parametrize(
+    "name, head, rest, message",
+    [
+        ("a.obo.gz", TERM.format(1, "x"), 'synonym: "x" EXACT []\n', "line 3124: a record of more"),
+        (
+            "d2024.bin.gz",
+            "*NEWRECORD\nUI = D1\n",
+            "ENTRY = a\n",
+            r"line \d+: a record of more than",
+        ),
+        ("a.xml.gz", "<A><DescriptorRecord>", "<a/>", "no end of a record in 65,536 bytes"),
+        ("a.owl.gz", "<rdf:RDF><A>", "<a/>", "no end of a record in 65,536 bytes|unbound prefix"),
+        ("a.json.gz", '{"graphs": [', "     ", "longer than 65,536 bytes; take the ontology's OBO"),
+        ("a.csv.gz", f'{CSV}"', 'a","\n', r"line \d+: a row of more than 65,536 characters"),
+    ],
+)
+def test_a_record_that_does_not_end(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    head: str,
+    rest: str,
+    message: str,
+) -> None:
+    for module in (mesh_ascii, obo):
+        monkeypatch.setattr(module, "LONGEST_LINE", LIMIT)
+    monkeypatch.setattr(xml_elements.xml_elements, "__kwdefaults__", {"longest": LIMIT})
+    monkeypatch.setattr("spacy_pel.system.lines.LONGEST_LINE", LIMIT)
+    monkeypatch.setattr(owl, "_MOST", LIMIT)
+    monkeypatch.setattr(table, "_LONGEST_ROW", LIMIT)
+    (tmp_path / name).write_bytes(gzip.compress((head + rest * 40_000).encode()))
+    with pytest.raises(PelError, match=f"{name}.*({message})"):
+        list(open_source(tmp_path / name).entities)
+
+
+def test_only_the_start_of_release_dat_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Flu")])
+    with open(tmp_path / "release.dat", "wb") as file:
+        file.write(b"umls.release.name=2017AB\n")
+        file.truncate(2**40)  # takes no space on the disk, nor in memory
+    assert read_rrf(tmp_path, ReadOptions()).version == "2017AB"
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'lol "lol"> <!ENTITY lol2 "&lol;&lol;"',
+        'secret SYSTEM "file:///etc/passwd"',
+        '% outer SYSTEM "https://example.org/x.dtd"> %outer;<!ENTITY x "&a;"',
+        f'a "{"x" * 2000}"',
+    ],
+)
+@pytest.mark.parametrize("name", ["desc.xml", "x.owl"])
+def test_entities_of_xml_that_grow_are_refused(tmp_path: Path, name: str, declared: str) -> None:
+    text = OWL.replace("<rdf:RDF", f"<!DOCTYPE rdf:RDF [<!ENTITY {declared}>]>\n<rdf:RDF", 1)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(PelError, match=rf"{name}: line 2 declares the entity .*; remove the decl"):
+        list(open_source(tmp_path / name).entities)
+
+
+@pytest.mark.parametrize(
+    "name, data, message",
+    [
+        ("desc.xml", b"", "bad XML"),
+        ("desc.xml", b"<a>\0</a>", "bad XML"),
+        ("desc.xml", b"<a>\xff</a>", "bad XML"),
+        ("desc.xml", b'<?xml version="1.0" encoding="nonsense"?><a/>', "nonsense|unknown encoding"),
+        ("x.owl", b"Prefix(:=<http://x>)", "not OWL in RDF/XML; convert it: robot convert"),
+        ("x.owl", OWL[:-20].encode(), "x.owl: bad XML .*; fetch it again"),
+        ("x.owl", OWL.replace("X_2", "X_2" * 999).encode(), "x.owl, class X.*characters"),
+        ("x.json", b'{"graphs": [', "bad JSON"),
+        ("x.json", b'{"graphs": [3]}', "not an OBO Graph .AttributeError.*; fetch it again"),
+        ("x.json", b'{"graphs": [{"nodes": [{}]}]}', "not an OBO Graph .KeyError: 'id'."),
+        ("x.jsonl", b'{"concept_id": "\xff"}\n', "x.jsonl, line 1: not UTF-8"),
+        ("x.jsonl", b"[" * 100_000, "x.jsonl, line 1: bad JSON"),
+        ("x.parquet", b"PAR1 not parquet", "x.parquet"),
+        ("x.csv", b"concept_id,canonical_name\nC1,\xff\n", "x.csv, line 2: not UTF-8"),
+        ("x.json", json.dumps({"document_id": 1}).encode(), "line 1: 'document_id' is no text"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(PelError, match=rf"{name}.*({message})|{message}") as caught:
+        list(open_source(tmp_path / name).entities)
+    assert "\n" not in str(caught.value)

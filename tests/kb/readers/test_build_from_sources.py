@@ -6,8 +6,8 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
+from spacy_pel.kb.readers.build_from_sources import of_types
 from spacy_pel.kb.records.semantic_types import SemanticType
-from spacy_pel.tasks.type_filter import of_types
 
 TYPES = [
     SemanticType("Organism", "T001", "A1.1"),

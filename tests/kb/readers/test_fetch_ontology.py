@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.tasks.fetch_ontology import ONTOLOGIES, fetch_ontology
+from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
 
 OBO = "data-version: 2026-01-05\n\n[Term]\nid: X:1\nname: gout\n\n[Term]\nid: X:2\nname: rash\n"
 PAGES = {

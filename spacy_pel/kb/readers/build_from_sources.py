@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..errors import PelError
-from ..kb import Entity, KnowledgeBase, build_kb
-from ..kb.readers import ReadOptions, open_source
-from ..kb.readers.sssom import mapping_version, read_mapping
-from ..kb.records.merging import merged
-from .type_filter import of_types
+from ...errors import PelError
+from ...kb import Entity, KnowledgeBase, build_kb
+from ..records.merging import merged
+from ..records.semantic_types import SemanticType, is_below
+from .entity_source import ReadOptions
+from .source_formats import open_source
+from .sssom import mapping_version, read_mapping
+
+UNTYPED = ""
+_SHOWN = 20  # types in an error
 
 
 def build_from_sources(
@@ -38,7 +42,7 @@ def build_from_sources(
         by_xref: Whether cross-references also join records. A cross-reference counts if a mapping
             leads to it, it is the only such one of its record, and no other record of the source
             has it.
-        format: A name of ``kb.readers.format_names()`` for all sources. None: detected from the
+        format: A name of ``format_names()`` for all sources. None: detected from the
             files.
         types: The types of entities that are kept; see ``of_types``. None given: all.
         without_types: The types of entities that are left out.
@@ -79,7 +83,7 @@ def build_from_sources(
 
 
 def source_name(path: Path, version: str | None) -> str:
-    """The name of a source in the manifest of a KB."""
+    """The name of a source in a KB that is built of it."""
     return f"{path} ({version})" if version else str(path)
 
 
@@ -87,3 +91,46 @@ def _with_sources(entities: Iterable[Entity], path: Path) -> Iterator[Entity]:
     """The entities; one that names no source gets the file as its source."""
     for entity in entities:
         yield entity if entity.sources else entity._replace(sources=(path.name,))
+
+
+def of_types(
+    entities: Iterable[Entity],
+    defined: Sequence[SemanticType],
+    kept: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> Iterator[Entity]:
+    """The entities of some types, without those of others.
+
+    A type is a name, code or tree number of those that the sources define, and includes the types
+    below it; or the name of any type that an entity has; or "" for entities without a type.
+
+    Args:
+        entities: The entities.
+        defined: The semantic types that their sources define.
+        kept: An entity is kept if one of its types is one of these; if there are none, all are.
+        left_out: An entity is left out if one of its types is one of these.
+
+    Raises:
+        PelError: At the end, if no entity has one of these types.
+    """
+    wanted = {text: _type_names(text, defined) for text in (*kept, *left_out)}
+    names = set().union(*(wanted[text] for text in kept))
+    others = set().union(*(wanted[text] for text in left_out))
+    seen: set[str] = set()
+    for entity in entities:
+        own = set(entity.types or (UNTYPED,))
+        seen |= own
+        if (not kept or own & names) and not own & others:
+            yield entity
+    for text, meant in wanted.items():
+        if not meant & seen:
+            known = ", ".join(sorted(filter(None, seen))[:_SHOWN]) or "none"
+            raise PelError(f"no entity has the type {text!r}", f"choose of: {known}")
+
+
+def _type_names(text: str, defined: Sequence[SemanticType]) -> set[str]:
+    """The names of the types that a text means."""
+    chosen = [t for t in defined if text and text in (t.name, t.code, t.tree_number)]
+    numbers = [type.tree_number for type in chosen]
+    below = [t.name for t in defined if any(is_below(t.tree_number, n) for n in numbers)]
+    return {text, *(type.name for type in chosen), *below}

@@ -11,10 +11,10 @@ from shutil import move
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from ..errors import PelError
-from ..kb import Entity
-from ..kb.readers import open_source
-from ..system.whole_files import whole_file
+from ...errors import PelError
+from ...system.whole_files import whole_file
+from ..records.entity import Entity
+from .source_formats import open_source
 
 _OBO = "https://purl.obolibrary.org/obo/"
 # The name of an ontology, what it has, and its address that stays the same. All are open.

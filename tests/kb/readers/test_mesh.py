@@ -1,3 +1,5 @@
+"""MeSH in XML and in ASCII: the same records of our own."""
+
 from __future__ import annotations
 
 import gzip
@@ -7,8 +9,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.readers import ReadOptions, detected_format, open_source
-from spacy_pel.kb.readers.mesh_xml import read_mesh_xml
+from spacy_pel.kb.readers import detected_format, open_source
 from spacy_pel.kb.records.semantic_types import SemanticType
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE DescriptorRecordSet SYSTEM "https://nlm.nih.gov/x.dtd">\n'
@@ -89,37 +90,6 @@ def test_reads_a_folder_with_supplementary_records(tmp_path: Path) -> None:
     assert alone == rare._replace(types=())
 
 
-@pytest.mark.parametrize(
-    "declared",
-    [
-        '<!ENTITY lol "lol"> <!ENTITY lol2 "&lol;&lol;">',
-        '<!ENTITY secret SYSTEM "file:///etc/passwd">',
-        '<!ENTITY % outer SYSTEM "https://example.org/x.dtd"> %outer;',
-    ],
-)
-def test_entities_are_refused(tmp_path: Path, declared: str) -> None:
-    head = f'<?xml version="1.0"?>\n<!DOCTYPE DescriptorRecordSet [\n{declared}]>\n'
-    path = write(tmp_path / "desc.xml", DESCRIPTORS, head=head)
-    with pytest.raises(PelError, match=r"desc\.xml, line 3: declares the entity"):
-        list(read_mesh_xml(path, ReadOptions()).entities)
-
-
-@pytest.mark.parametrize(
-    "data, fault",
-    [
-        (b"", "bad XML"),
-        (b"<a><b></a>", "bad XML"),
-        (b"<a>" + b"\x00" + b"</a>", "bad XML"),
-        (b"<a>\xff</a>", "bad XML"),
-        (b'<?xml version="1.0" encoding="nonsense"?><a/>', "nonsense|unknown encoding"),
-    ],
-)
-def test_bad_xml_is_named(tmp_path: Path, data: bytes, fault: str) -> None:
-    (tmp_path / "desc.xml").write_bytes(data)
-    with pytest.raises(PelError, match=rf"desc\.xml: .*({fault})"):
-        list(read_mesh_xml(tmp_path / "desc.xml", ReadOptions()).entities)
-
-
 def test_files_as_the_nlm_names_them(tmp_path: Path) -> None:
     for name, records in {"desc2026.gz": DESCRIPTORS, "supp2026.gz": SUPPLEMENT}.items():
         write(tmp_path / name, records)
@@ -135,13 +105,104 @@ def test_files_as_the_nlm_names_them(tmp_path: Path) -> None:
 def test_a_record_that_is_not_whole_is_named(tmp_path: Path, id: str, name: str) -> None:
     path = write(tmp_path / "desc.xml", DESCRIPTORS + descriptor(id, name, ["C02"]))
     with pytest.raises(PelError, match=rf"desc\.xml, record 4 .*{id or name}"):
-        list(read_mesh_xml(path, ReadOptions()).entities)
+        list(open_source(path).entities)
 
 
-def test_a_damaged_gzip_and_an_empty_folder_are_named(tmp_path: Path) -> None:
-    (tmp_path / "desc.xml.gz").write_bytes(gzip.compress(DESCRIPTORS.encode())[:-12])
-    with pytest.raises(PelError, match="damaged gzip"):
-        list(read_mesh_xml(tmp_path / "desc.xml.gz", ReadOptions()).entities)
+ASCII = """*NEWRECORD
+RECTYPE = D
+MH = Flu
+AQ = BL CF
+PRINT ENTRY = Grippe|T047|T191|NON|EQV|UNK (19XX)|741111|abbcdef
+ENTRY = Influenza|T047
+MN = C01.5.2
+MN = F03.1
+MS = A virus.
+UI = D2
+
+*NEWRECORD
+RECTYPE = D
+MH = Infections
+MN = C01.5
+UI = D1
+"""
+ASCII_SUPPLEMENT = """*NEWRECORD
+RECTYPE = C
+NM = Rare flu
+SY = Odd flu|NLM|T047
+HM = *Flu/genetics
+HM = Unknown heading
+NO = Rare.
+UI = C7
+"""
+REDUCED = """*NEWRECORD
+MH = Flu
+MS = A virus.
+ENTRY = Grippe
+ENTRY = Influenza
+UI = D2
+
+*NEWRECORD
+MH = Infections
+MS =
+UI = D1
+"""
+TREES = "Flu;C01.5.2\nFlu;F03.1\nInfections;C01.5\n"
+TYPES = ("Diseases", "Psychiatry and Psychology")
+FLU = Entity(
+    "D2", "Flu", ("Influenza", "Grippe"), TYPES, "A virus.", parents=("D1",), sources=("MSH",)
+)
+INFECTIONS = Entity("D1", "Infections", (), ("Diseases",), sources=("MSH",))
+RARE = Entity(
+    "C7", "Rare flu", ("Odd flu",), TYPES, "Rare.", parents=("D2",), sources=("MSH",)
+)  # fmt: skip
+
+
+def test_reads_ascii(tmp_path: Path) -> None:
+    (tmp_path / "d2014.bin").write_text(ASCII)
+    source = open_source(tmp_path / "d2014.bin")
+    assert list(source.entities) == [FLU, INFECTIONS]
+    assert source.version == "2014"
+
+
+def test_reads_a_reduced_file_with_its_trees(tmp_path: Path) -> None:
+    (tmp_path / "mesh_d2014.bin").write_text(REDUCED)
+    (tmp_path / "mesh_mtrees2014.bin").write_text(TREES)
+    (tmp_path / "mesh_mtrees2015.bin").write_text("Flu;Z01\n")
+    flu = FLU._replace(aliases=("Grippe", "Influenza"))
+    assert list(open_source(tmp_path / "mesh_d2014.bin").entities) == [flu, INFECTIONS]
+
+
+def test_a_folder_of_ascii(tmp_path: Path) -> None:
+    (tmp_path / "c2014.bin").write_text(ASCII_SUPPLEMENT)
+    (tmp_path / "d2014.bin").write_text(ASCII)
+    assert list(open_source(tmp_path).entities) == [FLU, INFECTIONS, RARE]
+    [alone] = open_source(tmp_path / "c2014.bin").entities
+    assert alone == RARE._replace(types=(), parents=())
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("MH = before\n", 1),
+        ("*NEWRECORD\nMH = a\nno element\nUI = D1\n", 3),
+        (f"{ASCII}*NEWRECORD\nMH = without id\n", 17),
+        (f"{ASCII}*NEWRECORD\nUI = D7\n*NEWRECORD\nMH = x\nUI = D8\n", 17),
+        ("*NEWRECORD\nSH = a qualifier\nUI = Q1\n", 1),
+    ],
+)
+def test_a_bad_record_of_ascii_is_named(tmp_path: Path, text: str, line: int) -> None:
+    (tmp_path / "d.bin").write_text(text)
+    with pytest.raises(PelError, match=rf"d\.bin, line {line}: "):
+        list(open_source(tmp_path / "d.bin").entities)
+
+
+def test_bad_trees_and_an_empty_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
+    with pytest.raises(PelError, match=r"holds no d20xx\.bin"):
+        open_source(tmp_path / "empty", format="mesh-ascii")
     with pytest.raises(PelError, match=r"holds no desc\*\.xml"):
-        read_mesh_xml(tmp_path / "empty", ReadOptions())
+        open_source(tmp_path / "empty", format="mesh-xml")
+    (tmp_path / "d2014.bin").write_text(REDUCED)
+    (tmp_path / "mtrees2014.bin").write_text("Flu C01\n")
+    with pytest.raises(PelError, match=r"mtrees2014\.bin, line 1: is not of the form HEADING;TREE"):
+        list(open_source(tmp_path / "d2014.bin").entities)

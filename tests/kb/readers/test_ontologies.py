@@ -1,0 +1,243 @@
+"""Ontologies in OBO, OWL and OBO Graph JSON."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import tracemalloc
+from pathlib import Path
+
+import fastobo
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity
+from spacy_pel.kb.readers import detected_format, open_source
+from spacy_pel.kb.readers.owl import curie
+
+from .ontologies import CLASSES, ENTITIES, GRAPH, HEAD, OBO, OWL
+
+TERMS = r"""format-version: 1.2
+data-version: releases/2016-03-04
+default-namespace: disease_ontology
+
+[Term]
+id: D:2
+name: flu
+namespace: infections
+alt_id: D:20
+alt_id: D:21
+def: "A \"viral\" disease\, of the lung." [url:http\://x, PMID:1]
+synonym: "influenza" EXACT []
+synonym: "grippe " RELATED ABBREVIATION [X:1] {source="y"}
+xref: UMLS_CUI:C0021400 "Influenza" {source="MONDO"}
+xref: UMLS_CUI:C0021400
+xref: Wikipedia:Flu_(disease)
+is_a: D:1 {source="x"} ! disease
+is_a: D:3
+intersection_of: D:1 ! disease
+property_value: http://x "y" xsd:string
+
+[Term]
+id: D:1
+name: disease
+is_obsolete: false
+
+[Term]
+id: D:5
+name: old flu
+is_obsolete: true
+replaced_by: D:6
+
+[Term]
+id: D:6
+name: flu before
+is_obsolete: true
+replaced_by: D:2
+
+[Term]
+id: D:20
+name: flu, once
+is_obsolete: true
+replaced_by: D:2
+
+[Term]
+id: D:7
+is_obsolete: true
+name: split
+replaced_by: D:1
+replaced_by: D:2
+
+[Term]
+id: D:8
+name: of a cycle
+is_obsolete: true
+replaced_by: D:8
+
+[Typedef]
+id: part_of
+name: part of
+"""
+DISEASE = Entity("D:1", "disease", types=("disease_ontology",), sources=("D",))
+FLU = Entity(
+    "D:2",
+    "flu",
+    ("influenza", "grippe"),
+    ("infections",),
+    'A "viral" disease, of the lung.',
+    ("D:20", "D:21"),
+    ("D:1", "D:3"),
+    ("D:5", "D:6"),
+    ("UMLS_CUI:C0021400", "Wikipedia:Flu_(disease)"),
+    ("D",),
+)
+
+
+def written(path: Path, text: str) -> Path:
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
+    return path
+
+
+def graphs(*graphs: dict) -> str:
+    return json.dumps({"graphs": list(graphs)})
+
+
+@pytest.mark.parametrize(
+    "name, text, format, version, entities",
+    [
+        ("x.obo", TERMS, "obo", "releases/2016-03-04", [DISEASE, FLU]),
+        ("x.obo.gz", TERMS, "obo", "releases/2016-03-04", [DISEASE, FLU]),
+        ("x.json", graphs(GRAPH), "obo-graph", f"{OBO}x/2026/x.owl", ENTITIES),
+        ("x.json.gz", graphs(GRAPH), "obo-graph", f"{OBO}x/2026/x.owl", ENTITIES),
+        ("x.owl", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
+        ("x.owl.gz", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
+    ],
+)
+def test_an_ontology(
+    tmp_path: Path, caplog, name: str, text: str, format: str, version: str, entities: list
+) -> None:
+    path = written(tmp_path / name, text)
+    assert detected_format(path) == format
+    source = open_source(path)
+    assert source.version == version
+    with caplog.at_level(logging.WARNING):
+        assert list(source.entities) == entities
+    assert ("skipped 1 classes without a name" in caplog.text) == (format != "obo")
+
+
+def test_classes_with_one_id_and_files_in_a_row_are_joined(tmp_path: Path) -> None:
+    again = 'format-version: 1.2\n\n[Term]\nid: D:1\nname: disease\ndef: "Bad." []\nis_a: D:1\n'
+    path = written(tmp_path / "x.obo", TERMS + again)
+    assert list(open_source(path).entities) == [DISEASE._replace(definition="Bad."), FLU]
+    more = {"nodes": [{"id": f"{OBO}X_1", "lbl": "demyelinating disease", "meta": {}}]}
+    path = written(tmp_path / "x.json", graphs(GRAPH, more, {}))
+    assert list(open_source(path).entities) == ENTITIES
+
+
+def test_clauses_that_break_the_grammar_leave_the_others(tmp_path: Path, caplog) -> None:
+    text = (
+        "[Term]\nid: D:1\nname: a\n"
+        'def: "A text." [JA:Two Words, url:http\\://x]\n'
+        'synonym: "b" BROAD [ISBN 3 [x\\]]\n'
+        'xref: http://x.org/Category\\:Y\nxref: A:1 {\nsynonym: "c\n'
+        "xref: MSH:D1\n\n[Term]\nid: D:2\n"
+    )
+    with caplog.at_level(logging.WARNING):
+        [entity] = open_source(written(tmp_path / "x.obo", text)).entities
+    assert (entity.definition, entity.aliases, entity.xrefs) == ("A text.", ("b",), ("MSH:D1",))
+    assert "left out 3 clauses that break the OBO grammar, the first in line 6" in caplog.text
+    assert "skipped 1 classes without a name" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "term, line",
+    [
+        ("name: a", 2),
+        ("id: D 1\nname: a", 2),
+        ("id: D:1\nname: ", 3),
+        ("name: a\nid: D:1", 2),
+        ("id: D:1\nid: D:2\nname: a", 3),
+        ('id: D:1\nsynonym: "b\nname: {', 4),
+    ],
+)
+def test_a_term_that_cannot_be_parsed_is_named(tmp_path: Path, term: str, line: int) -> None:
+    path = written(tmp_path / "x.obo", f"[Term]\n{term}\n")
+    with pytest.raises(PelError, match=rf"x\.obo, line {line}: cannot be parsed as OBO") as caught:
+        list(open_source(path).entities)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "iri, short",
+    [
+        (f"{OBO}MONDO_0005301", "MONDO:0005301"),
+        ("http://www.orpha.net/ORDO/Orphanet_558", "Orphanet:558"),
+        ("http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C3243", "C3243"),
+        ("http://snomed.info/id/24700007", "24700007"),
+        ("#C3243", "C3243"),
+        ("ICD10CM:S72.001/A", "ICD10CM:S72.001/A"),
+        ("http://example.org/", "http://example.org/"),
+        ("", ""),
+    ],
+)
+def test_an_iri_is_written_as_obo_writes_it(iri: str, short: str) -> None:
+    assert curie(iri) == short
+
+
+def test_texts_of_other_languages_count_where_there_is_no_english_one(tmp_path: Path) -> None:
+    text = """<owl:Class rdf:about="#A"><skos:prefLabel xml:lang="de">Gicht</skos:prefLabel>
+    <skos:altLabel xml:lang="de">Zipperlein</skos:altLabel></owl:Class>
+    <owl:Class rdf:ID="B"><skos:altLabel>b</skos:altLabel><skos:prefLabel>B</skos:prefLabel>
+    <rdfs:label>name</rdfs:label></owl:Class>"""
+    path = written(tmp_path / "x.owl", f"{HEAD}{text}</rdf:RDF>")
+    assert list(open_source(path).entities) == [
+        Entity("A", "Gicht", ("Zipperlein",)), Entity("B", "name", ("B", "b")),
+    ]  # fmt: skip
+
+
+def test_entities_of_xml_that_only_shorten_are_read(tmp_path: Path) -> None:
+    declared = OWL.replace("<rdf:RDF", f'<!DOCTYPE rdf:RDF [<!ENTITY obo "{OBO}">]>\n<rdf:RDF', 1)
+    text = declared.replace(f'rdf:about="{OBO}', 'rdf:about="&obo;')
+    assert list(open_source(written(tmp_path / "x.owl", text)).entities) == ENTITIES
+
+
+def test_owl_is_a_stream(tmp_path: Path) -> None:
+    """Twenty times the classes take little more memory, beside what sorting may hold."""
+    peaks = []
+    for times in (50, 1_000):
+        more = "".join(CLASSES.replace("X_", f"Y{n}_") for n in range(times))
+        entities = open_source(written(tmp_path / "x.owl", f"{HEAD}{more}</rdf:RDF>")).entities
+        tracemalloc.start()
+        assert sum(1 for _ in entities) == 2 * times
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0] + 2**21
+
+
+def test_a_graph_of_fastobo(tmp_path: Path) -> None:
+    terms = "[Term]\nid: X:1\nname: demyelinating disease\n\n[Term]\nid: X:2\n"
+    terms += 'name: multiple sclerosis\ndef: "A disease of myelin." []\nis_a: X:1\n'
+    with open(tmp_path / "x.json", "wb") as file:
+        fastobo.dump_graph(fastobo.loads(f"format-version: 1.4\nontology: x\n\n{terms}"), file)
+    first, second = open_source(str(tmp_path / "x.json")).entities
+    assert (first.names, second.names) == (("demyelinating disease",), ("multiple sclerosis",))
+    assert (second.definition, second.parents) == ("A disease of myelin.", ("X:1",))
+
+
+@pytest.mark.parametrize("format", ["xml", "pretty-xml"])
+def test_a_graph_of_rdflib(tmp_path: Path, format: str) -> None:
+    rdflib = pytest.importorskip("rdflib")
+    from rdflib.namespace import OWL, RDF, RDFS
+
+    graph, terms = rdflib.Graph(), rdflib.Namespace(OBO)
+    for id, name in (("X_1", "demyelinating disease"), ("X_2", "multiple sclerosis")):
+        graph.add((terms[id], RDF.type, OWL.Class))
+        graph.add((terms[id], RDFS.label, rdflib.Literal(name)))
+    graph.add((terms.X_2, RDFS.subClassOf, terms.X_1))
+    graph.serialize(tmp_path / "x.owl", format=format)
+    assert list(open_source(tmp_path / "x.owl").entities) == [
+        Entity("X:1", "demyelinating disease", sources=("X",)),
+        Entity("X:2", "multiple sclerosis", parents=("X:1",), sources=("X",)),
+    ]

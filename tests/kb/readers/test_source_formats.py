@@ -1,0 +1,253 @@
+"""Formats are told apart and read: JSON lines, ZESHEL and built KBs here; the faults of any record."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.readers import (
+    ReadOptions,
+    Source,
+    SourceFormat,
+    detected_format,
+    entity_source,
+    open_source,
+    source_formats,
+)
+from spacy_pel.kb.readers.zeshel_dictionary import DEFINITION_WORDS
+from spacy_pel.kb.records.semantic_types import SemanticType
+from spacy_pel.system.lines import numbered_lines
+
+from ..examples import ENTITIES
+
+LINE = '{"concept_id": "C1", "canonical_name": "Fever"}\n'
+ROW = "C1|ENG|P|L1|PF|S1|Y|A1||||MSH|MH|D1|Fever|0|N|256|\n"
+
+
+def test_detects_the_format(tmp_path: Path) -> None:
+    (tmp_path / "kb.jsonl").write_text(LINE)
+    (tmp_path / "MRCONSO.RRF").write_text(ROW)
+    assert list(open_source(tmp_path / "kb.jsonl").entities) == [Entity("C1", "Fever")]
+    assert detected_format(tmp_path) == "rrf"
+    assert [entity.concept_id for entity in open_source(tmp_path).entities] == ["C1"]
+
+
+@pytest.mark.parametrize("below", ["META", "2017AA/META"])
+def test_a_folder_that_holds_a_release(tmp_path: Path, below: str) -> None:
+    meta = tmp_path / "umls" / below
+    meta.mkdir(parents=True)
+    (meta / "MRCONSO.RRF").write_text(ROW)
+    assert detected_format(tmp_path / "umls") == "rrf"
+    assert [entity.concept_id for entity in open_source(tmp_path / "umls").entities] == ["C1"]
+
+
+def test_a_named_format_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "kb.txt").write_text(LINE)
+    source = open_source(tmp_path / "kb.txt", format="jsonl")
+    assert (list(source.entities), source.types, source.version) == (
+        [Entity("C1", "Fever")],
+        (),
+        None,
+    )
+
+
+ANOTHER = '{"@context": {}, "@graph": [{"@id": "http://purl.obolibrary.org/obo/X_1"}]}'
+
+
+@pytest.mark.parametrize("name", ["x.obo.json", "mondo.json"])
+def test_json_of_an_unknown_format_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(ANOTHER)
+    with pytest.raises(PelError, match=r"json: cannot tell the format; choose one with --format"):
+        open_source(tmp_path / name)
+
+
+def read_toy(path: Path, options: ReadOptions) -> Source:
+    pairs = (line.split("=") for _, line in numbered_lines(path))
+    return Source(Entity(id, name) for id, name in pairs)
+
+
+def test_a_new_format_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = SourceFormat("toy", read_toy, (".toy", ".obo.json"))
+    monkeypatch.setattr(source_formats, "SOURCE_FORMATS", (*source_formats.SOURCE_FORMATS, line))
+    for name in ("a.toy", "a.obo.TOY", "a.obo.json"):  # the longest suffix decides
+        (tmp_path / name).write_text("X:1=Fever\n")
+        assert list(open_source(tmp_path / name).entities) == [Entity("X:1", "Fever")]
+    (tmp_path / "a.b").write_text("")
+    with pytest.raises(PelError, match=r"cannot tell the format.*toy \(\*\.toy, \*\.obo\.json\)"):
+        open_source(tmp_path / "a.b")
+
+
+def test_what_cannot_be_told_or_found(tmp_path: Path) -> None:
+    (tmp_path / "kb.txt").write_text(LINE)
+    with pytest.raises(PelError, match=r"kb\.txt: cannot tell the format.*jsonl.*rrf"):
+        open_source(tmp_path / "kb.txt")
+    with pytest.raises(PelError, match="cannot tell the format"):
+        open_source(tmp_path)
+    with pytest.raises(PelError, match=r"unknown format 'csvw'; choose one of .*\bjsonl, rrf"):
+        open_source(tmp_path, format="csvw")
+    with pytest.raises(PelError, match="absent: no such file"):
+        open_source(tmp_path / "absent")
+    with pytest.raises(PelError, match="cannot be read"):
+        list(open_source(tmp_path, format="jsonl").entities)
+
+
+DESCRIPTOR = (
+    "<DescriptorRecord><DescriptorUI>{}</DescriptorUI>"
+    "<DescriptorName><String>{}</String></DescriptorName></DescriptorRecord>"
+)
+ELEMENTS = "*NEWRECORD\nMH = {1}\nUI = {0}\n"
+DOCUMENT = '{{"document_id": "{0}", "title": "{1}", "text": "{1} x"}}\n'
+RECORD = '{{"concept_id": "{0}", "canonical_name": "{1}"}}\n'
+
+
+@pytest.mark.parametrize(
+    "name, record, first, second",
+    [
+        ("x.xml", DESCRIPTOR, "record 1", "record 2"),
+        ("x.bin", ELEMENTS, "line 1", "line 4"),
+        ("x.json", DOCUMENT, "line 1", "line 2"),
+        ("x.jsonl", RECORD, "line 1", "line 2"),
+    ],
+)
+@pytest.mark.parametrize(
+    "id, title, fault",
+    [
+        ("A1", "b", "repeats the concept_id 'A1' of {first}"),
+        ("A" * 1_001, "b", "the id 'A+'... of the entity 'b' has 1,001 characters"),
+        ("A\u0080B", "b", "the id .* of the entity 'b' is blank or contains control characters"),
+        ("A2", "\u0080", "the entity 'A2' has a blank canonical_name"),
+    ],
+)
+def test_faults_of_records_have_a_place(
+    tmp_path: Path, name: str, record: str, first: str, second: str, id: str, title: str, fault: str
+) -> None:
+    path = tmp_path / name
+    text = record.format("A1", "a") + record.format(id, title)
+    path.write_text(f"<Set>{text}</Set>" if "xml" in name else text, encoding="utf8")
+    expected = f"x[.]{path.suffix[1:]}, {second}.*{fault.format(first=f'.*{first}')}"
+    with pytest.raises(PelError, match=expected):
+        list(open_source(path).entities)
+
+
+FULL = {
+    "concept_id": "C1",
+    "canonical_name": "Fever",
+    "aliases": ["Pyrexia", "发烧"],
+    "types": ["Finding"],
+    "definition": "High\u2028temperature.",
+    "alt_ids": ["OMIM:1"],
+    "parents": ["C2"],
+    "retired_ids": ["C0"],
+    "xrefs": ["MSH:D1"],
+    "sources": ["MSH"],
+    "tree_numbers": [7],
+}
+GOOD = json.dumps(FULL, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("name", ["kb.jsonl", "kb.jsonl.gz"])
+def test_reads_the_schema_and_ignores_the_rest(tmp_path: Path, name: str) -> None:
+    text = "\ufeff" + GOOD + '\r\n\n{"concept_id": "C2", "canonical_name": "Rash", "aliases": null}'
+    opener = gzip.open if name.endswith(".gz") else open
+    with opener(tmp_path / name, "wt", encoding="utf-8", newline="") as file:
+        file.write(text)
+    assert list(open_source(tmp_path / name).entities) == [
+        Entity(
+            "C1",
+            "Fever",
+            ("Pyrexia", "发烧"),
+            ("Finding",),
+            "High\u2028temperature.",
+            ("OMIM:1",),
+            ("C2",),
+            ("C0",),
+            ("MSH:D1",),
+            ("MSH",),
+        ),
+        Entity("C2", "Rash"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line, fault",
+    [
+        ('{"concept_id": "C1"', "bad JSON"),
+        ("[]", "not a JSON object"),
+        (json.dumps({"canonical_name": "x"}), "'concept_id' is missing"),
+        (json.dumps({**FULL, "concept_id": None}), "'concept_id' is missing"),
+        (json.dumps({**FULL, "concept_id": " "}), "'concept_id' is empty"),
+        (json.dumps({**FULL, "concept_id": 7}), "'concept_id' is not a string"),
+        (json.dumps({"concept_id": "C1"}), "'canonical_name' is missing"),
+        (json.dumps({**FULL, "canonical_name": ""}), "'canonical_name' is empty"),
+        (json.dumps({**FULL, "aliases": "Pyrexia"}), "'aliases' is not a list of strings"),
+        (json.dumps({**FULL, "types": [1]}), "'types' is not a list of strings"),
+        (json.dumps({**FULL, "alt_ids": {"a": 1}}), "'alt_ids' is not a list of strings"),
+        (json.dumps({**FULL, "definition": ["x"]}), "'definition' is not a string or null"),
+        (json.dumps({**FULL, "concept_id": "C\0"}), "the id .* contains control characters"),
+        (json.dumps({**FULL, "concept_id": "C" * 1001}), "the id .* has 1,001 characters"),
+        (json.dumps({**FULL, "definition": "x" * 1_000_001}), "a text of .* has 1,000,001 char"),
+        (json.dumps({**FULL, "concept_id": " C1"}), "repeats the concept_id 'C1' of .*, line 1"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, fault: str) -> None:
+    path = tmp_path / "kb.jsonl"
+    path.write_text(f"{GOOD}\n{line}\n", encoding="utf-8")
+    with pytest.raises(PelError, match=rf"kb\.jsonl, line 2: {fault}") as caught:
+        list(open_source(path).entities)
+    assert "\n" not in str(caught.value)
+
+
+def test_ids_of_the_same_hash_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entity_source, "hash", lambda text: 0, raising=False)
+    ids = [f"C{number}" for number in range(3)]
+    path = tmp_path / "kb.jsonl"
+    lines = [json.dumps({"concept_id": id, "canonical_name": "x"}) for id in ids]
+    path.write_text("\n".join(lines))
+    assert [entity.concept_id for entity in open_source(path).entities] == ids
+
+
+LONG = " ".join(["word"] * (DEFINITION_WORDS + 9))
+DOCUMENTS = [
+    {"document_id": "0A", "title": "Rose", "text": "Rose Rose is a plant ."},
+    {"document_id": "0B", "title": "Tulip ( flower )", "text": "Grows from a bulb ."},
+    {"document_id": "0C", "title": "Weed", "text": "Weed"},
+    {"document_id": "0D", "title": "Vine", "text": f"Vine {LONG}"},
+]
+LINES = "".join(json.dumps(document) + "\n" for document in DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", ["garden.json", "garden.json.gz"])
+def test_documents_become_entities(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(LINES.encode()) if name.endswith("gz") else LINES.encode())
+    assert detected_format(path) == "zeshel"
+    assert list(open_source(path).entities) == [
+        Entity("0A", "Rose", definition="Rose is a plant .", sources=("garden",)),
+        Entity("0B", "Tulip ( flower )", definition="Grows from a bulb .", sources=("garden",)),
+        Entity("0C", "Weed", sources=("garden",)),
+        Entity("0D", "Vine", definition=LONG[: 5 * DEFINITION_WORDS - 1], sources=("garden",)),
+    ]
+
+
+def test_a_kb_is_a_source(tmp_path: Path) -> None:
+    types = [SemanticType("Disease", "T1", "B2")]
+    built = build_kb(ENTITIES, tmp_path / "kb", types=types, sources=["a.obo (1)", "b.obo"])
+    source = open_source(tmp_path / "kb")
+    assert source.version == "a.obo (1), b.obo"
+    assert SemanticType("Disease", "T1", "B2") in source.types
+    again = build_kb(source.entities, tmp_path / "again", types=source.types)
+    assert list(again) == list(built) == list(KnowledgeBase.open(tmp_path / "kb"))
+
+
+def test_a_damaged_kb_is_named(tmp_path: Path) -> None:
+    build_kb(ENTITIES, tmp_path / "kb")
+    next((tmp_path / "kb").glob("entities-*")).unlink()
+    with pytest.raises(PelError, match="missing"):
+        open_source(tmp_path / "kb")

@@ -1,0 +1,231 @@
+"""Tables: of entities in CSV, TSV and Parquet, MEDIC's, and mappings in SSSOM."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase
+from spacy_pel.kb.readers import ReadOptions, detected_format, open_source, sssom
+from spacy_pel.kb.readers.build_from_sources import build_from_sources
+from spacy_pel.kb.readers.sssom import mapping_version, read_mapping
+
+ENTITIES = [
+    Entity("C1", "Fever, high", ("Pyrexia", "发烧"), ("Finding",), "Hot.", xrefs=("M:1",)),
+    Entity("C2", 'A 5" tube'),
+]
+CSV = (
+    "concept_id,canonical_name,aliases,types,definition,xrefs,score\r\n"
+    'C1,"Fever, high",Pyrexia| 发烧|,Finding,Hot.,M:1,7\r\nC2,"A 5"" tube",,,,,\r\n'
+)
+
+
+def read(path: Path, columns: dict[str, str] = {}) -> list[Entity]:
+    return list(open_source(path, options=ReadOptions(columns=columns)).entities)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "X.CSV.GZ", "it's [a]*.csv"])
+def test_reads_csv(tmp_path: Path, name: str) -> None:
+    data = b"\xef\xbb\xbf" + CSV.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
+    (tmp_path / "it's a.csv").write_text("concept_id,canonical_name\nC3,of another file\n")
+    assert read(tmp_path / name) == ENTITIES
+
+
+def test_reads_parquet_with_lists(tmp_path: Path) -> None:
+    duckdb.sql(
+        f"COPY (SELECT 7 AS concept_id, 'x' AS canonical_name, ['a', NULL, 'b'] AS aliases, "
+        f"'c|d' AS types, NULL AS definition) TO '{tmp_path / 'x.parquet'}'"
+    )
+    assert read(tmp_path / "x.parquet") == [Entity("7", "x", ("a", "b"), ("c", "d"))]
+
+
+def test_columns_without_a_name_or_that_differ_in_case(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(",Symbol,symbol,\n0,A,a,\n1,B,b,\n")
+    columns = {"Symbol": "concept_id", "symbol": "canonical_name"}
+    assert read(path, columns) == [Entity("A", "a"), Entity("B", "b")]
+
+
+def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    rows = ["Id\tName\tDE\tFR\taliases", "2\ttwo\tzwei\tdeux\tno", "1\tone\t\t\t", "2\tII\t\t\t"]
+    path.write_text("\n".join(rows))
+    columns = {"Id": "concept_id", "Name": "canonical_name", "DE": "aliases", "FR": "aliases"}
+    assert read(path, columns) == [
+        Entity("1", "one"),
+        Entity("2", "two", ("zwei", "deux", "II")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, columns, fault",
+    [
+        ("id,name\n", {}, "no column concept_id; .*--column concept_id=COLUMN .*id, name"),
+        ("concept_id,name\n", {"nom": "canonical_name"}, "no column 'nom'"),
+        ("concept_id,name\n", {"name": "nom"}, "no field 'nom'"),
+        ("a,b,c\n", {"a": "concept_id", "b": "canonical_name", "c": "concept_id"}, "several"),
+        ("concept_id,a,a\n", {}, "line 1: two columns 'a'"),
+        ("concept_id,canonical_name\nC1,x\n,y\n", {}, "line 3: no id or no name"),
+        ("concept_id,canonical_name\nC1, \n", {}, "line 2: no id or no name"),
+        (
+            "concept_id,canonical_name\nC1,x\nC\0,y\n",
+            {},
+            "x.csv, line 3: the id .* contains control",
+        ),
+        ("concept_id,canonical_name\nC1,x\nC2\n", {}, "line 3: 1 cells, where the first row has"),
+        ("concept_id,canonical_name\nC1,x\nC2,y,z\n", {}, "line 3: 3 cells, where"),
+        ('concept_id,canonical_name\nC1,"x\n', {}, "line 2: unexpected end of data"),
+        (f"concept_id,canonical_name\nC1,{'x' * 3_000_000}\n", {}, "line 2: a text of the entity"),
+        ("", {}, "no column concept_id"),
+    ],
+)
+def test_a_bad_table_is_named(tmp_path: Path, text: str, columns: dict, fault: str) -> None:
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(PelError, match=fault) as caught:
+        read(tmp_path / "x.csv", columns)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
+
+
+COLUMNS = (
+    "DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\tParentTreeNumbers\t"
+    "Synonyms\tSlimMappings"
+)
+ROWS = [
+    ("Diseases", "MESH:C", "", "", "", "C", "", "", ""),
+    ("Flu", "MESH:D2", "DO:DOID:8469|OMIM:9", "A virus.", "MESH:C", "C01", "C", "FLU1|Grippe", "x"),
+    ("Flu of Ghent", "MESH:C7", "", "", "MESH:D2", "C01/C7", "C01", "", ""),
+    ("CRV", "OMIM:192315", "MESH:C566007", "", "MESH:D2|MESH:C7", "", "", "HERNS", ""),
+    ("CRV 2", "OMIM:192316", "MESH:C566007", "", "", "", "", "", ""),
+    ("GOUT 3", "OMIM:300323", "MESH:D5|MESH:D6", "", "", "", "", "", ""),
+]
+
+
+def medic(folder: Path, rows: list[tuple[str, ...]], columns: str = COLUMNS) -> Path:
+    lines = ["# MEDIC", "# Fields:", f"# {columns}", "#", *("\t".join(row) for row in rows), ""]
+    path = folder / "CTD_diseases.tsv.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    return path
+
+
+def disease(id: str, name: str, source: str = "MSH", **fields: object) -> Entity:
+    return Entity(id, name, types=("Diseases",), sources=(source,), **fields)
+
+
+def test_reads_diseases_of_mesh_and_omim(tmp_path: Path) -> None:
+    path = medic(tmp_path, ROWS)
+    assert detected_format(path) == "medic"
+    assert list(open_source(path).entities) == [
+        disease("300323", "GOUT 3", "OMIM", alt_ids=("D5", "D6")),
+        disease(
+            *("C566007", "CRV", "OMIM"),
+            **{"aliases": ("HERNS", "CRV 2"), "alt_ids": ("192315", "192316")},
+            parents=("D2", "C7"),
+        ),
+        disease("C7", "Flu of Ghent", parents=("D2",)),
+        disease(
+            *("D2", "Flu"),
+            **{"aliases": ("FLU1", "Grippe"), "definition": "A virus.", "alt_ids": ("9",)},
+            xrefs=("DO:DOID:8469",),
+        ),
+    ]
+
+
+def test_joins_the_records_of_mesh(tmp_path: Path) -> None:
+    mesh = tmp_path / "mesh.jsonl"
+    mesh.write_text('{"concept_id": "D2", "canonical_name": "Influenza", "aliases": ["Flu"]}\n')
+    build_from_sources([mesh, medic(tmp_path, ROWS)], tmp_path / "kb")
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        assert kb["9"].names == ("Influenza", "Flu", "FLU1", "Grippe")
+        assert len(kb) == 4
+
+
+def test_faults_of_medic_are_named(tmp_path: Path) -> None:
+    with pytest.raises(PelError, match="no comment names its columns; fetch CTD_diseases"):
+        open_source(medic(tmp_path, ROWS, columns="DiseaseName\tDiseaseID"))
+    with pytest.raises(PelError, match=r"tsv\.gz, line 6: 2 columns, where the comment names 9"):
+        list(open_source(medic(tmp_path, [ROWS[1], ("Flu", "MESH:D2")])).entities)
+    with pytest.raises(PelError, match=r"line 5: .*blank canonical_name"):
+        list(open_source(medic(tmp_path, [("", *ROWS[1][1:])])).entities)
+
+
+HEAD = (
+    "# curie_map:\n#   UMLS: http://umls/\n# mapping_set_version: 2026-08-04\n"
+    "subject_id\tsubject_label\tpredicate_id\tpredicate_modifier\tobject_id\n"
+)
+
+
+def table(folder: Path, *rows: tuple[str, str, str, str], name: str = "m.sssom.tsv") -> Path:
+    lines = [f"{s}\tlabel\tskos:{p}\t{modifier}\t{o}\n" for s, p, modifier, o in rows]
+    data = (HEAD + "".join(lines)).encode()
+    path = folder / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["m.sssom.tsv", "m.sssom.tsv.gz"])
+def test_exact_matches_without_the_prefix_of_umls(tmp_path: Path, name: str) -> None:
+    path = table(
+        tmp_path,
+        ("MONDO:1", "exactMatch", "", "UMLS:C0012634"),
+        ("MONDO:2", "broadMatch", "", "UMLS:C0000002"),
+        ("MONDO:3", "exactMatch", "Not", "UMLS:C0000003"),
+        ("MESH:D000001", "exactMatch", "", "DOID:4"),
+        name=name,
+    )
+    assert read_mapping([path]) == {"MONDO:1": "C0012634", "D000001": "DOID:4"}
+    assert read_mapping([path], ("skos:broadMatch",)) == {"MONDO:2": "C0000002"}
+    assert mapping_version(path) == "2026-08-04"
+
+
+def test_tables_are_taken_together(tmp_path: Path) -> None:
+    first = table(tmp_path, ("A:1", "exactMatch", "", "B:1"), name="1.tsv")
+    second = table(
+        tmp_path,
+        ("A:1", "exactMatch", "", "C:1"),
+        ("D:1", "exactMatch", "", "C:1"),
+        ("B:1", "exactMatch", "", "A:1"),
+        name="2.tsv",
+    )
+    assert read_mapping([first, second]) == {"A:1": "B:1", "C:1": "B:1", "D:1": "B:1"}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.sampled_from("abcdefg")), max_size=12))
+def test_linked_ids_lead_to_one_end(pairs: list[tuple[str, str]]) -> None:
+    mapping: dict[str, str] = {}
+    shortcuts: dict[str, str] = {}
+    groups = {id: {id} for id in "abcdefg"}
+    for subject, object in pairs:
+        sssom._link(mapping, shortcuts, subject, object)
+        union = groups[subject] | groups[object]
+        groups.update(dict.fromkeys(union, union))
+    for id, group in groups.items():
+        assert {sssom._end({**mapping}, member) for member in group} == {
+            sssom._end({**mapping}, id)
+        }
+        assert sssom._end({**mapping}, id) in group
+        assert sssom._end(shortcuts, id) == sssom._end({**mapping}, id)
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        ("subject_id\tobject_id\n", "line 1: no column predicate_id"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\n", "line 5: 3 cells, where the first row has 5"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tC1\n", "line 5: 'C1' is not a CURIE"),
+        (f"{HEAD}\tx\tskos:exactMatch\t\tB:1\n", "line 5: '' is not a CURIE"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:1\x012\n", "line 5: the id .* control characters"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:{'1' * 1000}\n", "line 5: the id .* has 1,002 char"),
+        (f"{HEAD}A:1\t{'x' * 5_000_000}\tskos:exactMatch\t\tB:1\n", "line 5: a row of more than"),
+    ],
+)
+def test_a_bad_mapping_is_named(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "m.sssom.tsv").write_text(text)
+    with pytest.raises(PelError, match=rf"m\.sssom\.tsv, {fault}"):
+        read_mapping([tmp_path / "m.sssom.tsv"])
