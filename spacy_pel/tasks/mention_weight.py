@@ -58,7 +58,7 @@ def queries_of_source(kb: KnowledgeBase, source: str) -> Queries:
     vectors = segment.index.vectors(rows)
     golds = kb.mentions.numbers(place)[np.asarray(segment.index.row_entities)[rows]]
     near = kb.mentions.nearest(vectors, NEAREST + _OWN)
-    return Queries(vectors, golds, _of_other_documents(kb, place, rows, near))
+    return Queries(vectors, golds, _of_other_documents(kb, kb.mentions.first_row(place) + rows, near))
 
 
 def fitted_weight(kb: KnowledgeBase, queries: Sequence[Queries]) -> MentionWeight | None:
@@ -98,20 +98,31 @@ def _tables(kb: KnowledgeBase, queries: Queries) -> tuple[np.ndarray, np.ndarray
     return tables
 
 
-def _of_other_documents(
-    kb: KnowledgeBase, place: int, rows: np.ndarray, near: NearMentions
-) -> NearMentions:
+def _of_other_documents(kb: KnowledgeBase, rows: np.ndarray, near: NearMentions) -> NearMentions:
     """The nearest mentions that are not of the document of the mention with this row."""
-    first = kb.mentions.first_row(place)
-    documents = kb.mentions.segments[place].store.row_documents()
-    inside = (near.rows >= first) & (near.rows < first + len(documents))
-    theirs = np.where(inside, documents[np.where(inside, near.rows - first, 0)], -1)
-    gone = theirs == documents[rows][:, None]
+    documents = _documents(kb)
+    gone = (near.rows >= 0) & (documents[near.rows] == documents[rows][:, None])
     order = np.argsort(gone, axis=1, kind="stable")[:, :NEAREST]
     numbers = np.where(gone, -1, near.numbers)
     return NearMentions(
         *(np.take_along_axis(x, order, axis=1) for x in (near.scores, numbers, near.rows))
     )
+
+
+def _documents(kb: KnowledgeBase) -> np.ndarray:
+    """A number of the document of each learnt mention, int64 [rows].
+
+    One id is one document, whatever sources it was learnt from: mined and gold mentions of a text
+    would otherwise vouch for each other.
+    """
+    numbers: dict[object, int] = {}
+    found = []
+    for place, segment in enumerate(kb.mentions.segments):
+        own = np.empty(segment.n_rows, dtype=np.int64)
+        for n, (passage, rows) in enumerate(segment.store.passages()):
+            own[rows] = numbers.setdefault(passage.document or (place, n), len(numbers))
+        found.append(own)
+    return np.concatenate(found)
 
 
 def _widened(table: np.ndarray, width: int) -> np.ndarray:

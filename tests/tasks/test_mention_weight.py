@@ -69,3 +69,13 @@ def test_mentions_of_its_own_document_do_not_count(tmp_path: Path) -> None:
             assert (numbers >= 0).sum() == 60
         weight = fitted_weight(kb, [queries])
         assert weight is None or weight.weight < 0.5
+
+
+def test_the_same_documents_in_two_sources_do_not_vouch_for_each_other(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    passages = corpus(6, lambda document, n: f"{document} {n}")
+    for source in ("mined", "gold"):
+        learn_mentions(folder, source, passages, MixedRows())
+    with KnowledgeBase.open(folder) as kb:
+        weight = fitted_weight(kb, [queries_of_source(kb, name) for name in ("mined", "gold")])
+        assert weight is None or weight.weight < 0.5
