@@ -106,6 +106,8 @@ setup(
         "tokenizers>=0.20.1",
         "safetensors>=0.4.3",
         "numpy>=1.26",
+        "scipy>=1.11",
+        "scikit-learn>=1.3",
         "ahocorasick_rs>=1.0",
         "abbreviation_extractor>=0.2",
         "duckdb>=1.2",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
-from spacy_pel.evaluation.cluster_agreement import adjusted_rand_index
 from spacy_pel.fitting.fit_joint import GoldMentions
 from spacy_pel.jobs.proposals import Proposal, proposals
 
@@ -67,8 +67,8 @@ def discovery_metrics(gold: GoldMentions, found: Clusters) -> dict[str, float]:
     made = proposals(gold.mentions, found)
     right = right_proposals(made, gold)
     return {
-        "ari_all": adjusted_rand_index(numbers[known], entities[known]),
-        "ari_lacking": adjusted_rand_index(numbers[lacking], entities[lacking]),
+        "ari_all": adjusted_rand_score(numbers[known], entities[known]),
+        "ari_lacking": adjusted_rand_score(numbers[lacking], entities[lacking]),
         "precision": _mean(right),
         **{f"precision@{n}": _mean(right[:n]) for n in (50, 200)},
         "proposals": len(made),

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_pel.evaluation.cluster_agreement import adjusted_rand_index
 from spacy_pel.fitting.calibrate import fit
 from spacy_pel.fitting.fit_joint import (
     GoldMentions,
@@ -198,11 +198,11 @@ def _agreements(halves: Sequence[FittedHalf], trained: frozenset[str]) -> dict[s
         known = entities >= 0
         unseen = known & ~_seen(gold, trained)
         clusters = _mention_clusters(gold, report)
-        found["all"].append(adjusted_rand_index(clusters[known], entities[known]))
+        found["all"].append(adjusted_rand_score(clusters[known], entities[known]))
         if unseen.any():
             alone = _mention_clusters(gold, report, np.flatnonzero(unseen))
-            found["all_unseen"].append(adjusted_rand_index(clusters[unseen], entities[unseen]))
-            found["unseen"].append(adjusted_rand_index(alone, entities[unseen]))
+            found["all_unseen"].append(adjusted_rand_score(clusters[unseen], entities[unseen]))
+            found["unseen"].append(adjusted_rand_score(alone, entities[unseen]))
     return {name: _mean(values) for name, values in found.items()}
 
 

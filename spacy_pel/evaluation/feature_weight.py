@@ -15,8 +15,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .newton import concave_maximum
-
 # A small ridge, which matters only where the mentions leave the weight open: a feature that is always
 # right would have an infinite weight.
 _RIDGE = 1e-3
@@ -54,6 +52,9 @@ def feature_weights(
         What one unit of each feature adds to the score, float64 [f]. None if no mention has both a
         right and a wrong candidate, or a higher score does not make a candidate more probable.
     """
+    from scipy.optimize import minimize  # here: it takes a while
+    from scipy.special import log_softmax
+
     there = np.isfinite(scores)
     telling = (right & there).any(axis=1) & (~right & there).any(axis=1)
     if not telling.any():
@@ -64,10 +65,18 @@ def feature_weights(
     units[units == 0] = 1.0
     values /= units
     targets = right / right.sum(axis=1, keepdims=True)
-    slope, *weights = concave_maximum(
-        lambda coefficients: _likelihood(coefficients, values, there, targets),
-        np.zeros(values.shape[-1]),
-    )
+
+    def loss(coefficients: np.ndarray) -> tuple[float, np.ndarray]:
+        """The negative mean log-likelihood with the ridge, and its gradient [f]."""
+        logits = np.where(there, values @ coefficients, -np.inf)
+        log_p = log_softmax(logits, axis=1)
+        missed = targets - np.exp(log_p)
+        value = -(targets * np.where(there, log_p, 0.0)).sum() / len(values)
+        gradient = -np.einsum("nk,nkf->f", missed, values) / len(values)
+        return value + _RIDGE / 2 * coefficients @ coefficients, gradient + _RIDGE * coefficients
+
+    found = minimize(loss, np.zeros(values.shape[-1]), jac=True, method="BFGS", tol=1e-9)
+    slope, *weights = found.x
     return np.array(weights) / slope * units[0] / units[1:] if slope > 0 else None
 
 
@@ -75,24 +84,3 @@ def _behind(values: np.ndarray, there: np.ndarray) -> np.ndarray:
     """Each value less its mention's largest, float64 [n, k]; 0 for no candidate."""
     largest = np.where(there, values, -np.inf).max(axis=1, keepdims=True)
     return np.where(there, values - largest, 0.0).astype(np.float64)
-
-
-def _likelihood(
-    coefficients: np.ndarray, features: np.ndarray, there: np.ndarray, targets: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """The mean log-likelihood less the ridge, its gradient [f] and negative second derivative [f, f].
-
-    The probabilities are the softmax of features [n, k, f] times coefficients [f]; targets [n, k].
-    """
-    logits = np.where(there, features @ coefficients, -np.inf)
-    logits -= logits.max(axis=1, keepdims=True)
-    odds = np.exp(logits)
-    totals = odds.sum(axis=1, keepdims=True)
-    p = odds / totals
-    log_p = np.where(there, logits, 0.0) - np.log(totals)
-    mean = np.einsum("nk,nkf->nf", p, features)
-    n = len(features)
-    value = (targets * log_p).sum() / n - _RIDGE / 2 * coefficients @ coefficients
-    gradient = np.einsum("nk,nkf->f", targets - p, features) / n - _RIDGE * coefficients
-    second = np.einsum("nk,nkf,nkg->fg", p, features, features) - mean.T @ mean
-    return value, gradient, second / n + _RIDGE * np.eye(len(coefficients))

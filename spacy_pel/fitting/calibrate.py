@@ -13,10 +13,9 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
-from ..evaluation.calibration_error import expected_calibration_error
+from ..evaluation.calibration import expected_calibration_error, platt_fit
 from ..evaluation.feature_weight import feature_weight
 from ..evaluation.nil_metrics import best_nil_threshold
-from ..evaluation.platt_scaling import platt_fit
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file

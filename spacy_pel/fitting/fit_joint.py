@@ -11,8 +11,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
-from ..evaluation.cluster_agreement import adjusted_rand_index
-from ..evaluation.platt_scaling import platt_fit
+from ..evaluation.calibration import platt_fit
 from ..jobs.joint_linking import neighbours_of, numbered_ids, paired_mentions, with_settings
 from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
@@ -201,9 +200,11 @@ def _agreement(
     neighbours: Candidates, gold: GoldMentions, settings: JointSettings, counted: Neighbourhood
 ) -> float:
     """How clusters of mentions alone agree with the gold entities, where these are given."""
+    from sklearn.metrics import adjusted_rand_score  # here: it takes a second
+
     entities = gold.entities
     numbers = mention_clusters(neighbours, settings, counted)
-    return adjusted_rand_index(numbers[entities >= 0], entities[entities >= 0])
+    return adjusted_rand_score(numbers[entities >= 0], entities[entities >= 0])
 
 
 def mention_clusters(

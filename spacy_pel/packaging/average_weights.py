@@ -12,7 +12,6 @@ from spacy.language import Language
 from thinc.api import Model
 
 from ..architectures import (
-    EncoderSource,
     PretrainedEncoder,
     TrainedEncoder,
     architecture_of,
@@ -57,21 +56,21 @@ def average_weights(
 
 
 def _before_training(retriever: Model, encoder: str) -> Model:
-    """A retriever like this one with the weights of an encoder."""
+    """A retriever like this one with the weights of an encoder, which may have more layers."""
     if architecture_of(retriever).listens:
         raise PelError(
             "the linker reads documents with another component, whose weights are not averaged",
             "give a linker with a spacy-pel.BiEncoder.v1 or a spacy-pel.DocumentEncoder.v1",
         )
+    folder = pipeline_folder(encoder)
+    if folder is not None and (folder / "meta.json").is_file():
+        source = TrainedEncoder(encoder)
+    else:  # training may have kept its first layers alone
+        layers = encoder_of(retriever.layers[-1]).transformer.config.num_hidden_layers
+        source = PretrainedEncoder(encoder, layers)
     settings = saved_settings(retriever)
     before = retriever_from_settings(settings)
-    return load_encoder(_source(encoder), settings["mention_layers"])(before, ())
-
-
-def _source(encoder: str) -> EncoderSource:
-    folder = pipeline_folder(encoder)
-    is_pipeline = folder is not None and (folder / "meta.json").is_file()
-    return TrainedEncoder(encoder) if is_pipeline else PretrainedEncoder(encoder)
+    return load_encoder(source, settings["mention_layers"])(before, ())
 
 
 def _average(trained: BertEncoder, before: BertEncoder, share: float, name: str) -> None:

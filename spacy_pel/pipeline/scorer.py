@@ -10,9 +10,8 @@ from spacy.scorer import Scorer
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ..evaluation.calibration_error import expected_calibration_error
-from ..evaluation.concepts import concept_scores
-from ..evaluation.linking_metrics import first_hit_ranks, linking_metrics
+from ..evaluation.calibration import expected_calibration_error
+from ..evaluation.linking_metrics import concept_scores, first_hit_ranks, linking_metrics
 from ..evaluation.nil_metrics import nil_metrics
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.calibration import margins
@@ -58,7 +57,7 @@ def linking_scores(
         - ``nel_nil_f``, ``nel_accuracy``: F1 of NIL, and recall@1 with NIL as a class, as plain
           numbers, which ``spacy find-threshold`` needs.
         - ``concepts``: precision, recall and F1 of the distinct entities of documents; see
-          ``evaluation.concepts``.
+          ``evaluation.linking_metrics``.
         - ``expected_calibration_error``: of a calibrated linker.
         - ``nel_micro_p``, ``nel_micro_r``, ``nel_micro_f``: those of spaCy's Scorer, for mentions
           in ``doc.ents``. A gold id that the KB lacks has to be found, and NIL is a miss.

@@ -58,7 +58,9 @@ def queries_of_source(kb: KnowledgeBase, source: str) -> Queries:
     vectors = segment.index.vectors(rows)
     golds = kb.mentions.numbers(place)[np.asarray(segment.index.row_entities)[rows]]
     near = kb.mentions.nearest(vectors, NEAREST + _OWN)
-    return Queries(vectors, golds, _of_other_documents(kb, kb.mentions.first_row(place) + rows, near))
+    return Queries(
+        vectors, golds, _of_other_documents(kb, kb.mentions.first_row(place) + rows, near)
+    )
 
 
 def fitted_weight(kb: KnowledgeBase, queries: Sequence[Queries]) -> MentionWeight | None:

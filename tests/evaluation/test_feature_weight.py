@@ -60,13 +60,6 @@ def test_the_unit_of_a_feature_and_its_level_in_a_mention_do_not_matter() -> Non
     )
 
 
-def test_places_without_a_candidate_say_nothing() -> None:
-    scores, matches, right = drawn(300, 20, 0.2)
-    wider = [np.pad(x, ((0, 0), (0, 3)), constant_values=v)
-             for x, v in ((scores, -np.inf), (matches, True), (right, False))]  # fmt: skip
-    assert feature_weight(*wider) == pytest.approx(feature_weight(scores, matches, right))
-
-
 def test_matches_that_are_always_right_have_a_finite_weight() -> None:
     scores, _, right = drawn(300, 20, 0.0)
     assert 0.1 < feature_weight(scores, right, right) < 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -50,15 +49,6 @@ def test_no_threshold_is_better(mentions):
     )
 
 
-def test_the_threshold_by_hand():
-    scores, nil = [0.9, 0.2, 0.4, 0.3, 0.8], [False, True, False, True, False]
-    assert best_nil_threshold(scores, nil) == pytest.approx(0.35)
-    assert best_nil_threshold(scores, [False] * 5) is None
-    assert 0.9 < best_nil_threshold(scores, [True] * 5) < 0.91
-    assert best_nil_threshold([-math.inf, 0.5], [True, False]) == 0.5
-    assert best_nil_threshold([], []) is None
-
-
 def naive_average_precision(mentions) -> float:
     """Sum over thresholds of precision times the recall gained there."""
     n_nil = sum(nil for _, nil in mentions)
@@ -78,12 +68,6 @@ def test_average_precision_is_the_sum_over_thresholds(mentions):
         assert found == pytest.approx(naive_average_precision(mentions))
     else:
         assert found is None
-
-
-def test_average_precision_by_hand():
-    assert average_precision([0.1, 0.2, 0.3], [True, False, True]) == pytest.approx((1 + 2 / 3) / 2)
-    assert average_precision([0.5, 0.5], [True, False]) == 0.5
-    assert average_precision([math.inf, 0.5], [True, False]) == 0
 
 
 @given(MENTIONS, st.integers(2, 8))
@@ -109,27 +93,6 @@ def test_a_long_curve_is_thinned_evenly():
     assert len(curve["recall"]) == 200
     assert np.diff(curve["recall"]).max() < 2 / 200
     assert curve["precision"][-1] == pytest.approx(1000 / 2998)
-
-
-def test_metrics_by_hand():
-    #         in the KB: right, rejected, second, not found; NIL: told, not told
-    ranks = [1, 1, 2, 0, 0, 0]
-    in_kb = [True, True, True, True, False, False]
-    said = [False, True, False, False, True, False]
-    scores = [0.9, 0.2, 0.7, 0.6, 0.1, 0.3]
-    metrics = nil_metrics(scores, said, ranks, in_kb, decided=True)
-    assert metrics == {
-        "gold": 2,
-        "average_precision": pytest.approx((1 + 2 / 3) / 2),
-        "precision": 1 / 2,
-        "recall": 1 / 2,
-        "f1": 1 / 2,
-        "recall@1": pytest.approx(2 / 6),
-        "recall@64": pytest.approx(3 / 6),
-        "recall@64_nil_as_candidate": pytest.approx(4 / 6),
-        "curve": {"precision": [1.0, pytest.approx(2 / 3)], "recall": [0.5, 1.0]},
-    }
-    assert json.loads(json.dumps(metrics)) == metrics
 
 
 ANSWERS = st.lists(

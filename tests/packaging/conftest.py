@@ -25,7 +25,7 @@ def bert(tmp_path: Path) -> Path:
     config = BertConfig(
         vocab_size=len(words),
         hidden_size=16,
-        num_hidden_layers=1,
+        num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=32,
     )

@@ -14,7 +14,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.linking.calibration import Calibration
 from spacy_pel.packaging.average_weights import average_weights
-from spacy_pel.packaging.start import start
+from spacy_pel.packaging.start import _UNTRAINED, untrained_pipeline
 from spacy_pel.reading.word_pieces import MENTION_END, MENTION_START
 
 
@@ -55,11 +55,11 @@ def test_each_weight_is_the_average(trained: Path, tiny_folder: Path, share: flo
             np.testing.assert_allclose(weight, expected, atol=1e-6)
 
 
-def test_a_bert_can_be_what_was_before(bert: Path, tmp_path: Path) -> None:
-    source = tmp_path / "terms.csv"
-    source.write_text("concept_id,canonical_name\nT1,headache\n")
-    start([source], tmp_path / "started", encoder=str(bert))
-    nlp = spacy.load(tmp_path / "started")
+@pytest.mark.parametrize("layers", [None, 1])
+def test_a_bert_can_be_what_was_before(layers: int | None, bert: Path, tiny_kb: Path) -> None:
+    """Also one of whose layers the linker kept the first ones alone."""
+    encoder = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": str(bert), "layers": layers}
+    nlp = untrained_pipeline(tiny_kb, {"model": {**_UNTRAINED, "encoder": encoder}})
     (old,) = weights(nlp)
     average_weights(nlp, str(bert))
     (new,) = weights(nlp)

@@ -1,0 +1,92 @@
+"""Platt scaling against a fit by gradient descent; the calibration error against a naive count."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.evaluation.calibration import expected_calibration_error, platt_fit
+
+OUTCOMES = st.lists(
+    st.tuples(st.floats(-1, 1, width=32), st.booleans()), min_size=2, max_size=30
+).filter(lambda rows: {right for _, right in rows} == {True, False})
+
+
+def softened(rows) -> list[tuple[float, float]]:
+    """Each score with Platt's target, by the formula."""
+    n_right = sum(right for _, right in rows)
+    high, low = (n_right + 1) / (n_right + 2), 1 / (len(rows) - n_right + 2)
+    return [(score, high if right else low) for score, right in rows]
+
+
+def loss(slope: float, intercept: float, rows) -> float:
+    """The cross-entropy of the sigmoid against the targets."""
+    logits = ((slope * score + intercept, target) for score, target in softened(rows))
+    return sum(
+        target * np.logaddexp(0, -logit) + (1 - target) * np.logaddexp(0, logit)
+        for logit, target in logits
+    )
+
+
+def test_the_fit_is_that_of_gradient_descent() -> None:
+    rows = [(0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.2, False), (-0.3, False)]
+    slope = intercept = 0.0
+    for _ in range(20000):
+        errors = [
+            (score, 1 / (1 + math.exp(-slope * score - intercept)) - target)
+            for score, target in softened(rows)
+        ]
+        slope -= 0.5 * sum(score * error for score, error in errors) / len(rows)
+        intercept -= 0.5 * sum(error for _, error in errors) / len(rows)
+    assert platt_fit(*zip(*rows)) == pytest.approx((slope, intercept), abs=1e-4)
+
+
+@given(OUTCOMES)
+def test_no_sigmoid_nearby_fits_better(rows) -> None:
+    slope, intercept = platt_fit(*zip(*rows))
+    best = loss(slope, intercept, rows)
+    for factor, shift in ((0.5, 0), (0.99, 0), (1.01, 0), (2, 0), (1, -0.01), (1, 0.5)):
+        assert best <= loss(slope * factor + shift, intercept, rows) + 1e-6
+        assert best <= loss(slope, intercept * factor + shift, rows) + 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_scores_that_part_right_from_wrong_give_a_finite_sigmoid(scale: float) -> None:
+    scores, right = scale * np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1], dtype=bool)
+    slope, intercept = platt_fit(scores, right)
+    probabilities = 1 / (1 + np.exp(-slope * scores - intercept))
+    assert 0.1 < probabilities[0] < probabilities[1] < 0.5 < probabilities[2] < 0.9
+
+
+def test_scores_all_the_same_say_how_many_are_right() -> None:
+    slope, intercept = platt_fit([0.5] * 4, [True, True, True, False])
+    assert slope == pytest.approx(0, abs=1e-6)
+    # The mean of the targets: (3 * 4/5 + 1/3) / 4.
+    assert 1 / (1 + math.exp(-0.5 * slope - intercept)) == pytest.approx((2.4 + 1 / 3) / 4)
+    with pytest.raises(ValueError, match="a fit needs both"):
+        platt_fit([0.1, 0.2], [True, True])
+
+
+def test_each_of_several_scores_has_a_slope() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(4000, 2))
+    right = rng.random(4000) < 1 / (1 + np.exp(-(2 * scores[:, 0] - 3 * scores[:, 1] + 0.5)))
+    assert platt_fit(scores, right) == pytest.approx((2, -3, 0.5), abs=0.25)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
+def test_the_error_equals_a_count_of_one_bin_after_the_other(rows) -> None:
+    total = 0.0
+    for n in range(15):
+        upper = np.inf if n == 14 else n + 1
+        members = [(p, right) for p, right in rows if n <= p * 15 < upper]
+        total += abs(sum(p - right for p, right in members)) / len(rows)
+    assert expected_calibration_error(*zip(*rows)) == pytest.approx(total, abs=1e-9)
+
+
+def test_no_probabilities_have_no_error() -> None:
+    assert expected_calibration_error([], []) is None
