@@ -67,8 +67,7 @@ def serve_cli(
         -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
     _check_extra()
-    from ..serve.limits import Limits
-    from ..serve.listener import address, is_local, listen
+    from ..serve.served import Limits, Served, address, is_local, listen
 
     if entity_url is not None:
         _check_entity_url(entity_url)
@@ -82,8 +81,6 @@ def serve_cli(
         # Imported here, as it takes seconds: the address is said before.
         from ..pipeline.pipelines import check_kbs
         from ..serve import server
-        from ..serve.served import Served
-        from ..serve.server_processes import run_workers
 
         served = Served(pipeline, component, kb, spans_key, candidates, entity_url, limits, local)
         nlp = served.loaded()
@@ -92,13 +89,13 @@ def serve_cli(
             check_kbs(nlp)
         end_if_told()
         if workers == 1:
-            app = served.app(nlp)
+            app = server.app_of(served, nlp)
             say(f"Serving at {url} (Ctrl-C ends it)")
-            server.run_server(app, listener, limits)
+            server.run_app(app, listener, limits)
         else:
             del nlp  # each process loads its own
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
-            run_workers(served, listener, workers)
+            server.run_workers(served, listener, workers)
     say("Stopped")
 
 

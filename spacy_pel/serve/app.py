@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import ipaddress
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ..kb import Entity
-from .clients import client_at
-from .limits import Limits
-from .link_route import LinkRoute, first_fault
 from .messages import (
     EntityRecord,
     Health,
@@ -27,21 +28,93 @@ from .messages import (
     LinkResponse,
     Problem,
     SearchResponse,
+    first_fault,
 )
-from .middleware import AnswersCounted, BodyLimited, LocalOnly
-from .refused import Refused, refusal
-from .server_metrics import ServerMetrics
-from .service import LinkingService
+from .metrics import ServerMetrics
+from .served import Limits
+from .service import LinkingService, client_at
 
 PAGE = Path(__file__).parent / "page"
-BUSY = {503: {"model": Problem, "description": "Too many requests wait"},
-        504: {"model": Problem, "description": "The time is up"}}  # fmt: skip
-WRONG = {400: {"model": Problem, "description": "Not JSON"},
-         413: {"model": Problem, "description": "Larger than the server takes"},
-         422: {"model": Problem, "description": "Not what is asked for"}}  # fmt: skip
+# The page loads nothing from other hosts, and no scripts apart from its own files.
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# The page of the API has a script in the page itself, and shows no text of users.
+_DOCS_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; frame-ancestors 'none'"
+)
+_NOT_LOCAL = (
+    "this server answers to localhost and to addresses, not to names; let a proxy send "
+    '"Host: localhost", or serve at another --host'
+)
+PROBLEMS = {
+    400: "Not JSON", 408: "The body does not arrive", 413: "Larger than the server takes",
+    422: "Not what is asked for", 429: "This client has too many requests under way",
+    503: "Too many requests are under way", 504: "The time is up",
+}  # fmt: skip
+
+
+class _Body(Request):
+    """A request whose JSON is read in a turn of its client, in a thread: 1 MB takes a tenth of a second."""
+
+    async def json(self) -> LinkRequest:
+        service: LinkingService = self.app.state.service
+        return await service.read(client_at(self.client), await self.body())
+
+
+class LimitedRoute(APIRoute):
+    """A route whose requests are counted, and have limits on their bodies and their time."""
+
+    def get_route_handler(self) -> Callable:
+        """Give FastAPI's handler within the limits."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            service: LinkingService = request.app.state.service
+            with service.admitted(client_at(request.client)):
+                limited = _Body(request.scope, request.receive)
+                if request.method == "POST":
+                    limited._body = await _body(request, service.limits)
+                try:
+                    return await asyncio.wait_for(handler(limited), service.limits.seconds)
+                except asyncio.TimeoutError:
+                    reason = f"no answer within {service.limits.seconds:g} seconds"
+                    raise HTTPException(504, reason) from None
+
+        return handle
+
+
+async def _body(request: Request, limits: Limits) -> bytes:
+    """The body of a request, unless it is too large or does not come."""
+    too_large = HTTPException(413, f"the request is larger than {limits.body:,} bytes")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > limits.body:
+        raise too_large
+    body = bytearray()
+
+    async def read() -> None:
+        async for chunk in request.stream():
+            body.extend(chunk)
+            if len(body) > limits.body:
+                raise too_large
+
+    try:
+        await asyncio.wait_for(read(), limits.seconds)
+    except asyncio.TimeoutError:
+        reason = f"the request did not arrive within {limits.seconds:g} seconds"
+        raise HTTPException(408, reason, {"connection": "close"}) from None
+    except ClientDisconnect:
+        raise HTTPException(400, "the request ended early") from None
+    return bytes(body)
+
 
 router = APIRouter()
-link_router = APIRouter(route_class=LinkRoute)
+limited = APIRouter(
+    route_class=LimitedRoute,
+    responses={status: {"model": Problem, "description": d} for status, d in PROBLEMS.items()},
+)
 
 
 def create_app(
@@ -52,8 +125,9 @@ def create_app(
     Args:
         service: The linker and its limits.
         entity_url: The URL of an entity's page at its source, with "{id}" in the place of the id.
-        local: Whether only this computer may use the server. If so, pages of other hosts cannot
-            reach it.
+        local: Whether only this computer may use the server. If so, requests that were sent to a name
+            other than localhost are refused: a page of another host may let its own name stand for this
+            computer's address (DNS rebinding), and would then read the answers.
     """
 
     @asynccontextmanager
@@ -70,43 +144,60 @@ def create_app(
     )
     app.state.service = service
     app.state.entity_url = entity_url
-    app.state.metrics = metrics = ServerMetrics(lambda: service.room.under_way)
-    app.add_middleware(BodyLimited, limits=service.limits, room=service.room)
-    if local:
-        app.add_middleware(LocalOnly)
-    app.add_middleware(AnswersCounted, metrics=metrics)
-    app.add_exception_handler(HTTPException, _http_problem)
+    app.state.metrics = metrics = ServerMetrics(service.under_way.total)
     app.add_exception_handler(RequestValidationError, _not_as_asked)
-    app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(Exception, _bug)
-    app.include_router(link_router)
+    app.include_router(limited)
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
+
+    @app.middleware("http")
+    async def answered(
+        request: Request, answer: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        """Answers, also after a bug, with headers that restrict what a browser does; counts them."""
+        began, status = time.perf_counter(), 500  # if there is an error instead of an answer
+        try:
+            if local and not _is_local(request.headers.get("host", "")):
+                response: Response = JSONResponse({"detail": _NOT_LOCAL}, 421)
+            else:
+                response = await answer(request)
+            status = response.status_code
+        finally:
+            route = getattr(request.scope.get("route"), "path", "other")
+            metrics.note(route, status, time.perf_counter() - began)
+        of_docs = request.url.path == "/docs"
+        response.headers["content-security-policy"] = _DOCS_POLICY if of_docs else _PAGE_POLICY
+        response.headers["x-content-type-options"] = "nosniff"
+        response.headers["referrer-policy"] = "no-referrer"
+        response.headers.setdefault("cache-control", "no-cache")
+        return response
+
     return app
 
 
-@link_router.post("/link", responses={**WRONG, **BUSY}, response_model=LinkResponse)
+@limited.post("/link", response_model=LinkResponse)
 async def link(asked: LinkRequest, request: Request) -> Response:
     """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
-    service, metrics = request.app.state.service, request.app.state.metrics
-    _check(asked, service.limits)
-    linked = await service.link(client_at(request.client), asked.documents)
+    documents = [given.document for given in asked.documents]
+    linked = await request.app.state.service.link(client_at(request.client), documents)
+    metrics: ServerMetrics = request.app.state.metrics
     metrics.documents.inc(len(linked))
     metrics.mentions.inc(sum(document.mentions for document in linked))
     body = b",".join(document.text for document in linked)
     return Response(b'{"documents":[' + body + b"]}", media_type="application/json")
 
 
-@router.get("/entity/{id:path}", responses={404: {"model": Problem}, **BUSY})
+@limited.get("/entity/{id:path}", responses={404: {"model": Problem}})
 async def entity(id: str, request: Request) -> EntityRecord:
     """The entity with this id, which may be an alternative or a retired id."""
     found = await request.app.state.service.entity(client_at(request.client), id)
     if found is None:
         raise HTTPException(404, "the knowledge base has no entity with this id")
-    return _record(found, request.app.state.entity_url)
+    return _record(found, request)
 
 
-@router.get("/search", responses={422: {"model": Problem}, **BUSY})
+@limited.get("/search")
 async def search(
     request: Request,
     q: Annotated[
@@ -116,21 +207,20 @@ async def search(
 ) -> SearchResponse:
     """The entities whose names hold all words of the query; the most similar names come first."""
     found = await request.app.state.service.search(client_at(request.client), q, limit)
-    record = partial(_record, entity_url=request.app.state.entity_url)
-    return SearchResponse(entities=list(map(record, found)))
+    return SearchResponse(entities=[_record(entity, request) for entity in found])
 
 
 @router.head("/health", include_in_schema=False)
 @router.get("/health")
 async def health(request: Request) -> Health:
     """What the server serves. An answer means that it is up."""
-    service = request.app.state.service
+    service: LinkingService = request.app.state.service
     meta = service.nlp.meta
     return Health(
         status="ok",
         pipeline=f"{meta['lang']}_{meta['name']} {meta['version']}",
-        entities=service.entity_count,
-        finds_mentions=service.finds_mentions,
+        entities=len(service.kb),
+        finds_mentions=any(name != service.component for name in service.nlp.pipe_names),
     )
 
 
@@ -147,24 +237,8 @@ async def page() -> FileResponse:
     return FileResponse(PAGE / "index.html")
 
 
-def _check(asked: LinkRequest, limits: Limits) -> None:
-    """Raise HTTPException for a request beyond the limits."""
-    if len(asked.documents) > limits.documents:
-        raise HTTPException(
-            422, f"{len(asked.documents):,} documents; at most {limits.documents:,} are taken"
-        )
-    for number, document in enumerate(asked.documents):
-        for count, limit, what in (
-            (len(document.text), limits.characters, "characters of text"),
-            (len(document.mentions or ()), limits.mentions, "mentions"),
-        ):
-            if count > limit:
-                raise HTTPException(
-                    422, f"document {number}: {count:,} {what}; at most {limit:,} are taken"
-                )
-
-
-def _record(entity: Entity, entity_url: str | None) -> EntityRecord:
+def _record(entity: Entity, request: Request) -> EntityRecord:
+    url = request.app.state.entity_url
     return EntityRecord(
         id=entity.concept_id,
         name=entity.canonical_name,
@@ -175,16 +249,8 @@ def _record(entity: Entity, entity_url: str | None) -> EntityRecord:
         alternative_ids=[*entity.alt_ids, *entity.retired_ids],
         cross_references=list(entity.xrefs),
         sources=list(entity.sources),
-        url=entity_url and entity_url.replace("{id}", quote(entity.concept_id, safe="")),
+        url=url and url.replace("{id}", quote(entity.concept_id, safe="")),
     )
-
-
-async def _http_problem(request: Request, error: HTTPException) -> JSONResponse:
-    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
-
-
-async def _refused(request: Request, error: Refused) -> JSONResponse:
-    return refusal(error)
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:
@@ -195,10 +261,18 @@ async def _bug(request: Request, error: Exception) -> JSONResponse:
 async def _not_as_asked(request: Request, error: RequestValidationError) -> JSONResponse:
     faults = error.errors()
     if faults[0]["type"] == "json_invalid":
-        reason = f"the body is not JSON: {faults[0]['ctx']['error']}"
-        return JSONResponse({"detail": reason}, 400)
+        return JSONResponse({"detail": f"the body is not JSON: {faults[0]['ctx']['error']}"}, 400)
     within = [{**fault, "loc": fault["loc"][1:]} for fault in faults]
     return JSONResponse({"detail": first_fault(within)}, 422)
+
+
+def _is_local(host: str) -> bool:
+    """Whether a Host header has localhost or an IP address, which no other name can stand for."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 def _description(limits: Limits) -> str:

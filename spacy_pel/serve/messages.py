@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
+from starlette.exceptions import HTTPException
+
+from ..documents.document import Document
+from ..documents.json_documents import document_of
+from .served import Limits
 
 TEXT = "Her MS relapsed with a new brain lesion."
 
@@ -45,6 +60,23 @@ class GivenDocument(_Given):
         None,
         description="The mentions to link; if the list is given, even empty, no others are found",
     )
+    _document: Document = PrivateAttr()
+
+    @property
+    def document(self) -> Document:
+        """The document as ``pel link`` has it."""
+        return self._document
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> GivenDocument:
+        limits = info.context or Limits()
+        _check_number(len(self.text), limits.characters, "characters of text")
+        _check_number(len(self.mentions or ()), limits.mentions, "mentions")
+        try:
+            self._document = document_of(self.model_dump(exclude_none=True))
+        except ValueError as error:
+            raise _wrong(str(error).splitlines()[0]) from None
+        return self
 
 
 class LinkRequest(_Given):
@@ -54,6 +86,53 @@ class LinkRequest(_Given):
         min_length=1,
         examples=[[{"text": TEXT}, {"text": TEXT, "mentions": [{"start": 4, "end": 6}]}]],
     )
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> LinkRequest:
+        _check_number(len(self.documents), (info.context or Limits()).documents, "documents")
+        return self
+
+    @classmethod
+    def read(cls, body: bytes, limits: Limits) -> LinkRequest:
+        """The request in a body.
+
+        Raises:
+            json.JSONDecodeError, UnicodeDecodeError, RecursionError: It is not JSON.
+            HTTPException: 422: It is not what is asked for, or beyond the limits.
+        """
+        parsed = json.loads(body)
+        try:
+            return cls.model_validate(parsed, from_attributes=True, context=limits)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_context=False, include_input=False)
+            raise HTTPException(422, first_fault(faults)) from None
+
+
+def _check_number(number: int, limit: int, what: str) -> None:
+    if number > limit:
+        raise _wrong(f"{number:,} {what}; at most {limit:,} are taken")
+
+
+def _wrong(reason: str) -> PydanticCustomError:
+    return PydanticCustomError("wrong", "{reason}", {"reason": reason})
+
+
+def first_fault(faults: list[dict[str, Any]]) -> str:
+    """Say the first of pydantic's errors and the number of others, without repeating what was sent.
+
+    Args:
+        faults: Errors whose places are within a body.
+    """
+    first, *others = faults
+    place = "the body"
+    if first["loc"]:  # ("documents", 0, "text") as "documents[0].text"
+        named = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
+        parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in named]
+        place = "".join(parts).lstrip(".") or place
+    if first["type"] == "wrong":
+        place = f"document {first['loc'][1]}" if first["loc"] else place
+    more = f" (and {len(others):,} more)" if others else ""
+    return f"{place}: {first['msg']}{more}".encode("utf8", "replace").decode("utf8")
 
 
 class Candidate(BaseModel):

@@ -1,44 +1,40 @@
-"""What a server serves, in a form that can be sent to another process.
-
-It imports nothing heavy: a process that is sent it can show at once that it lives.
-"""
+"""What a server serves, and where. It imports nothing heavy: the address is told at once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ipaddress
+import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from .limits import Limits
+from ..errors import PelError
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
     from spacy.language import Language
 
 
-@dataclass(frozen=True)
-class Served:
-    """What a server serves, in a form that can be sent to another process.
+class Limits(NamedTuple):
+    """The most that a request may ask for, and the most requests at once."""
 
-    Attributes:
-        pipeline: The path or the package of the pipeline.
-        component: The name of the linker in it.
-        kb: Another KB than its own.
-        spans_key: The key of the span group that is linked; None: the pipeline's setting.
-        candidates: The number of candidates given for each mention.
-        entity_url: See ``app.create_app``.
-        limits: The limits on requests, of each process.
-        local: See ``app.create_app``.
-    """
+    body: int = 1_048_576  # bytes
+    documents: int = 64
+    characters: int = 20_000  # of a document's text
+    mentions: int = 500  # that are given for a document
+    seconds: float = 30.0  # in which the body must arrive, and then the time for the answer
+    waiting: int = 128  # requests under way, including those that wait for the model
+
+
+class Served(NamedTuple):
+    """What a server serves, in a form that can be sent to another process."""
 
     pipeline: Path
-    component: str
-    kb: Path | None
-    spans_key: str | None
-    candidates: int
-    entity_url: str | None
-    limits: Limits
-    local: bool
+    component: str  # the name of the linker in it
+    kb: Path | None  # another KB than its own
+    spans_key: str | None  # of the span group that is linked; None: the pipeline's setting
+    candidates: int  # given for each mention
+    entity_url: str | None  # the URL of an entity at its source, with "{id}"
+    limits: Limits  # of each process
+    local: bool  # whether only this computer may use the server
 
     def loaded(self) -> Language:
         """Load the pipeline. Raises PelError if it cannot be loaded or linked with."""
@@ -49,14 +45,29 @@ class Served:
         linker.candidates = self.candidates
         return nlp
 
-    def app(self, nlp: Language) -> FastAPI:
-        """The application that serves a loaded pipeline."""
-        from .app import create_app
-        from .service import LinkingService
 
-        service = LinkingService(nlp, self.component, limits=self.limits)
-        return create_app(service, self.entity_url, local=self.local)
+def listen(host: str, port: int) -> socket.socket:
+    """Open a socket that listens for connections; port 0 takes any that is free.
 
-    def __call__(self) -> FastAPI:
-        """Load the pipeline, and give the application."""
-        return self.app(self.loaded())
+    Raises:
+        PelError: The address is not one of this computer, or the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise PelError(
+            f"cannot listen at {host}, port {port}: {error.strerror or error}",
+            "give another --host or --port",
+        ) from error
+
+
+def is_local(listener: socket.socket) -> bool:
+    """Whether only this computer can reach the socket."""
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
+def address(listener: socket.socket) -> str:
+    """The URL at which the socket is reached."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -8,33 +8,35 @@ to another client. Turns that wait are linked together, as one batch.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
+from starlette.exceptions import HTTPException
 
 from ..documents import make_doc
 from ..documents.docs import OverlappingMentions
 from ..documents.document import Document, Mention
-from ..documents.json_documents import document_of
 from ..jobs.link_docs import link_documents
 from ..kb import Entity, KnowledgeBase
 from ..pipeline.pipelines import linker_of
-from .fair_thread import FairThread
-from .limits import Limits
-from .messages import GivenDocument, LinkedDocument
-from .refused import Refused
-from .waiting_room import WaitingRoom
-
-T = TypeVar("T")
+from .messages import LinkedDocument, LinkRequest
+from .served import Limits
+from .turns import FairThread
 
 # The most characters of documents that are linked in one turn. A longer document has a turn of its own.
 TURN_CHARACTERS = 2000
 # The most characters that are linked together. So a client waits for a few turns at most, which take less
 # time together.
 BATCH_CHARACTERS = 4 * TURN_CHARACTERS
+# The turns of one request that wait at once. The others of its client come in between.
+TURNS_AT_ONCE = 4
 
 
 class LinkedJSON(NamedTuple):
@@ -55,8 +57,7 @@ class LinkingService:
     """Links documents and looks up entities within limits, for an event loop.
 
     Attributes:
-        room: The requests under way.
-        reading_thread: Where bodies of requests are read.
+        under_way: The number of requests of each client.
     """
 
     def __init__(self, nlp: Language, component: str = "proxy_linker", *, limits: Limits) -> None:
@@ -73,91 +74,82 @@ class LinkingService:
         self.nlp = nlp
         self.component = component
         self.limits = limits
-        self.room = WaitingRoom(limits)
+        self.under_way: Counter[str] = Counter()
         linker = linker_of(nlp, component)
         linker.index  # refuses a KB that does not fit now, not at the first request
         self._spans_key = linker.spans_key
         # A second one, so that look-ups do not wait for the model.
-        self._kb = KnowledgeBase.open(linker.kb.path)
-        self.entity_count = len(self._kb)
-        self._warm_up()
-        self._model_thread = FairThread("model", together=BATCH_CHARACTERS)
-        self._kb_thread = FairThread("kb")
-        self.reading_thread = FairThread("reading")
+        self.kb = KnowledgeBase.open(linker.kb.path)
+        # So that no client waits for what is loaded at the first use.
+        self._linked([Piece(0, [Document("MS"), Document("MS", mentions=(Mention(0, 2, "MS"),))])])
+        self._model = FairThread("model", self._linked_together, BATCH_CHARACTERS)
+        self._look_ups = FairThread("kb", _called)
+        self._reading = FairThread("reading", _called)
 
-    @property
-    def finds_mentions(self) -> bool:
-        """Whether there are components that may find mentions."""
-        return any(name != self.component for name in self.nlp.pipe_names)
+    @contextmanager
+    def admitted(self, client: str) -> Iterator[None]:
+        """Count a request as under way. One client may have half of them.
 
-    async def link(self, client: str, documents: Sequence[GivenDocument]) -> list[LinkedJSON]:
-        """Link documents.
+        Raises:
+            HTTPException: 429: The client has too many. 503: All have too many.
+        """
+        if self.under_way[client] >= max(1, self.limits.waiting // 2):
+            raise _refused(429, "you have too many requests under way")
+        if self.under_way.total() >= self.limits.waiting:
+            raise _refused(503, "the server is busy")
+        self.under_way[client] += 1
+        try:
+            yield
+        finally:
+            self.under_way[client] -= 1
+            if not self.under_way[client]:
+                del self.under_way[client]
 
-        Args:
-            client: The name of the client that asks; see ``clients.client_at``.
-            documents: Documents, in the form in which ``pel link`` reads JSONL.
+    async def read(self, client: str, body: bytes) -> LinkRequest:
+        """The request in a body. Large ones take long, so clients take turns. See ``LinkRequest.read``."""
+        return await self._reading.run(
+            client, len(body), partial(LinkRequest.read, body, self.limits)
+        )
+
+    async def link(self, client: str, documents: Sequence[Document]) -> list[LinkedJSON]:
+        """Link documents in turns.
 
         Returns:
             The documents in the form in which ``pel link`` writes JSONL.
 
         Raises:
-            Refused: A document is wrong, the service is busy, or the time is up.
+            HTTPException: 422: Mentions overlap.
         """
-        return await self.room.answer(client, self._all_linked(client, documents))
+        places = asyncio.Semaphore(TURNS_AT_ONCE)
 
-    async def entity(self, client: str, id: str) -> Entity | None:
-        """The entity with this concept id, alternative id or retired id. Raises Refused if busy."""
-        return await self._looked_up(client, self._entity, id)
+        async def linked(piece: Piece) -> list[LinkedJSON]:
+            async with places:
+                return await self._model.run(client, _characters(piece.documents), piece)
 
-    async def search(self, client: str, text: str, limit: int) -> list[Entity]:
-        """The entities whose names hold all words of the text. Raises Refused if busy."""
-        return await self._looked_up(client, self._kb.found, text, limit)
-
-    def close(self) -> None:
-        """Wait for the work under way, drop the work that waits, and close the KB."""
-        for thread in (self.reading_thread, self._model_thread, self._kb_thread):
-            thread.close()
-        self._kb.close()
-
-    async def _looked_up(self, client: str, function: Callable[..., T], *arguments: Any) -> T:
-        work = self._kb_thread.run(client, 0, function, *arguments)
-        return await self.room.answer(client, work)
-
-    async def _all_linked(
-        self, client: str, documents: Sequence[GivenDocument]
-    ) -> list[LinkedJSON]:
-        """The documents, linked in turns; all of them are checked before."""
-        size = _characters(documents)
-        checked = await self.reading_thread.run(client, size, self._checked, documents)
-        turns = [
-            asyncio.ensure_future(
-                self._model_thread.run_together(
-                    client, size, 1 + _characters(piece.documents), self._linked_together, piece
-                )
-            )
-            for piece in _pieces(checked)
-        ]
+        turns = [asyncio.ensure_future(linked(piece)) for piece in _pieces(documents)]
         try:
             return [document for linked in await asyncio.gather(*turns) for document in linked]
         finally:
             for turn in turns:  # after an error nobody waits for the others
                 turn.cancel()
 
-    def _warm_up(self) -> None:
-        """Link a word, so that no client waits for what is loaded at the first use."""
-        words = [Document("MS"), Document("MS", mentions=(Mention(0, 2, "MS"),))]
-        with self.nlp.memory_zone():
-            docs = [make_doc(self.nlp, word, self._spans_key) for word in words]
-            list(link_documents(self.nlp, docs, component=self.component))
+    async def entity(self, client: str, id: str) -> Entity | None:
+        """The entity with this concept id, alternative id or retired id."""
+        return await self._look_ups.run(client, 0, partial(self._entity, id))
 
-    def _checked(self, documents: Sequence[GivenDocument]) -> list[Document]:
-        checked = []
-        for number, document in enumerate(documents):
-            try:
-                checked.append(document_of(document.model_dump(exclude_none=True)))
-            except ValueError as error:
-                raise _wrong(number, error) from None
-        return checked
+    async def search(self, client: str, text: str, limit: int) -> list[Entity]:
+        """The entities whose names hold all words of the text."""
+        return await self._look_ups.run(client, 0, partial(self.kb.found, text, limit))
+
+    def close(self) -> None:
+        """Wait for the work under way, and close the KB."""
+        for thread in (self._reading, self._model, self._look_ups):
+            thread.close()
+        self.kb.close()
+
+    def _entity(self, id: str) -> Entity | None:
+        number = self.kb.number(id)
+        return None if number is None else self.kb.entities([number])[0]
 
     def _linked_together(self, pieces: Sequence[Piece]) -> list[list[LinkedJSON] | Exception]:
         """The linked documents of each piece, or why they cannot be linked."""
@@ -184,17 +176,25 @@ class LinkingService:
         try:
             return make_doc(self.nlp, document, self._spans_key)
         except OverlappingMentions as error:
-            raise Refused(
-                422,
-                f"document {number}: {error.problem}, which this server does not take; send each of "
-                "two mentions that overlap in a document of its own",
-            ) from None
+            reason = (
+                f"{error.problem}, which this server does not take; send each of two mentions that "
+                "overlap in a document of its own"
+            )
         except ValueError as error:
-            raise _wrong(number, error) from None
+            reason = str(error).splitlines()[0]
+        raise HTTPException(422, f"document {number}: {reason}")
 
-    def _entity(self, id: str) -> Entity | None:
-        number = self._kb.number(id)
-        return None if number is None else self._kb.entities([number])[0]
+
+def client_at(peer: tuple[str, int | None] | None) -> str:
+    """Name the client at an address (host, port): the host, or the /64 network of an IPv6 one."""
+    host = peer[0] if peer else ""
+    if ":" not in host:
+        return host
+    return str(ipaddress.ip_network(f"{host}/64", strict=False))
+
+
+def _refused(status: int, reason: str) -> HTTPException:
+    return HTTPException(status, f"{reason}; try again in a few seconds", {"retry-after": "2"})
 
 
 def _pieces(documents: Sequence[Document]) -> Iterator[Piece]:
@@ -209,7 +209,7 @@ def _pieces(documents: Sequence[Document]) -> Iterator[Piece]:
         yield piece
 
 
-def _characters(documents: Sequence[Document] | Sequence[GivenDocument]) -> int:
+def _characters(documents: Sequence[Document]) -> int:
     return sum(len(document.text) for document in documents)
 
 
@@ -218,5 +218,5 @@ def _as_json(record: dict[str, Any]) -> LinkedJSON:
     return LinkedJSON(linked.model_dump_json(exclude_unset=True).encode(), len(linked.mentions))
 
 
-def _wrong(number: int, error: ValueError) -> Refused:
-    return Refused(422, f"document {number}: {str(error).splitlines()[0]}")
+def _called(calls: list[Callable[[], Any]]) -> list[Any]:
+    return [call() for call in calls]
