@@ -17,7 +17,7 @@ from spacy.language import Language
 
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.serve.app import create_app
-from spacy_pel.serve.limits import Limits
+from spacy_pel.serve.served import Limits
 from spacy_pel.serve.service import LinkingService
 
 

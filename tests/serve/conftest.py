@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import spacy
+import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from spacy_pel.serve import server
 from spacy_pel.serve.app import create_app
-from spacy_pel.serve.limits import Limits
+from spacy_pel.serve.served import Limits, address, listen
 from spacy_pel.serve.service import LinkingService
 
 LIMITS = Limits(body=50_000, documents=4, characters=300, mentions=5, seconds=20, waiting=50)
@@ -44,3 +48,28 @@ def client(tiny_folder: Path) -> Iterator[TestClient]:
     )
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """Serves an application over a network, as ``pel serve`` does; gives the address."""
+    servers: list[uvicorn.Server] = []
+    threads: list[threading.Thread] = []
+    run = uvicorn.Server.run
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda self, **kwargs: (servers.append(self), run(self, **kwargs))
+    )
+
+    def start(app: Callable, limits: Limits = LIMITS) -> str:
+        listener = listen("127.0.0.1", 0)
+        url = address(listener)
+        threads.append(threading.Thread(target=server.run_app, args=(app, listener, limits)))
+        threads[-1].start()
+        while not (len(servers) == len(threads) and servers[-1].started):
+            time.sleep(0.01)
+        return url
+
+    yield start
+    for one, thread in zip(servers, threads):
+        one.should_exit = True
+        thread.join(20)

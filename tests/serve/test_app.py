@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from spacy.language import Language
 
 from spacy_pel.serve.app import PAGE
-from spacy_pel.serve.server_metrics import ServerMetrics
+from spacy_pel.serve.metrics import ServerMetrics
 
 OUTSIDE = re.compile(r"""(?:src|href|url|import|from)\s*[=(:]?\s*["']?\s*(?:https?:)?//""")
 

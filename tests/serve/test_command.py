@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from spacy_pel.cli import pel
 from spacy_pel.pipeline import pipelines
 from spacy_pel.serve import server
-from spacy_pel.serve.listener import address, is_local, listen
+from spacy_pel.serve.served import address, is_local, listen
 
 
 def failure(*arguments: object) -> str:
@@ -105,7 +105,7 @@ def test_told_to_end_while_a_library_drops_all_errors(
 
 def started(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> list[str]:
     """The lines of a server that ends as soon as it serves."""
-    monkeypatch.setattr(server, "run_server", lambda *_: None)
+    monkeypatch.setattr(server, "run_app", lambda *_: None)
     result = CliRunner().invoke(pel, ["serve", str(folder), "--port", "0", *options])
     return result.output.splitlines()
 

@@ -206,8 +206,8 @@ def test_a_bug_says_nothing_of_the_inside(
     def fail(*_: object) -> None:
         raise RuntimeError("/home/someone/secret.py")
 
-    monkeypatch.setattr(LinkingService, "_linked", fail)
     client = TestClient(make_app(), raise_server_exceptions=False)
+    monkeypatch.setattr(LinkingService, "_linked", fail)
     answer = client.post("/link", json={"documents": [DOCUMENT]})
     assert problem(answer, 500) == "an error inside the server; its log says more"
     assert client.get("/health").status_code == 200

@@ -1,45 +1,135 @@
-"""What the server writes to its log."""
+"""Over a network: what clients do not send is not waited for, and what the server writes to its log."""
 
 from __future__ import annotations
 
-import threading
+import http.client
+import socket
 import time
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import uvicorn
 
 from spacy_pel.serve import server
-from spacy_pel.serve.limits import Limits
-from spacy_pel.serve.listener import address, listen
+
+from .conftest import LIMITS
+
+LARGE = b"a" * 20_000_000
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEADERS = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
+
+
+async def application(scope: dict, receive: Callable, send: Callable) -> None:
+    """Reads the body and answers: at /large with many bytes; at /bug it fails."""
+    if scope["type"] == "lifespan":
+        for _ in range(2):
+            message = await receive()
+            await send({"type": f"{message['type']}.complete"})
+        return
+    if scope["path"] == "/bug":
+        raise RuntimeError("quotes \x1b]0;what was sent\x07")
+    while (await receive()).get("more_body"):
+        pass
+    body = LARGE if scope["path"] == "/large" else b"here"
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+def place(serve: Callable, monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
+    """Where a server of ``application`` with little patience is reached."""
+    monkeypatch.setattr(server, "CONNECTIONS_OF_CLIENT", 5)
+    monkeypatch.setattr(server, "HEADERS_SECONDS", 0.3)
+    monkeypatch.setattr(server, "_GRACE", 0.1)
+    url = urlsplit(serve(application, LIMITS._replace(seconds=0.3)))
+    return url.hostname, url.port
+
+
+def connected(place: tuple[str, int], own: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(place, timeout=10, source_address=(own, 0))
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Whether the server closes the connection, without an answer, in the time of the socket."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def answer(client: socket.socket, request: bytes = REQUEST) -> bytes:
+    client.sendall(request)
+    response = http.client.HTTPResponse(client)
+    response.begin()
+    return response.read()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET", REQUEST[:-2], HEADERS, HEADERS + b"12345"])
+@pytest.mark.parametrize("before", [False, True])
+def test_what_does_not_come_is_not_waited_for(place: tuple, before: bool, sent: bytes) -> None:
+    with connected(place) as client:
+        if before:
+            assert answer(client) == b"here"
+        client.sendall(sent)
+        assert is_closed(client)
+
+
+def test_a_header_that_comes_byte_by_byte_gets_no_more_time(place: tuple) -> None:
+    with connected(place) as client:
+        began = time.monotonic()
+        with pytest.raises(OSError):
+            for number in range(100):
+                client.sendall(b"GET / HTTP/1.1\r\nHost: localhost"[number % 30 :][:1])
+                time.sleep(0.05)
+        assert time.monotonic() - began < 3
+
+
+def test_a_request_that_comes_in_pieces_is_answered(place: tuple) -> None:
+    with connected(place) as client:
+        for piece in (HEADERS[:30], HEADERS[30:] + b"12345"):
+            client.sendall(piece)
+            time.sleep(0.1)
+        assert answer(client, b"67890") == b"here"
+        assert answer(client, REQUEST.replace(b"/ ", b"/large ", 1)) == LARGE
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone")
+def test_an_answer_that_is_not_read_is_dropped(place: tuple) -> None:
+    with connected(place) as client:
+        client.sendall(REQUEST.replace(b"/ ", b"/large ", 1))
+        time.sleep(4)
+        read = 0
+        with pytest.raises(OSError):
+            while piece := client.recv(1_000_000):
+                read += len(piece)
+            raise ConnectionError
+        assert read < len(LARGE)
+
+
+def test_connections_that_do_nothing_keep_nobody_out(
+    place: tuple, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HEADERS_SECONDS", 60.0)
+    idle = [connected(place, "127.0.0.2") for _ in range(8)]
+    with connected(place, "127.0.0.3") as other:
+        assert answer(other) == b"here"
+    for client in idle:
+        client.settimeout(0.2)
+    assert sorted(map(is_closed, idle)) == [False] * 5 + [True] * 3
+    for client in idle:
+        client.close()
 
 
 def test_errors_alone_are_written_and_nothing_that_controls_a_terminal(
-    capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    serve: Callable, capfd: pytest.CaptureFixture
 ) -> None:
-    async def fail(scope: dict, receive: Callable, send: Callable) -> None:
-        if scope["type"] == "http":
-            raise RuntimeError("quotes \x1b]0;what was sent\x07")
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-
-    servers: list[uvicorn.Server] = []
-    run = uvicorn.Server.run
-    monkeypatch.setattr(
-        uvicorn.Server, "run", lambda self, **kwargs: (servers.append(self), run(self, **kwargs))
-    )
-    with listen("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run_server, args=(fail, listener, Limits()))
-        thread.start()
-        while not (servers and servers[0].started):
-            time.sleep(0.01)
-        assert httpx.get(address(listener)).status_code == 500
-        assert httpx.get(address(listener), headers={"upgrade": "x", "connection": "upgrade"})
-        servers[0].should_exit = True
-        thread.join()
+    url = serve(application)
+    assert httpx.get(f"{url}/bug").status_code == 500
+    assert httpx.get(url, headers={"upgrade": "x", "connection": "upgrade"})
     log = capfd.readouterr().err
     assert "Traceback" in log and "quotes \ufffd]0;what was sent\ufffd" in log
     assert "\x1b" not in log and "upgrade" not in log
