@@ -86,7 +86,7 @@ def trained(steps: int) -> tuple[RetrieverTrainer, list[GoldMention]]:
         list(islice(run.run(), 1 + steps))  # the first step is followed by an evaluation
     linker = run.nlp.get_pipe("proxy_linker")
     examples = [example for _ in range(30) for example in next(run.batches)[1]]
-    return linker.trainer, linker.trainer.mentions_to_encode(linker._trainable(examples))
+    return linker.trainer, linker.trainer.mentions_to_encode(linker.learning._trainable(examples))
 
 
 def agreements(trainer: RetrieverTrainer, mentions: Sequence[GoldMention]) -> tuple[float, float]:

@@ -100,7 +100,7 @@ def dictionary_hits(kb: KnowledgeBase, asked: Sequence[Question]) -> np.ndarray:
 def linker_hits(nlp: Language, path: Path, asked: Sequence[Question]) -> np.ndarray:
     """What a linker finds. Exact names count as in the pipeline."""
     linker = linker_of(nlp, kb=path)
-    kb, encoder = linker.embedded_kb, LinkerRows(linker)
+    kb, encoder = linker.index, LinkerRows(linker)
     numbers = kb.numbers()
     vectors, owners = kb.rows(numbers)
     owners = numbers[owners]

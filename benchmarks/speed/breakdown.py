@@ -58,7 +58,7 @@ def main(
     linked = linker.predict(docs)
 
     def encode() -> None:
-        with linker.runtime.computes(linker.linking_encoders()):
+        with linker.runtime.computes(linker.encoders.berts(linker.reranked > 0)):
             retriever.mention_tower.predict(inputs)
 
     parts = {

@@ -76,7 +76,7 @@ def oracle_recall(
 def _found(linker: ProxyLinker, mentions: Sequence[GoldMention], k: int) -> Candidates:
     """The k best candidates of a linker's retriever."""
     vectors = linker.retriever.mention_vectors([mention.context for mention in mentions])
-    return linker.embedded_kb.search(vectors, k)
+    return linker.index.search(vectors, k)
 
 
 def _numbers_of(

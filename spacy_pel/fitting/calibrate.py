@@ -117,7 +117,7 @@ def calibrate_folder(
         progress=progress,
     )
     with whole_file(settings) as file:
-        json.dump(linker.cfg, file)
+        json.dump(linker.settings_of_weights(), file)
     return report
 
 

@@ -90,7 +90,7 @@ class BlockLinker:
             folder = Path(os.path.expandvars(self.job.copy_to))
             linking.linker.set_kb(local_copy(linking.linker.kb, folder))
         if self.device != "cpu":
-            for encoder in linking.linker.linking_encoders():
+            for encoder in linking.linker.encoders.berts(linking.linker.reranked > 0):
                 encoder.to(self.device)
         read_matcher_names(linking.nlp)
         return linking

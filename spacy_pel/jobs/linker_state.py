@@ -35,15 +35,15 @@ def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, An
     if linker.reranked:
         data = linker.to_bytes(exclude=("cfg", "model", KB_REFERENCE))
         reranker = hashlib.blake2b(data, digest_size=16).hexdigest()
-    config = nlp.get_pipe_config(component)
+    config, fitted = nlp.get_pipe_config(component), linker.fitted.as_data()
     return {
         "knowledge base": linker.kb.manifest["checksum"],
         "encoder": linker.retriever.fingerprint(),
         "reranker": reranker,
         "number of candidates reranked": linker.reranked,
         "NIL threshold": linker.nil_threshold,
-        "calibration": linker.cfg["calibration"],
-        "rerank weight": linker.cfg["rerank_weight"],
-        "name weight": linker.cfg["name_weight"],
+        "calibration": fitted["calibration"],
+        "rerank weight": fitted["rerank_weight"],
+        "name weight": fitted["name_weight"],
         **{name: value for name, value in config.items() if name not in _LEFT_OUT},
     }

@@ -13,7 +13,7 @@ from ..errors import PelError
 from ..fitting.metrics_files import metrics_of_linker
 from ..kb.copies import copy_kb
 from ..kb.knowledge_base import KnowledgeBase
-from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, KBPipe, kb_reference
+from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, kb_reference_of, reference_data
 from ..pipeline.pipelines import linker_of, other_linkers
 from ..system.whole_files import whole_folder
 from .model_card import model_card, package_name
@@ -76,7 +76,7 @@ def assemble(
     nlp.meta.update(_meta(linker.kb, info, metrics))
     _check_package(nlp.meta)
     _check_other_linkers(nlp, component, linker.kb)
-    kb_users = [name for name, pipe in nlp.components if isinstance(pipe, KBPipe)]
+    kb_users = [name for name, pipe in nlp.components if kb_reference_of(pipe)]
     for name in kb_users:
         config = nlp.get_pipe_config(name)
         config.update(dict.fromkeys({"kb", "path"}.intersection(config)))
@@ -84,7 +84,7 @@ def assemble(
         nlp.to_disk(folder)
         copy_kb(linker.kb, folder / component / KB_FOLDER)
         for name in kb_users:
-            reference = {**kb_reference(None, None), "relative": f"../{component}/{KB_FOLDER}"}
+            reference = {**reference_data(None, None), "relative": f"../{component}/{KB_FOLDER}"}
             (folder / name / KB_REFERENCE).write_text(json.dumps(reference), encoding="utf8")
         card = model_card(nlp, component, metrics, info.licences)
         (folder / CARD).write_text(card, encoding="utf8")

@@ -50,8 +50,8 @@ def average_weights(
     before = _before_training(linker.model, encoder)
     for tower, other in zip(linker.model.layers, before.layers):
         _average(encoder_of(tower), encoder_of(other), share, encoder)
-    linker.forget_fitted()
-    linker.forget_threshold()
+    linker.fitted.forget_scores()
+    linker.fitted.forget_threshold()
     linker.forget_weights()
 
 

@@ -7,6 +7,12 @@ from thinc.api import Config, Model
 
 from ..architectures import pipeline_folder
 from ..errors import PelError
+from ..models.adversarial import FGSM
+from ..models.losses import ScoreLoss
+from ..models.pair_loss import MentionPairLoss
+from ..training.gold_edges import Arborescence
+from ..training.mention_views import MaskAndReplace
+from ..training.negatives import Sampler
 from .kb_ents import refuse_settings_of_scispacy
 from .proxy_linker import ProxyLinker
 from .settings import (
@@ -14,7 +20,6 @@ from .settings import (
     MentionSettings,
     SearchSettings,
     TrainingSettings,
-    takes_settings_flat,
 )
 
 DEFAULT_CONFIG = """
@@ -197,10 +202,10 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "nel_micro_p": None,
     },
 )
-@takes_settings_flat
 def make_proxy_linker(
     nlp: Language,
     name: str,
+    *,
     model: Model,
     kb: str | None,
     path: str | None,
@@ -211,10 +216,35 @@ def make_proxy_linker(
     scorer: Callable | None,
     linker_name: str | None,
     k: int | None,
-    mention_settings: MentionSettings,
-    search_settings: SearchSettings,
-    answer_settings: AnswerSettings,
-    training_settings: TrainingSettings,
+    # MentionSettings
+    spans_key: str | None,
+    resolve_abbreviations: bool,
+    # SearchSettings
+    types: list[str] | None,
+    sources: list[str] | None,
+    label_types: dict[str, list[str]] | None,
+    sole_owners_first: bool,
+    agree: bool,
+    candidates: int,
+    rerank: int,
+    # AnswerSettings
+    threshold: float | None,
+    no_definition_threshold: float,
+    filter_for_definitions: bool,
+    max_entities_per_mention: int,
+    overwrite: bool,
+    xrefs: list[str] | None,
+    vectors: bool,
+    # TrainingSettings
+    name_dropout: float,
+    freeze_entities: bool,
+    gradient_caching: bool,
+    loss: ScoreLoss | None,
+    regularizer: FGSM | None,
+    negatives: Sampler,
+    coreference: Arborescence | None,
+    pair_loss: MentionPairLoss | None,
+    views: MaskAndReplace | None,
 ) -> ProxyLinker:
     """Construct the component. ``DEFAULT_CONFIG`` explains the settings.
 
@@ -223,10 +253,8 @@ def make_proxy_linker(
             at ``path`` cannot be opened.
     """
     refuse_settings_of_scispacy(linker_name=linker_name, k=k)
-    if search_settings.rerank < 0:
-        raise PelError(
-            f'"rerank" of "{name}" is {search_settings.rerank}', "set it to 0 for no reranking"
-        )
+    if rerank < 0:
+        raise PelError(f'"rerank" of "{name}" is {rerank}', "set it to 0 for no reranking")
     linker = ProxyLinker(
         nlp.vocab,
         model,
@@ -238,11 +266,19 @@ def make_proxy_linker(
         reranker=reranker,
         runtime=runtime,
         scorer=scorer,
-        mention_settings=mention_settings,
-        search_settings=search_settings,
-        answer_settings=answer_settings,
-        training_settings=training_settings,
-    )
+        mention_settings=MentionSettings(spans_key, resolve_abbreviations),
+        search_settings=SearchSettings(
+            types, sources, label_types, sole_owners_first, agree, candidates, rerank
+        ),
+        answer_settings=AnswerSettings(
+            threshold, no_definition_threshold, filter_for_definitions,
+            max_entities_per_mention, overwrite, xrefs, vectors,
+        ),
+        training_settings=TrainingSettings(
+            name_dropout, freeze_entities, gradient_caching, loss, regularizer,
+            negatives, coreference, pair_loss, views,
+        ),
+    )  # fmt: skip
     # If there is none, this may be a saved pipeline, which loads weights of its own next.
     if path is not None and pipeline_folder(path) is not None:
         linker.open(path)

@@ -1,6 +1,7 @@
 """The pipeline component ``kb_matcher``: marks the names of a knowledge base as mentions."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,8 +15,9 @@ from spacy.vocab import Vocab
 from ..kb.records.entity import Entity
 from ..linking.exact_names import sole_owner
 from .kb_names import KBNames
-from .kb_reference import KB_REFERENCE, KBPipe
-from .saving import SavedFile
+from .kb_reference import KB_REFERENCE, KBReference
+from .saving import SavedFile, SavedPipe
+from .settings import attribute_of
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ _ENTITIES_AT_ONCE = 10_000
 _REMEMBERED = 10_000  # names whose owner is kept
 
 
-class KBMatcher(KBPipe, Pipe):
+class KBMatcher(SavedPipe, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
@@ -67,8 +69,23 @@ class KBMatcher(KBPipe, Pipe):
         self.spans_key = spans_key
         self.min_length = min_length
         self.stop_words = frozenset(word.casefold() for word in stop_words)
-        self.refer_to(kb)
-        self.forget_kb()
+        self.kb_reference = KBReference(name, self.factory, kb)
+        self._names: KBNames | None = None
+        self._names_of: dict[str, Any] | None = None  # the KB's manifest
+        self._owners: dict[str, Entity | None] = {}  # of the names that were found last
+
+    kb = attribute_of("kb_reference", "kb")
+
+    def set_kb(self, path: str | os.PathLike) -> None:
+        """Use another knowledge base from now on.
+
+        Args:
+            path: Its folder.
+
+        Raises:
+            PelError: There is no knowledge base in it.
+        """
+        self.kb_reference.set(path)
 
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
@@ -152,13 +169,7 @@ class KBMatcher(KBPipe, Pipe):
 
     def saved_files(self) -> dict[str, SavedFile]:
         """Where the KB is. Everything else is in the pipeline's config."""
-        return {KB_REFERENCE: self.kb_reference_file()}
-
-    def forget_kb(self) -> None:
-        """Drop the names that were read, because the KB has changed."""
-        self._names: KBNames | None = None
-        self._names_of: dict[str, Any] | None = None
-        self._owners: dict[str, Entity | None] = {}  # of the names that were found last
+        return {KB_REFERENCE: self.kb_reference.saved_file()}
 
 
 @Language.factory(

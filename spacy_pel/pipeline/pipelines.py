@@ -11,6 +11,7 @@ from thinc.api import ConfigValidationError
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from .kb_reference import kb_reference_of
 from .registered_names import unknown_names_explained
 
 if TYPE_CHECKING:
@@ -101,9 +102,8 @@ def check_kbs(nlp: Language) -> None:
     Raises:
         PelError: A KB is not whole.
     """
-    from .kb_reference import KBPipe
-
-    for path in {pipe.kb.path for _, pipe in nlp.pipeline if isinstance(pipe, KBPipe)}:
+    references = [kb_reference_of(pipe) for _, pipe in nlp.pipeline]
+    for path in {reference.kb.path for reference in references if reference}:
         KnowledgeBase.open(path, verify=True).close()
 
 

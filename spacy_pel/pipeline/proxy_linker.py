@@ -1,41 +1,53 @@
 """The pipeline component ``proxy_linker``: links the mentions of a Doc to a knowledge base."""
 
+import json
+import logging
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Model
+from thinc.api import Model, Optimizer
 
-from ..architectures import linker_folder
+from ..architectures import linker_folder, tok2vec_of, unpack_retriever
+from ..linking.calibration import FittedWeight
+from ..linking.candidate_search import Searchable
+from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
 from ..linking.link import link, without_candidates
+from ..linking.reranking import Reranking
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
+from ..training.trainer import Trainer
 from .annotations import LinkedSpans, answers, write_answers
-from .calibrated import NOT_CALIBRATED
 from .doc_mentions import agreeing, mentions_of, search_filters
+from .encoders import Encoders, packed_reranker, unpacked_reranker
 from .extensions import install_extensions
+from .fitted import Fitted, FittedScore
 from .kb_ents import offered, warn_of_threshold
-from .kb_reference import KB_REFERENCE
-from .learning import LearningPipe
-from .listening import read_documents
-from .saving import SavedFile
+from .kb_reference import KB_REFERENCE, KBReference
+from .learning import Learning
+from .listening import packed_retriever, read_documents
+from .runtime import Runtime
+from .saving import Saved, SavedFile, SavedPipe, content
 from .settings import (
     AnswerSettings,
     MentionSettings,
     SearchSettings,
     TrainingSettings,
-    has_settings_as_attributes,
+    attribute_of,
+    give_settings,
 )
 from .workers import use_one_thread_in_a_worker
 
+logger = logging.getLogger(__name__)
 
-@has_settings_as_attributes
-class ProxyLinker(LearningPipe, TrainablePipe):
+
+class ProxyLinker(SavedPipe, TrainablePipe):
     """Links mentions to entities of a knowledge base.
 
     It encodes each mention in its context and searches the proxies, the vectors that stand for
@@ -43,14 +55,22 @@ class ProxyLinker(LearningPipe, TrainablePipe):
     each together with the mention. See PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
 
     Each setting of the config is an attribute, which may be changed between texts:
-    ``linker.threshold = 0.1``.
+    ``linker.threshold = 0.1``. What the linker does, its parts do:
 
     Attributes:
+        kb_reference: Finds and opens the KB.
+        encoders: The retriever and the reranker, as far as they are trained.
+        runtime: Computes the encoders when the linker links.
+        fitted: What ``pel calibrate`` has fitted to the scores.
+        learning: Trains the retriever or the reranker.
         mention_settings: Where the mentions are, and how they are read.
         search_settings: Which entities are searched, and how candidates are ordered.
         answer_settings: What is written on a mention.
         training_settings: How the retriever is trained.
-        cfg: What belongs to the weights and is saved with them, as plain data.
+        model: The thinc model of the retriever, with or without weights.
+        reranker_model: The thinc model of the reranker; None: there is no reranker.
+        cfg: What belongs to the weights and is saved with them, as plain data: the ``row_kind``,
+            the ids of the ``trained_entities``, and the state of the loss.
     """
 
     factory = "proxy_linker"
@@ -101,19 +121,32 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         self.search_settings = search_settings
         self.answer_settings = answer_settings
         self.training_settings = training_settings
-        # What belongs to the weights and is saved with them.
+        self.model = model
+        self.reranker_model = self._configured_reranker = reranker
         self.cfg: dict[str, Any] = {
-            **NOT_CALIBRATED,
-            "nil_threshold": nil_threshold,
-            "configured_nil_threshold": nil_threshold,
             "row_kind": check_row_kind(row_kind),
             "trained_entities": [],
             # What the loss took from the first batch: the bias of the proxy-based loss.
             "loss": {},
         }
-        self.refer_to(kb)
-        self.take_encoders(model, reranker, runtime, path)
+        self.fitted = Fitted(nil_threshold, configured_nil_threshold=nil_threshold)
+        self.kb_reference = KBReference(name, self.factory, kb)
+        self.runtime = Runtime(runtime)
+        self.learning = Learning(self)
+        self._path = path
+        self._said_of: tuple[Any, set[str]] = (None, set())  # a calibration, labels warned of
+        self.forget_weights()
         install_extensions()
+
+    # The attributes of parts that users and commands need.
+    kb = attribute_of("kb_reference", "kb")
+    retriever = attribute_of("encoders", "retriever")
+    reranker = attribute_of("encoders", "reranker")
+    nil_threshold = attribute_of("fitted", "nil_threshold")
+    calibration = attribute_of("fitted", "calibration")
+    rerank_weight = attribute_of("fitted", "rerank_weight")
+    name_weight = attribute_of("fitted", "name_weight")
+    joint = attribute_of("fitted", "joint")
 
     # Linking
 
@@ -141,8 +174,8 @@ class ProxyLinker(LearningPipe, TrainablePipe):
             spans, types=search.types, sources=search.sources, label_types=search.label_types
         )
         # In a training session weights change, and only torch follows them.
-        encoders = [] if self._session else self.linking_encoders()
-        with self.runtime.computes(encoders):
+        training = self.learning.session is not None
+        with self.runtime.computes([] if training else self.encoders.berts(self.reranked > 0)):
             links = link(
                 self.retriever,
                 self.index,
@@ -152,10 +185,10 @@ class ProxyLinker(LearningPipe, TrainablePipe):
                 calibration=self.fitting(self.calibration),
                 reranking=self.reranking,
                 # Evaluations in training show what the encoder has learnt, not what names know.
-                exact_names=None if self._session else self.exact_names,
+                exact_names=None if training else self.exact_names,
                 filters=filters,
                 groups=agreeing(spans, mentions, filters) if search.agree else None,
-                known=None if self._session else self.kb.mentions,
+                known=None if training else self.kb.mentions,
             )
         blank = np.array([not mention.surface.strip() for mention in mentions])
         if blank.any():  # no name of an entity is blank
@@ -172,7 +205,7 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         if linked is None:
             return
         spans, links = linked
-        self.warn_of_labels({span.label_ for own in spans for span in own})
+        self._warn_of_labels({span.label_ for own in spans for span in own})
         settings = self.answer_settings
         warn_of_threshold(links, settings)
         chosen = offered(links, self.kb, settings)
@@ -206,6 +239,178 @@ class ProxyLinker(LearningPipe, TrainablePipe):
         """Refuse: a linker has no labels."""
         raise NotImplementedError("a linker has entities, not labels; add them to the KB")
 
+    @property
+    def index(self) -> Searchable:
+        """What is searched: the KB, or the proxies under training, encoded by the present weights.
+
+        Raises:
+            PelError: The KB has no vectors, or those of another encoder.
+        """
+        pool = self.learning.pool
+        return self.encoders.embedded(self.kb) if pool is None else pool
+
+    @property
+    def reranked(self) -> int:
+        """The number of candidates of a mention that are ranked again; 0 without a reranker."""
+        return 0 if self.reranker_model is None else self.search_settings.rerank
+
+    @property
+    def exact_names(self) -> ExactNameBonus | SoleOwnersFirst | None:
+        """What exact names change in the order of candidates; None: nothing.
+
+        What was fitted goes before the default. A reranker decides by itself.
+        """
+        weight = self.fitting(self.name_weight)
+        if weight:
+            return ExactNameBonus(self.kb, weight.value)
+        by_default = self.search_settings.sole_owners_first and not self.reranked
+        return SoleOwnersFirst(self.kb) if by_default else None
+
+    @property
+    def reranking(self) -> Reranking | None:
+        """How candidates are reranked; None if they are not."""
+        if not self.reranked:
+            return None
+        weight = self.fitting(self.rerank_weight) or FittedWeight(1.0)
+        return Reranking(self.reranker, self.kb, self.reranked, weight.value)
+
+    def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
+        """A calibration or a weight, if it still applies.
+
+        Args:
+            fitted: What was fitted; None if nothing was.
+
+        Returns:
+            The same. None if the linker now reranks another number of candidates.
+        """
+        return fitted if fitted and fitted.reranked == self.reranked else None
+
+    def _warn_of_labels(self, labels: set[str]) -> None:
+        """Warn, once for each label, if the probabilities were fitted on other labels alone."""
+        calibration = self.fitting(self.calibration)
+        if self._said_of[0] is not calibration:
+            self._said_of = calibration, set()
+        unknown = calibration.unknown(labels) if calibration else []
+        new = [label for label in unknown if label not in self._said_of[1]]
+        if new:
+            self._said_of[1].update(new)
+            logger.warning(
+                "%s: the probabilities were fitted on mentions of %s. They may be wrong for "
+                "mentions of %s; calibrate on a corpus that has such mentions: python -m spacy pel "
+                "calibrate PIPELINE DEV",
+                *(self.name, calibration.fitted_on, ", ".join(map(repr, new))),
+            )
+
+    # Training
+
+    @property
+    def trainer(self) -> Trainer | None:
+        """The trainer of the retriever or the reranker; None outside a training session."""
+        session = self.learning.session
+        return session.trainer if session else None
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        mined_entities: int | None = 20000,
+        searched_entities: int | None = 20000,
+        searched_corpus: Callable[[Language], Iterable[Example]] | None = None,
+        searched_row_kind: str | None = None,
+    ) -> None:
+        """Fetch or build the encoder, and get ready for training.
+
+        With ``nlp.initialize()``, which has no examples, the encoder is fetched or built, and nothing
+        else. The linker then links once the KB has its vectors.
+
+        If the config has a reranker, the reranker is trained and the retriever stays as it is. The
+        retriever has to be trained, and the KB needs its vectors. The candidates of all training
+        mentions are searched now and kept.
+
+        To encode a large KB again and again would take longer than the training. Hard negatives are
+        therefore mined in a part of it. Evaluations during training also search a part: their
+        figures are higher than on the whole KB, and comparable with each other. At the end, "pel
+        evaluate" searches the whole KB. A linker with a reranker, or with frozen entities, always
+        searches the whole KB.
+
+        Args:
+            get_examples: Gives the training examples.
+            nlp: The pipeline, for ``searched_corpus``.
+            mined_entities: The number of entities that hard negatives are mined among. They are the
+                training entities, and others drawn at random. None: the whole KB.
+            searched_entities: The number of entities that evaluations search. They are the
+                training entities, those of ``searched_corpus``, and others drawn at random. None:
+                the whole KB. It changes no weights.
+            searched_corpus: Gives examples whose entities evaluations search as well, usually dev.
+                It changes no weights.
+            searched_row_kind: What a row that evaluations search stands for; None: ``row_kind``. With
+                "title", aliases of a dev corpus are not found by being rows themselves. The training
+                entities are then searched only if they are drawn.
+
+        Raises:
+            PelError: No example has a mention in the KB; a reranker has no trained retriever, or
+                the KB has no vectors of it.
+        """
+        self.learning.initialize(
+            get_examples,
+            nlp=nlp,
+            mined_entities=mined_entities,
+            searched_entities=searched_entities,
+            searched_corpus=searched_corpus,
+            searched_row_kind=searched_row_kind,
+        )
+
+    def prepare_training(self, examples: Iterable[Example]) -> None:
+        """Get ready to go on from a saved pipeline. The first ``update`` does so by itself.
+
+        Args:
+            examples: The first batch. Evaluations search its entities, among others.
+        """
+        self.learning.prepare(examples)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from the gold mentions of a batch that have an entity in the KB.
+
+        Args:
+            examples: The batch.
+            drop: The dropout rate, 0 to 1.
+            sgd: The optimizer; None or False: gradients are kept until ``finish_update``.
+            losses: The losses of the pipeline's components, to which this one's is added.
+
+        Returns:
+            The losses.
+
+        Raises:
+            PelError: There is no KB, or there are no weights, or the loss is not a number.
+        """
+        return self.learning.update(examples, drop=drop, sgd=sgd, losses=losses)
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Apply the accumulated gradients, and drop what was calibrated on the weights before.
+
+        Args:
+            sgd: The optimizer.
+        """
+        self.learning.finish_update(sgd)
+
+    def finish_training(self) -> None:
+        """Leave the training session: from now on the KB is searched."""
+        self.learning.finish()
+
+    def forget_weights(self) -> None:
+        """Drop what was made of the weights before, the training session included."""
+        self.encoders = Encoders(self.name, self.model, self.reranker_model, self._path)
+        self.runtime.forget()
+        self.learning.finish()
+
     # Saving and loading
 
     def open(self, path: str | os.PathLike) -> "ProxyLinker":
@@ -223,15 +428,56 @@ class ProxyLinker(LearningPipe, TrainablePipe):
             PelError: There is no trained linker.
         """
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
-        configured = self._configured_kb  # by this config: the other linker's had its own
+        configured = self.kb_reference.configured  # the other linker's config had its own
         self.from_disk(linker_folder(path), exclude=exclude)
-        self._configured_kb = configured
+        self.kb_reference.configured = configured
         return self
+
+    def set_kb(self, path: str | os.PathLike) -> None:
+        """Use another knowledge base from now on.
+
+        Args:
+            path: Its folder.
+
+        Raises:
+            PelError: There is no knowledge base in it.
+        """
+        self.kb_reference.set(path)
+        self.learning.finish()
+
+    def settings_of_weights(self) -> dict[str, Any]:
+        """What is saved with the weights, as plain data: ``cfg``, and what was fitted."""
+        return {**self.fitted.as_data(), **self.cfg}
 
     def saved_files(self) -> dict[str, SavedFile]:
         """Settings and weights, and where the KB is. The KB itself is not copied."""
+        reranker = self.reranker_model
         return {
-            "cfg": self.cfg_file(),
-            **self.encoder_files(),
-            KB_REFERENCE: self.kb_reference_file(),
+            "cfg": SavedFile(
+                lambda _: json.dumps(self.settings_of_weights()).encode(), self._load_settings
+            ),
+            "model": SavedFile(lambda _: packed_retriever(self.model), self._load_retriever),
+            "reranker": SavedFile(
+                None if reranker is None else lambda _: packed_reranker(reranker),
+                lambda saved: self._take_reranker(unpacked_reranker(saved)),
+                missing=lambda: self._take_reranker(self._configured_reranker),
+            ),
+            KB_REFERENCE: self.kb_reference.saved_file(),
         }
+
+    def _load_settings(self, saved: Saved) -> None:
+        data = json.loads(content(saved))
+        self.fitted = Fitted.of(data, self.fitted.configured_nil_threshold)
+        self.cfg = {name: data.get(name, value) for name, value in self.cfg.items()}
+
+    def _load_retriever(self, saved: Saved) -> None:
+        # What it listens to, if it does, is in the pipeline's config.
+        self.model = unpack_retriever(saved, tok2vec_of(self.model))
+        self.forget_weights()
+
+    def _take_reranker(self, model: Model | None) -> None:
+        self.reranker_model = model
+        self.forget_weights()
+
+
+give_settings(ProxyLinker)

@@ -1,15 +1,13 @@
 """The settings of ``proxy_linker``, in records by what they decide.
 
-To add a setting: a field here, and its default with a comment in ``factory.DEFAULT_CONFIG``.
+To add a setting: a field here, its default with a comment in ``factory.DEFAULT_CONFIG``, and an
+argument of ``factory.make_proxy_linker``.
 """
 
-# No "from __future__ import annotations": spaCy reads the types of the fields.
+from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import wraps
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any
 
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss
@@ -19,7 +17,7 @@ from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
 
 
-@dataclass(frozen=True)
+@dataclass
 class MentionSettings:
     """Where the mentions of a doc are, and how they are read.
 
@@ -33,7 +31,7 @@ class MentionSettings:
     resolve_abbreviations: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class SearchSettings:
     """Which entities are searched for a mention, and how its candidates are ordered.
 
@@ -57,7 +55,7 @@ class SearchSettings:
     rerank: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class AnswerSettings:
     """What is written on a mention. The first four decide ``span._.kb_ents``, as in scispaCy.
 
@@ -81,7 +79,7 @@ class AnswerSettings:
     vectors: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class TrainingSettings:
     """How the retriever is trained.
 
@@ -119,53 +117,29 @@ RECORDS = {
     "training_settings": TrainingSettings,
 }
 
-_Class = TypeVar("_Class", bound=type)
 
+def attribute_of(part: str, name: str) -> property:
+    """A property of a component: an attribute of one of its parts, which is got and set there.
 
-def takes_settings_flat(factory: Callable) -> Callable:
-    """Decorator: a factory that takes the ``RECORDS`` gets their fields as arguments of its own.
-
-    A config has no records. spaCy checks its settings by the names and types of a factory's
-    signature.
+    Args:
+        part: The component's attribute that holds the part.
+        name: The attribute of the part.
     """
 
-    @wraps(factory)
-    def with_records(**given: Any) -> Any:
-        for argument, record in RECORDS.items():
-            given[argument] = record(
-                **{field.name: given.pop(field.name) for field in fields(record)}
-            )
-        return factory(**given)
+    def get(component: Any) -> Any:
+        return getattr(getattr(component, part), name)
 
-    signature = inspect.signature(factory)
-    own = [parameter for name, parameter in signature.parameters.items() if name not in RECORDS]
-    settings = [
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=field.type)
-        for record in RECORDS.values()
-        for field in fields(record)
-    ]
-    with_records.__signature__ = signature.replace(parameters=[*own, *settings])
-    return with_records
+    def set_(component: Any, value: Any) -> None:
+        setattr(getattr(component, part), name, value)
+
+    return property(get, set_)
 
 
-def has_settings_as_attributes(component: _Class) -> _Class:
-    """Decorator of a class: each field of the ``RECORDS`` is an attribute of the component.
+def give_settings(component: type) -> None:
+    """Make each setting an attribute of a component's class, as users of scispaCy expect.
 
-    scispaCy's users change settings between texts: ``linker.threshold = 0.1``.
+    They change settings between texts: ``linker.threshold = 0.1``.
     """
     for holder, record in RECORDS.items():
         for field in fields(record):
-            setattr(component, field.name, _attribute(holder, field.name))
-    return component
-
-
-def _attribute(holder: str, name: str) -> property:
-    """Gets and sets a field of the record that an attribute holds."""
-
-    def get(component: Any) -> Any:
-        return getattr(getattr(component, holder), name)
-
-    def set_(component: Any, value: Any) -> None:
-        setattr(component, holder, replace(getattr(component, holder), **{name: value}))
-
-    return property(get, set_)
+            setattr(component, field.name, attribute_of(holder, field.name))

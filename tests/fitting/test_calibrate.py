@@ -34,16 +34,16 @@ def test_the_threshold_has_the_best_f1(tiny_nlp: Language, corpus: Path) -> None
 def test_calibrating_again_gives_the_same(tiny_nlp: Language, corpus: Path) -> None:
     first = calibrate(tiny_nlp, [corpus])
     linker = tiny_nlp.get_pipe("proxy_linker")
-    settings = dict(linker.cfg)
+    settings = linker.settings_of_weights()
     assert calibrate(tiny_nlp, [corpus]) == first
-    assert linker.cfg == settings
+    assert linker.settings_of_weights() == settings
 
 
 def test_a_failure_leaves_the_linker_as_it_was(tiny_nlp: Language, corpus: Path) -> None:
     calibrate(tiny_nlp, [corpus])
     linker = tiny_nlp.get_pipe("proxy_linker")
-    settings = dict(linker.cfg)
+    settings = linker.settings_of_weights()
     corpus.write_text(pubtator([("MS", "-1")]), encoding="utf8")
     with pytest.raises(PelError, match="all mentions are NIL"):
         calibrate(tiny_nlp, [corpus])
-    assert linker.cfg == settings
+    assert linker.settings_of_weights() == settings

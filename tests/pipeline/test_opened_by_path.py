@@ -33,7 +33,7 @@ def test_opened_by_its_path(trained: Trained, expected, component: str) -> None:
     config = {"path": str(trained.path / component), "candidates": 5}
     linker = nlp.add_pipe("proxy_linker", config=config)
     assert linked(nlp) == expected
-    assert linker.cfg == trained.nlp.get_pipe("proxy_linker").cfg
+    assert linker.fitted == trained.nlp.get_pipe("proxy_linker").fitted
 
 
 def test_opened_by_the_name_of_a_package(

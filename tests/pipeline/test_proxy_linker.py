@@ -252,7 +252,7 @@ def test_a_document_longer_than_the_encoder_reads(trained: Trained) -> None:
 def test_a_blank_mention_has_no_entity(
     trained: Trained, linker, monkeypatch, threshold, id
 ) -> None:
-    monkeypatch.setitem(linker.cfg, "nil_threshold", threshold)
+    monkeypatch.setattr(linker.fitted, "nil_threshold", threshold)
     doc = trained.nlp.make_doc("liver   \n cyst")
     doc.ents = [Span(doc, 0, 1, label="X"), Span(doc, 1, 2, label="X"), Span(doc, 2, 3, label="X")]
     first, blank, last = linker(doc).ents
