@@ -14,7 +14,7 @@ from ..errors import PelError
 from ..kb.copies import local_copy
 from .bad_documents import OnError
 from .block_folder import BlockFolder
-from .blocks import Block, BlockReport, FileGroup, blocks_of
+from .document_blocks import Block, BlockReport, FileGroup, blocks_of
 from .link_docs import Linking, LinkingChoices, read_matcher_names
 from .link_files import LinkProgress, PartWriter, linking_settings
 from .output_parts import differing

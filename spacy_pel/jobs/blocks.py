@@ -1,110 +1,231 @@
-"""Blocks: documents that follow one another in the input, which become one file of the output.
+"""Finished blocks of a long job, one file each: what stands there is not made again.
 
-Which documents a block holds is decided by the input alone, not by who links it, nor by how many do.
+A job is cut into blocks: documents or entities that follow one another. Each block becomes one file,
+which appears whole. A run that was killed loses no more than the blocks under way. The next run makes
+only what is missing. A job that makes a single file joins its blocks at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
-from ..documents import RawDocument
-from ..documents.document_files import DocumentFile, FileStream
-from .document_batches import DocumentBatch, document_batches
-from .output_parts import LinkedCounts, documents_digest
+from ..errors import PelError
+from ..system.json_lines import json_object
+from ..system.locks import writer_lock
+from ..system.whole_files import to_disk, whole_file
 
-# Smaller files, such as notes of a page, are read together until they have so many bytes.
-BYTES_PER_GROUP = 4 * 2**20
+T = TypeVar("T")
 
-
-@dataclass(frozen=True)
-class FileGroup:
-    """A large file, or small ones that follow one another: they are read by one process.
-
-    Attributes:
-        name: What its blocks are named for: the name of the first file.
-        files: The files.
-    """
-
-    name: str
-    files: tuple[DocumentFile, ...]
+# The folder of what is known of the blocks. Programs that read a folder of tables pass over it.
+KEPT = ".pel"
+_SETTINGS = "settings.json"
+_SCRATCH = "new-"
 
 
-@dataclass(frozen=True)
-class Block:
-    """Documents that follow one another.
+class Blocks:
+    """The finished blocks in a folder, by name. Several processes may write at the same time.
+
+    A block is a file and its entry. The entry is written last and removed first: it says that the
+    file is whole, what it was made of, and what is in it. If two processes write one block, they
+    write the same bytes.
 
     Attributes:
-        name: The name of the group, and the number of the first document in it.
-        first: This number, from 1.
-        records: The documents.
-        n_bytes: The bytes of input that they took.
-        digest: A digest of the documents.
+        folder: The folder.
+        suffix: What the names of the blocks' files end in.
+        is_changed: Whether a block was asked for that had been made of other input.
     """
 
-    name: str
-    first: int
-    records: tuple[RawDocument, ...]
-    n_bytes: int
-    digest: str
+    def __init__(self, folder: Path, suffix: str = ".part") -> None:
+        self.folder = folder
+        self.suffix = suffix
+        self.is_changed = False
 
-    @property
-    def batch(self) -> DocumentBatch:
-        """The documents as they are linked."""
-        return DocumentBatch(list(self.records), self.n_bytes)
+    def path(self, name: str) -> Path:
+        """The file of a block."""
+        return self.folder / f"{name}{self.suffix}"
+
+    def finished(self, name: str, digest: str = "") -> Any:
+        """What ``write`` has returned for a block, as plain data.
+
+        Args:
+            name: The name of the block.
+            digest: That of its input.
+
+        Returns:
+            None if the block is not there, is not whole, or was made of other input.
+        """
+        if not self.path(name).is_file():
+            return None
+        try:
+            entry = json_object(self._entry(name).read_text("utf8"))
+            is_same, result = entry["digest"] == digest, entry["result"]
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+        self.is_changed |= not is_same
+        return result if is_same else None
+
+    def write(self, name: str, write: Callable[[Path], T], digest: str = "") -> T:
+        """Make the file of a block.
+
+        Args:
+            name: The name of the block.
+            write: Writes the block to the path that it is given. Other files in the folder of this
+                path are removed. What it returns is plain data, and not None.
+            digest: That of the block's input.
+
+        Raises:
+            OSError: The folder cannot be written to.
+        """
+        path = self.path(name)
+        with TemporaryDirectory(dir=self.folder / KEPT, prefix=_SCRATCH) as scratch:
+            new = Path(scratch, "block")
+            result = write(new)
+            to_disk(new)
+            for place in (path, self._entry(name)):
+                place.parent.mkdir(parents=True, exist_ok=True)
+            self._entry(name).write_text("{}")  # not whole, and not forgotten
+            os.replace(new, path)
+        to_disk(path.parent)
+        with whole_file(self._entry(name)) as file:
+            json.dump({"digest": digest, "result": result}, file)
+        return result
+
+    def names(self) -> list[str]:
+        """The names of all blocks that have an entry."""
+        entries = self.folder / KEPT
+        found = (path.relative_to(entries).as_posix() for path in entries.rglob("*.json"))
+        return sorted(name.removesuffix(".json") for name in found if name != _SETTINGS)
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Remove all blocks but these."""
+        for name in set(self.names()) - set(names):
+            self.path(name).unlink(missing_ok=True)
+            self._entry(name).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove all blocks, and the folder if nothing else is in it."""
+        self.keep_only(())
+        shutil.rmtree(self.folder / KEPT)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    def _entry(self, name: str) -> Path:
+        return self.folder / KEPT / f"{name}.json"
 
 
-@dataclass(frozen=True)
-class BlockReport:
-    """What has become of a block.
-
-    Attributes:
-        name: The name of the block.
-        n_bytes: The bytes of input that its documents took.
-        counts: What was linked.
-        is_new: Whether it was linked now, and not by an earlier run.
-        problem: What went wrong, if anything; see ``PelError``.
-        remedy: What to do about it.
-    """
-
-    name: str
-    n_bytes: int = 0
-    counts: LinkedCounts = LinkedCounts()
-    is_new: bool = True
-    problem: str = ""
-    remedy: str = ""
-
-
-def file_groups(files: Sequence[DocumentFile], given: str) -> Iterator[FileGroup]:
-    """The files of an input in groups, in their order.
+@contextmanager
+def block_folder(
+    folder: Path,
+    settings: dict[str, Any],
+    *,
+    suffix: str = ".part",
+    restarting: Callable[[str], object] | None = None,
+) -> Iterator[Blocks]:
+    """A folder of blocks, for the time of a ``with`` block in which one process fills it.
 
     Args:
-        files: The files.
-        given: The input. A file that was given alone has this name; its group has the last part.
+        folder: The folder, which may hold the blocks of an earlier run.
+        settings: All that decides what is in the blocks, apart from their input, as plain data.
+        suffix: What the names of their files end in.
+        restarting: Called with a line if blocks of other settings are removed. None: they are not
+            removed, and the call fails.
+
+    Raises:
+        PelError: The folder holds other files, blocks of other settings or damaged settings, or
+            another process is writing to it.
+        OSError: The folder cannot be written to.
     """
-    group: list[DocumentFile] = []
-    size = 0
-    for file in files:
-        if group and size + (file.size or 0) > BYTES_PER_GROUP:
-            yield _group(group, given)
-            group, size = [], 0
-        group.append(file)
-        size += file.size or 0
-    if group:
-        yield _group(group, given)
+    kept = folder / KEPT
+    if folder.exists() and not kept.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise PelError(f"{folder}: holds other files", "move them, or give a new name")
+    kept.mkdir(parents=True, exist_ok=True)
+    with writer_lock(kept):  # a process that does not get it must leave the folder alone
+        blocks = Blocks(folder, suffix)
+        try:
+            for abandoned in kept.glob(f"{_SCRATCH}*"):
+                shutil.rmtree(abandoned)
+            _check_settings(blocks, settings, restarting)
+            yield blocks
+        finally:
+            if kept.exists() and not blocks.names():
+                blocks.remove()
 
 
-def _group(files: Sequence[DocumentFile], given: str) -> FileGroup:
-    name = files[0].name
-    return FileGroup(Path(name).name if name == given else name, tuple(files))
+@contextmanager
+def output_blocks(
+    output: Path, settings: dict[str, Any], say: Callable[[str], object]
+) -> Iterator[Blocks]:
+    """The blocks of an output file, in a folder beside it; see ``block_folder``.
+
+    When the ``with`` block ends well, the blocks are removed, as the output is there. After an error
+    they stay for the next run. Blocks of other settings are removed.
+
+    Args:
+        output: The file that is made of the blocks, by ``join``.
+        settings: See ``block_folder``.
+        say: Called with what the user should know, in a line.
+    """
+    if output.exists() and not output.is_file():
+        raise PelError(f"{output}: is a folder or a device", "give the path of a file")
+    folder = output.with_name(f"{output.name}.parts")
+    with block_folder(folder, settings, restarting=say) as blocks:
+        yield blocks
+        blocks.remove()
 
 
-def blocks_of(group: FileGroup, n_documents: int, n_bytes: int) -> Iterator[Block]:
-    """The blocks of a group; one ends after this many documents, or bytes of them."""
-    first = 1
-    for batch in document_batches(FileStream(list(group.files)), n_documents, n_bytes):
-        name = f"{group.name}-{first:08d}"
-        records = tuple(batch.records)
-        yield Block(name, first, records, batch.n_bytes, documents_digest(records))
-        first += len(records)
+def join(
+    blocks: Blocks, names: list[str], make: Callable[[list[Path], Path], T], output: Path
+) -> T:
+    """Make a file of blocks, and put it in its place whole.
+
+    Args:
+        blocks: The blocks.
+        names: Which of them, in their order.
+        make: Makes the file, from the files of the blocks, at a path. It may leave other files in
+            the folder of this path, which are removed.
+        output: Where the file is put, on the same disk.
+    """
+    with TemporaryDirectory(dir=blocks.folder / KEPT, prefix=_SCRATCH) as scratch:
+        joined = Path(scratch, "joined")
+        made = make([blocks.path(name) for name in names], joined)
+        to_disk(joined)
+        os.replace(joined, output)
+    to_disk(output.parent)
+    return made
+
+
+def differing(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """The names of the settings that are not the same, for messages."""
+    return ", ".join(sorted(k for k in {*before, *now} if before.get(k) != now.get(k)))
+
+
+def _check_settings(
+    blocks: Blocks, settings: dict[str, Any], restarting: Callable[[str], object] | None
+) -> None:
+    """Compare the settings of an earlier run with these, and write these down."""
+    path = blocks.folder / KEPT / _SETTINGS
+    settings = json.loads(json.dumps(settings))
+    try:
+        before = json_object(path.read_text("utf8")) if path.exists() else settings
+    except ValueError as error:
+        raise PelError(
+            f"{path}: is damaged ({error})", f"remove {blocks.folder} to start again"
+        ) from error
+    if before != settings:
+        other = differing(before, settings)
+        if restarting is None:
+            raise PelError(
+                f"{blocks.folder}: was made with another {other}",
+                "give a new folder, or remove this one",
+            )
+        restarting(f"{blocks.folder}: was begun with another {other}; starting again")
+        blocks.keep_only(())
+    with whole_file(path) as file:
+        json.dump(settings, file)

@@ -10,7 +10,7 @@ from ..documents.document_files import FileStream
 from ..errors import PelError
 from .block_folder import block_folder
 from .block_linker import BlockJob, BlockLinker
-from .blocks import BYTES_PER_GROUP, BlockReport, FileGroup, file_groups
+from .document_blocks import BYTES_PER_GROUP, BlockReport, FileGroup, file_groups
 from .link_docs import Linking, LinkingChoices
 from .link_files import (
     BYTES_PER_PART,

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import PelError
 from ..system.ray_session import device_and_workers, ray_session
 from .block_linker import BlockJob, BlockLinker
-from .blocks import BlockReport, FileGroup
+from .document_blocks import BlockReport, FileGroup
 from .link_files import LinkProgress
 
 # Without a limit Ray would repeat a block forever, also one that kills its workers.

@@ -22,7 +22,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of five documents and one, two of which make a block."""
     monkeypatch.setattr("spacy_pel.jobs.link_folder.DOCUMENTS_PER_PART", 2)
     monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 2)
-    monkeypatch.setattr("spacy_pel.jobs.blocks.BYTES_PER_GROUP", 1)
+    monkeypatch.setattr("spacy_pel.jobs.document_blocks.BYTES_PER_GROUP", 1)
     folder = tmp_path / "notes"
     folder.mkdir()
     lines = [json.dumps({"text": text, "id": f"a{n}"}) for n, text in enumerate(TEXTS)]

@@ -1,44 +1,133 @@
-"""Which documents a block holds, and what it is called."""
+"""Finished blocks: which stand there, which are made again, and what becomes of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from spacy_pel.documents import open_documents
-from spacy_pel.jobs import blocks
-from spacy_pel.jobs.blocks import blocks_of, file_groups
+from spacy_pel.errors import PelError
+from spacy_pel.jobs.blocks import block_folder, join, output_blocks
+
+SETTINGS = {"batch size": 1}
 
 
-def groups(path: Path) -> list[blocks.FileGroup]:
-    return list(file_groups(open_documents(str(path)).files, str(path)))
+def write(text: str) -> Callable[[Path], int]:
+    def write_block(path: Path) -> int:
+        path.write_text(text)
+        path.with_suffix(".scratch").write_text("left")
+        return len(text)
+
+    return write_block
 
 
-def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BYTES_PER_GROUP", 10)
-    for name, size in {"a": 4, "b": 6, "c": 1, "d": 99, "e/f": 2}.items():
-        (tmp_path / f"{name}.txt").parent.mkdir(exist_ok=True)
-        (tmp_path / f"{name}.txt").write_text("x" * size)
-    found = [(group.name, [file.name for file in group.files]) for group in groups(tmp_path)]
-    assert found == [
-        ("a.txt", ["a.txt", "b.txt"]),
-        ("c.txt", ["c.txt"]),
-        ("d.txt", ["d.txt"]),
-        ("e/f.txt", ["e/f.txt"]),
-    ]
-    assert groups(tmp_path / "e" / "f.txt")[0].name == "f.txt"
+def together(parts: list[Path], path: Path) -> None:
+    path.write_text("".join(part.read_text() for part in parts))
 
 
-def test_blocks_are_named_for_their_first_document(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("".join(f"Case {n}.\n" for n in range(1, 6)))
-    (group,) = groups(tmp_path / "notes.txt")
-    found = list(blocks_of(group, 2, 1_000))
-    assert [(block.name, block.first, len(block.records)) for block in found] == [
-        ("notes.txt-00000001", 1, 2),
-        ("notes.txt-00000003", 3, 2),
-        ("notes.txt-00000005", 5, 1),
-    ]
-    assert sum(block.n_bytes for block in found) == (tmp_path / "notes.txt").stat().st_size
-    assert len({block.digest for block in found}) == 3
-    assert len(list(blocks_of(group, 1_000, 1))) == 5
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "out.txt"
+
+
+def broken_off(out: Path) -> Path:
+    """The folder of blocks of a run that wrote one, and was broken off."""
+    with pytest.raises(KeyboardInterrupt), output_blocks(out, SETTINGS, pytest.fail) as blocks:
+        blocks.write("0", write("one"), "a")
+        raise KeyboardInterrupt
+    return blocks.folder
+
+
+def test_a_finished_block_is_there_the_next_time(out: Path) -> None:
+    broken_off(out)
+    assert not out.exists()
+    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
+        assert blocks.finished("0", "a") == 3
+        assert blocks.finished("1", "b") is None and not blocks.is_changed
+        assert blocks.write("1", write("two"), "b") == 3
+        join(blocks, ["0", "1"], together, out)
+    assert out.read_text() == "onetwo"
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+
+
+def test_a_block_of_other_input_is_not_finished(out: Path) -> None:
+    broken_off(out)
+    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
+        assert blocks.finished("0", "b") is None and blocks.is_changed
+
+
+@pytest.mark.parametrize("at", ["writing", "renaming", "entry"])
+def test_a_block_that_breaks_off_is_not_finished(
+    out: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    broken_off(out)
+
+    def broken(*_: object) -> int:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError), output_blocks(out, SETTINGS, pytest.fail) as blocks:
+        with monkeypatch.context() as patch:
+            if at == "renaming":
+                patch.setattr("os.replace", broken)
+            elif at == "entry":
+                patch.setattr("spacy_pel.jobs.blocks.whole_file", broken)
+            blocks.write("0", broken if at == "writing" else write("new"), "a")
+    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
+        assert blocks.finished("0", "a") == (3 if at == "writing" else None)
+        assert blocks.names() == ["0"]  # what was made of it is known, and can be removed
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"{}"])
+def test_a_block_with_a_damaged_entry_is_made_again(out: Path, data: bytes) -> None:
+    (broken_off(out) / ".pel" / "0.json").write_bytes(data)
+    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
+        assert blocks.finished("0", "a") is None and not blocks.is_changed
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
+def test_damaged_settings_have_a_remedy(out: Path, data: bytes) -> None:
+    (broken_off(out) / ".pel" / "settings.json").write_bytes(data)
+    with pytest.raises(PelError, match="settings.json: is damaged .*; remove .*parts to start"):
+        with output_blocks(out, SETTINGS, pytest.fail):
+            pass
+
+
+def test_blocks_of_other_settings_start_anew_or_are_refused(out: Path) -> None:
+    said: list[str] = []
+    folder = broken_off(out)
+    other = {"batch size": 2, "pipeline": "x"}
+    with pytest.raises(PelError, match="made with another batch size, pipeline; give a new folder"):
+        with block_folder(folder, other):
+            pass
+    with output_blocks(out, other, said.append) as blocks:
+        assert blocks.finished("0", "a") is None
+        assert not list(folder.glob("*.part"))
+    assert said == [f"{folder}: was begun with another batch size, pipeline; starting again"]
+
+
+def test_nothing_is_left_where_nothing_was_done(out: Path) -> None:
+    with pytest.raises(PelError), output_blocks(out, SETTINGS, pytest.fail):
+        raise PelError("it is over", "try again")
+    assert list(out.parent.iterdir()) == []
+
+
+def test_files_of_others_are_left_as_they_are(out: Path) -> None:
+    mine = broken_off(out) / "mine.txt"
+    mine.write_text("precious")
+    with output_blocks(out, SETTINGS, pytest.fail):
+        pass
+    assert [path.name for path in mine.parent.iterdir()] == ["mine.txt"]
+    with pytest.raises(PelError, match="holds other files"):
+        with output_blocks(out, SETTINGS, pytest.fail):
+            pass
+    assert mine.read_text() == "precious"
+
+
+def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
+    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
+        with pytest.raises(PelError, match="out.txt.parts/.pel: process .* is writing to it"):
+            with output_blocks(out, SETTINGS, pytest.fail):
+                pass
+        blocks.write("0", write("one"), "a")
+        assert blocks.finished("0", "a")

@@ -1,0 +1,112 @@
+"""Processes that do the work of a job: in order, and with an orderly end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.jobs.workers import Done, check_engine, local_results
+
+
+def squares(device: str) -> Callable[[int], tuple[int, str]]:
+    """A worker that takes the longer, the smaller its number is."""
+
+    def square(number: int) -> tuple[int, str]:
+        time.sleep(0.2 / (1 + number))
+        return number**2, device
+
+    return square
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_results_come_in_order(n: int) -> None:
+    items = [*range(10), Done((-1, "")), *range(4)]
+    found = [result for result, _ in local_results(squares, items, ["cpu"] * n)]
+    assert found == [n**2 for n in range(10)] + [-1] + [n**2 for n in range(4)]
+
+
+def test_each_process_has_its_device() -> None:
+    devices = {device for _, device in local_results(squares, range(12), ["a", "b"])}
+    assert devices == {"a", "b"}
+
+
+def test_items_are_read_as_they_are_needed() -> None:
+    read: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(1_000):
+            read.append(number)
+            yield number
+
+    results = local_results(squares, items(), ["cpu"] * 2)
+    next(results)
+    assert len(read) <= 5
+    results.close()
+    assert multiprocessing.active_children() == []
+
+
+def failing(device: str, error: BaseException) -> Callable[[int], int]:
+    def fail(number: int) -> int:
+        if number:
+            raise error
+        return number
+
+    return fail
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("error", [PelError("the KB has gone", "build it"), RuntimeError("odd")])
+def test_an_error_of_a_worker_is_raised_and_ends_all(error: Exception) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        list(local_results(partial(failing, error=error), range(100), ["cpu"] * 2))
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.timeout(60)
+def test_a_killed_worker_is_said_in_a_line() -> None:
+    def make(device: str) -> Callable[[int], object]:
+        return lambda number: os.kill(os.getpid(), 9) if number == 3 else time.sleep(0.1)
+
+    with pytest.raises(PelError, match="ended unexpectedly.*run it again with fewer processes"):
+        list(local_results(make, range(20), ["cpu"] * 2))
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.timeout(60)
+def test_workers_end_at_once_with_a_parent_that_is_interrupted_or_killed() -> None:
+    read, write = os.pipe()
+
+    def make(device: str) -> Callable[[int], object]:
+        def work(number: int) -> None:
+            os.write(write, b".")
+            time.sleep(1_000)
+
+        return work
+
+    parent = multiprocessing.get_context("fork").Process(
+        target=lambda: list(local_results(make, range(4), ["cpu"] * 2))
+    )
+    parent.start()
+    os.close(write)
+    with open(read, "rb", buffering=0) as stream:
+        assert stream.read(1) == b"."
+        parent.kill()
+        while stream.read(1):  # up to the end, when no process has it open any more
+            pass
+    parent.join()
+
+    with pytest.raises(KeyboardInterrupt):
+        for _ in local_results(squares, range(100), ["cpu"] * 2):
+            raise KeyboardInterrupt
+    assert multiprocessing.active_children() == []
+
+
+def test_an_unknown_engine() -> None:
+    with pytest.raises(PelError, match='unknown engine "spark"; choose one of local, ray'):
+        check_engine("spark")
