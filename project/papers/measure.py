@@ -1,0 +1,138 @@
+"""The figures of a trained linker on dev sets: recall, NIL, and what a table asks for besides."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.training import Example
+
+from spacy_pel.evaluation.nil_metrics import average_precision
+from spacy_pel.fitting.gold_examples import gold_examples, link_examples
+from spacy_pel.pipeline.pipelines import linker_of
+from spacy_pel.pipeline.proxy_linker import ProxyLinker
+from spacy_pel.spans import gold_ids, mention_spans
+
+# Enough that 64 are left where some are hidden.
+CANDIDATES = 96
+
+
+def measured(
+    nlp: Language, dev: dict[str, str], table: dict[str, Any], folder: Path
+) -> dict[str, Any]:
+    """Measure a linker.
+
+    Args:
+        nlp: the pipeline; its linker has its knowledge base.
+        dev: for each dev set, by its name, its corpus. All together are one set if the table says
+            how many mentions are drawn.
+        table: the table. ``mentions``: about how many mentions are drawn, in whole documents; 0: all.
+            ``hidden``: the share of gold entities that are hidden from the search when NIL is measured;
+            0: NIL is what the knowledge base lacks. ``also``: any of "jointly" and "discovery".
+        folder: for a knowledge base without some of its entities.
+
+    Returns:
+        For each dev set its figures; see ``figures_of``.
+    """
+    linker = linker_of(nlp)
+    linker.candidates = CANDIDATES
+    sets = {
+        name: gold_examples(nlp, linker, [path], table.get("documents", 0))
+        for name, path in dev.items()
+    }
+    if table.get("mentions"):
+        everything = [example for examples in sets.values() for example in examples]
+        sets = {" + ".join(dev): drawn(everything, linker, table["mentions"])}
+    found = {}
+    for name, examples in sets.items():
+        link_examples(nlp, linker, examples)
+        found[name] = figures_of(linker, examples, table.get("hidden", 0.0))
+    for name, path in dev.items() if table.get("also") else ():
+        # Here: they are needed for few tables, and load torch's parts of joint linking.
+        from papers.joint_metrics import cross_fitted_discovery, joint_metrics
+
+        limit = table.get("documents", 0)
+        if "jointly" in table["also"]:
+            found[name]["jointly"] = joint_metrics(nlp, path, limit=limit)
+        if "discovery" in table["also"]:
+            found[name]["discovery"] = cross_fitted_discovery(nlp, path, folder, limit=limit)
+    return _rounded(found)
+
+
+def drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[Example]:
+    """Documents drawn at random, the same each time, with so many mentions or a few more."""
+    order = random.Random(0).sample(examples, len(examples))
+    kept, count = [], 0
+    for example in order:
+        if count >= mentions:
+            break
+        kept.append(example)
+        count += len(mention_spans(example.reference, linker.spans_key))
+    return kept
+
+
+def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> dict[str, Any]:
+    """The figures of linked examples.
+
+    Args:
+        linker: the linker that has linked them.
+        examples: the linked examples.
+        hidden: the share of the gold entities that are hidden when NIL is measured.
+
+    Returns:
+        ``recall@1`` and ``recall@64`` of the mentions whose entity the knowledge base has, and those of
+        ``seen`` and ``unseen`` entities; ``nil``, the average precision of NIL. For paired intervals,
+        by mention: ``documents``, the number of mentions of each; ``hits``, whether the first is right;
+        ``is_nil``; and ``scores``, 10,000 times the best score that is left.
+    """
+    kb, trained = linker.kb, set(linker.cfg["trained_entities"])
+    mentions, sizes = [], []
+    for example in examples:
+        golds = mention_spans(example.reference, linker.spans_key)
+        links = mention_spans(example.predicted, linker.spans_key)
+        sizes.append(len(golds))
+        for gold, link in zip(golds, links, strict=True):
+            ids = {kb[id].concept_id for id in gold_ids(gold) if id in kb}
+            mentions.append((ids, link._.kb_candidates))
+    entities = sorted({id for ids, _ in mentions for id in ids})
+    gone = set(random.Random(0).sample(entities, round(hidden * len(entities))))
+    ranks, scores, is_nil = [], [], []
+    for ids, candidates in mentions:
+        found = [candidate["concept_id"] for candidate in candidates]
+        ranks.append(next((n for n, id in enumerate(found) if id in ids), len(found) + 1))
+        left = [c["score"] for c in candidates if c["concept_id"] not in gone]
+        scores.append(left[0] if left else -1e3)
+        is_nil.append(not ids - gone)
+
+    def recall(k: int, among: list[int]) -> float | None:
+        return sum(ranks[n] < k for n in among) / len(among) if among else None
+
+    in_kb = [n for n, (ids, _) in enumerate(mentions) if ids]
+    seen = [n for n in in_kb if mentions[n][0] & trained]
+    unseen = [n for n in in_kb if not mentions[n][0] & trained]
+    return {
+        "mentions": len(mentions),
+        "in_kb": len(in_kb),
+        "recall@1": recall(1, in_kb),
+        "recall@64": recall(64, in_kb),
+        "seen": {"recall@1": recall(1, seen), "recall@64": recall(64, seen)},
+        "unseen": {"recall@1": recall(1, unseen), "recall@64": recall(64, unseen)},
+        "nil": average_precision(scores, is_nil),
+        "documents": sizes,
+        "hits": "".join(
+            "-" if not ids else str(int(ranks[n] < 1)) for n, (ids, _) in enumerate(mentions)
+        ),
+        "is_nil": "".join(str(int(nil)) for nil in is_nil),
+        "scores": [round(1e4 * score) for score in scores],
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """The value with all its numbers rounded to five digits."""
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value

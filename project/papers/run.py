@@ -1,0 +1,347 @@
+"""Run the experiments: train, encode the knowledge base, measure. One line of results.jsonl a run.
+
+    python papers/run.py claim-small --data DATA --encoder BERT --seeds 0,1,2
+
+A table is a file of ``papers/tables``: a setting, and axes. Each choice of an axis is a block of settings
+that is laid over the config, and each combination of choices is a variant. A run whose line is there is
+left out. One that was killed goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import itertools
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import srsly
+from filelock import FileLock
+from spacy.training.initialize import init_nlp
+from spacy.util import load_config
+from thinc.api import Config
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from papers.measure import measured  # noqa: E402
+from spacy_pel.corpora.document_corpus import open_corpus  # noqa: E402
+from spacy_pel.errors import PelError  # noqa: E402
+from spacy_pel.pipeline.pipelines import linker_of, load_pipeline  # noqa: E402
+from spacy_pel.system.whole_files import whole_file, whole_folder  # noqa: E402
+from spacy_pel.tasks.embedding import embed_kb  # noqa: E402
+from spacy_pel.training.train_pipeline import run_training, start_training  # noqa: E402
+
+LINKER = "components.proxy_linker"
+RESULTS = HERE / "results.jsonl"
+
+
+class Variant(NamedTuple):
+    """One way to train.
+
+    Attributes:
+        name: the choices, such as "Pb, s - b; names as rows".
+        settings: settings by their dotted names; those of the linker without its prefix, all others
+            with a dot in front.
+        options: what is not in a config: ``trained: false`` for an encoder as it comes, ``reranks`` for
+            the variant whose candidates a reranker orders, ``learns`` for a corpus whose mentions become
+            rows.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    options: dict[str, Any]
+
+
+def read_table(name: str) -> dict[str, Any]:
+    """Read a table; "extends" names another that it is laid over.
+
+    Raises:
+        PelError: there is none of this name.
+    """
+    path = HERE / "tables" / f"{name}.yml"
+    if not path.exists():
+        known = ", ".join(sorted(file.stem for file in path.parent.glob("*.yml")))
+        raise PelError(f'no table "{name}"', f"choose one of {known}")
+    table = srsly.read_yaml(path)
+    if "extends" in table:
+        base = read_table(table.pop("extends"))
+        settings = {**base.get("settings", {}), **table.get("settings", {})}
+        table = {**base, **table, "settings": settings}
+    return {**table, "name": name}
+
+
+def variants_of(table: dict[str, Any]) -> list[Variant]:
+    """The combinations of one choice of each axis, and then the variants that are listed by themselves."""
+    blocks = [
+        [(name, block or {}) for name, block in choices.items()]
+        for choices in table.get("axes", {}).values()
+    ]
+    listed = [((name, block or {}),) for name, block in table.get("variants", {}).items()]
+    found = []
+    for combination in [*(itertools.product(*blocks) if blocks else []), *listed]:
+        merged = {key: value for _, block in combination for key, value in block.items()}
+        options = {k: merged.pop(k) for k in ("trained", "reranks", "learns") if k in merged}
+        found.append(Variant("; ".join(name for name, _ in combination), merged, options))
+    return found
+
+
+def filled(value: Any, places: dict[str, Any]) -> Any:
+    """Copy a value with its {places} replaced, also within dicts and lists."""
+    if isinstance(value, dict):
+        return {key: filled(each, places) for key, each in value.items()}
+    if isinstance(value, list):
+        return [filled(each, places) for each in value]
+    if not isinstance(value, str):
+        return value
+    for name, meant in places.items():
+        if value == f"{{{name}}}":
+            return meant
+        value = value.replace(f"{{{name}}}", str(meant))
+    return value
+
+
+def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict) -> Config:
+    """The config of a run: that of the table, with the settings of table, variant and seed."""
+    reranks = "reranks" in variant.options
+    config = load_config(table["reranker" if reranks else "config"], interpolate=False)
+    common = {} if reranks else table.get("settings", {})
+    steps = variant.settings.get("steps", table["rerank_steps" if reranks else "steps"])
+    own = {k: v for k, v in variant.settings.items() if k != "steps"}
+    for name, value in {**common, **own, ".system.seed": seed, "kb": "{kb}"}.items():
+        *path, last = (name[1:] if name[0] == "." else f"{LINKER}.{name}").split(".")
+        section = config
+        for part in path:
+            section = section[part]
+        section[last] = filled(value, places)
+    training, schedule = config["training"], config["training"]["optimizer"]["learn_rate"]
+    schedule.update(total_steps=steps, warmup_steps=max(1, steps // 10))
+    training.update(
+        max_steps=steps, max_epochs=min(0, training["max_epochs"]), eval_frequency=steps
+    )
+    # The figures are those of the scores alone.
+    config["components"]["proxy_linker"]["sole_owners_first"] = False
+    return config
+
+
+class Runner:
+    """Does the runs of a table.
+
+    Args:
+        table: the table.
+        places: what "{data}" and "{encoder}" stand for.
+        work: the folder of knowledge bases, weights and checkpoints.
+    """
+
+    def __init__(self, table: dict[str, Any], places: dict[str, str], work: Path):
+        self.table = table
+        self.work = work
+        shared = json.dumps([table.get("kb"), table.get("prepare"), table.get("corpora")])
+        self.shared = work / f"kb-{hashlib.sha256(shared.encode()).hexdigest()[:8]}"
+        self.places = {**places, "work": str(self.shared), "kb": str(self.shared / "kb")}
+        self.variants = {variant.name: variant for variant in variants_of(table)}
+
+    def prepare(self) -> None:
+        """Build the knowledge base, and what else the runs share, if it is not there."""
+        with FileLock(f"{self.shared}.lock"):
+            done = self.shared / "prepared"
+            if done.exists():
+                return
+            shutil.rmtree(self.shared, ignore_errors=True)
+            self.shared.mkdir(parents=True)
+            kb = self.table.get("kb", {})
+            if "others" in kb:
+                corpora = filled(self.table["corpora"], self.places)
+                limit = self.table.get("documents", 0)
+                source = Path(filled(kb["source"], self.places))
+                write_sample(source, corpora, limit, kb["others"], self.shared / "sample.jsonl")
+            for command in filled(self.table["prepare"], self.places):
+                subprocess.run([sys.executable, "-m", "spacy", "pel", *command.split()], check=True)
+            done.touch()
+
+    def run(self, variant: Variant, seed: int) -> dict[str, Any]:
+        """Do a run.
+
+        Returns:
+            Its line of the results.
+        """
+        started = time.perf_counter()
+        folder, kb = self._trained(variant, seed)
+        nlp = load_pipeline(folder / "pipeline")
+        linker = linker_of(nlp, kb=kb)
+        dev = filled(self.table["dev"], self.places)
+        figures = measured(nlp, dev, self.table, folder / "lacking")
+        return {
+            "table": self.table["name"],
+            "variant": variant.name,
+            "seed": seed,
+            "commit": _commit(),
+            "steps": 0 if variant.options.get("trained") is False else self.table["steps"],
+            "minutes": round((time.perf_counter() - started) / 60, 2),
+            **({"bias": round(bias, 4)} if (bias := linker.cfg["loss"].get("bias")) else {}),
+            **_training_figures(folder / "training" / "log.jsonl"),
+            "figures": figures,
+        }
+
+    def _trained(self, variant: Variant, seed: int) -> tuple[Path, Path]:
+        """The folder of a run with its pipeline, and its knowledge base with vectors."""
+        places = dict(self.places)
+        name = hashlib.sha256(f"{variant.name} {seed}".encode()).hexdigest()[:12]
+        folder = self.work / self.table["name"] / name
+        kb = folder / "kb"
+        if of := variant.options.get("reranks") or variant.options.get("learns", {}).get("of"):
+            base, base_kb = self._trained(self.variants[of], seed)
+            places |= {"retriever": str(base / "pipeline"), "kb": str(base_kb)}
+        config = make_config(self.table, variant, seed, places)
+        if "learns" in variant.options:
+            self._learn(variant.options["learns"], base, base_kb, folder)
+        elif not (folder / "pipeline").exists():
+            training = folder / "training"
+            if variant.options.get("trained") is False:
+                init_nlp(config.interpolate()).to_disk(training / "model-last")
+            else:
+                run = start_training(config, training, resume=True)
+                if run is not None:
+                    run_training(run)
+            nlp = load_pipeline(training / "model-last")
+            if "reranks" in variant.options:
+                kb = base_kb
+            else:
+                _embed(linker_of(nlp), Path(places["kb"]), kb)
+            with whole_folder(folder / "pipeline") as output:
+                nlp.to_disk(output)
+        return folder, kb if kb.exists() else base_kb
+
+    def _learn(self, learns: dict[str, Any], base: Path, base_kb: Path, folder: Path) -> None:
+        """Give a copy of a retriever's knowledge base the mentions of a corpus as rows."""
+        from spacy_pel.tasks.learn_mentions import learn_mentions_of
+
+        if not (folder / "kb").exists():
+            corpora = filled(learns["corpora"], self.places)
+            with whole_folder(folder / "kb") as kb:
+                shutil.copytree(base_kb, kb, dirs_exist_ok=True)
+                nlp = load_pipeline(base / "pipeline")
+                learn_mentions_of(kb, corpora, nlp=nlp, limit=learns.get("documents", 0))
+            shutil.copytree(base / "pipeline", folder / "pipeline", dirs_exist_ok=True)
+
+
+def _embed(linker: Any, kb: Path, own: Path) -> None:
+    """Write the linker's vectors into a copy of a knowledge base."""
+    if not own.exists():
+        with whole_folder(own) as copy:
+            shutil.copytree(kb, copy, dirs_exist_ok=True)
+    linker.set_kb(own)
+    embed_kb(own, linker)
+
+
+def write_sample(source: Path, corpora: list[str], limit: int, others: int, output: Path) -> None:
+    """Write the entities that corpora mention, and others drawn at random, as JSONL.
+
+    The same arguments write the same file, in the order of the source.
+
+    Args:
+        source: the JSONL file of the knowledge base; it may be gzipped.
+        corpora: corpora with ids, as ``open_corpus`` names them.
+        limit: the number of documents read of each corpus; 0: all.
+        others: the number of other entities.
+        output: the JSONL file to write.
+    """
+    golds = {
+        id
+        for path in corpora
+        for document in itertools.islice(open_corpus(path).documents(), limit or None)
+        for mention in document.mentions
+        for id in mention.ids
+    }
+    with (gzip.open if source.suffix == ".gz" else open)(source, "rt", encoding="utf8") as file:
+        lines = [line for line in file if line.strip()]
+    entities = map(json.loads, lines)
+    named = [not golds.isdisjoint((e["concept_id"], *e.get("alt_ids", ()))) for e in entities]
+    rest = [number for number, is_named in enumerate(named) if not is_named]
+    drawn = set(random.Random(0).sample(rest, min(others, len(rest))))
+    with whole_file(output) as file:
+        file.writelines(line for n, line in enumerate(lines) if named[n] or n in drawn)
+
+
+def results(path: Path = RESULTS) -> Iterator[dict[str, Any]]:
+    """The lines of the results."""
+    if path.exists():
+        yield from map(json.loads, path.read_text(encoding="utf8").splitlines())
+
+
+def add_result(line: dict[str, Any], path: Path = RESULTS) -> None:
+    """Add a line. A process that is killed leaves the whole line or nothing."""
+    with FileLock(f"{path}.lock"):
+        lines = [*results(path), line]
+        with whole_file(path) as file:
+            file.writelines(json.dumps(each) + "\n" for each in lines)
+
+
+def _training_figures(log: Path) -> dict[str, Any]:
+    """Seconds of training, memory, and mean and relative variance of the gradient norms (figure 3)."""
+    if not log.exists():
+        return {}
+    steps = [line for line in srsly.read_jsonl(log) if "loss" in line]
+    norms = [line["gradient_norm"] for line in steps[max(1, len(steps) // 10) :]]
+    mean = sum(norms) / len(norms)
+    variance = sum((norm - mean) ** 2 for norm in norms) / max(1, len(norms) - 1)
+    counts = steps[-1]["counts"]
+    return {
+        "seconds": round(steps[-1]["seconds"], 1),
+        "memory_mb": round(steps[-1]["memory_mb"]),
+        "norms": {"mean": round(mean, 3), "relative_variance": round(variance / mean**2, 4)},
+        "inputs": {name: counts[f"{name}_inputs"] for name in ("mention", "entity", "index")},
+    }
+
+
+def _commit() -> str | None:
+    """The checked-out commit, with a "+" if files were changed; None without git."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, cwd=HERE)
+    except FileNotFoundError:
+        return None
+    return found.stdout.strip() or None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("tables", nargs="+", help="names of files in papers/tables")
+    parser.add_argument("--data", default="", help="folder of corpora and knowledge bases")
+    parser.add_argument("--encoder", default="", help="name or path of a BERT")
+    parser.add_argument("--seeds", default="0,1,2", help="seeds, separated by commas")
+    parser.add_argument("--only", default="", help="run variants whose names have this text alone")
+    parser.add_argument("--work", type=Path, default=Path("training/papers"))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--keep", action="store_true", help="keep weights and vectors")
+    chosen = parser.parse_args()
+    for seed in map(int, chosen.seeds.split(",")):
+        for name in chosen.tables:
+            places = {"data": chosen.data, "encoder": chosen.encoder}
+            runner = Runner(read_table(name), places, chosen.work)
+            wanted = [v for v in runner.variants.values() if chosen.only in v.name]
+            done = {(ln["table"], ln["variant"], ln["seed"]) for ln in results(chosen.results)}
+            for variant in wanted:
+                if (name, variant.name, seed) not in done:
+                    runner.prepare()
+                    print(f"{name}: {variant.name}, seed {seed}", flush=True)
+                    line = runner.run(variant, seed)
+                    add_result(line, chosen.results)
+                    print(json.dumps(line["figures"])[:300], flush=True)
+            if not chosen.keep:
+                shutil.rmtree(chosen.work / name, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PelError as error:
+        raise SystemExit(f"Error: {error}") from error
