@@ -7,15 +7,13 @@ SETTINGS are attributes of the component "proxy_linker", as JSON.
 
 from __future__ import annotations
 
-from protocol import Document, report  # first: the clock starts here
+from protocol import Document, doc_of, report  # first: the clock starts here
 
 # isort: split
 import json
 import sys
 
 import spacy
-
-from docs import doc_of
 
 
 def main(pipeline: str, kb: str, settings: str, documents: str) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.vocab import Vocab
 
 # A worker imports this first, so that the time of a linker's own imports is measured.
 START = time.perf_counter()
@@ -33,6 +38,21 @@ class Document(NamedTuple):
 
 # Gives, for documents, the ids of each of their mentions in turn, best first.
 Link = Callable[[list[Document]], list[list[str]]]
+
+
+def doc_of(vocab: Vocab, document: Document) -> Doc:
+    """Make a Doc; its words are separated by blanks, and by the ends of mentions."""
+    from spacy.tokens import Doc, Span  # here, as the clock has started
+
+    text = document.text
+    cuts = {0, len(text), *(at for mention in document.mentions for at in mention)}
+    cuts.update(at for match in re.finditer(r"\s", text) for at in match.span())
+    places = sorted(cuts)
+    words = [text[a:b] for a, b in zip(places, places[1:])]
+    doc = Doc(vocab, words=words, spaces=[False] * len(words))
+    first = {at: i for i, at in enumerate(places)}
+    doc.ents = [Span(doc, first[a], first[b], label="ENTITY") for a, b in document.mentions]
+    return doc
 
 
 def report(documents_path: str, link: Link) -> None:

@@ -24,14 +24,16 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
+import spacy
 import typer
-from inputs import write_documents, write_entities
-from report import pareto_plot, table
 
 from spacy_pel import KnowledgeBase
+from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.spans import gold_ids, mention_spans
 
 HERE = Path(__file__).parent
 Command = list[str]
+Results = dict[str, dict[str, Any]]
 
 
 def main(
@@ -107,6 +109,81 @@ def run(command: Command, threads: int) -> str:
     }
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     return (done.stdout.splitlines() or [""])[-1]
+
+
+def write_documents(kb: KnowledgeBase, corpus: Path, limit: int, out: Path) -> None:
+    """Write the first ``limit`` documents of a corpus, or all if it is 0.
+
+    A document has its text, its mentions as [start, end], and for each the gold ids that the KB has.
+    """
+    documents = []
+    for example in open_corpus(corpus, limit=limit)(spacy.blank("en")):
+        spans = mention_spans(example.reference, None)
+        if spans:
+            golds = [[id for id in gold_ids(span) if kb.number(id) is not None] for span in spans]
+            ids = [sorted({kb[id].concept_id for id in gold}) for gold in golds]
+            mentions = [[span.start_char, span.end_char] for span in spans]
+            documents.append({"text": example.text, "mentions": mentions, "golds": ids})
+    out.write_text(json.dumps(documents), encoding="utf8")
+
+
+def write_entities(kb: KnowledgeBase, out: Path) -> None:
+    """Write the KB in scispaCy's schema, one line for each entity."""
+    with out.open("w", encoding="utf8") as file:
+        for entity in kb:
+            record: dict[str, Any] = {
+                "concept_id": entity.concept_id,
+                "canonical_name": entity.canonical_name,
+                "aliases": list(entity.aliases),
+                "types": [],
+                "definition": entity.definition,
+            }
+            file.write(json.dumps(record) + "\n")
+
+
+def table(results: Results) -> str:
+    """A Markdown table with one line for each linker."""
+    lines = [
+        "| | recall@1 | @64 | mentions/s | document, p50 | p95 | start | memory |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, figures in results.items():
+        lines.append(
+            f"| {name} | {figures['recall@1']:.1f} | {figures['recall@64']:.1f} "
+            f"| {figures['mentions_per_second']:.0f} | {figures['p50_ms']:.0f} ms "
+            f"| {figures['p95_ms']:.0f} ms | {figures['start_s']:.1f} s "
+            f"| {figures['peak_mb']:.0f} MB |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def pareto_plot(results: Results, path: Path) -> None:
+    """Plot recall@1 over speed; a line joins the linkers that no other beats in both."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
+    points = {name: (f["mentions_per_second"], f["recall@1"]) for name, f in results.items()}
+    front = [
+        point
+        for point in sorted(points.values())
+        if not any(
+            other != point and other >= point and other[1] >= point[1] for other in points.values()
+        )
+    ]
+    axes.plot(*zip(*front), color="0.7", linewidth=1, zorder=1)
+    for number, (name, point) in enumerate(points.items(), start=1):
+        color = "C1" if "scispaCy" in name else "C0"
+        axes.scatter(*point, color=color, zorder=2, label=f"{number}  {name}")
+        axes.annotate(str(number), point, xytext=(4, 4), textcoords="offset points", fontsize=8)
+    axes.set_xscale("log")
+    figure.legend(loc="outside right upper", fontsize=7, handlelength=0.5)
+    axes.set_xlabel("mentions a second")
+    axes.set_ylabel("recall@1, % of mentions whose entity is in the KB")
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Documents of any length in bounded memory: those read together are few, and a long one is parted.
 
 What spaCy's models compute for a document is in memory for all of its tokens at once, and for all
-documents of a batch: 2.6 GB for a million characters (``benchmarks/long_documents.py``).
+documents of a batch: 2.6 GB for a million characters.
 """
 
 from __future__ import annotations

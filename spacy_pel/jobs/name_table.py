@@ -36,7 +36,7 @@ class NameTable:
 
     A name is held as a hash of 64 bits and the number of its owner, and its beginnings as bits of a
     filter: 20 bytes a name, whatever its length. (An automaton of ahocorasick_rs takes a multiple of
-    this, see benchmarks/mentions.py, and processes cannot share it.)
+    this, and processes cannot share it.)
 
     All names of all entities must be given. A name of several entities is never returned, and
     neither is another name inside it.

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import uvicorn
 from spacy.language import Language
 
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -40,41 +36,18 @@ def browser() -> Iterator:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable]:
-    """Serves an application; returns the server, whose address is ``server.address``."""
-    running = []
-
-    def start(app) -> uvicorn.Server:
-        config = uvicorn.Config(app, port=0, log_level="error", lifespan="off")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        running.append((server, thread))
-        while not server.started:
-            time.sleep(0.05)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        server.address = f"http://127.0.0.1:{port}/"
-        return server
-
-    yield start
-    for server, thread in running:
-        server.should_exit = True
-        thread.join(20)
-
-
-@pytest.fixture
 def visit(browser) -> Iterator[Callable]:
     """Opens a server's page; in the end it must have asked no other host, and logged no error."""
     contexts, errors = [], []
 
-    def open_page(server: uvicorn.Server, **options):
+    def open_page(address: str, **options):
         contexts.append(browser.new_context(**options))
         contexts[-1].set_default_timeout(60_000)
         page = contexts[-1].new_page()
         page.on("console", lambda message: errors.append(f"{message.text} {message.location}"))
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: _note_if_outside(request.url, server, errors))
-        page.goto(server.address)
+        page.on("request", lambda request: _note_if_outside(request.url, address, errors))
+        page.goto(address)
         return page
 
     yield open_page
@@ -83,8 +56,8 @@ def visit(browser) -> Iterator[Callable]:
     assert [error for error in errors if "Failed to load resource" not in error] == []
 
 
-def _note_if_outside(url: str, server: uvicorn.Server, errors: list[str]) -> None:
-    if not url.startswith((server.address, "blob:")):
+def _note_if_outside(url: str, address: str, errors: list[str]) -> None:
+    if not url.startswith((f"{address}/", "blob:")):
         errors.append(f"asked {url}")
 
 
@@ -137,7 +110,7 @@ def select(page, words: str) -> None:
 
 
 def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None:
-    page = visit(serve(make_app(replace(LIMITS, mentions=6))))
+    page = visit(serve(make_app(LIMITS._replace(mentions=6))))
     link(page, TEXT)
     assert page.locator("#text").text_content() == TEXT
     assert page.locator("#text b, #text img").count() == 0  # text stays text
@@ -196,6 +169,33 @@ def test_what_is_corrected_is_gold(make_app, serve, visit, tmp_path: Path) -> No
     assert {mention.text: mention.ids for mention in gold.mentions} == {
         words: () if id == "NIL" else (id,) for words, id in ids.items()
     }
+
+
+def test_the_right_entity_is_found_in_the_whole_kb(
+    make_app, serve, visit, tiny_nlp: Language, tmp_path: Path
+) -> None:
+    tiny_nlp.get_pipe("proxy_linker").candidates = 1
+    page = visit(serve(make_app(nlp=tiny_nlp)))
+    link(page, "MS or kidney")
+    page.locator(".mention", has_text="MS").click()
+    assert page.locator("#candidates b").count() == 1
+    page.fill("#search", "no such thing")
+    playwright.expect(page.locator("#found-status")).to_contain_text(
+        "No name in the knowledge base"
+    )
+    page.fill("#search", "rheumatoid ARTHRITIS")
+    page.locator("#found b", has_text="rheumatoid arthritis").click()
+    assert "Of the joints." in page.locator("#found dd").first.text_content()
+    page.locator("#found button").click()
+    assert page.text_content("#verdict") == "C03 rheumatoid arthritis"
+    page.locator(".mention", has_text="kidney").click()
+    assert page.locator("#search").input_value() == ""
+    page.fill("#search", "X3")  # another id of the same entity
+    page.locator("#found button").click()
+    ids = {mention["text"]: mention["id"] for mention in exported(page, tmp_path)["mentions"]}
+    assert ids == {"MS": "C03", "kidney": "C03"}
+    (gold,) = open_corpus(tmp_path / "linked.json").documents()
+    assert [mention.ids for mention in gold.mentions] == [("C03",)] * 2
 
 
 def test_by_keyboard_alone(make_app, serve, visit) -> None:
@@ -278,8 +278,7 @@ def test_both_scores_are_shown(make_app, serve, visit) -> None:
 
 
 def test_errors_in_plain_words(make_app, serve, visit) -> None:
-    server = serve(make_app())
-    page = visit(server)
+    page = visit(serve(make_app()))
     page.get_by_role("button", name="Link", exact=True).click()
     assert page.text_content("#error") == "Paste or type a text first."
     page.get_by_role("button", name="Link this selection").click()

@@ -13,6 +13,14 @@ export function entity(id) {
   return ask(`entity/${encodeURIComponent(id)}`);
 }
 
+/** The entities whose names hold all of these words; first the one with this id, if there is one. */
+export async function search(words, signal) {
+  const byName = ask(`search?q=${encodeURIComponent(words)}&limit=20`, { signal });
+  const byId = /\s/.test(words) ? null : entity(words).catch(() => null);
+  const [exact, { entities }] = await Promise.all([byId, byName]);
+  return exact ? [exact, ...entities.filter(({ id }) => id !== exact.id)] : entities;
+}
+
 /** What is served. */
 export function health() {
   return ask("health");

@@ -1,9 +1,11 @@
 // What is known of one mention: its entity, figures and candidates.
 
-import { entity } from "./api.js";
+import { entity, search } from "./api.js";
 import { tag } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
+
+let searching = null; // the search that is under way, or waits for more letters
 
 /** Fills the panel; choose(candidate) is called where the user chooses one. */
 export function showDetails(text, mention, choose) {
@@ -12,10 +14,38 @@ export function showDetails(text, mention, choose) {
   byId("figures").textContent = figures(mention);
   const rejected = mention.id === "NIL" && !mention.corrected && mention.candidates.length;
   byId("candidates-title").textContent = rejected ? "Candidates that were rejected" : "Candidates";
-  byId("candidates").replaceChildren(
-    ...mention.candidates.map((candidate, rank) => {
-      const item = candidateElement(candidate, rank === 0);
-      item.append(chooser(candidate, candidate.id === mention.id, choose));
+  show("candidates", mention.candidates, mention, choose);
+  byId("search").value = "";
+  byId("search").oninput = () => find(mention, choose);
+  find(mention, choose);
+}
+
+/** Searches the whole knowledge base for the words in the box, once no more letters come. */
+async function find(mention, choose) {
+  searching?.abort();
+  const { signal } = (searching = new AbortController());
+  const words = byId("search").value.trim();
+  const say = (content) => (byId("found-status").textContent = content);
+  say("");
+  if (!words) return show("found", [], mention, choose);
+  await new Promise((resolve) => setTimeout(resolve, 250));
+  if (signal.aborted) return;
+  try {
+    const entities = await search(words, signal);
+    if (signal.aborted) return;
+    show("found", entities, mention, choose);
+    if (!entities.length) say("No name in the knowledge base has all of these words.");
+  } catch (error) {
+    if (!signal.aborted) say(error.message);
+  }
+}
+
+/** Fills a list with entities to choose from, the first candidate opened. */
+function show(list, entities, mention, choose) {
+  byId(list).replaceChildren(
+    ...entities.map((one, rank) => {
+      const item = candidateElement(one, list === "candidates" && rank === 0);
+      item.append(chooser(one, one.id === mention.id, choose));
       return item;
     }),
   );
@@ -64,6 +94,7 @@ function candidateElement(candidate, isOpen) {
 }
 
 function scores(candidate) {
+  if (candidate.score == null) return candidate.types.join(" · "); // found by its name
   const score = `score ${candidate.score.toFixed(3)}`;
   const reranked = candidate.rerank_score;
   return reranked == null ? score : `${score} · reranked ${reranked.toFixed(3)}`;
