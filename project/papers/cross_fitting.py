@@ -2,7 +2,9 @@
 
 ``calibrate`` fits a NIL threshold, a calibration, and weights of the reranker and of exact names. On
 the documents that they were fitted to, their figures are too good. So the documents are halved. Each
-half is linked with the settings that were fitted to the other one.
+half is linked with the settings that were fitted to the other one:
+
+python -m papers.cross_fitting en_pel_mesh_sm bc5cdr/dev.pubtator ncbi_disease/dev.pubtator --names
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import typer
 from spacy.language import Language
 from spacy.training import Example
 
+from spacy_pel.evaluation.linking_metrics import metrics_table
+from spacy_pel.evaluation.nil_metrics import nil_summary
 from spacy_pel.fitting.calibrate import fit
 from spacy_pel.fitting.evaluate import metrics_of
 from spacy_pel.fitting.gold_examples import check_ids, gold_examples, link_examples
-from spacy_pel.pipeline.pipelines import linker_of
+from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 
 if TYPE_CHECKING:
     from spacy_pel.linking.calibration import Calibration, FittedWeight
@@ -123,3 +128,21 @@ def _link_halves(
         settings.set_on(linker)
         link_examples(nlp, linker, examples[half::2])
     return time.perf_counter() - started
+
+
+def main(
+    pipeline: Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")],
+    corpora: Annotated[list[str], typer.Argument(help="Files whose mentions have ids")],
+    names: Annotated[bool, typer.Option(help="Fit a bonus for exact names")] = False,
+    limit: Annotated[int, typer.Option(help="Documents taken of each file; 0: all")] = 0,
+) -> None:
+    """Score linking with settings that are fitted on the other half of the documents."""
+    nlp = load_pipeline(pipeline)
+    found = evaluate_cross_fitted(nlp, {name: name for name in corpora}, limit=limit, names=names)
+    for name, metrics in found.items():
+        print(f"{name}\n\n{metrics_table(metrics)}\n\n{nil_summary(metrics['nil'])}")
+        print(f"Expected calibration error: {100 * metrics['expected_calibration_error']:.1f}\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)

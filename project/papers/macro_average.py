@@ -5,6 +5,7 @@ python -m papers.macro_average metrics/lego.json metrics/yugioh.json -o metrics/
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from spacy_pel.evaluation.linking_metrics import GROUPS, metrics_table
-from spacy_pel.fitting.metrics_files import read_metrics, write_metrics
+from spacy_pel.fitting.evaluate import read_metrics
 from spacy_pel.system.whole_files import whole_file
 
 # For each group of mentions the key of its size in the result of ``linking_metrics``.
@@ -69,7 +70,7 @@ def main(
     """Average several evaluations, such as those of ZESHEL's worlds, each with a KB of its own."""
     averages = averaged_metrics([read_metrics(path) for path in metrics])
     with whole_file(output) as file:
-        write_metrics(file, {"of": [str(path) for path in metrics], **averages})
+        json.dump({"of": [str(path) for path in metrics], **averages}, file, indent=2)
     for name in ("macro", "micro"):
         print(f"{name.capitalize()} average of {averages['evaluations']}\n")
         print(metrics_table(averages[name]) + "\n")

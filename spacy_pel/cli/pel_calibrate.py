@@ -25,20 +25,19 @@ def calibrate_cli(
     spans_key: SpansKey = None,
     component: Component = "proxy_linker",
     names: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--names",
-            help="Also fit a bonus for exact names: what a candidate's score gains if the mention is "
-            "one of its names",
+            help="Fit a bonus for exact names: what a candidate's score gains if the mention is one "
+            "of its names [default: if the pipeline has one]",
         ),
-    ] = False,
+    ] = None,
     jointly: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--jointly",
-            help="Also fit how mentions are linked together, for pel link --jointly and pel discover",
+            help="Fit how mentions are linked together, for pel link --jointly and pel discover "
+            "[default: if that was fitted before]",
         ),
-    ] = False,
+    ] = None,
 ) -> None:
     """Tune NIL and probabilities on dev.
 
@@ -53,9 +52,9 @@ def calibrate_cli(
                      the margin to the next one (Platt scaling).
     reranker         The weight of the reranker's score, which is added to the retriever's.
     exact names      With --names: what a candidate's score gains if the mention is one of its
-                     names. Without --names there is no such bonus.
+                     names. A bonus that the pipeline has is fitted again; --no-names drops it.
     joint linking    With --jointly: how probable it is that two mentions mean the same, and how
-                     probable it must be for them to get one entity.
+                     probable it must be for them to get one entity. --no-jointly drops it.
 
     The weights of the reranker and of names can change the order of candidates. They are fitted by conditional logistic
     regression, which takes a second pass over the corpus.
@@ -80,11 +79,11 @@ def calibrate_cli(
         jointly=jointly,
         progress=partial(progress_bar, unit=" documents"),
     )
-    _print(report, names)
+    _print(report)
     msg.good(f"Calibrated {pipeline} on {report.mentions:,} mentions")
 
 
-def _print(report: CalibrationReport, names: bool) -> None:
+def _print(report: CalibrationReport) -> None:
     from ..evaluation.nil_metrics import nil_summary
 
     if report.nil_threshold is None:
@@ -96,7 +95,7 @@ def _print(report: CalibrationReport, names: bool) -> None:
         say(f"The reranker's score counts {report.rerank_weight:.3f} times")
     if report.name_weight is not None:
         say(f"An exact name adds {report.name_weight:.4f} to the score")
-    elif names:
+    elif report.names:
         msg.warn("No bonus for exact names: these mentions do not show what it should be")
     say(f"The probabilities hold for mentions of {report.fitted_on}")
     before, after = 100 * report.error_before, 100 * report.error_after

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +19,9 @@ from .terminal import msg, say
 def evaluate_cli(
     pipeline: Pipeline,
     corpus: Corpora,
-    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="JSON file to write, with more figures")
+    ] = None,
     kb: OtherKB = None,
     limit: Limit = 0,
     spans_key: SpansKey = None,
@@ -33,8 +37,8 @@ def evaluate_cli(
 ) -> None:
     """Score linking on gold mentions.
 
-    Prints recall@1, @5, @16 and @64, and the mean reciprocal rank (MRR). Writes them, and more, to a
-    JSON file.
+    Prints recall@1, @5, @16 and @64, and the mean reciprocal rank (MRR). With --output, these and
+    more are written to a JSON file.
 
     Only the linker runs: mentions are those of the corpus. Each figure is given over all mentions,
     over those whose entity is in the KB, and over entities seen and unseen in training. A gold id
@@ -53,17 +57,17 @@ def evaluate_cli(
 
     \b
     Example:
-      python -m spacy pel evaluate training/model-best dev.pubtator.gz --output metrics.json
+      python -m spacy pel evaluate training/model-best dev.pubtator.gz
+      python -m spacy pel evaluate training/model-best test.pubtator.gz --output test.json
     """
     from ..evaluation.linking_metrics import metrics_table
     from ..evaluation.nil_metrics import nil_summary
-    from ..fitting.evaluate import evaluate
-    from ..fitting.metrics_files import write_metrics
-    from ..fitting.surface_forms import surface_summary
+    from ..fitting.evaluate import evaluate, surface_summary
     from ..pipeline.pipelines import linker_of, load_pipeline
     from ..system.whole_files import whole_file
 
-    with whole_file(output) as file:
+    # The file is opened first: a path that cannot be written to is told before the work.
+    with whole_file(output) if output else nullcontext() as file:
         nlp = load_pipeline(pipeline)
         linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
         if rerank is not None:
@@ -72,8 +76,11 @@ def evaluate_cli(
             linker.reranker  # refuses a pipeline without one
         bars = partial(progress_bar, unit=" documents")
         metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=bars)
-        write_metrics(file, {"pipeline": pipeline, **metrics})
+        if file:
+            json.dump({"pipeline": pipeline, **metrics}, file, indent=2)
+            file.write("\n")
     say(metrics_table(metrics))
     say(nil_summary(metrics["nil"]))
     say(surface_summary(metrics["surface_forms"]))
-    msg.good(f"{metrics['mentions_per_second']:,.0f} mentions a second; metrics: {output}")
+    written = f"; metrics: {output}" if output else ""
+    msg.good(f"{metrics['mentions_per_second']:,.0f} mentions a second{written}")

@@ -20,20 +20,10 @@ from ..pipeline.pipelines import linker_of, load_pipeline
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
 from .fit_joint import JointReport, fit_joint
-from .gold_examples import (
-    Bars,
-    bar_of,
-    check_ids,
-    docs_to_link,
-    enough_candidates,
-    forget_shared_states,
-    gold_examples,
-    link_examples,
-)
+from .gold_examples import Bars, check_ids, gold_examples, link_examples, linked_one_by_one
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
-    from ..pipeline.scorer import ScoredMention
 
 
 class CalibrationReport(NamedTuple):
@@ -45,7 +35,8 @@ class CalibrationReport(NamedTuple):
         nil_threshold: A mention whose best score is below it is NIL. None: no mention is.
         rerank_weight: The weight of the cross-encoder's score beside the retriever's. None where
             only one of them counts.
-        name_weight: What an exact name adds to a candidate's score. None where names do not count.
+        names: Whether it was asked what an exact name adds to a candidate's score.
+        name_weight: What it adds. None where names do not count.
         nil: How well NIL mentions are found, see ``evaluation.nil_metrics``.
         error_before: The expected calibration error of the plain score: a cosine, cut to 0 to 1, or
             the reranker's probability.
@@ -57,6 +48,7 @@ class CalibrationReport(NamedTuple):
     fitted_on: str
     nil_threshold: float | None
     rerank_weight: float | None
+    names: bool
     name_weight: float | None
     nil: dict[str, Any]
     error_before: float
@@ -71,10 +63,7 @@ def calibrate_folder(
     component: str = "proxy_linker",
     kb: Path | None = None,
     spans_key: str | None = None,
-    limit: int = 0,
-    names: bool = False,
-    jointly: bool = False,
-    progress: Bars | None = None,
+    **settings: Any,
 ) -> CalibrationReport:
     """Calibrate the linker of a saved pipeline, and change its settings in the folder.
 
@@ -86,10 +75,7 @@ def calibrate_folder(
         component: The name of the linker in the pipeline.
         kb: The folder of a KB to use instead of the linker's own.
         spans_key: Mentions are in ``doc.spans[spans_key]``. None: where the linker looks for them.
-        limit: See ``calibrate``.
-        names: See ``calibrate``.
-        jointly: See ``calibrate``.
-        progress: See ``calibrate``.
+        **settings: Others of ``calibrate``.
 
     Returns:
         What was fitted.
@@ -99,25 +85,17 @@ def calibrate_folder(
             raises.
         OSError: The folder cannot be written to.
     """
-    settings = Path(pipeline) / component / "cfg"
-    if not settings.is_file():
+    file = Path(pipeline) / component / "cfg"
+    if not file.is_file():
         raise PelError(
             f'{pipeline}: no folder of a pipeline with a "{component}"',
             "give one that may be changed, such as training/model-best",
         )
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
-    report = calibrate(
-        nlp,
-        corpus,
-        component=component,
-        limit=limit,
-        names=names,
-        jointly=jointly,
-        progress=progress,
-    )
-    with whole_file(settings) as file:
-        json.dump(linker.settings_of_weights(), file)
+    report = calibrate(nlp, corpus, component=component, **settings)
+    with whole_file(file) as written:
+        json.dump(linker.settings_of_weights(), written)
     return report
 
 
@@ -127,16 +105,17 @@ def calibrate(
     *,
     component: str = "proxy_linker",
     limit: int = 0,
-    names: bool = False,
-    jointly: bool = False,
+    names: bool | None = None,
+    jointly: bool | None = None,
     progress: Bars | None = None,
 ) -> CalibrationReport:
     """Set the NIL threshold and the calibration of a linker by the gold mentions of corpora.
 
     The NIL threshold is the one with the best F1 of the NIL class; it is None where no mention is
-    NIL. The calibration is a Platt scaling. If the linker has a reranker and the retriever's score
-    counts as well, the weight of the cross-encoder's score is fitted too. It is 0 if the
-    cross-encoder adds nothing.
+    NIL. Mentions that are never NIL, such as the name of one entity alone, have no part in it. The
+    calibration is a Platt scaling. If the linker has a reranker and the retriever's score counts as
+    well, the weight of the cross-encoder's score is fitted too. It is 0 if the cross-encoder adds
+    nothing.
 
     Args:
         nlp: A pipeline with a trained linker, which is changed.
@@ -144,9 +123,9 @@ def calibrate(
         component: The name of the linker in the pipeline.
         limit: The number of documents taken of each corpus file. 0 takes all.
         names: Whether to fit a bonus for exact names: what a candidate's score gains if the mention
-            is exactly one of its names. If not, a bonus that was fitted before is dropped.
-        jointly: Whether to fit how mentions are linked together (``fit_joint``). If not, what was
-            fitted before is dropped.
+            is exactly one of its names. If not, there is none. None: if the linker has one.
+        jointly: Whether to fit how mentions are linked together (``fit_joint``). If not, they
+            cannot be. None: if that was fitted before.
         progress: See ``Bars`` of ``gold_examples``.
 
     Returns:
@@ -158,6 +137,8 @@ def calibrate(
             linker's encoder.
     """
     linker = linker_of(nlp, component)
+    names = linker.name_weight is not None if names is None else names
+    jointly = linker.joint is not None if jointly is None else jointly
     examples = gold_examples(nlp, linker, corpus, limit)
     if not check_ids(examples, linker, corpus):
         files = ", ".join(map(str, corpus))
@@ -180,7 +161,7 @@ def fit(
         nlp: The pipeline of the linker.
         linker: The linker, which is changed.
         examples: The gold mentions (``gold_examples``), which are linked in place.
-        names: See ``calibrate``.
+        names: Whether exact names get a bonus; see ``calibrate``.
         progress: See ``calibrate``.
 
     Returns:
@@ -194,51 +175,46 @@ def fit(
     from ..linking.nil import is_nil
     from ..pipeline.scorer import nil_scores, scored_mentions
 
-    _fit_weights(nlp, linker, examples, names, progress)
     linker.calibration = linker.joint = None  # of labels that may be others
-    link_examples(nlp, linker, examples, progress)
+    _fit_weights(nlp, linker, examples, names, progress)
     name_weight = linker.name_weight.value if linker.name_weight else None
+    linker.nil_threshold = np.inf  # every mention is NIL that can be
+    link_examples(nlp, linker, examples, progress)
     mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, name_weight or 0.0))
-    threshold = best_nil_threshold([m.score for m in mentions], [not m.golds for m in mentions])
-    said_nil = is_nil([m.score for m in mentions], threshold)
-    mentions = [m._replace(said_nil=bool(said)) for m, said in zip(mentions, said_nil)]
-    scores, margins, right = _best_candidates(mentions)
+    scores = [mention.score if mention.said_nil else np.inf for mention in mentions]
+    threshold = best_nil_threshold(scores, [not mention.golds for mention in mentions])
     linker.nil_threshold = threshold
-    spans = (span for e in examples for span in mention_spans(e.reference, linker.spans_key))
-    labels = dict(Counter(span.label_ for span in spans))
-    slope, margin_slope, intercept = platt_fit(np.stack([scores, margins], axis=1), right)
-    linker.calibration = Calibration(slope, intercept, linker.reranked, margin_slope, labels)
-    # The reranker's scores are logarithms of probabilities; a name may take them above 0.
-    before = np.exp(np.minimum(scores, 0)) if linker.reranked else np.clip(scores, 0, 1)
-    return CalibrationReport(
-        mentions=len(mentions),
-        fitted_on=linker.calibration.fitted_on,
-        nil_threshold=threshold,
-        rerank_weight=linker.rerank_weight.value if linker.rerank_weight else None,
-        name_weight=name_weight,
-        nil=nil_scores(mentions, decided=threshold is not None),
-        error_before=expected_calibration_error(before, right),
-        error_after=expected_calibration_error(
-            linker.calibration.probabilities(scores, margins), right
-        ),
-    )
-
-
-def _best_candidates(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, ...]:
-    """Of each mention's best candidate the score and the margin, float64 [n], and if it is right.
-
-    Raises PelError where all are right or all are wrong.
-    """
-    with_candidates = [mention for mention in mentions if mention.candidates]
-    scores = np.array([mention.decisive for mention in with_candidates])
-    right = np.array([mention.right for mention in with_candidates], dtype=bool)
+    mentions = [
+        mention._replace(score=score, said_nil=bool(nil))
+        for mention, score, nil in zip(mentions, scores, is_nil(scores, threshold))
+    ]
+    found = [mention for mention in mentions if mention.candidates]
+    decisive = np.array([mention.decisive for mention in found])
+    margins = np.array([mention.margin for mention in found])
+    right = np.array([mention.right for mention in found], dtype=bool)
     if right.all() or not right.any():
         raise PelError(
             f"{right.sum()} of {len(right)} best candidates are right, so no probability can be fitted",
             "give a larger corpus, or a pipeline that is better trained",
         )
-    margins = np.array([mention.margin for mention in with_candidates])
-    return scores, margins, right
+    slope, margin_slope, intercept = platt_fit(np.stack([decisive, margins], axis=1), right)
+    spans = (span for e in examples for span in mention_spans(e.reference, linker.spans_key))
+    labels = dict(Counter(span.label_ for span in spans))
+    fitted = Calibration(slope, intercept, linker.reranked, margin_slope, labels)
+    linker.calibration = fitted
+    # The reranker's scores are logarithms of probabilities; a name may take them above 0.
+    before = np.exp(np.minimum(decisive, 0)) if linker.reranked else np.clip(decisive, 0, 1)
+    return CalibrationReport(
+        mentions=len(mentions),
+        fitted_on=fitted.fitted_on,
+        nil_threshold=threshold,
+        rerank_weight=linker.rerank_weight.value if linker.rerank_weight else None,
+        names=names,
+        name_weight=name_weight,
+        nil=nil_scores(mentions, decided=threshold is not None),
+        error_before=expected_calibration_error(before, right),
+        error_after=expected_calibration_error(fitted.probabilities(decisive, margins), right),
+    )
 
 
 def _fit_weights(
@@ -254,13 +230,25 @@ def _fit_weights(
 
     beside = linker.reranker.retriever_weight if linker.reranked else 0.0
     # With a weight of 0 names are looked up, and change no order.
-    linker.rerank_weight, linker.name_weight = (
-        None,
-        FittedWeight(0.0, linker.reranked) if names else None,
-    )
+    linker.rerank_weight = None
+    linker.name_weight = FittedWeight(0.0, linker.reranked) if names else None
     if not beside and not names:
         return
-    scores, found, named, right = _candidates(nlp, linker, examples, progress)
+    # Four tables [n, k] of the mentions' candidates: the score that orders them, the retriever's,
+    # whether the mention is a name of the candidate, and whether that is right.
+    tables = []
+    for example, linked in linked_one_by_one(nlp, linker, examples, "Fitting weights", progress):
+        if linked is None:
+            continue
+        links = linked.links
+        golds = [
+            [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
+            for span in mention_spans(example.reference, linker.spans_key)
+        ]
+        right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
+        named = np.zeros_like(right) if links.named is None else links.named
+        tables.append((links.ranking_scores, links.scores, named, right))
+    scores, found, named, right = (np.concatenate(columns) for columns in zip(*tables))
     if beside:
         # A rerank score is the cross-encoder's score plus the weighed score of the retriever, less
         # one number for each mention (it is the logarithm of a probability).
@@ -273,34 +261,3 @@ def _fit_weights(
     if names:
         worth = feature_weight(scores, named, right)
         linker.name_weight = None if worth is None else FittedWeight(worth, linker.reranked)
-
-
-def _candidates(
-    nlp: Language,
-    linker: ProxyLinker,
-    examples: Sequence[Example],
-    progress: Bars | None,
-) -> tuple[np.ndarray, ...]:
-    """Four tables [n, k] of the candidates of the examples' gold mentions.
-
-    They are: the score that orders candidates, the retriever's score, whether the mention is one of
-    the candidate's names, and whether the candidate is right.
-    """
-    tables = []
-    docs = docs_to_link(nlp, linker, examples)
-    with bar_of(progress, "Fitting weights", examples) as done:
-        for example, doc in zip(examples, docs):
-            with enough_candidates(linker):
-                linked = linker.predict([doc])
-            forget_shared_states(doc)
-            if linked is not None:
-                links = linked.links
-                golds = [
-                    [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
-                    for span in mention_spans(example.reference, linker.spans_key)
-                ]
-                right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
-                named = np.zeros_like(right) if links.named is None else links.named
-                tables.append((links.ranking_scores, links.scores, named, right))
-            done()
-    return tuple(np.concatenate(columns) for columns in zip(*tables))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
 from spacy.training import Example
 
+from ..errors import PelError
 from ..jobs.linker_state import linker_state
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.names import normalised
 from ..pipeline.pipelines import linker_of
+from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, check_ids, gold_examples, link_examples
-from .surface_forms import surface_scores
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -23,6 +28,7 @@ KEPT = (
     *("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nil", "concepts"),
     *("expected_calibration_error", "nel_micro_"),
 )
+_FIELDS = {"mentions", "recall@1", "mrr"}
 
 
 def evaluate(
@@ -46,9 +52,10 @@ def evaluate(
 
     Returns:
         The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also: ``surface_forms``, by
-        ids and by names (``surface_forms.surface_scores``); ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates that are
-        reranked; ``kb``, ``kb_entities``, ``corpus``, ``limit`` and ``spans_key``; and ``linker``,
-        which identifies the linker that was evaluated (see ``linker_state``).
+        ids and by names (``surface_scores``); ``mentions_per_second`` of linking alone;
+        ``reranked``, the number of candidates that are reranked; ``kb``, ``kb_entities``,
+        ``corpus``, ``limit`` and ``spans_key``; and ``linker``, which identifies the linker that
+        was evaluated (see ``linker_state``).
 
     Raises:
         PelError: There is no linker or no mention, the KB has none of the gold ids, or it has no
@@ -95,3 +102,83 @@ def metrics_of(
         "limit": limit,
         "spans_key": linker.spans_key,
     }
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """The metrics in a file of ``pel evaluate``.
+
+    Raises:
+        PelError: The file holds no metrics of linking.
+        OSError: The file cannot be read.
+    """
+    remedy = "give a file of python -m spacy pel evaluate"
+    try:
+        metrics = json.loads(path.read_text("utf8"))
+    except ValueError as error:
+        raise PelError(f"{path}: is not JSON ({error})", remedy) from error
+    if not isinstance(metrics, dict) or not metrics.keys() >= _FIELDS:
+        raise PelError(f"{path}: has no metrics of linking", remedy)
+    return metrics
+
+
+def surface_scores(
+    examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None = None
+) -> dict[str, Any]:
+    """The accuracy of the best candidates of linked mentions, by ids and by names.
+
+    Some papers count an answer as right if its *name* is also a name of the right entity (BioSyn,
+    SapBERT; criticised by Zhang et al. 2022, section 4.5). A name that several entities share is
+    then always right. Only mentions whose entity the KB has count. A mention is *ambiguous* if its
+    words are a name of two or more entities of the KB.
+
+    Args:
+        examples: Linked docs with their gold mentions.
+        kb: The knowledge base that was linked to.
+        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+
+    Returns:
+        ``strict``: the share of mentions whose best candidate is the right entity. ``lenient``: the
+        share whose best candidate has a name in common with the right entity; names are compared
+        without case, blanks and punctuation. ``ambiguous``: the share of ambiguous mentions.
+        ``strict_ambiguous`` and ``lenient_ambiguous``: the same of these alone. None where there is
+        no such mention.
+    """
+    names = cache(lambda number: frozenset(map(normalised, kb.entities([number])[0].names)))
+    shared = cache(lambda surface: len(kb.numbers_named(surface)) > 1)
+    rows = []  # of each mention whether it is right by its id, right by a name, and ambiguous
+    for example in examples:
+        found = {(s.start_char, s.end_char): s for s in mention_spans(example.predicted, spans_key)}
+        for span in mention_spans(example.reference, spans_key):
+            golds = {number for id in gold_ids(span) if (number := kb.number(id)) is not None}
+            linked = found.get((span.start_char, span.end_char))
+            ids = linked._.kb_candidate_columns.get("id", []) if linked is not None else []
+            answer = kb.number(ids[0]) if ids else None
+            if golds:
+                lenient = answer is not None and _named_alike(answer, golds, names)
+                rows.append((answer in golds, lenient, shared(span.text)))
+    several = [row for row in rows if row[2]]
+    return {
+        "strict": _share(rows, 0),
+        "lenient": _share(rows, 1),
+        "ambiguous": _share(rows, 2),
+        "strict_ambiguous": _share(several, 0),
+        "lenient_ambiguous": _share(several, 1),
+    }
+
+
+def surface_summary(scores: dict[str, Any]) -> str:
+    """The result of ``surface_scores`` in one line."""
+    shown = {name: "-" if x is None else f"{100 * x:.1f}" for name, x in scores.items()}
+    return (
+        f"recall@1 in KB: by id {shown['strict']}, by name {shown['lenient']}; "
+        f"{shown['ambiguous']} % of mentions are a name of several entities: by id "
+        f"{shown['strict_ambiguous']}, by name {shown['lenient_ambiguous']}"
+    )
+
+
+def _named_alike(answer: int, golds: set[int], names: Callable[[int], frozenset[str]]) -> bool:
+    return any(not names(answer).isdisjoint(names(gold)) for gold in golds)
+
+
+def _share(rows: Sequence[tuple[bool, ...]], column: int) -> float | None:
+    return sum(row[column] for row in rows) / len(rows) if rows else None

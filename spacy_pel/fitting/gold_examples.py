@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from ..pipeline.pipelines import upstream_of
 from ..spans import gold_ids, mention_spans
 
 if TYPE_CHECKING:
+    from ..pipeline.annotations import LinkedSpans
     from ..pipeline.proxy_linker import ProxyLinker
 
 # Makes a bar, as ``tqdm`` does, from ``desc`` and ``total``, the number of documents.
@@ -74,14 +75,6 @@ def check_ids(
     return bool(ids)
 
 
-def docs_to_link(nlp: Language, linker: ProxyLinker, examples: Iterable[Example]) -> Iterator[Doc]:
-    """The examples' docs, run only through the components that the linker listens to."""
-    docs = (example.predicted for example in examples)
-    for name in upstream_of(nlp, linker.name):
-        docs = nlp.get_pipe(name).pipe(docs)
-    return docs
-
-
 def link_examples(
     nlp: Language,
     linker: ProxyLinker,
@@ -96,26 +89,53 @@ def link_examples(
         examples: The examples of ``gold_examples``.
         progress: See ``Bars``.
     """
-    with enough_candidates(linker), bar_of(progress, "Linking", examples) as done:
-        for doc in linker.pipe(docs_to_link(nlp, linker, examples)):
-            forget_shared_states(doc)
-            done()
+    with _enough_candidates(linker), _bar(progress, "Linking", examples) as bar:
+        for doc in linker.pipe(_docs_to_link(nlp, linker, examples)):
+            _forget_shared_states(doc)
+            if bar:
+                bar.update()
+
+
+def linked_one_by_one(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    doing: str,
+    progress: Bars | None = None,
+) -> Iterator[tuple[Example, LinkedSpans | None]]:
+    """Each example with what linking says of its mentions, which is not written on them.
+
+    Args:
+        nlp: The pipeline.
+        linker: The linker of the pipeline.
+        examples: The examples of ``gold_examples``.
+        doing: What is shown beside the bar.
+        progress: See ``Bars``.
+    """
+    with _bar(progress, doing, examples) as bar:
+        for example, doc in zip(examples, _docs_to_link(nlp, linker, examples)):
+            with _enough_candidates(linker):
+                linked = linker.predict([doc])
+            _forget_shared_states(doc)
+            yield example, linked
+            if bar:
+                bar.update()
+
+
+def _docs_to_link(nlp: Language, linker: ProxyLinker, examples: Iterable[Example]) -> Iterator[Doc]:
+    """The examples' docs, run only through the components that the linker listens to."""
+    docs = (example.predicted for example in examples)
+    for name in upstream_of(nlp, linker.name):
+        docs = nlp.get_pipe(name).pipe(docs)
+    return docs
+
+
+def _bar(progress: Bars | None, doing: str, examples: Sequence[Example]) -> Any:
+    return progress(desc=doing, total=len(examples)) if progress else nullcontext()
 
 
 @contextmanager
-def bar_of(
-    progress: Bars | None, desc: str, examples: Sequence[Example]
-) -> Iterator[Callable[[], object]]:
-    """What to call after each of the examples, while their bar is shown."""
-    if progress is None:
-        yield lambda: None
-    else:
-        with progress(desc=desc, total=len(examples)) as bar:
-            yield bar.update
-
-
-@contextmanager
-def enough_candidates(linker: ProxyLinker) -> Iterator[None]:
+def _enough_candidates(linker: ProxyLinker) -> Iterator[None]:
     """Within the block, the linker gives 64 candidates or more."""
     from ..linking.candidate_search import SEARCH_DEPTH  # here: torch takes seconds
 
@@ -127,7 +147,7 @@ def enough_candidates(linker: ProxyLinker) -> Iterator[None]:
         linker.candidates = kept
 
 
-def forget_shared_states(doc: Doc) -> None:
+def _forget_shared_states(doc: Doc) -> None:
     """Drop the vectors that other components left on a doc: a corpus has half a gigabyte."""
     doc.tensor = np.zeros(0, dtype=np.float32)
     if doc.has_extension("trf_data"):

@@ -10,13 +10,12 @@ from packaging.version import InvalidVersion, Version
 from spacy.language import Language
 
 from ..errors import PelError
-from ..fitting.metrics_files import metrics_of_linker
 from ..kb.copies import copy_kb
 from ..kb.knowledge_base import KnowledgeBase
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, kb_reference_of, reference_data
 from ..pipeline.pipelines import linker_of, other_linkers
 from ..system.whole_files import whole_folder
-from .model_card import model_card, package_name
+from .model_card import metrics_of_linker, model_card, package_name
 
 # The names that spaCy's "package" looks for in a pipeline.
 CARD, LICENCES = "README.md", "LICENSES_SOURCES"

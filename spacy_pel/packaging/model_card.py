@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
 from thinc.api import Config
 
+from ..errors import PelError
 from ..evaluation.linking_metrics import metrics_table
 from ..evaluation.nil_metrics import nil_summary
-from ..fitting.metrics_files import evaluate_command
+from ..fitting.evaluate import read_metrics
+from ..jobs.linker_state import linker_state
 from ..pipeline.pipelines import linker_of
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ def model_card(
     Args:
         nlp: The pipeline, whose meta has its name, version and so on.
         component: The name of the linker in it.
-        metrics_by_name: Metrics, see ``metrics_files.metrics_of_linker``.
+        metrics_by_name: Metrics, see ``metrics_of_linker``.
         licences: Notes on the licences of what is inside; may be "".
     """
     linker = linker_of(nlp, component)
@@ -78,6 +81,53 @@ def package_name(meta: dict[str, Any]) -> str:
     """The name by which spaCy packages and loads the pipeline."""
     lang, name = meta["lang"], meta["name"]
     return name if name.startswith(f"{lang}_") else f"{lang}_{name}"
+
+
+def metrics_of_linker(
+    nlp: Language, paths: Sequence[Path], component: str = "proxy_linker"
+) -> dict[str, dict[str, Any]]:
+    """The metrics of files, which must be those of this linker with this KB.
+
+    Args:
+        nlp: A pipeline.
+        paths: Files of ``pel evaluate``.
+        component: The name of the linker in the pipeline.
+
+    Returns:
+        The metrics by the names of their files, without folder and suffix.
+
+    Raises:
+        PelError: A file holds no metrics, or those of another linker or KB, or two files have the
+            same name.
+    """
+    state = linker_state(nlp, component) if paths else {}
+    metrics_by_name: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        metrics = read_metrics(path)
+        if not isinstance(metrics.get("linker"), dict):
+            raise PelError(
+                f"{path}: does not say which linker it is for",
+                f"make it again: python -m spacy pel evaluate PIPELINE CORPUS --output {path}",
+            )
+        before = metrics["linker"]
+        changed = [key for key in {**before, **state} if before.get(key) != state.get(key)]
+        if changed:
+            raise PelError(
+                f"{path}: has figures of another {', '.join(changed)} than those of the pipeline",
+                f"evaluate it again: {evaluate_command(metrics)} --output {path}",
+            )
+        if path.stem in metrics_by_name:
+            raise PelError(f"{path}: is the second file of this name", "rename one of them")
+        metrics_by_name[path.stem] = metrics
+    return metrics_by_name
+
+
+def evaluate_command(metrics: dict[str, Any]) -> str:
+    """The command that computed the metrics, without the file to write."""
+    words = ["python -m spacy pel evaluate", metrics["pipeline"], *metrics["corpus"]]
+    for option, value in (("--spans-key", metrics["spans_key"]), ("--limit", metrics["limit"])):
+        words += [option, str(value)] if value else []
+    return " ".join(words)
 
 
 def _knowledge_base(linker: ProxyLinker) -> Iterator[str]:

@@ -55,7 +55,7 @@ def test_the_weight_is_that_of_the_candidates(tiny_nlp: Language, corpus: Path) 
         assert found == pytest.approx((expected, 0), rel=1e-4)
 
 
-def test_it_is_stored_printed_and_taken_away_again(
+def test_it_is_stored_printed_and_kept_until_it_is_dropped(
     run, tiny_folder: Path, tmp_path: Path, corpus: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr("spacy_pel.fitting.calibrate.feature_weight", lambda *table: 3.0)
@@ -71,7 +71,8 @@ def test_it_is_stored_printed_and_taken_away_again(
     figures = calibrate(nlp, [corpus], names=True)
     error = figures.error_after
     assert metrics["expected_calibration_error"] == pytest.approx(error)
-    run("calibrate", pipeline, corpus)
+    assert "An exact name adds 3.0000" in run("calibrate", pipeline, corpus)
+    run("calibrate", pipeline, corpus, "--no-names")
     assert spacy.load(pipeline).get_pipe("proxy_linker").name_weight is None
 
 

@@ -55,6 +55,10 @@ def test_metrics_agree_with_brute_force(
     assert metrics["pipeline"] == str(tiny_folder)
 
 
+def test_without_a_file_the_table_is_printed(run, tiny_folder: Path, corpus: Path) -> None:
+    assert "| recall@64 |" in run("evaluate", tiny_folder, corpus)
+
+
 def test_spans_key(run, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
     overlapping = corpus.read_text("utf8").rstrip() + "\n1\t17\t32\theadache and RA\tTERM\tC06\n"
     corpus.write_text(overlapping, encoding="utf8")

@@ -33,7 +33,8 @@ def test_it_is_saved_and_dropped(tiny_folder: Path, corpus: Path, tmp_path: Path
     load_pipeline(str(tiny_folder)).to_disk(folder)
     fitted = calibrate_folder(folder, [corpus], jointly=True).joint
     assert load_pipeline(str(folder)).get_pipe("proxy_linker").joint == fitted.settings
-    calibrate_folder(folder, [corpus])
+    assert calibrate_folder(folder, [corpus]).joint is not None  # is fitted again
+    calibrate_folder(folder, [corpus], jointly=False)
     assert json.loads((folder / "proxy_linker" / "cfg").read_text())["joint"] is None
 
 

@@ -7,7 +7,7 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_pel.fitting.surface_forms import surface_scores, surface_summary
+from spacy_pel.fitting.evaluate import surface_scores, surface_summary
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.pipeline.extensions import install_extensions
 
