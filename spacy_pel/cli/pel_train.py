@@ -47,27 +47,23 @@ def train_cli(
     the same weights as a run without the crash. Without --resume, files of an earlier run in OUTPUT
     are replaced, its pipelines at the first evaluation.
 
-    Settings of the config can be given as options, such as --training.max_steps 300. To use several
-    GPUs, start one process for each; each learns from its share of every batch.
+    Settings of the config can be given as options, such as --training.max_steps 300.
 
     \b
     Examples:
       python -m spacy pel train configs/demo.cfg --output training/demo
       python -m spacy pel train configs/demo.cfg --output training/demo --training.max_steps 300
       python -m spacy pel train mesh_document --output training/mesh --paths.data DATA --paths.encoder BERT
-      torchrun --nproc-per-node 2 -m spacy pel train configs/demo.cfg --output training/demo -g 0
     """
     from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
     from spacy.util import load_config
 
     from ..packaging.shipped_files import config_file
     from ..pipeline.registered_names import unknown_names_explained
-    from ..training import distributed
     from ..training.train_pipeline import start_training
 
     overrides = parse_config_overrides(ctx.args)
-    distributed.join()
-    setup_gpu(gpu_id + distributed.local_rank() if gpu_id >= 0 else -1)
+    setup_gpu(gpu_id)
     path = config_file(config)
     with show_validation_error(path):
         loaded = load_config(path, overrides=overrides, interpolate=False)
@@ -80,19 +76,13 @@ def train_cli(
     if run.progress.step >= 0:
         msg.info(f"Going on after step {run.progress.step}")
     _train(run)
-    if distributed.is_first():
-        msg.good(f"Trained: {output / 'model-best'}, {output / 'model-last'}")
-    distributed.leave()
+    msg.good(f"Trained: {output / 'model-best'}, {output / 'model-last'}")
 
 
 def _train(run: TrainingRun) -> None:
     """Train to the end, with a bar and the scores of evaluations."""
-    from ..training import distributed
     from ..training.train_pipeline import run_training
 
-    if not distributed.is_first():
-        run_training(run)
-        return
     steps = {"initial": run.progress.step + 1, "total": run.expected_steps}
     cost = Cost(run.settings["eval_frequency"])
     with progress_bar(**steps, desc="Training", unit=" steps") as bar:

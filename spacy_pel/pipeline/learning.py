@@ -56,7 +56,8 @@ class Learning:
     def pool(self) -> Searchable | None:
         """The proxies under training, encoded by the present weights; None if there are none."""
         trainer = self.session.trainer if self.session else None
-        return trainer.pool if isinstance(trainer, RetrieverTrainer) else None
+        is_encoded = isinstance(trainer, RetrieverTrainer) and trainer.pool.searched is not None
+        return trainer.pool if is_encoded else None
 
     def initialize(
         self,

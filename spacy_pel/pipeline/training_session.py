@@ -16,12 +16,9 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
 from ..reading.gold_mention import GoldMention
 from ..spans import mention_spans
-from ..training.coreference_trainer import CoreferenceTrainer
-from ..training.mention_index import MentionIndex
-from ..training.mention_trainer import MentionTrainer
-from ..training.proxy_pool import ProxyPool
+from ..training.gold_mentions import GoldMentions
+from ..training.pool import Pool, StoredRows, entity_index
 from ..training.retriever_trainer import RetrieverTrainer
-from ..training.stored_pool import StoredPool
 from ..training.trainer import Trainer
 from .gold import gold_numbers
 from .settings import TrainingSettings
@@ -149,7 +146,7 @@ def both_towers_trainer(
     Raises:
         PelError: They are needed and not known, or the retriever cannot be trained against mentions.
     """
-    index = None
+    known = None
     if settings.coreference is not None:
         if mentions is None:
             raise PelError(
@@ -157,25 +154,26 @@ def both_towers_trainer(
                 "not known",
                 "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
             )
-        index = MentionIndex(mentions, retriever)
+        known = GoldMentions(mentions, retriever)
     rng = _rng()
     # Drawn by a generator of its own, so that the steps draw the same whatever is indexed.
     mined, searched = indexed.mined_and_searched(kb, rng.spawn(1)[0])
-    pool = ProxyPool(
-        kb,
+    searched_row_kind = indexed.searched_row_kind or row_kind
+    of_mined = of_searched = entity_index(kb, retriever, row_kind, mined)
+    if searched_row_kind != row_kind or not np.array_equal(mined, searched):
+        of_searched = entity_index(kb, retriever, searched_row_kind, searched)
+    pool = Pool(kb, row_kind, settings.name_dropout, of_mined, of_searched, known)
+    return RetrieverTrainer(
         retriever,
-        row_kind,
-        mined,
-        searched,
-        settings.name_dropout,
-        searched_row_kind=indexed.searched_row_kind,
-        mentions=index,
+        pool,
+        settings.loss,
+        settings.negatives,
+        rng,
+        fgsm=settings.regularizer,
+        coreference=settings.coreference,
+        pair_loss=settings.pair_loss,
+        views=settings.views,
     )
-    common = retriever, pool, settings.loss, settings.regularizer, settings.negatives, rng
-    more = {"pair_loss": settings.pair_loss, "views": settings.views}
-    if settings.coreference is None:
-        return RetrieverTrainer(*common, **more)
-    return CoreferenceTrainer(*common, coreference=settings.coreference, **more)
 
 
 def mention_tower_trainer(
@@ -184,7 +182,7 @@ def mention_tower_trainer(
     retriever: Retriever,
     row_kind: str,
     settings: TrainingSettings,
-) -> MentionTrainer:
+) -> RetrieverTrainer:
     """The trainer of the mention tower alone, against the vectors of the KB.
 
     Args:
@@ -223,8 +221,8 @@ def mention_tower_trainer(
             f'"{row_kind}"',
             f'set its "row_kind" to "{kb.row_kind}"',
         )
-    pool = StoredPool(kb, row_kind, settings.name_dropout)
-    return MentionTrainer(
+    pool = Pool(kb, row_kind, settings.name_dropout, StoredRows(kb))
+    return RetrieverTrainer(
         retriever,
         pool,
         settings.loss,

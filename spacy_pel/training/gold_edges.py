@@ -9,10 +9,12 @@ import numpy as np
 
 from ..errors import PelError
 from ..models.losses import Targets
-from .gold_tree import ENTITY, gold_tree
-from .mention_index import MentionIndex
+from .gold_mentions import GoldMentions
 from .negatives import Row
-from .proxy_pool import ProxyPool
+from .pool import Pool
+
+# What stands for the entity of a cluster, where numbers stand for its mentions.
+ENTITY = -1
 
 AMONG = ("all", "nearest", "random")
 
@@ -80,7 +82,7 @@ class Arborescence:
         self.refresh = refresh
 
     def __call__(
-        self, numbers: Sequence[int], pool: ProxyPool, rng: np.random.Generator
+        self, numbers: Sequence[int], pool: Pool, rng: np.random.Generator
     ) -> MentionEdges:
         """The edges from mentions to those of a batch.
 
@@ -106,11 +108,9 @@ class Arborescence:
             row[[places[number] for number in own]] = True
         return MentionEdges(others, np.array(positive, dtype=np.int64), negatives)
 
-    def _sources(
-        self, numbers: Sequence[int], pool: ProxyPool, rng: np.random.Generator
-    ) -> list[int]:
+    def _sources(self, numbers: Sequence[int], pool: Pool, rng: np.random.Generator) -> list[int]:
         """The mention that the edge into each mention comes from, or ENTITY."""
-        vectors = pool.mentions.as_it_is()
+        vectors = pool.mentions.vectors
         trees: dict[tuple[int, bytes], np.ndarray] = {}
         sources = []
         for number in numbers:
@@ -118,13 +118,13 @@ class Arborescence:
             members = self._members(number, entity, pool.mentions, rng)
             key = entity, members.tobytes()
             if key not in trees:
-                places = gold_tree(vectors[members], pool.rows_of(entity))
+                places = gold_tree(vectors[members], pool.mined.rows_of(entity))
                 trees[key] = np.where(places == ENTITY, ENTITY, members[places])
             sources.append(int(trees[key][np.searchsorted(members, number)]))
         return sources
 
     def _members(
-        self, number: int, entity: int, mentions: MentionIndex, rng: np.random.Generator
+        self, number: int, entity: int, mentions: GoldMentions, rng: np.random.Generator
     ) -> np.ndarray:
         """The mentions of an entity's cluster that the arborescence is over, ascending."""
         cluster = mentions.cluster(entity)
@@ -136,3 +136,43 @@ class Arborescence:
         else:
             other = rng.choice(others)
         return np.sort(np.array([number, other]))
+
+
+def gold_tree(mentions: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The source of the one edge into each mention that the pruning of a gold cluster leaves.
+
+    The graph has an edge from the entity to each mention, and edges between all mentions in both
+    directions (ArboEL, Eq. 5). The paper deletes edges from the lowest score to the highest, each
+    without which the entity still reaches the edge's target. As an edge and its reverse have one
+    score, what is left is the maximum spanning tree, seen from the entity. Prim's algorithm grows it
+    in O(c^2) for c mentions. Equal scores go by the lower end of an edge, then by the higher; the
+    entity is lower than all mentions.
+
+    Args:
+        mentions: the vectors of the mentions, float [c, d].
+        rows: the vectors of the entity, float [r, d], at least one. The best counts.
+
+    Returns:
+        int64 [c], the place of a mention, or ENTITY.
+    """
+    scores = (mentions @ rows.T).max(axis=1, initial=-np.inf)
+    sources = np.full(len(mentions), ENTITY, dtype=np.int64)
+    is_outside = np.ones(len(mentions), dtype=bool)
+    for _ in range(len(mentions)):
+        node = _next(np.where(is_outside, scores, -np.inf), sources)
+        is_outside[node] = False
+        from_node = mentions @ mentions[node]
+        is_better = (from_node > scores) | ((from_node == scores) & (node < sources))
+        is_better &= is_outside
+        scores[is_better] = from_node[is_better]
+        sources[is_better] = node
+    return sources
+
+
+def _next(scores: np.ndarray, sources: np.ndarray) -> int:
+    """The mention whose edge has the highest score; equal ones by their lower end, then the other."""
+    best = np.flatnonzero(scores == scores.max())
+    if len(best) == 1:
+        return int(best[0])
+    ends = np.sort(np.stack([sources[best], best]), axis=0)
+    return int(best[np.lexsort((ends[1], ends[0]))[0]])

@@ -27,11 +27,9 @@ from thinc.api import constant, fix_random_seed
 from ..errors import PelError
 from ..system.whole_files import whole_folder
 from .checkpoint import Checkpoint, random_states, save_checkpoint, set_random_states
-from .distributed import is_first, share
 from .optimizer import AdamW
 from .process_memory import peak_memory_mb
-from .resumable_batches import ResumableBatches
-from .run_progress import RunProgress
+from .run_progress import ResumableBatches, RunProgress
 from .trained_pipes import TrainedPipes
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -103,12 +101,11 @@ class TrainingRun:
             except StopIteration:  # max_epochs
                 break
             progress.step += 1
-            yield self._update(share(batch))
+            yield self._update(batch)
             if progress.step % settings["eval_frequency"] == 0:
                 yield self._evaluate(batch)
                 self._save_checkpoint(finished=False)
-        if is_first():
-            self._save_pipeline(is_best=False)
+        self._save_pipeline(is_best=False)
         self._save_checkpoint(finished=True)
 
     def resume(self, checkpoint: Checkpoint) -> None:
@@ -121,7 +118,7 @@ class TrainingRun:
         n_steps = self.progress.step + 1
         self.progress.epoch, first = self.batches.skip(n_steps, facts["epochs"])
         # Now, while the random numbers are those of the beginning.
-        self.pipes.make_missing_trainers(next(iter(self._subbatches(share(first))), []))
+        self.pipes.make_missing_trainers(next(iter(self._subbatches(first)), []))
         for _ in range(n_steps):
             self.optimizer.step_schedules()
             next(self.dropouts)
@@ -212,8 +209,7 @@ class TrainingRun:
         with self.nlp.select_pipes(disable=self.settings["frozen_components"]):
             update_meta(self.settings, self.nlp, info)
         self.progress.losses = {}
-        if is_first():
-            self._save_pipeline(is_best)
+        self._save_pipeline(is_best)
         numbers = {key: value for key, value in scores.items() if isinstance(value, (int, float))}
         return {
             "step": self.progress.step,
@@ -240,9 +236,7 @@ class TrainingRun:
     def _save_checkpoint(self, finished: bool) -> None:
         if not self.keeps_checkpoints:
             return
-        trainers = self.pipes.trainer_states()  # in every process: it brings indexes up to date
-        if not is_first():
-            return
+        trainers = self.pipes.trainer_states()  # before the random states: indexes are encoded
         random = random_states()
         tensors = {f"random/{name}": state for name, state in random.tensors.items()}
         facts = {

@@ -10,7 +10,6 @@ from thinc.optimizers import FloatOrSeq
 from torch import nn
 
 from ..errors import PelError
-from .distributed import average_gradients
 
 
 class AdamW(Optimizer):
@@ -63,7 +62,6 @@ class AdamW(Optimizer):
         Raises:
             PelError: a gradient is not finite. Nothing has changed.
         """
-        average_gradients(weight for _, weight in torch_parameters(model))
         parameters = [weight for _, weight in torch_parameters(model) if weight.grad is not None]
         if not parameters:
             return

@@ -17,11 +17,10 @@ from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
 from ..reading.gold_mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
-from .adversarial_inputs import clean_inputs, perturbed_inputs
-from .mention_index import MentionIndex
+from .adversarial_passes import both_passes, row_groups
+from .gold_mentions import GoldMentions
 from .mention_views import MaskAndReplace, check_views
-from .row_groups import row_groups
-from .trainer import StepLoss, Trainer
+from .trainer import NO_LOSS, StepLoss, Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +78,7 @@ class RerankerTrainer(Trainer):
         self.views = views
         self.loss = CrossEntropyLoss()
         self._kept: dict[MentionKey, tuple[np.ndarray, np.ndarray]] = {}
-        self._others: MentionIndex | None = None
+        self._known: GoldMentions | None = None
 
     def retrieve(self, mentions: Sequence[GoldMention]) -> None:
         """Search the candidates of all training mentions, and keep them.
@@ -89,7 +88,7 @@ class RerankerTrainer(Trainer):
                 of all mentions and there are no views of them.
         """
         if self.reranker.mentions:
-            self._others = MentionIndex(mentions, self.retriever)
+            self._known = GoldMentions(mentions, self.retriever)
         n_found = n_unsure = n_mentions = 0
         for start in range(0, len(mentions), CHUNK):
             chunk = mentions[start : start + CHUNK]
@@ -119,19 +118,20 @@ class RerankerTrainer(Trainer):
         )
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        mentions = self._one_of_each(mentions)
-        loss = self._loss_of_candidates(self._viewed(mentions))
-        if not self.reranker.mentions:
-            return loss
-        of_mentions = self._loss_of_mentions(mentions)
-        return StepLoss(loss.clean + of_mentions.clean, loss.adversarial + of_mentions.adversarial)
+        mentions = self.one_of_each(mentions)
+        read = mentions
+        if self.views is not None:
+            contexts = self.views(mentions, self.kb, self.rng)
+            read = [m._replace(context=context) for m, context in zip(mentions, contexts)]
+        loss = self._loss_of_candidates(read)
+        return loss.plus(self._loss_of_mentions(mentions)) if self.reranker.mentions else loss
 
     def _loss_of_candidates(self, mentions: Sequence[GoldMention]) -> StepLoss:
         """The loss over the candidates of the mentions that the retriever is unsure of."""
         retrieved, scores = self._retrieved(mentions)
         unsure = self.reranker.unsure(scores)
         if not unsure.any():
-            return StepLoss(0.0, 0.0)
+            return NO_LOSS
         mentions = [mention for mention, is_unsure in zip(mentions, unsure) if is_unsure]
         retrieved, scores = retrieved[unsure], scores[unsure]
         numbers, targets = with_gold(retrieved, [mention.golds for mention in mentions])
@@ -144,39 +144,35 @@ class RerankerTrainer(Trainer):
 
     def _loss_of_mentions(self, mentions: Sequence[GoldMention]) -> StepLoss:
         """The loss over other mentions, the first of which means the same (ArboEL, Eq. 2)."""
-        rows = mention_rows(self._index, mentions, self.reranker.mentions)
-        if not rows:
-            return StepLoss(0.0, 0.0)
-        vectors, read = self._index.as_it_is(), self._index.mentions
-        reader = self.reranker.reader
-        left = reader.mentions([mentions[place].context for place, *_ in rows])
-        distinct = sorted({number for _, _, others in rows for number in others})
-        sides = reader.mentions([read[number].context for number in distinct])
-        right = dict(zip(distinct, sides))
-        width = max(len(others) for *_, others in rows)
-        cells = np.zeros((len(rows), width), dtype=np.int64)
-        cosines = np.zeros((len(rows), width), dtype=np.float32)
-        negatives = np.zeros((len(rows), width), dtype=bool)
-        pairs: list[TokenIds] = []
-        for row, (_, number, others) in enumerate(rows):
-            n = len(others)
-            cells[row] = len(pairs)  # where there is no other mention, the first pair
-            cells[row, :n] += np.arange(n)
-            cosines[row, :n] = vectors[others] @ vectors[number]
-            negatives[row, 1:n] = True
-            pairs += [reader.pair(left[row], right[other]) for other in others]
-        targets = Targets(np.zeros(len(rows), dtype=np.int64), negatives)
-        return self._loss_of_pairs(pairs, cells, cosines, targets)
-
-    @property
-    def _index(self) -> MentionIndex:
-        if self._others is None:
+        known = self._known
+        if known is None:
             raise PelError(
                 "a reranker that reads two mentions needs all training mentions, and they are not "
                 "known",
                 "begin its training anew, by a config",
             )
-        return self._others
+        rows = mention_rows(known, mentions, self.reranker.mentions)
+        if not rows:
+            return NO_LOSS
+        reader = self.reranker.reader
+        left = reader.mentions([mentions[place].context for place, *_ in rows])
+        distinct = sorted({number for _, _, others in rows for number in others})
+        sides = reader.mentions([known.mentions[number].context for number in distinct])
+        right = dict(zip(distinct, sides))
+        shape = len(rows), max(len(others) for *_, others in rows)
+        cells = np.zeros(shape, dtype=np.int64)
+        cosines = np.zeros(shape, dtype=np.float32)
+        negatives = np.zeros(shape, dtype=bool)
+        pairs: list[TokenIds] = []
+        for row, (_, number, others) in enumerate(rows):
+            n = len(others)
+            cells[row] = len(pairs)  # where there is no other mention, the first pair
+            cells[row, :n] += np.arange(n)
+            cosines[row, :n] = known.vectors[others] @ known.vectors[number]
+            negatives[row, 1:n] = True
+            pairs += [reader.pair(left[row], right[other]) for other in others]
+        targets = Targets(np.zeros(len(rows), dtype=np.int64), negatives)
+        return self._loss_of_pairs(pairs, cells, cosines, targets)
 
     def _loss_of_pairs(
         self,
@@ -195,73 +191,28 @@ class RerankerTrainer(Trainer):
         """
         added = self.reranker.retriever_weight * retriever_scores
         self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
-        total = np.zeros(2)
+        width = encoder_of(self.model.layers[0]).width
+
+        def of_group(rows: np.ndarray, share: float) -> StepLoss:
+            used, places = np.unique(cells[rows], return_inverse=True)
+            places = places.reshape(len(rows), -1)
+            own = Targets(targets.positive[rows], targets.negatives[rows])
+
+            def one_pass(inputs: TextInputs, weight: float) -> tuple[float, list[np.ndarray]]:
+                outputs, backprop = self.model.begin_update(inputs)
+                d_scores, loss = self.loss.on_scores(outputs[places, 0] + added[rows], own)
+                d_outputs = np.zeros_like(outputs)
+                np.add.at(d_outputs[:, 0], places, weight * share * d_scores)
+                return loss, backprop(d_outputs)
+
+            return both_passes([pairs[cell] for cell in used], width, self.fgsm, one_pass)
+
+        total = NO_LOSS
         lengths = np.array([len(pair.ids) for pair in pairs])
         for rows in row_groups(lengths[cells]):
             share = len(rows) / len(cells)
-            their_targets = Targets(targets.positive[rows], targets.negatives[rows])
-            loss = self._backpropagated_rows(pairs, cells[rows], added[rows], their_targets, share)
-            total += share * np.array(loss)
-        return StepLoss(*total.tolist())
-
-    def _backpropagated_rows(
-        self,
-        pairs: Sequence[TokenIds],
-        cells: np.ndarray,
-        added: np.ndarray,
-        targets: Targets,
-        share: float,
-    ) -> StepLoss:
-        """L and lambda L_adv of some mentions of a batch, whose gradients have been added.
-
-        Args:
-            pairs: the inputs of the batch.
-            cells: the pair of each candidate, int64 [n, k].
-            added: what is added to the score of each candidate, float32 [n, k].
-            targets: which candidates are positives and negatives.
-            share: the factor of the gradients, the share of these mentions in the batch.
-        """
-        used, places = np.unique(cells, return_inverse=True)
-        places = places.reshape(cells.shape)
-        tokens = [pairs[cell] for cell in used.tolist()]
-        width = encoder_of(self.model.layers[0]).width
-        inputs = clean_inputs(tokens, width, self.fgsm)
-        clean, d_inputs = self._pair_pass(inputs, places, added, targets, share)
-        if self.fgsm is None:
-            return StepLoss(clean, 0.0)
-        inputs = perturbed_inputs(tokens, d_inputs, self.fgsm)
-        weight = self.fgsm.weight
-        adversarial, _ = self._pair_pass(inputs, places, added, targets, share * weight)
-        return StepLoss(clean, weight * adversarial)
-
-    def _pair_pass(
-        self,
-        inputs: TextInputs,
-        places: np.ndarray,
-        added: np.ndarray,
-        targets: Targets,
-        weight: float,
-    ) -> tuple[float, list[np.ndarray]]:
-        """One pass of the pairs: the loss, and the gradients of weight times the loss.
-
-        Args:
-            inputs: the pairs that are read.
-            places: the place of each candidate's pair in them, int64 [n, k].
-            added, targets: see ``_backpropagated_rows``.
-            weight: the factor of the gradients.
-        """
-        outputs, backprop = self.model.begin_update(inputs)
-        d_scores, loss = self.loss.on_scores(outputs[places, 0] + added, targets)
-        d_outputs = np.zeros_like(outputs)
-        np.add.at(d_outputs[:, 0], places, weight * d_scores)
-        return loss, backprop(d_outputs)
-
-    def _viewed(self, mentions: list[GoldMention]) -> list[GoldMention]:
-        """The mentions as they are read."""
-        if self.views is None:
-            return mentions
-        contexts = self.views(mentions, self.kb, self.rng)
-        return [m._replace(context=context) for m, context in zip(mentions, contexts)]
+            total = total.plus(of_group(rows, share), share)
+        return total
 
     def _retrieved(self, mentions: Sequence[GoldMention]) -> tuple[np.ndarray, np.ndarray]:
         """The candidates of the mentions, and the retriever's scores of them.
@@ -282,7 +233,7 @@ class RerankerTrainer(Trainer):
 
 
 def mention_rows(
-    index: MentionIndex, mentions: Sequence[GoldMention], n: int
+    index: GoldMentions, mentions: Sequence[GoldMention], n: int
 ) -> list[tuple[int, int, list[int]]]:
     """Choose the other mentions that mentions of a batch are read with.
 

@@ -1,117 +1,264 @@
-"""Training of both towers of a retriever against proxies that are encoded in each step."""
+"""Training of a retriever: mentions against proxies, and against other mentions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..architectures import encoder_of
+from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
-from ..models.losses import ScoreLoss, Targets
-from ..reading.text_inputs import TextInputs
-from .adversarial_inputs import clean_inputs, perturbed_inputs
-from .negatives import Row, Sampler
-from .pair_passes import PairPasses, pairs_of
-from .proxy_pool import ProxyPool
-from .proxy_trainer import ProxyTrainer
-from .trainer import StepLoss
-from .work_counts import WorkCounts
+from ..models.losses import EdgeLoss, ScoreLoss, Targets
+from ..models.pair_loss import MentionPairLoss
+from ..reading.gold_mention import GoldMention
+from ..reading.text_inputs import TextInputs, TokenIds
+from .adversarial_passes import both_passes, row_groups
+from .gold_edges import Arborescence
+from .mention_views import MaskAndReplace, check_views
+from .negatives import Batch, Row, Sampler
+from .pool import Pool, StoredRows
+from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts
 
 
-class ProxyPass(NamedTuple):
-    """What one pass of the proxies through the entity tower gives.
-
-    Attributes:
-        loss: the mean loss over the mentions, times the weight of the pass.
-        d_mentions: its gradient with respect to the mentions' vectors, float32 [n, d].
-        d_inputs: its gradient with respect to the perturbations of each input, float32 [t, d].
-    """
-
-    loss: float
-    d_mentions: np.ndarray
-    d_inputs: list[np.ndarray]
-
-
-class RetrieverTrainer(ProxyTrainer):
-    """Trains both towers of the retriever.
+class RetrieverTrainer(Trainer):
+    """Trains the towers of a retriever.
 
     The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded
     once, for both terms. The proxies P are encoded once as they are and, with FGSM, once more with
     perturbed input embeddings. With ``fgsm.per_pair`` this is done for each pair of a mention and a
-    proxy; see ``PairPasses``.
+    proxy. If the pool has stored rows, these are the proxies: the mention tower alone is trained.
 
     Args:
-        retriever, loss, negatives, rng, **more: see ``ProxyTrainer``.
-        pool: chooses rows and makes their texts. Evaluations search it.
+        retriever: the bi-encoder that is trained.
+        pool: chooses the rows of the KB that mentions are trained against.
+        loss: compares the mentions' vectors with those of the proxies; None: mentions are compared
+            with each other alone.
+        negatives: chooses the negatives of a batch from the pool.
+        rng: the generator for everything that is drawn.
         fgsm: perturbs the input embeddings of the proxies; None leaves out the second term.
+        coreference: chooses mentions that are positives and negatives as well as entities
+            (ArboEL). They are encoded with those of the batch, in one pass. None: entities alone.
+        pair_loss: compares the mentions of a batch with each other as well; None: it does not.
+        views: what is read in place of the mentions; None: the mentions as they are. The proxies
+            are chosen by the mentions as they are.
+
+    Raises:
+        PelError: what is to be trained contradicts itself.
     """
 
     def __init__(
         self,
         retriever: Retriever,
-        pool: ProxyPool,
+        pool: Pool,
         loss: ScoreLoss | None,
-        fgsm: FGSM | None,
         negatives: Sampler,
         rng: np.random.Generator,
-        **more: Any,
+        *,
+        fgsm: FGSM | None = None,
+        coreference: Arborescence | None = None,
+        pair_loss: MentionPairLoss | None = None,
+        views: MaskAndReplace | None = None,
     ):
-        super().__init__(retriever, pool, loss, negatives, rng, **more)
+        check_views(views, retriever)
+        if loss is None and (pair_loss is None or len(retriever.model.layers) > 1):
+            raise PelError(
+                "without a loss over proxies, nothing trains the encoder of entities",
+                'give a "loss"; or a "pair_loss", with "shared" of the model set to true',
+            )
+        if coreference is not None:
+            _check_coreference(retriever, loss, fgsm)
+        super().__init__(retriever.model, rng)
+        self.retriever = retriever
+        self.pool = pool
+        self.loss = loss if coreference is None else EdgeLoss(loss)
+        self.negatives = negatives
         self.fgsm = fgsm
+        self.coreference = coreference
+        self.pair_loss = pair_loss
+        self.views = views
 
     @property
     def counts(self) -> WorkCounts:
-        """The work done so far. The pool counts what it encodes for its index."""
+        """The work done so far. The pool counts what it encodes for its indexes."""
         return replace(super().counts, index_inputs=self.pool.encoded_rows)
+
+    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
+        batch = read = self.mentions_to_encode(mentions)
+        edges = None
+        if self.coreference is not None:
+            known = self.pool.mentions
+            edges = self.coreference(known.numbers_of(batch), self.pool, self.rng)
+            read = [*batch, *(known.mentions[number] for number in edges.others)]
+        vectors, backprop_mentions = self.encode_mentions(read)
+        loss, d_vectors = NO_LOSS, np.zeros_like(vectors)
+        if self.loss is not None:
+            rows, targets = self.choose_rows(batch, vectors[: len(batch)])
+            if edges is not None:
+                rows, targets = edges.beside(rows, targets)
+            loss, d_vectors = self.proxy_loss(vectors, rows, targets)
+        if self.pair_loss is not None:
+            d_pairs, of_pairs = self.pair_loss(vectors, [mention.golds for mention in read])
+            loss = loss._replace(clean=loss.clean + of_pairs)
+            d_vectors = d_vectors + d_pairs
+        backprop_mentions(d_vectors)
+        return loss
+
+    def mentions_to_encode(self, mentions: Sequence[GoldMention]) -> Sequence[GoldMention]:
+        """The mentions of a batch that are encoded.
+
+        All of them, if a document is read once for all its mentions. Otherwise one for each name
+        of an entity in a document.
+        """
+        return mentions if self.retriever.reads_documents else self.one_of_each(mentions)
+
+    def encode_mentions(
+        self, mentions: Sequence[GoldMention]
+    ) -> tuple[np.ndarray, Callable[[np.ndarray], object]]:
+        """Encode the mentions, or other views of them.
+
+        Returns:
+            Their vectors, float32 [n, d], and a function that takes the gradient with respect to
+            these, float32 [n, d], back to the weights of the mention tower.
+        """
+        self._counts.mention_inputs += len(mentions)
+        read = [mention.context for mention in mentions]
+        if self.views is not None:
+            read = self.views(mentions, self.pool.kb, self.rng)
+        return self.retriever.mention_tower.begin_update(self.retriever.mention_inputs(read))
+
+    def choose_rows(
+        self, mentions: Sequence[GoldMention], vectors: np.ndarray
+    ) -> tuple[list[Row], Targets]:
+        """Choose the rows of the KB that the mentions are trained against.
+
+        Args:
+            mentions: the mentions that were encoded.
+            vectors: their vectors, float32 [n, d], by which hard negatives are found.
+
+        Returns:
+            The rows, and which of them are a positive or a negative of which mention.
+        """
+        positives = self.pool.positive_rows(
+            [mention.surface for mention in mentions],
+            [mention.golds[0] for mention in mentions],
+            self.rng,
+        )
+        batch = Batch(positives, [frozenset(mention.golds) for mention in mentions], vectors)
+        return self.negatives(batch, self.pool, self.rng)
 
     def proxy_loss(
         self, vectors: np.ndarray, rows: list[Row], targets: Targets
     ) -> tuple[StepLoss, np.ndarray]:
+        """Compare mentions with proxies, and add the gradients of what encodes the proxies.
+
+        Args:
+            vectors: the mentions, float32 [n, d].
+            rows: the proxies, r of them.
+            targets: which proxies are a positive or a negative of which mention.
+
+        Returns:
+            The losses, and the gradient of their sum with respect to the mentions, float32 [n, d].
+        """
+        if isinstance(self.pool.mined, StoredRows):
+            (d_mentions, _), loss = self.loss((vectors, self.pool.mined.vectors(rows)), targets)
+            return StepLoss(loss, 0.0), d_mentions
         tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
         tower = self.retriever.entity_tower
         width = encoder_of(tower).width
         if self.fgsm is not None and self.fgsm.per_pair:
-            self._counts.entity_inputs += 2 * int(pairs_of(targets).sum())
-            passes = PairPasses(tower, width, self.loss, self.fgsm)
-            return passes.backpropagated(tokens, vectors, targets)
+            return self._pairs_loss(tokens, width, vectors, targets)
+        d_mentions = np.zeros_like(vectors)
 
-        inputs = clean_inputs(tokens, width, self.fgsm)
-        clean = self.proxy_pass(inputs, vectors, targets)
-        if self.fgsm is None:
-            return StepLoss(clean.loss, 0.0), clean.d_mentions
+        def one_pass(inputs: TextInputs, weight: float) -> tuple[float, list[np.ndarray]]:
+            self._counts.entity_inputs += len(inputs.tokens)
+            proxies, backprop = tower.begin_update(inputs)
+            (d_own, d_proxies), loss = self.loss((vectors, proxies), targets)
+            np.add(d_mentions, weight * d_own, out=d_mentions)
+            return loss, backprop(weight * d_proxies)
 
-        inputs = perturbed_inputs(tokens, clean.d_inputs, self.fgsm)
-        adversarial = self.proxy_pass(inputs, vectors, targets, self.fgsm.weight)
-        d_mentions = clean.d_mentions + adversarial.d_mentions
-        return StepLoss(clean.loss, adversarial.loss), d_mentions
+        return both_passes(tokens, width, self.fgsm, one_pass), d_mentions
 
-    def proxy_pass(
-        self, inputs: TextInputs, mentions: np.ndarray, targets: Targets, weight: float = 1.0
-    ) -> ProxyPass:
-        """Encode the proxies, compare them with the mentions, and go back to the entity tower.
+    def _pairs_loss(
+        self, tokens: Sequence[TokenIds], width: int, vectors: np.ndarray, targets: Targets
+    ) -> tuple[StepLoss, np.ndarray]:
+        """As ``proxy_loss``, where each pair of a mention and a proxy is an input of its own.
 
-        Args:
-            inputs: the proxies, r of them.
-            mentions: the vectors of the mentions, float32 [n, d].
-            targets: which proxies are a positive or a negative of which mention.
-            weight: the factor of the loss and its gradients.
+        A pair's score is in the loss of its mention alone. So the sign of the gradient of the loss
+        by the pair's input is that of Eq. 6 for a negative, and of Eq. 7 for a positive. The
+        weights get the gradients of Eq. 8.
         """
-        self._counts.entity_inputs += len(inputs.tokens)
-        vectors, backprop = self.retriever.entity_tower.begin_update(inputs)
-        (d_mentions, d_vectors), loss = self.loss((mentions, vectors), targets)
-        return ProxyPass(weight * loss, weight * d_mentions, backprop(weight * d_vectors))
+        is_pair = pairs_of(targets)
+        self._counts.entity_inputs += 2 * int(is_pair.sum())
+        total, d_mentions = NO_LOSS, np.zeros_like(vectors)
+
+        def of_group(rows: np.ndarray, share: float) -> StepLoss:
+            mentions = vectors[rows]
+            own = Targets(targets.positive[rows], targets.negatives[rows])
+            owners, columns = np.nonzero(is_pair[rows])
+
+            def one_pass(inputs: TextInputs, weight: float) -> tuple[float, list[np.ndarray]]:
+                proxies, backprop = self.retriever.entity_tower.begin_update(inputs)
+                scores = np.zeros(own.negatives.shape, dtype=np.float32)
+                scores[owners, columns] = (mentions[owners] * proxies).sum(axis=1)
+                d_scores, loss = self.loss.on_scores(scores, own)
+                d_pairs = np.float32(weight * share) * d_scores[owners, columns][:, None]
+                d_own = np.zeros_like(mentions)
+                np.add.at(d_own, owners, d_pairs * proxies)
+                d_mentions[rows] += d_own
+                return loss, backprop(d_pairs * mentions[owners])
+
+            return both_passes([tokens[column] for column in columns], width, self.fgsm, one_pass)
+
+        for rows in row_groups(np.array([len(t.ids) for t in tokens]) * is_pair):
+            share = len(rows) / len(vectors)
+            total = total.plus(of_group(rows, share), share)
+        return total, d_mentions
 
     def note_update(self) -> None:
         super().note_update()
         self.pool.note_update()
 
     def state(self) -> dict[str, Any]:
-        """As for all trainers. The index is brought up to date, so that it can be made again."""
-        return {**super().state(), "has_index": self.pool.bring_up_to_date()}
+        """As for all trainers, and what the loss took from the first batch.
+
+        The index is brought up to date, so that it can be made again.
+        """
+        of_loss = self.loss.state() if self.loss else {}
+        return {**super().state(), "has_index": self.pool.bring_up_to_date(), "loss": of_loss}
 
     def restore(self, state: dict[str, Any]) -> None:
+        if self.loss:
+            self.loss.restore(state["loss"])
         self.pool.restore(state["has_index"], state["counts"]["index_inputs"])
         super().restore(state)
+
+
+def pairs_of(targets: Targets) -> np.ndarray:
+    """Whether a proxy is the positive or a negative of a mention, bool [n, r]."""
+    is_pair = targets.negatives.copy()
+    is_pair[np.arange(len(is_pair)), targets.positive] = True
+    return is_pair
+
+
+def _check_coreference(retriever: Retriever, loss: ScoreLoss | None, fgsm: FGSM | None) -> None:
+    """Refuse what contradicts the training against mentions of gold clusters."""
+    if retriever.reads_documents:
+        raise PelError(
+            "mentions that are read together in their document cannot be trained against "
+            "mentions of other documents",
+            'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
+        )
+    if loss is None:
+        raise PelError(
+            "training against the mentions of gold clusters needs a loss",
+            'give a "loss", or set "coreference" to null',
+        )
+    if fgsm is not None and fgsm.per_pair:
+        raise PelError(
+            "FGSM cannot perturb pairs of two mentions",
+            'set "per_pair" of the regularizer to false, or "coreference" to null',
+        )

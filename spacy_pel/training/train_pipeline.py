@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
@@ -54,7 +53,6 @@ def start_training(
     # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
     from spacy.training.initialize import init_nlp
 
-    from ..training import distributed
     from ..training.loop import TrainingRun
 
     source = config.interpolate().to_str()
@@ -64,8 +62,7 @@ def start_training(
     run = TrainingRun(init_nlp(config, use_gpu=gpu_id), output, source)
     if checkpoint:
         run.resume(checkpoint)
-    if distributed.is_first():
-        _clean(output, keep=checkpoint is not None)
+    _clean(output, keep=checkpoint is not None)
     return run
 
 
@@ -74,8 +71,6 @@ def run_training(
 ) -> None:
     """Train to the end, and write a line of ``log.jsonl`` for each step and each evaluation.
 
-    Where several processes train together, the first one writes the log and calls ``progress``.
-
     Args:
         run: What ``start_training`` gave.
         progress: Called with each line of the log. The line of an evaluation has "scores".
@@ -83,11 +78,6 @@ def run_training(
     Raises:
         PelError: A loss or a gradient is not finite, or the dev corpus cannot be scored.
     """
-    from ..training import distributed
-
-    if not distributed.is_first():
-        deque(run.run(), maxlen=0)
-        return
     with _log(run.output / LOG, run.progress.step) as log:
         for line in run.run():
             log.write(json.dumps(line) + "\n")

@@ -13,8 +13,7 @@ from thinc.api import Model, Optimizer
 
 from .checkpoint import Checkpoint
 from .optimizer import AdamW
-from .trainer import StepLoss, Trainer
-from .work_counts import WorkCounts
+from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts
 
 
 class TrainedPipes:
@@ -58,8 +57,10 @@ class TrainedPipes:
     @property
     def total_loss(self) -> StepLoss:
         """The sum over all steps so far and all linkers."""
-        losses = [trainer.total_loss for trainer in self.trainers.values()]
-        return StepLoss(*(sum(terms) for terms in zip(StepLoss(0.0, 0.0), *losses)))
+        total = NO_LOSS
+        for trainer in self.trainers.values():
+            total = total.plus(trainer.total_loss)
+        return total
 
     def finish_update(self, optimizer: Optimizer) -> None:
         """Apply the gradients that each component has accumulated."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ from thinc.api import Model
 from ..errors import PelError
 from ..reading.gold_mention import GoldMention
 from .process_memory import release_memory
-from .work_counts import WorkCounts
 
 # Freed memory is returned after this many updates: some hundred MB, in a tenth of a second.
 UPDATES_PER_RELEASE = 16
@@ -28,6 +27,34 @@ class StepLoss(NamedTuple):
 
     clean: float
     adversarial: float
+
+    def plus(self, other: StepLoss, share: float = 1.0) -> StepLoss:
+        """The sum of both, of which the other counts for a share."""
+        return StepLoss(*(a + share * b for a, b in zip(self, other)))
+
+
+NO_LOSS = StepLoss(0.0, 0.0)
+
+
+@dataclass
+class WorkCounts:
+    """The work since training began: the inputs that an encoder has read, each time it read them.
+
+    Attributes:
+        mentions: gold mentions with an entity in the KB.
+        mention_inputs: mentions that were encoded. They are fewer than ``mentions`` where a
+            document repeats a name.
+        entity_inputs: proxies that were encoded for the loss, including FGSM's second pass.
+        index_inputs: rows that were encoded for an index, to find hard negatives or to evaluate.
+        pair_inputs: pairs of a mention and a candidate that a reranker has read, including FGSM's
+            second pass.
+    """
+
+    mentions: int = 0
+    mention_inputs: int = 0
+    entity_inputs: int = 0
+    index_inputs: int = 0
+    pair_inputs: int = 0
 
 
 class Trainer:
@@ -46,7 +73,7 @@ class Trainer:
     def __init__(self, model: Model, rng: np.random.Generator):
         self.model = model
         self.rng = rng
-        self.total_loss = StepLoss(0.0, 0.0)
+        self.total_loss = NO_LOSS
         self._counts = WorkCounts()
         self._updates = 0
 
@@ -74,15 +101,14 @@ class Trainer:
                 f'the loss is {sum(loss)} for a batch that begins with "{mentions[0].surface}"',
                 "lower the learning rate",
             )
-        clean, adversarial = self.total_loss
-        self.total_loss = StepLoss(clean + loss.clean, adversarial + loss.adversarial)
+        self.total_loss = self.total_loss.plus(loss)
         return loss
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
         """The loss of one batch, whose gradients have been added to those of the weights."""
         raise NotImplementedError
 
-    def _one_of_each(self, mentions: Sequence[GoldMention]) -> list[GoldMention]:
+    def one_of_each(self, mentions: Sequence[GoldMention]) -> list[GoldMention]:
         """The mentions, but one drawn at random where a document repeats a name of an entity.
 
         Repeats are near-copies: encoding each of them would cost time and teach little.

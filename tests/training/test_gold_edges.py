@@ -1,47 +1,139 @@
+"""Gold clusters: their arborescences against the paper's deletions, and what a batch reads of them."""
+
 from __future__ import annotations
 
-from types import SimpleNamespace
-
+import networkx
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.models.losses import Targets
-from spacy_pel.training.gold_edges import Arborescence, MentionEdges
-from spacy_pel.training.gold_tree import ENTITY
-from spacy_pel.training.mention_index import MentionIndex
+from spacy_pel.reading.gold_mention import GoldMention
+from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.training.gold_edges import ENTITY, Arborescence, MentionEdges, gold_tree
+from spacy_pel.training.gold_mentions import GoldMentions
 from spacy_pel.training.negatives import Row
 
-from .test_gold_tree import after_deletions
+from ..towers import TEXTS, mention, retriever
+
+Edge = tuple[int, int]
+
+# Trees
+
+
+def scores_of(mentions: np.ndarray, rows: np.ndarray) -> dict[Edge, float]:
+    """Of all edges: from the entity to each mention, and between mentions in both directions."""
+    n = len(mentions)
+    edges = {(u, v): float(mentions[u] @ mentions[v]) for u in range(n) for v in range(n) if u != v}
+    return edges | {(ENTITY, v): max(float(row @ mentions[v]) for row in rows) for v in range(n)}
+
+
+def reached(edges: set[Edge]) -> set[int]:
+    """The nodes to which a way leads from the entity."""
+    found, before = {ENTITY}, None
+    while found != before:
+        before = set(found)
+        found |= {v for u, v in edges if u in found}
+    return found
+
+
+def after_deletions(mentions: np.ndarray, rows: np.ndarray) -> list[int]:
+    """ArboEL, 2.3, word for word; a brute force of O(E^2)."""
+    scores = scores_of(mentions, rows)
+    edges = set(scores)
+    # The worst first; of equal ones the one whose ends have the higher numbers.
+    for edge in sorted(scores, key=lambda e: (-scores[e], min(e), max(e)), reverse=True):
+        if edge[1] in reached(edges - {edge}):
+            edges.remove(edge)
+    sources = {v: u for u, v in edges}
+    assert len(edges) == len(sources) == len(mentions)
+    return [sources[v] for v in range(len(mentions))]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, 7), st.integers(1, 3), st.integers(0, 10_000), st.booleans())
+def test_a_tree_is_what_the_deletions_leave(n: int, r: int, seed: int, has_ties: bool) -> None:
+    rng = np.random.default_rng(seed)
+    draw = (lambda s: rng.integers(-1, 2, s)) if has_ties else (lambda s: rng.normal(size=s))
+    mentions, rows = draw((n, 2)).astype(np.float64), draw((r, 2)).astype(np.float64)
+    assert gold_tree(mentions, rows).tolist() == after_deletions(mentions, rows)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_one_is_the_maximum_spanning_tree(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mentions, rows = rng.normal(size=(60, 8)), rng.normal(size=(3, 8))
+    graph = networkx.Graph()
+    for (u, v), score in scores_of(mentions, rows).items():
+        graph.add_edge(u, v, weight=score)
+    tree = networkx.maximum_spanning_tree(graph)
+    sources = dict(networkx.predecessor(tree, ENTITY))
+    assert gold_tree(mentions, rows).tolist() == [sources[v][0] for v in range(60)]
+
+
+# Clusters
+
+
+def gold(document: int, surface: str, *golds: int) -> GoldMention:
+    return GoldMention(mention(TEXTS[document], surface), golds, TEXTS[document])
+
+
+# Entity 0 has three mentions, of which one may mean 1 as well; 2 and 3 have one mention each.
+MENTIONS = [
+    gold(0, "MS", 0),
+    gold(0, "Multiple sclerosis", 0),
+    gold(1, "MS", 1),
+    gold(1, "spectrum", 1, 0),
+    gold(2, "Mitral stenosis", 2),
+    gold(3, "Aspirin", 3),
+]
+CLUSTERS = {0: [0, 1, 3], 1: [2, 3], 2: [4], 3: [5]}
+
+
+def others_of(number: int, vectors: np.ndarray) -> list[int]:
+    """The mentions of other entities, the nearest first."""
+    golds = set(MENTIONS[number].golds)
+    others = [k for k in range(6) if not set(MENTIONS[k].golds) & golds]
+    return sorted(others, key=lambda k: -float(vectors[number] @ vectors[k]))
+
+
+def test_clusters_have_each_name_of_a_document_once() -> None:
+    again = GoldMention(MentionInContext(TEXTS[0].lower(), 20, 22), (0,), TEXTS[0])
+    known = GoldMentions([*MENTIONS, again, MENTIONS[4]], retriever())
+    assert known.mentions == MENTIONS
+    assert known.numbers_of([again, MENTIONS[4], MENTIONS[2]]) == [0, 4, 2]
+    assert {entity: known.cluster(entity).tolist() for entity in range(4)} == CLUSTERS
+    with pytest.raises(PelError, match='"Aspirin" is none of the 6 mentions that training began'):
+        known.numbers_of([MENTIONS[0], MENTIONS[5]._replace(golds=(2,))])
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 9])
+def test_the_nearest_mentions_of_other_entities_are_those_of_brute_force(n: int) -> None:
+    known = GoldMentions(MENTIONS, retriever())
+    for number, found in enumerate(known.nearest_others(range(6), n)):
+        assert found == others_of(number, known.vectors)[:n]
+    copies = [gold(0, "MS", entity) for entity in range(5)]
+    assert GoldMentions(copies, retriever()).nearest_others([2], 3) == [[0, 1, 3]]  # by number
+
+
+# Edges
 
 ROWS = {0: np.array([[1.0, 0.0, 0.1]]), 1: np.array([[0.0, 1.0, 0.0], [0.3, 0.3, 0.3]])}
-# Of which clusters: mention 2 may mean both entities; entity 7 has one mention.
-CLUSTERS = {0: [0, 2, 4, 6], 1: [1, 2, 3], 7: [5]}
-GOLDS = [(0,), (1,), (0, 1), (1,), (0,), (7,), (0,)]
-VECTORS = np.random.default_rng(1).normal(size=(7, 3))
-
-
-class FixedIndex:
-    """Seven mentions with fixed vectors; none is near to another one."""
-
-    mentions = [SimpleNamespace(golds=golds) for golds in GOLDS]
-    nearest_of = MentionIndex.nearest_of
-
-    def as_it_is(self) -> np.ndarray:
-        return VECTORS
-
-    def cluster(self, entity: int) -> np.ndarray:
-        return np.array(CLUSTERS[entity])
-
-    def nearest_others(self, numbers, n: int) -> list[list[int]]:
-        wrong = [[k for k in range(7) if not set(GOLDS[k]) & set(GOLDS[i])] for i in numbers]
-        return [own[:n] for own in wrong]
 
 
 class FixedPool:
+    """The mentions with fixed vectors, and rows of two entities."""
+
     def __init__(self) -> None:
-        self.mentions = FixedIndex()
+        self.mentions = GoldMentions(MENTIONS, retriever())
+        self.mentions._vectors = np.random.default_rng(3).normal(size=(6, 3))
         self.ages: list[int] = []
+
+    @property
+    def mined(self) -> FixedPool:
+        return self
 
     def rows_of(self, entity: int) -> np.ndarray:
         return ROWS.get(entity, np.ones((1, 3)))
@@ -50,9 +142,12 @@ class FixedPool:
         self.ages.append(steps)
 
 
+POOL = FixedPool()
+
+
 def sources(chooser: Arborescence, numbers: list[int], seed: int = 0) -> list[int]:
     """The number of each mention's positive, or ENTITY."""
-    edges = chooser(numbers, FixedPool(), np.random.default_rng(seed))
+    edges = chooser(numbers, POOL, np.random.default_rng(seed))
     read = [*numbers, *edges.others]
     assert len(set(read)) == len(set(numbers)) + len(edges.others)
     return [ENTITY if place == ENTITY else read[place] for place in edges.positive]
@@ -60,39 +155,34 @@ def sources(chooser: Arborescence, numbers: list[int], seed: int = 0) -> list[in
 
 def expected(number: int, members: list[int]) -> int:
     """By the paper's deletions."""
-    entity = GOLDS[number][0]
-    found = after_deletions(VECTORS[members], FixedPool().rows_of(entity))[members.index(number)]
+    vectors, rows = POOL.mentions.vectors, POOL.rows_of(MENTIONS[number].golds[0])
+    found = after_deletions(vectors[members], rows)[members.index(number)]
     return ENTITY if found == ENTITY else members[found]
 
 
-def test_positives_among_all_mentions_of_the_cluster() -> None:
-    found = sources(Arborescence(), [*range(7), 0])
-    assert found == [expected(n, CLUSTERS[GOLDS[n][0]]) for n in [*range(7), 0]]
+def test_positives_are_the_sources_of_edges() -> None:
+    numbers = [*range(6), 0]
+    clusters = [CLUSTERS[MENTIONS[n].golds[0]] for n in numbers]
+    found = sources(Arborescence(), numbers)
+    assert found == [expected(n, cluster) for n, cluster in zip(numbers, clusters)]
     assert found[5] == ENTITY and len(set(found)) > 2  # mentions as well as the entity
-
-
-def test_positives_among_the_nearest_mention() -> None:
-    for number, found in enumerate(sources(Arborescence("nearest"), list(range(7)))):
-        others = [k for k in CLUSTERS[GOLDS[number][0]] if k != number]
-        others.sort(key=lambda k: -VECTORS[k] @ VECTORS[number])
-        assert found == expected(number, sorted([number, *others[:1]]))
-
-
-def test_positives_among_a_random_mention() -> None:
-    found = {tuple(sources(Arborescence("random"), list(range(7)), seed)) for seed in range(40)}
-    assert sources(Arborescence("random"), [0, 4]) == sources(Arborescence("random"), [0, 4])
-    for number in range(7):
-        others = [k for k in CLUSTERS[GOLDS[number][0]] if k != number]
-        possible = {expected(number, sorted([number, other])) for other in others} or {ENTITY}
-        assert {one[number] for one in found} == possible
+    random = {tuple(sources(Arborescence("random"), numbers, seed)) for seed in range(40)}
+    for place, (number, cluster) in enumerate(zip(numbers, clusters)):
+        others = [k for k in cluster if k != number]
+        vectors = POOL.mentions.vectors
+        others.sort(key=lambda k: -vectors[k] @ vectors[number])
+        pairs = [expected(number, sorted([number, other])) for other in others] or [ENTITY]
+        assert sources(Arborescence("nearest"), numbers)[place] == pairs[0]
+        assert {one[place] for one in random} == set(pairs)
 
 
 def test_negatives_are_the_nearest_mentions_of_others() -> None:
-    pool = FixedPool()
-    edges = Arborescence(negatives=2, refresh=9)([1, 5, 0], pool, np.random.default_rng(0))
+    edges = Arborescence(negatives=2, refresh=9)([1, 5, 0], POOL, np.random.default_rng(0))
     read = np.array([1, 5, 0, *edges.others])
-    assert [set(read[row]) for row in edges.negatives] == [{0, 4}, {0, 1}, {1, 3}]
-    assert pool.ages == [9]
+    vectors = POOL.mentions.vectors
+    for number, row in zip([1, 5, 0], edges.negatives, strict=True):
+        assert set(read[row]) == set(others_of(number, vectors)[:2])
+    assert POOL.ages[-1] == 9
 
 
 def test_mentions_stand_behind_the_entities_that_are_needed() -> None:

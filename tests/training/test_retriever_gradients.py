@@ -16,7 +16,7 @@ from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.training import row_groups
+from spacy_pel.training import adversarial_passes
 from spacy_pel.training.negatives import Batch, Row
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss
@@ -44,6 +44,8 @@ ROWS = [Row(entity, 0) for entity in range(len(ENTITIES))]
 class FixedPool:
     """A row for each of ENTITIES."""
 
+    mined = None
+
     def positive_rows(self, surfaces: Sequence[str], entities: Sequence[int], rng) -> list[Row]:
         assert len(surfaces) == 4
         return [ROWS[entity] for entity in entities]
@@ -61,7 +63,7 @@ def all_rows(batch: Batch, pool: FixedPool, rng) -> tuple[list[Row], Targets]:
 
 def step(linker: Retriever, loss: ScoreLoss, fgsm: FGSM | None) -> StepLoss:
     random = np.random.default_rng(0)
-    return RetrieverTrainer(linker, FixedPool(), loss, fgsm, all_rows, random).step(GOLD)
+    return RetrieverTrainer(linker, FixedPool(), loss, all_rows, random, fgsm=fgsm).step(GOLD)
 
 
 def gradients(linker: Retriever) -> dict[str, Tensor]:
@@ -165,7 +167,7 @@ def naive_step_of_pairs(linker: Retriever, naive, epsilon: float, weight: float)
 def test_the_step_of_pairs_equals_pure_torch(
     shared: bool, loss: ScoreLoss, naive, held_tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_groups, "HELD_TOKENS", held_tokens)
+    monkeypatch.setattr(adversarial_passes, "HELD_TOKENS", held_tokens)
     ours = retriever(shared=shared, layers=2)
     reference, of_batch = (Retriever(copy.deepcopy(ours.model)) for _ in range(2))
     expected_loss = naive_step_of_pairs(reference, naive, 0.01, 0.3)

@@ -1,3 +1,5 @@
+"""What trainers of a retriever learn, count and keep, whatever they are trained on."""
+
 from __future__ import annotations
 
 import json
@@ -7,28 +9,41 @@ import pytest
 import torch
 from thinc.api import Adam
 
-from spacy_pel.architectures import encoder_of
+from spacy_pel.architectures import DocumentEncoder, ScratchEncoder, encoder_of, set_dropout
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.link import link
+from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
-from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss
+from spacy_pel.models.losses import (
+    CrossEntropyLoss,
+    PositiveNegativeLoss,
+    ProxyLoss,
+    centred_proxy_loss,
+)
+from spacy_pel.models.pair_loss import MentionPairLoss
 from spacy_pel.reading.gold_mention import GoldMention
 from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.training.gold_edges import Arborescence
+from spacy_pel.training.gold_mentions import GoldMentions
+from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives
-from spacy_pel.training.proxy_pool import ProxyPool
+from spacy_pel.training.optimizer import AdamW, apply_gradients
+from spacy_pel.training.pool import Pool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
+from .kbs import ENTITIES, GOLD, embedded_kb, encoded_pool
+from .problem import same, weights
 
-ENTITIES = [
-    Entity("C0", "Multiple sclerosis", ("MS",), ("Disease",)),
-    Entity("C1", "Mass spectrometry", ("MS",), ("Procedure",)),
-    Entity("C2", "Mitral stenosis", (), ("Disease",)),
-    Entity("C3", "Aspirin"),
-    Entity("C4", "murmur of the heart"),
+# Entity 3 has one mention.
+PLACES = [
+    *((0, name, 0) for name in ("MS", "Multiple sclerosis", "disease", "lesions")),
+    *((1, name, 1) for name in ("MS", "Mass spectrometry", "spectrum")),
+    *((2, name, 2) for name in ("Mitral stenosis", "valve")),
+    (3, "Aspirin", 3),
 ]
-GOLD = [GoldMention(context, (number,)) for number, context in enumerate(MENTIONS)]
+CLUSTERED = [GoldMention(mention(TEXTS[t], name), (n,), TEXTS[t]) for t, name, n in PLACES]
 
 
 @pytest.fixture(scope="module")
@@ -36,49 +51,98 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
     return build_kb(ENTITIES, tmp_path_factory.mktemp("trainer") / "kb")
 
 
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    return embedded_kb(tmp_path_factory.mktemp("stored") / "kb", retriever(shared=False))
+
+
 def make_trainer(
-    kb: KnowledgeBase, loss=ProxyLoss(), fgsm=None, negatives=RandomNegatives(4), seed=0, **changes
+    kb: KnowledgeBase,
+    loss=ProxyLoss(),
+    negatives=RandomNegatives(4),
+    seed: int = 0,
+    linker: Retriever | None = None,
+    coreference: Arborescence | None = None,
+    **more,
 ) -> RetrieverTrainer:
-    linker = retriever(**changes)
-    pool = ProxyPool(kb, linker, "name", *[np.arange(len(kb))] * 2, 0.0)
-    return RetrieverTrainer(linker, pool, loss, fgsm, negatives, np.random.default_rng(seed))
+    linker = linker or retriever(shared=False)
+    if kb.has_vectors:
+        pool = Pool(kb, "name", 0.0, StoredRows(kb))
+    else:
+        known = coreference and GoldMentions(CLUSTERED, linker)
+        pool = encoded_pool(kb, linker, mentions=known)
+    rng = np.random.default_rng(seed)
+    return RetrieverTrainer(linker, pool, loss, negatives, rng, coreference=coreference, **more)
 
 
-def train(trainer: RetrieverTrainer, steps: int) -> list[float]:
-    optimizer = Adam(0.002)
+def train(trainer: RetrieverTrainer, steps: int, optimizer=None) -> list[float]:
+    optimizer = optimizer or Adam(0.002)
     losses = []
     for _ in range(steps):
-        losses.append(sum(trainer.step(GOLD)))
-        trainer.retriever.model.finish_update(optimizer)
-        trainer.pool.note_update()
+        losses.append(sum(trainer.step(CLUSTERED if trainer.coreference else GOLD)))
+        apply_gradients(trainer.model, optimizer)
+        trainer.note_update()
     return losses
 
 
 def best_entities(trainer: RetrieverTrainer) -> list[int]:
-    return link(trainer.retriever, trainer.pool, MENTIONS, 1).numbers[:, 0].tolist()
+    searched = trainer.pool if trainer.pool.searched else trainer.pool.kb
+    return link(trainer.retriever, searched, MENTIONS, 1).numbers[:, 0].tolist()
 
 
 @pytest.mark.parametrize(
-    ("loss", "fgsm", "negatives", "similarity"),
+    ("loss", "negatives", "more"),
     [
-        (ProxyLoss(), FGSM(), RandomNegatives(4, in_batch=True), "cosine"),
-        (ProxyLoss(), None, MixedNegatives(4, p=0.5, refresh=5), "cosine"),
-        (ProxyLoss(), FGSM(per_pair=True), RandomNegatives(4, shared=False), "cosine"),
-        (CrossEntropyLoss(scale=32), None, RandomNegatives(4, in_batch=True), "cosine"),
-        (CrossEntropyLoss(), FGSM(), InBatchNegatives(), "dot"),
+        (ProxyLoss(), RandomNegatives(4, in_batch=True), {"fgsm": FGSM()}),
+        (ProxyLoss(), MixedNegatives(4, p=0.5, refresh=5), {}),
+        (ProxyLoss(), RandomNegatives(4, shared=False), {"fgsm": FGSM(per_pair=True)}),
+        (CrossEntropyLoss(scale=32), RandomNegatives(4, in_batch=True), {}),
+        (PositiveNegativeLoss(8), MixedNegatives(2, p=1, refresh=3),
+         {"coreference": Arborescence("all", 2, 3)}),
+        (ProxyLoss(8), MixedNegatives(2, p=1, refresh=3),
+         {"coreference": Arborescence("nearest", 2, 3), "fgsm": FGSM()}),
     ],
-)
-def test_a_small_problem_is_learned(kb, loss, fgsm, negatives, similarity) -> None:
-    trainer = make_trainer(kb, loss, fgsm, negatives, similarity=similarity)
+)  # fmt: skip
+def test_a_small_problem_is_learned_and_the_seed_decides(kb, loss, negatives, more) -> None:
+    trainer = make_trainer(kb, loss, negatives, **more)
     assert best_entities(trainer) != [0, 1, 2, 3]
     losses = train(trainer, 40)
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
     assert best_entities(trainer) == [0, 1, 2, 3]
+    assert train(make_trainer(kb, loss, negatives, **more), 2) == losses[:2]
 
 
-def test_the_seed_decides(kb: KnowledgeBase) -> None:
-    assert train(make_trainer(kb, seed=3), 3) == train(make_trainer(kb, seed=3), 3)
-    assert train(make_trainer(kb, seed=3), 3) != train(make_trainer(kb, seed=4), 3)
+@pytest.mark.parametrize(
+    "optimizer", [AdamW(0.002, weight_decay=0.5), Adam(0.002, L2=0.1, L2_is_weight_decay=True)]
+)
+def test_of_a_kb_with_vectors_the_mention_tower_alone_learns(stored, optimizer) -> None:
+    trainer = make_trainer(stored, negatives=MixedNegatives(4, p=0.5, in_batch=True))
+    linker = trainer.retriever
+    entities, mentions = weights(linker.entity_tower), weights(linker.mention_tower)
+    assert best_entities(trainer) != [0, 1, 2, 3]
+    losses = train(trainer, 40, optimizer)
+    assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
+    assert best_entities(trainer) == [0, 1, 2, 3]
+    assert same(weights(linker.entity_tower), entities)
+    assert linker.entity_fingerprint() == stored.fingerprint
+    assert not any(np.array_equal(mentions[k], w) for k, w in weights(linker.mention_tower).items())
+    counts = trainer.counts
+    assert (counts.entity_inputs, counts.index_inputs, counts.pair_inputs) == (0, 0, 0)
+
+
+def test_a_tower_that_reads_documents_learns_from_all_mentions(kb: KnowledgeBase) -> None:
+    torch.manual_seed(0)
+    source = ScratchEncoder(1, 32, 4, vocab_size=200, max_tokens=48)
+    model = DocumentEncoder(source, shared=False, window=48, entity_length=24)
+    model.initialize(X=TEXTS)
+    set_dropout(model, 0.0)
+    trainer = make_trainer(kb, linker=Retriever(model))
+    text = "Aspirin and aspirin and aspirin; MS"
+    places = [(0, 7), (12, 19), (24, 31)]
+    trainer.step([GoldMention(MentionInContext(text, a, b), (3,)) for a, b in places])
+    assert trainer.counts.mention_inputs == 3
+    losses = train(trainer, 30)
+    assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
 
 
 def test_a_loss_that_is_no_number_is_an_error(kb: KnowledgeBase) -> None:
@@ -91,41 +155,34 @@ def test_a_loss_that_is_no_number_is_an_error(kb: KnowledgeBase) -> None:
         trainer.step(GOLD)
 
 
-def encoded_mentions(trainer: RetrieverTrainer, golds: list[GoldMention]) -> int:
-    counts: list[int] = []
-    handle = encoder_of(trainer.retriever.mention_tower).register_forward_hook(
-        lambda module, inputs, output: counts.append(len(output))
-    )
-    trainer.step(golds)
-    handle.remove()
-    return sum(counts)
-
-
 def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> None:
     text = "Aspirin and aspirin and aspirin; MS and ms"
     places = [(0, 7), (12, 19), (24, 31), (33, 35), (40, 42)]
     repeats = [
         GoldMention(MentionInContext(text, a, b), (3,) if b < 32 else (0,)) for a, b in places
     ]
-    trainer = make_trainer(kb, shared=False)
-    assert encoded_mentions(trainer, repeats) == 2
+    trainer = make_trainer(kb)
+    trainer.step(repeats)
+    assert trainer.counts.mention_inputs == 2
     elsewhere = GoldMention(mention(TEXTS[3], "Aspirin"), (3,))
     other_gold = GoldMention(MentionInContext(text, 0, 7), (3, 4))
-    assert encoded_mentions(trainer, [*repeats, elsewhere, other_gold]) == 4
-    drawn = {trainer._one_of_each(repeats)[0].context.start for _ in range(50)}
+    trainer.step([*repeats, elsewhere, other_gold])
+    assert trainer.counts.mention_inputs == 2 + 4
+    drawn = {trainer.one_of_each(repeats)[0].context.start for _ in range(50)}
     assert drawn == {0, 12, 24}
 
 
 @pytest.mark.parametrize(
-    ("fgsm", "negatives"),
+    ("fgsm", "negatives", "coreference"),
     [
-        (None, RandomNegatives(3)),
-        (FGSM(), MixedNegatives(2, p=0.5, refresh=1)),
-        (FGSM(per_pair=True), MixedNegatives(2, p=0.5, refresh=1, shared=False)),
+        (None, RandomNegatives(3), None),
+        (FGSM(), MixedNegatives(2, p=0.5, refresh=1), None),
+        (FGSM(per_pair=True), MixedNegatives(2, p=0.5, refresh=1, shared=False), None),
+        (FGSM(), MixedNegatives(2, p=1, refresh=1), Arborescence(negatives=2, refresh=1)),
     ],
 )
-def test_counts_are_what_went_through_the_encoders(kb, fgsm, negatives) -> None:
-    trainer = make_trainer(kb, fgsm=fgsm, negatives=negatives, shared=False)
+def test_counts_are_what_went_through_the_encoders(kb, fgsm, negatives, coreference) -> None:
+    trainer = make_trainer(kb, fgsm=fgsm, negatives=negatives, coreference=coreference)
     encoded = {"mention": 0, "entity": 0}
     for name in encoded:
 
@@ -133,32 +190,133 @@ def test_counts_are_what_went_through_the_encoders(kb, fgsm, negatives) -> None:
             encoded[name] += len(output)
 
         encoder_of(trainer.retriever.model.get_ref(name)).register_forward_hook(count)
+    mentions = CLUSTERED if coreference else GOLD
     for _ in range(2):
-        trainer.step([*GOLD, GOLD[0]])
+        trainer.step([*mentions, mentions[0]])
         trainer.note_update()
-    assert trainer.pool.search(np.ones((1, 32), dtype=np.float32), 1) is not None
+    best_entities(trainer)
+    encoded["mention"] -= len(MENTIONS)  # of the search
     counts = trainer.counts
-    assert (counts.mentions, counts.mention_inputs, counts.pair_inputs) == (10, 8, 0)
-    assert counts.mention_inputs == encoded["mention"]
-    assert counts.entity_inputs + counts.index_inputs == encoded["entity"]
-    indexes = 3 if fgsm else 1  # of seven rows: two for mining, and that of the search
-    assert counts.index_inputs == 7 * indexes and counts.entity_inputs > 0
+    assert counts.mentions == 2 * (len(mentions) + 1) and counts.pair_inputs == 0
+    of_indexes = sum(encoded.values()) - counts.mention_inputs - counts.entity_inputs
+    assert counts.index_inputs == of_indexes
+    n_rows = sum(len(entity.names) for entity in ENTITIES)
+    indexes = 3 if fgsm else 1  # two for mining, and that of the search
+    assert counts.index_inputs == indexes * (n_rows + (len(CLUSTERED) if coreference else 0))
 
 
-def test_a_trainer_goes_on_from_a_state(kb: KnowledgeBase) -> None:
+@pytest.mark.parametrize("kind", ["encoded", "stored", "clusters"])
+def test_a_trainer_goes_on_from_a_state(kb, stored, kind: str) -> None:
     def draws(trainer: RetrieverTrainer) -> list[float]:
-        return [*trainer.step(GOLD), *trainer.step(GOLD), trainer.rng.random()]
+        mentions = CLUSTERED[::2] if trainer.coreference else GOLD
+        return [*trainer.step(mentions), *trainer.step(mentions), trainer.rng.random()]
 
+    chooser = Arborescence("random", 1, 9) if kind == "clusters" else None
     begun, resumed = (
-        make_trainer(kb, negatives=MixedNegatives(4, refresh=9), seed=seed) for seed in (1, 2)
+        make_trainer(
+            stored if kind == "stored" else kb,
+            centred_proxy_loss(),
+            negatives=MixedNegatives(4, refresh=9),
+            seed=seed,
+            coreference=chooser,
+        )
+        for seed in (1, 2)
     )
     draws(begun)
-    state = json.loads(json.dumps(begun.state()))
-    resumed.restore(state)
-    assert resumed.counts == begun.counts and resumed.counts.index_inputs > 0
+    resumed.restore(json.loads(json.dumps(begun.state())))
+    assert resumed.counts == begun.counts and (resumed.counts.index_inputs > 0) == (kind != "stored")
     assert draws(resumed) == draws(begun)
-    assert resumed.state() == begun.state()
+    assert resumed.state() == begun.state() and "bias" in begun.state()["loss"]
     for trainer in (begun, resumed):  # and the rows of later indexes are added to those before
         trainer.note_update()
         best_entities(trainer)
-    assert resumed.counts == begun.counts and resumed.counts.index_inputs == 14
+    assert resumed.counts == begun.counts
+
+
+# What cannot be trained
+
+
+def documents() -> Retriever:
+    model = DocumentEncoder(ScratchEncoder(1, 32, 4, vocab_size=200, max_tokens=48))
+    model.initialize(X=TEXTS)
+    return Retriever(model)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"coreference": Arborescence(), "linker": documents}, 'set "coreference" to null, or train'),
+        ({"coreference": Arborescence(), "fgsm": FGSM(per_pair=True)}, "cannot perturb pairs of two"),
+        ({"coreference": Arborescence(), "loss": None, "pair_loss": MentionPairLoss(),
+          "linker": retriever}, 'give a "loss", or set "coreference"'),
+        ({"views": MaskAndReplace(), "linker": documents}, 'set "views" to null'),
+        ({"loss": None, "pair_loss": MentionPairLoss()}, 'give a "loss"; or a "pair_loss", with'),
+        ({"loss": None, "linker": retriever}, "nothing trains the encoder of entities"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_refused(kb: KnowledgeBase, given: dict, message: str) -> None:
+    make = given.get("linker", lambda: None)
+    with pytest.raises(PelError, match=message):
+        make_trainer(kb, **{**given, "linker": make()})
+
+
+# Views and pairs
+
+
+def named(name: str, number: int) -> GoldMention:
+    return GoldMention(MentionInContext(f"The {name} again.", 4, 4 + len(name)), (number,))
+
+
+def test_shares_and_texts_of_views(kb: KnowledgeBase) -> None:
+    mentions = [named("ms", 0)] * 2000 + [named("murmur of the heart", 4)]
+    views = MaskAndReplace(0.2, 0.3)(mentions, kb, np.random.default_rng(0))
+    assert views == MaskAndReplace(0.2, 0.3)(mentions, kb, np.random.default_rng(0))
+    texts = [view.text for view in views[:-1]]
+    masked = sum(view.is_masked for view in views[:-1])
+    assert 340 < masked < 460 and 540 < sum("ms" not in text for text in texts) < 660
+    assert {view.surface for view in views[:-1]} == {
+        "ms", "Multiple sclerosis", "disease of the nerves",
+    }  # fmt: skip
+    assert views[-1].surface == "murmur of the heart"  # it has no other name
+    assert all(view.text == f"The {view.surface} again." for view in views)
+    with pytest.raises(PelError, match="sum of at most 1"):
+        MaskAndReplace(0.6, 0.6)
+
+
+def test_a_step_learns_from_views_and_pairs(kb: KnowledgeBase, monkeypatch) -> None:
+    """The gradient of the mentions is the sum of those of both losses, by the views."""
+    mentions = [named(name, n) for name, n in (("MS", 0), ("a MS", 0), ("spectrum", 1), ("MS", 1))]
+    pair_loss, views = MentionPairLoss(8, 0.5), MaskAndReplace(0.5, 0.5)
+    trainer = make_trainer(
+        kb, ProxyLoss(8), InBatchNegatives(), 3, pair_loss=pair_loss, views=views
+    )
+    linker, encode, backpropagated = trainer.retriever, trainer.encode_mentions, []
+
+    def watched(mentions):
+        vectors, backprop = encode(mentions)
+        return vectors, lambda d: backpropagated.append((vectors, d)) or backprop(d)
+
+    monkeypatch.setattr(trainer, "encode_mentions", watched)
+    rng = np.random.default_rng(3)
+    rng.integers(1, size=4)  # one of each
+    step = trainer.step(mentions)
+    ((vectors, gradient),) = backpropagated
+    as_they_are = linker.mention_vectors([m.context for m in mentions])
+    assert not np.allclose(vectors, as_they_are, atol=1e-3)
+    d_pairs, of_pairs = pair_loss(vectors, [m.golds for m in mentions])
+    rows, targets = trainer.choose_rows(mentions, vectors)
+    proxies = linker.entity_vectors(trainer.pool.texts(rows, trainer.rng))
+    (d_proxies, _), of_proxies = ProxyLoss(8)((vectors, proxies), targets)
+    np.testing.assert_allclose(gradient, d_pairs + d_proxies, atol=1e-5)
+    assert step.clean == pytest.approx(of_pairs + of_proxies, rel=1e-4)
+
+
+def test_pairs_alone_train_one_encoder(kb: KnowledgeBase) -> None:
+    """Without a loss over proxies the gradient is that of the pairs, and no proxy is encoded."""
+    linker, pair_loss = retriever(), MentionPairLoss(8)
+    trainer = make_trainer(kb, None, InBatchNegatives(), linker=linker, pair_loss=pair_loss)
+    vectors = linker.mention_vectors([m.context for m in CLUSTERED])
+    _, expected = pair_loss(vectors, [m.golds for m in CLUSTERED])
+    assert trainer.step(CLUSTERED).clean == pytest.approx(expected, rel=1e-4)
+    assert trainer.counts.entity_inputs == 0
+    assert any(w.grad is not None for w in encoder_of(linker.mention_tower).parameters())

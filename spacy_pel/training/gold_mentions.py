@@ -1,9 +1,8 @@
-"""An index of all training mentions, under the weights that are being trained."""
+"""All training mentions, by the entities that they mean."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,16 +10,14 @@ from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..reading.gold_mention import GoldMention
 from ..reading.proxies import CHUNK
-from .aged_index import AgedIndex
-
-logger = logging.getLogger(__name__)
+from .index import EncodedIndex
 
 # The document, the words and the entities of a mention. Those that have all in common are one here.
 _Key = tuple[str, str, tuple[int, ...]]
 
 
-class MentionIndex(AgedIndex[np.ndarray]):
-    """The training mentions with their vectors, float32 [n, d], and the gold cluster of each entity.
+class GoldMentions(EncodedIndex):
+    """The training mentions, each with one row, and the gold cluster of each entity.
 
     Repeats of a name of an entity in a document are one mention, as in a step of a training.
 
@@ -33,12 +30,17 @@ class MentionIndex(AgedIndex[np.ndarray]):
     """
 
     def __init__(self, mentions: Sequence[GoldMention], retriever: Retriever):
-        super().__init__()
         first: dict[_Key, GoldMention] = {}
         for mention in mentions:
             first.setdefault(_key(mention), mention)
         self.mentions = list(first.values())
-        self.retriever = retriever
+
+        def encode(numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for start in range(0, len(numbers), CHUNK):
+                own = numbers[start : start + CHUNK]
+                yield retriever.mention_vectors([self.mentions[i].context for i in own]), own
+
+        super().__init__(np.arange(len(first)), encode, "training mentions")
         self._numbers = {key: number for number, key in enumerate(first)}
         clusters: dict[int, list[int]] = {}
         for number, mention in enumerate(self.mentions):
@@ -67,7 +69,7 @@ class MentionIndex(AgedIndex[np.ndarray]):
 
     def nearest_of(self, number: int, others: np.ndarray) -> int:
         """The nearest of some mentions to a mention; the first of equal ones."""
-        vectors = self.as_it_is()
+        vectors = self.vectors
         return int(others[np.argmax(vectors[others] @ vectors[number])])
 
     def nearest_others(self, numbers: Sequence[int], n: int) -> list[list[int]]:
@@ -80,19 +82,12 @@ class MentionIndex(AgedIndex[np.ndarray]):
         Returns:
             For each mention the numbers of up to n, best first; equal scores by number.
         """
-        vectors = self.as_it_is()
+        vectors = self.vectors
         scores = vectors[numbers] @ vectors.T
         for row, number in zip(scores, numbers):
             for entity in self.mentions[number].golds:
                 row[self._clusters[entity]] = -np.inf
         return [_best(row, n) for row in scores]
-
-    def _encoded_now(self, known: AgedIndex[np.ndarray] | None) -> np.ndarray:
-        logger.info("encoding %d training mentions", len(self.mentions))
-        chunks = [self.mentions[i : i + CHUNK] for i in range(0, len(self.mentions), CHUNK)]
-        self.encoded_rows += len(self.mentions)
-        encode = self.retriever.mention_vectors
-        return np.concatenate([encode([mention.context for mention in own]) for own in chunks])
 
 
 def _key(mention: GoldMention) -> _Key:

@@ -1,0 +1,255 @@
+"""Which rows of the KB stand for entities in training, and what finds those that are hard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.search_filter import SearchFilter, filtered_numbers
+from ..kb.vectors.index import Candidates
+from ..linking.retriever import Retriever
+from ..reading.entity_texts import EntityText
+from ..reading.proxies import SINGLE_ROWS, encode_rows, proxy_texts
+from .gold_mentions import GoldMentions
+from .index import EncodedIndex
+from .negatives import Row
+
+
+class StoredRows:
+    """The rows of an embedded KB, for training that does not change them.
+
+    Args:
+        kb: the knowledge base, with vectors.
+    """
+
+    def __init__(self, kb: KnowledgeBase):
+        self.kb = kb
+
+    def refresh(self, updates: int) -> None:
+        """Do nothing: the vectors do not change."""
+
+    def best_rows(
+        self, vectors: np.ndarray, left_out: Sequence[frozenset[int]], n: int
+    ) -> list[list[Row]]:
+        """The best row of each of the best entities; see ``EncodedIndex.best_rows``."""
+        found = self.kb.search(vectors, n + max(map(len, left_out), default=0)).numbers
+        wrong = [
+            [entity for entity in row if entity >= 0 and entity not in gold][:n]
+            for row, gold in zip(found.tolist(), left_out)
+        ]
+        stored = self._of_entities({entity for entities in wrong for entity in entities})
+        return [
+            [Row(entity, int(np.argmax(stored[entity] @ vector))) for entity in entities]
+            for vector, entities in zip(vectors, wrong)
+        ]
+
+    def vectors(self, rows: Sequence[Row]) -> np.ndarray:
+        """The vectors of the rows, float32 [n, dim].
+
+        Raises:
+            PelError: an entity has no vectors.
+        """
+        stored = self._of_entities({row.entity for row in rows})
+        return np.stack([stored[row.entity][row.name] for row in rows])
+
+    def _of_entities(self, entities: set[int]) -> dict[int, np.ndarray]:
+        """The vectors of each entity, float32 [rows, dim]."""
+        numbers = np.array(sorted(entities), dtype=np.int64)
+        vectors, owners = self.kb.rows(numbers)
+        counts = np.bincount(owners, minlength=len(numbers))
+        if not counts.all():
+            id = self.kb.labels(numbers[counts == 0][:1])[0][0]
+            raise PelError(
+                f"{self.kb.path}: {id} has no vectors",
+                f"run: python -m spacy pel kb embed {self.kb.path} PIPELINE",
+            )
+        return dict(zip(numbers.tolist(), np.split(vectors, np.cumsum(counts)[:-1])))
+
+
+class Pool:
+    """Chooses rows of the KB for training, and searches some of them for evaluations.
+
+    Hard negatives are mined among the rows of ``mined``, and evaluations search ``searched``: they
+    look for the gold entities of dev, which training must not know. Both may hold a part of a large
+    KB, because encoding all of it again and again would take longer than the training.
+
+    Args:
+        kb: the knowledge base.
+        row_kind: what a row stands for; see ``reading.proxies``.
+        name_dropout: the probability that an alias is hidden when a positive is chosen, or a text
+            is made. It keeps the encoder from learning nothing but to match strings.
+        mined: what hard negatives are mined among.
+        searched: what ``search`` finds; it may be ``mined``. None: ``search`` is never called.
+        mentions: the training mentions, which are encoded whenever the mined entities are; None:
+            they are not.
+    """
+
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        row_kind: str,
+        name_dropout: float,
+        mined: EncodedIndex | StoredRows,
+        searched: EncodedIndex | None = None,
+        mentions: GoldMentions | None = None,
+    ):
+        self.kb = kb
+        self.row_kind = row_kind
+        self.name_dropout = name_dropout
+        self.mined = mined
+        self.searched = searched
+        self.mentions = mentions
+        self._entities = kb.numbers()
+        self._rows_before = 0  # encoded before the checkpoint that training goes on from
+
+    @property
+    def encoded_rows(self) -> int:
+        """The number of rows that were encoded for the indexes so far."""
+        return self._rows_before + sum(index.encoded_rows for index in self._encoded)
+
+    @property
+    def _encoded(self) -> set[EncodedIndex]:
+        indexes = {self.mined, self.searched, self.mentions}
+        return {index for index in indexes if isinstance(index, EncodedIndex)}
+
+    def note_update(self) -> None:
+        """Tell the pool that the weights have changed."""
+        for index in self._encoded:
+            index.note_update()
+
+    def refresh_every(self, steps: int) -> None:
+        """Encode what is mined if it is ``steps`` updates old or older, or was never encoded.
+
+        So are the training mentions, if they are encoded.
+        """
+        self.mined.refresh(steps)
+        if self.mentions is not None:
+            self.mentions.refresh(steps)
+
+    def bring_up_to_date(self) -> bool:
+        """Encode the mined rows again if the weights have changed since.
+
+        Returns:
+            Whether they are encoded. Rows that never were are not encoded now.
+        """
+        has_index = isinstance(self.mined, EncodedIndex) and self.mined.is_encoded
+        if has_index:
+            self.refresh_every(1)
+        return has_index
+
+    def restore(self, has_index: bool, encoded_rows: int) -> None:
+        """Go on as the pool of a checkpoint, under the weights of that time.
+
+        Args:
+            has_index: what ``bring_up_to_date`` returned then.
+            encoded_rows: the number of rows that were encoded until then.
+        """
+        if has_index:
+            self.refresh_every(1)
+        self._rows_before += encoded_rows - self.encoded_rows
+
+    def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
+        """The k best of the searched entities, under the present weights.
+
+        Args:
+            vectors: the queries, float32 [n, d].
+            k: the number of entities for each query.
+            only: the entities that may be found; None for all.
+        """
+        # A checkpoint, which follows an evaluation, does this too. So negatives are the same with
+        # and without checkpoints, and whether there are two indexes or one.
+        self.bring_up_to_date()
+        self.searched.refresh(1, known=self.mined)
+        if only is None:
+            return self.searched.search(vectors, k)
+        numbers = self.searched.numbers
+        allowed = np.zeros(numbers.max(initial=0) + 1, dtype=bool)
+        allowed[np.intersect1d(numbers, filtered_numbers(self.kb, only))] = True
+        return self.searched.search(vectors, k, allowed)
+
+    def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:
+        """Draw n rows: first an entity, uniformly from the whole KB, then one of its rows."""
+        entities = self._entities[rng.integers(len(self._entities), size=n)].tolist()
+        counts = [1] * n
+        if self.row_kind not in SINGLE_ROWS:
+            counts = [len(entity.names) for entity in self.kb.entities(entities)]
+        return [Row(entity, int(rng.integers(count))) for entity, count in zip(entities, counts)]
+
+    def positive_rows(
+        self, surfaces: Sequence[str], entities: Sequence[int], rng: np.random.Generator
+    ) -> list[Row]:
+        """The row of each mention's entity whose name is most like the mention.
+
+        Args:
+            surfaces: the words of the mentions.
+            entities: the number of the gold entity of each mention.
+            rng: draws which aliases are hidden. Canonical names never are.
+
+        Returns:
+            One row for each mention.
+        """
+        if self.row_kind in SINGLE_ROWS:
+            return [Row(entity, 0) for entity in entities]
+        rows = []
+        for number, surface, entity in zip(entities, surfaces, self.kb.entities(entities)):
+            hidden = rng.random(len(entity.names)) < self.name_dropout
+            hidden[0] = False
+            likeness = [
+                -1.0 if is_hidden else _likeness(surface, name)
+                for is_hidden, name in zip(hidden, entity.names)
+            ]
+            rows.append(Row(number, int(np.argmax(likeness))))
+        return rows
+
+    def hard_rows(
+        self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
+    ) -> list[list[Row]]:
+        """Mine hard negatives among the rows as they were last encoded, or are now.
+
+        Args:
+            vectors: the mentions, float32 [m, d].
+            golds: the gold entities of each mention, which are left out.
+            n: the number of entities for each mention.
+
+        Returns:
+            For each mention the n mined entities that score highest, best first. Each is given by
+            the row that scores highest.
+        """
+        return self.mined.best_rows(vectors, golds, n) if n else [[] for _ in golds]
+
+    def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:
+        """The texts of the rows. Where an entity has one row, some of its aliases are hidden."""
+        texts = []
+        for row, entity in zip(rows, self.kb.entities([row.entity for row in rows])):
+            if self.row_kind == "entity" and self.name_dropout:
+                shown = rng.random(len(entity.aliases)) >= self.name_dropout
+                entity = entity._replace(aliases=tuple(np.array(entity.aliases)[shown]))
+            texts.append(proxy_texts(entity, self.row_kind)[row.name])
+        return texts
+
+
+def entity_index(
+    kb: KnowledgeBase, retriever: Retriever, row_kind: str, numbers: np.ndarray
+) -> EncodedIndex:
+    """An index of the rows of some entities, int64, ascending, which a retriever encodes."""
+
+    def encode(wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return encode_rows(kb, wanted, row_kind, retriever.entity_vectors)
+
+    return EncodedIndex(numbers, encode, f"of the KB's {len(kb)} entities ({row_kind})")
+
+
+def _likeness(a: str, b: str) -> float:
+    """Jaccard index of the character trigrams of two names, ignoring case."""
+    x, y = _trigrams(a), _trigrams(b)
+    return len(x & y) / len(x | y)
+
+
+@lru_cache(maxsize=20_000)
+def _trigrams(name: str) -> frozenset[str]:
+    padded = f"  {name.lower()} "
+    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))

@@ -1,0 +1,74 @@
+"""A KB of a few entities for the tests of training, and brute force over its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.gold_mention import GoldMention
+from spacy_pel.reading.proxies import encode_rows, proxy_texts
+from spacy_pel.training.negatives import Row
+from spacy_pel.training.pool import Pool, entity_index
+
+from ..towers import MENTIONS
+
+ENTITIES = [
+    Entity("C0", "Multiple sclerosis", ("MS", "disease of the nerves"), ("Disease",), "myelin"),
+    Entity("C1", "Mass spectrometry", ("MS", "MS of ions", "spectrum"), ("Procedure",)),
+    Entity("C2", "Mitral stenosis", (), ("Disease",), None, ("OMIM:1",)),
+    Entity("C3", "Aspirin", ("fever pain",)),
+    Entity("C4", "murmur of the heart"),
+    Entity("C5", "patient", ("sample",)),
+]
+EVERYTHING = np.arange(len(ENTITIES))
+GOLD = [GoldMention(context, (number,)) for number, context in enumerate(MENTIONS)]
+
+
+def embedded_kb(
+    folder: Path, linker: Retriever, row_kind: str = "name", without: Container[str] = ()
+) -> KnowledgeBase:
+    """A KB of ENTITIES with the retriever's vectors, but for the ids that go without."""
+    with build_kb(ENTITIES, folder) as kb:
+        numbers = [n for n in kb.numbers().tolist() if kb.labels([n])[0][0] not in without]
+        rows = list(encode_rows(kb, numbers, row_kind, linker.entity_vectors))
+    return write_vectors(
+        folder,
+        rows,
+        dim=linker.width,
+        fingerprint=linker.entity_fingerprint(),
+        row_kind=row_kind,
+        dtype="float32",
+    )
+
+
+def encoded_pool(
+    kb: KnowledgeBase,
+    linker: Retriever,
+    row_kind: str = "name",
+    searched: np.ndarray = EVERYTHING,
+    mined: np.ndarray | None = None,
+    name_dropout: float = 0.0,
+    mentions=None,
+) -> Pool:
+    """A pool of rows that the retriever encodes; what is mined is what is searched if not given."""
+    of_searched = of_mined = entity_index(kb, linker, row_kind, searched)
+    if mined is not None:
+        of_mined = entity_index(kb, linker, row_kind, mined)
+    return Pool(kb, row_kind, name_dropout, of_mined, of_searched, mentions)
+
+
+def ranking(
+    linker: Retriever, row_kind: str, vector: np.ndarray, numbers: Sequence[int] = EVERYTHING
+) -> list[tuple[float, Row]]:
+    """Brute force: the best row of each of the entities, best entity first."""
+    best = []
+    for number in map(int, numbers):
+        texts = proxy_texts(ENTITIES[number], row_kind)
+        scores = [float(linker.entity_vectors([text])[0] @ vector) for text in texts]
+        name = int(np.argmax(scores))
+        best.append((scores[name], Row(number, name)))
+    return sorted(best, reverse=True)
