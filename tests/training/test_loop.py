@@ -19,7 +19,7 @@ from spacy_pel.models.losses import ProxyLoss
 from spacy_pel.system import whole_files
 from spacy_pel.training.checkpoint import load_checkpoint
 from spacy_pel.training.loop import CHECKPOINT
-from spacy_pel.training.proxy_pool import ProxyPool
+from spacy_pel.training.pool import Pool
 
 from ..pipeline.conftest import PROBLEM, TRAIN
 from .problem import contents, timeless, train_by_spacy, training_run, write_config
@@ -237,9 +237,9 @@ def test_weights_that_are_not_numbers_stop_it_at_an_evaluation(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = training_run(config, tmp_path / "output")
-    search = ProxyPool.search
+    search = Pool.search
     monkeypatch.setattr(
-        ProxyPool, "search", lambda self, vectors, k, *limits: search(self, vectors * math.nan, k)
+        Pool, "search", lambda self, vectors, k, *limits: search(self, vectors * math.nan, k)
     )
     with pytest.raises(PelError, match="^evaluation after step 0, documents .*NaN.*saved before"):
         list(run.run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,17 +12,30 @@ import torch
 from torch import Tensor
 
 from spacy_pel.architectures import encoder_of
+from spacy_pel.kb import build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
-from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
+from spacy_pel.models.losses import (
+    CrossEntropyLoss,
+    PositiveNegativeLoss,
+    ProxyLoss,
+    ScoreLoss,
+    Targets,
+)
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.gold_mention import GoldMention
+from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training import adversarial_passes
-from spacy_pel.training.negatives import Batch, Row
+from spacy_pel.training.gold_edges import ENTITY, Arborescence
+from spacy_pel.training.gold_mentions import GoldMentions
+from spacy_pel.training.negatives import Batch, MixedNegatives, Row
+from spacy_pel.training.pool import Pool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss
 
-from ..towers import ENTITIES, MENTIONS, bert_vector, retriever
+from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, mention, retriever
+from . import kbs
+from .test_gold_edges import after_deletions
 
 # The first proxy serves two mentions; each of the others is a negative, or nothing, to some.
 TARGETS = Targets(
@@ -186,6 +200,103 @@ def test_pairs_without_epsilon_are_the_proxies_of_the_batch() -> None:
     assert value == pytest.approx(step(batch, ProxyLoss(), FGSM(epsilon=0.0)), rel=1e-5)
     for name, gradient in gradients(pairs).items():
         torch.testing.assert_close(gradient, gradients(batch)[name], rtol=1e-3, atol=1e-5)
+
+
+# Against stored proxies, and against other mentions
+
+
+def naive_losses(linker: Retriever) -> Tensor:
+    """The mean loss of GOLD, each against its entity and the two best others."""
+    mentions, entities = (encoder_of(t).eval() for t in (linker.mention_tower, linker.entity_tower))
+
+    def proxy(row: Row) -> Tensor:
+        text = proxy_texts(kbs.ENTITIES[row.entity], "name")[row.name]
+        return bert_vector(entities, linker.entity_tokens([text])[0]).detach()
+
+    losses = []
+    for tokens, gold in zip(linker.mention_inputs(MENTIONS).tokens, kbs.GOLD):
+        vector = bert_vector(mentions, tokens)
+        ranked = kbs.ranking(linker, "name", vector.detach().numpy())
+        best = [row for _, row in ranked if row.entity not in gold.golds][:2]
+        positive = Row(gold.golds[0], int(gold.surface == "MS"))
+        losses.append(naive_proxy_loss(vector @ proxy(positive), [vector @ proxy(r) for r in best]))
+    return sum(losses) / len(losses)
+
+
+def test_a_step_against_stored_proxies_equals_pure_torch(tmp_path: Path) -> None:
+    ours = retriever(shared=False)
+    reference = Retriever(copy.deepcopy(ours.model))
+    kb = kbs.embedded_kb(tmp_path / "kb", ours)
+    pool = Pool(kb, "name", 0.0, StoredRows(kb))
+    expected = naive_losses(reference)
+    expected.backward()
+    rng, sampler = np.random.default_rng(0), MixedNegatives(n=2, p=1)
+    value = RetrieverTrainer(ours, pool, ProxyLoss(8), sampler, rng).step(kbs.GOLD)
+    assert value == (pytest.approx(expected.item(), rel=1e-5), 0.0)
+    for name, gradient in gradients(ours).items():
+        torch.testing.assert_close(gradient, gradients(reference)[name], rtol=1e-3, atol=1e-4)
+    assert all(weight.grad is None for weight in encoder_of(ours.entity_tower).parameters())
+
+
+# Entity 3 has one mention.
+PLACES = [
+    *((0, name, 0) for name in ("MS", "Multiple sclerosis", "disease", "lesions")),
+    *((1, name, 1) for name in ("MS", "Mass spectrometry", "spectrum")),
+    *((2, name, 2) for name in ("Mitral stenosis", "valve")),
+    (3, "Aspirin", 3),
+]
+CLUSTERED = [GoldMention(mention(TEXTS[t], name), (n,), TEXTS[t]) for t, name, n in PLACES]
+BATCH = [CLUSTERED[place] for place in (0, 2, 5, 7, 9)]
+
+
+def naive_equation_6(positive: Tensor, negatives: list[Tensor]) -> Tensor:
+    exponentials = [torch.exp(8 * s) for s in [positive, *negatives]]
+    p = [e / sum(exponentials) for e in exponentials]
+    return -torch.log(p[0]) - sum(torch.log(1 - each) for each in p[1:])
+
+
+def naive_step_of_edges(linker: Retriever, naive) -> float:
+    """A step on BATCH with everything searched by brute force; leaves gradients on the weights."""
+    mentions, entities = (encoder_of(t).eval() for t in (linker.mention_tower, linker.entity_tower))
+    inputs = linker.mention_inputs([m.context for m in CLUSTERED]).tokens
+    of_mentions = [bert_vector(mentions, tokens) for tokens in inputs]
+    texts = [proxy_texts(entity, "entity")[0] for entity in kbs.ENTITIES]
+    of_entities = [bert_vector(entities, tokens) for tokens in linker.entity_tokens(texts)]
+    values, rows = (torch.stack(v).detach().numpy() for v in (of_mentions, of_entities))
+    losses = []
+    for number in map(CLUSTERED.index, BATCH):
+        vector, (gold,) = of_mentions[number], CLUSTERED[number].golds
+        cluster = [i for i, m in enumerate(CLUSTERED) if m.golds == (gold,)]
+        source = after_deletions(values[cluster], rows[[gold]])[cluster.index(number)]
+        positive = of_entities[gold] if source == ENTITY else of_mentions[cluster[source]]
+        wrong = sorted(set(range(len(rows))) - {gold}, key=lambda e: -rows[e] @ values[number])
+        others = sorted(
+            set(range(len(CLUSTERED))) - set(cluster), key=lambda i: -values[i] @ values[number]
+        )
+        sources = [of_entities[e] for e in wrong[:2]] + [of_mentions[i] for i in others[:2]]
+        losses.append(naive(vector @ positive, [vector @ other for other in sources]))
+    loss = sum(losses) / len(losses)
+    loss.backward()
+    return loss.item()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "naive"),
+    [(PositiveNegativeLoss(8), naive_equation_6), (ProxyLoss(alpha=8), naive_proxy_loss)],
+)
+def test_a_step_on_edges_equals_pure_torch(shared: bool, loss, naive, tmp_path: Path) -> None:
+    ours = retriever(shared=shared, layers=2)
+    reference = Retriever(copy.deepcopy(ours.model))
+    kb = build_kb(kbs.ENTITIES, tmp_path / "kb")
+    pool = kbs.encoded_pool(kb, ours, "entity", mentions=GoldMentions(CLUSTERED, ours))
+    sampler, edges = MixedNegatives(2, p=1, refresh=3), Arborescence(negatives=2, refresh=3)
+    rng = np.random.default_rng(0)
+    value = RetrieverTrainer(ours, pool, loss, sampler, rng, coreference=edges).step(BATCH)
+    assert value == (pytest.approx(naive_step_of_edges(reference, naive), rel=1e-4), 0.0)
+    expected = gradients(reference)
+    for name, gradient in gradients(ours).items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("shared", [True, False])

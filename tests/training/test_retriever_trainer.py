@@ -224,7 +224,9 @@ def test_a_trainer_goes_on_from_a_state(kb, stored, kind: str) -> None:
     )
     draws(begun)
     resumed.restore(json.loads(json.dumps(begun.state())))
-    assert resumed.counts == begun.counts and (resumed.counts.index_inputs > 0) == (kind != "stored")
+    assert resumed.counts == begun.counts and (resumed.counts.index_inputs > 0) == (
+        kind != "stored"
+    )
     assert draws(resumed) == draws(begun)
     assert resumed.state() == begun.state() and "bias" in begun.state()["loss"]
     for trainer in (begun, resumed):  # and the rows of later indexes are added to those before
