@@ -135,7 +135,7 @@ def test_a_name_that_is_registered_but_not_installed(
 ) -> None:
     config = write_config(tmp_path, kb)
     config.write_text(
-        config.read_text("utf8").replace("spacy-pel.ProxyLoss.v1", "spacy-pel.New.v1")
+        config.read_text("utf8").replace("spacy-pel.ProxyLoss.v2", "spacy-pel.New.v1")
     )
     said = train(config, "--output", tmp_path / "output", code=1)
     assert f'{config}: spaCy does not find "spacy-pel.New.v1"; check its spelling' in said

@@ -314,17 +314,20 @@ def test_hard_negatives_are_mined_among_entities_that_dev_has_no_say_in(kb: Path
     everything = set(range(len(PROBLEM)))
     trained = {number for number in everything if PROBLEM[number].concept_id in ("C01", "C05")}
     blank = pool_of([], mined_entities=8, searched_entities=8)
-    assert set(blank.mined) == set(blank.searched) > trained and len(blank.mined) == 8
-    unmined = sorted(everything - set(blank.mined))
+    assert (
+        set(blank.mined.numbers) == set(blank.searched.numbers) > trained
+        and len(blank.mined.numbers) == 8
+    )
+    unmined = sorted(everything - set(blank.mined.numbers))
     dev = [("A text", {"text": PROBLEM[number].concept_id}) for number in unmined[:3]]
     for searched_entities in (8, 2, None):
         pool = pool_of(dev, mined_entities=8, searched_entities=searched_entities)
-        assert pool.mined.tolist() == blank.mined.tolist()
-        assert set(pool.searched) >= trained | set(unmined[:3])
-    assert len(pool_of(dev, mined_entities=8, searched_entities=2).searched) == 5
-    assert set(pool_of(dev, mined_entities=None, searched_entities=2).mined) == everything
-    assert set(pool_of(dev, mined_entities=1, searched_entities=2).mined) == trained
-    assert set(pool_of(dev).mined) == everything  # 20,000 by default
+        assert pool.mined.numbers.tolist() == blank.mined.numbers.tolist()
+        assert set(pool.searched.numbers) >= trained | set(unmined[:3])
+    assert len(pool_of(dev, mined_entities=8, searched_entities=2).searched.numbers) == 5
+    assert set(pool_of(dev, mined_entities=None, searched_entities=2).mined.numbers) == everything
+    assert set(pool_of(dev, mined_entities=1, searched_entities=2).mined.numbers) == trained
+    assert set(pool_of(dev).mined.numbers) == everything  # 20,000 by default
 
 
 # spaCy's own training
