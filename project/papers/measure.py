@@ -100,9 +100,9 @@ def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> d
     gone = set(random.Random(0).sample(entities, round(hidden * len(entities))))
     ranks, scores, is_nil = [], [], []
     for ids, candidates in mentions:
-        found = [candidate["concept_id"] for candidate in candidates]
+        found = [candidate["id"] for candidate in candidates]
         ranks.append(next((n for n, id in enumerate(found) if id in ids), len(found) + 1))
-        left = [c["score"] for c in candidates if c["concept_id"] not in gone]
+        left = [c["score"] for c in candidates if c["id"] not in gone]
         scores.append(left[0] if left else -1e3)
         is_nil.append(not ids - gone)
 
