@@ -114,6 +114,7 @@ setup(
         "fastobo>=0.14",
         "filelock>=3.24",
         "fsspec>=2023.5",
+        "ijson>=3.2",
         "srsly>=2.4.8,<3",
         "typer>=0.12",
         "wasabi>=1.1.2,<2",

@@ -1,25 +1,25 @@
-"""BioC XML: collections of documents in passages. ``xml_files`` finds the documents in a file.
+"""BioC in XML and in JSON, and citations of PubMed in XML.
 
-Read and written with the standard library. PyPI's "bioc" says nothing of the offsets, fails on the
-first odd document, and brings lxml and four more packages, of which it needs one.
+Each becomes the object that BioC JSON has for a document. PyPI's "bioc" says nothing of the offsets,
+fails on the first odd document, and brings lxml and four more packages, of which it needs one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape, quoteattr
 
-from .docs import passages_of
-from .document import Passage
-from .format import TextOutput, document_id
-from .linked import linked_mentions
+from ..errors import PelError
+from ..system.xml_elements import xml_elements
+from .docs import linked_mentions, passages_of
+from .document import Document, Mention, Passage, curated_ids, mention_at
+from .format import LONGEST, BoundedFile, Format, Input, TextOutput, document_id
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
-
 
 _HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n'
@@ -28,73 +28,141 @@ _HEAD = (
 _TAIL = "</collection>\n"
 # What XML cannot hold becomes U+FFFD, one character for one; a carriage return would be lost.
 _NO_XML = dict.fromkeys(
-    (*range(9), 11, 12, *range(14, 32), *range(55296, 57344), 65534, 65535), "�"
+    (*range(9), 11, 12, *range(14, 32), *range(55296, 57344), 65534, 65535), "\ufffd"
 )
 
 
-def plain_bioc(element: ElementTree.Element) -> dict[str, Any]:
-    """A document of a collection as plain data; see ``bioc_parts``."""
+def _split(file: BoundedFile, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    number = 0
+    for element in xml_elements(file, longest=LONGEST):
+        if element.tag in ("document", "PubmedArticle"):
+            number += 1
+            made = _object(element) if element.tag == "document" else _citation(element)
+            yield f"document {number}", made
+    if not number:
+        raise PelError("no document in it", "give a BioC collection, or a file of PubMed")
+
+
+def _object(element: Element) -> dict[str, Any]:
+    """What BioC JSON has for an element of BioC XML."""
+    texts = {key: element.findtext(key) for key in ("id", "offset", "text")}
     return {
-        "id": element.findtext("id", ""),
-        "infons": _infons(element),
-        "passages": [_plain_passage(passage) for passage in element.iterfind("passage")],
-        "annotations": _annotations(element),
+        **{key: text for key, text in texts.items() if text is not None},
+        "infons": {each.get("key", ""): each.text or "" for each in element.iterfind("infon")},
+        "passages": [_object(each) for each in element.iterfind("passage")],
+        "sentences": [_object(each) for each in element.iterfind("sentence")],
+        "annotations": [_object(each) for each in element.iterfind("annotation")],
+        "locations": [dict(each.attrib) for each in element.iterfind("location")],
     }
 
 
-def _plain_passage(element: ElementTree.Element) -> dict[str, Any]:
-    sentences = list(element.iterfind("sentence"))
-    text = element.findtext("text")
-    holders = [element] if text or (text is not None and not sentences) else sentences
-    return {
-        "infons": _infons(element),
-        "texts": [[e.findtext("offset", ""), e.findtext("text", "")] for e in holders],
-        "annotations": [a for e in (element, *sentences) for a in _annotations(e)],
-    }
+def _citation(element: Element) -> dict[str, Any]:
+    """The same for a citation: title and sections of the abstract, with blanks between."""
+    article = "MedlineCitation/Article"
+    parts = [("title", part) for part in element.findall(f"{article}/ArticleTitle")[:1]]
+    parts += [("abstract", part) for part in element.iterfind(f"{article}/Abstract/AbstractText")]
+    passages: list[dict[str, Any]] = []
+    offset = 0
+    for kind, part in parts:
+        if text := " ".join("".join(part.itertext()).split()):  # without its markup (<i>, <sup>)
+            infons = {"type": kind, "label": part.get("Label") or None}
+            passages.append({"offset": offset, "text": text, "infons": infons})
+            offset += len(text) + 1
+    return {"id": element.findtext("MedlineCitation/PMID", ""), "passages": passages}
 
 
-def _infons(element: ElementTree.Element) -> dict[str, str]:
-    return {infon.get("key", ""): infon.text or "" for infon in element.iterfind("infon")}
+def document_of_bioc(data: dict[str, Any], spans_key: str | None = None) -> Document:
+    """The document of an object in BioC JSON.
+
+    Raises:
+        PelError: It is not as BioC has it, offsets are wrong, or a mention is not there.
+    """
+    try:
+        passages, texts, annotations, end = [], [], [*_listed(data, "annotations")], 0
+        for passage in data["passages"]:
+            sentences, text = _listed(passage, "sentences"), passage.get("text")
+            holders = [passage] if text or (text is not None and not sentences) else sentences
+            start = None
+            for holder in holders:
+                place, more = _place(holder["offset"], end), holder.get("text") or ""
+                texts += [" " * (place - end), more]
+                start, end = place if start is None else start, place + len(more)
+            passages.append(Passage(end if start is None else start, end, _infons(passage)))
+            for holder in (passage, *sentences):
+                annotations += _listed(holder, "annotations")
+        whole = "".join(texts)
+        mentions = tuple(_mention(whole, annotation) for annotation in annotations)
+        id = str(data.get("id", "")).strip() or None
+        return Document(whole, id, mentions or None, tuple(passages), _infons(data))
+    except (AttributeError, KeyError, TypeError) as error:
+        problem = f"not as BioC has it ({type(error).__name__}: {error})"
+        raise PelError(problem, "correct the document") from error
 
 
-def _annotations(element: ElementTree.Element) -> list[dict[str, Any]]:
-    return [
-        {
-            "infons": _infons(annotation),
-            "text": annotation.findtext("text"),
-            "locations": [
-                [location.get("offset", ""), location.get("length", "")]
-                for location in annotation.iterfind("location")
-            ],
-        }
-        for annotation in element.iterfind("annotation")
+def _listed(holder: dict[str, Any], key: str) -> list[Any]:
+    return holder.get(key) or []
+
+
+def _infons(holder: dict[str, Any]) -> dict[str, str]:
+    infons = holder.get("infons") or {}
+    return {key: str(value) for key, value in infons.items() if value is not None}
+
+
+def _place(offset: Any, end: int) -> int:
+    """The offset of a text, which must not be before the end of the last one."""
+    place = _integer(offset, "the offset of a passage")
+    if not end <= place <= LONGEST:
+        raise PelError(
+            f"a passage at {place}, where the text before it ends at {end}",
+            f"correct the offsets, which count characters up to {LONGEST:,}",
+        )
+    return place
+
+
+def _mention(text: str, annotation: dict[str, Any]) -> Mention:
+    """The mention of an annotation; one in pieces reaches from the first to the last of them."""
+    expected = annotation.get("text")
+    places = [
+        (
+            _integer(at["offset"], "the offset of an annotation"),
+            _integer(at["length"], "its length"),
+        )
+        for at in annotation["locations"]
     ]
+    if not places:
+        raise PelError(f"the annotation {expected!r} has no location", "give it one")
+    infons = _infons(annotation)
+    return mention_at(
+        text,
+        min(offset for offset, _ in places),
+        max(offset + length for offset, length in places),
+        infons.get("type", ""),
+        curated_ids(infons.get("identifier", "")),
+        expected=expected if len(places) == 1 else None,
+    )
+
+
+def _integer(value: Any, what: str) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise PelError(f"{what} is {value!r}, no whole number", "correct it") from None
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
     passages, full_text = passages_of(doc), doc.text  # spaCy joins the tokens each time
-    numbered = enumerate(linked_mentions(doc, spans_key), start=1)
-    mentions = _by_passage(passages, numbered)
+    # A mention stands in the last passage that begins before it.
+    following = [passage.start for passage in passages[1:]]
+    inside: list[list[str]] = [[] for _ in passages]
+    for n, mention in enumerate(linked_mentions(doc, spans_key), start=1):
+        inside[bisect_right(following, mention["start"])].append(_annotation(n, mention))
     lines = ["<document>" + _element("id", document_id(number, doc))]
     lines.append(_infon_text(doc.user_data.get("infons", {}).items()))
-    for passage, inside in zip(passages, mentions):
-        text = _element("text", full_text[passage.start : passage.end])
+    for passage, written in zip(passages, inside):
         lines.append(f"<passage>{_infon_text(passage.infons.items())}")
-        lines.append(f"<offset>{passage.start}</offset>{text}")
-        lines += [_annotation(n, mention) for n, mention in inside]
-        lines.append("</passage>")
+        text = _element("text", full_text[passage.start : passage.end])
+        lines += [f"<offset>{passage.start}</offset>{text}", *written, "</passage>"]
     return "\n".join([*filter(None, lines), "</document>\n"])
-
-
-def _by_passage(
-    passages: Sequence[Passage], mentions: Iterable[tuple[int, dict[str, Any]]]
-) -> list[list[tuple[int, dict[str, Any]]]]:
-    """The mentions of each passage: those that begin before the next passage."""
-    following = [passage.start for passage in passages[1:]]
-    inside: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in passages]
-    for number, mention in mentions:
-        inside[bisect_right(following, mention["start"])].append((number, mention))
-    return inside
 
 
 def _annotation(number: int, mention: dict[str, Any]) -> str:
@@ -123,4 +191,9 @@ def _escaped(text: str) -> str:
     return escape(text.translate(_NO_XML), {"\r": "&#13;"})
 
 
-OUTPUT = TextOutput(_text, _HEAD, _TAIL)
+FORMAT = Format(
+    "bioc",
+    (".xml",),
+    Input(_split, document_of_bioc, has_ids=True),
+    TextOutput(_text, _HEAD, _TAIL),
+)

@@ -1,33 +1,45 @@
-"""DocBin: spaCy's own format, with all annotations."""
+"""DocBin: spaCy's own format, with all annotations, and what one may unpack to.
+
+Without limits, a file of 2 MB could fill the memory.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
 from ..spans import gold_ids, mention_spans
 from .docs import gives_mentions
-from .document import Document, Mention, mention_at
-from .format import LONGEST, Fault, Input, whole
+from .document import Document, mention_at
+from .format import LONGEST, BoundedFile, Fault, Format, Input, whole
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc, Span
+    from spacy.tokens import Doc, DocBin
+
+# Documents that people write unpack to ten to twenty times the size of their file.
+MOST_BYTES, MOST_TIMES = 2**30, 50
+MOST_DOCUMENTS = 1_000_000
+MOST_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
+MOST_VALUES = 10_000_000  # texts, numbers and lists in what is no array
+_BLOCK = 1 << 16
+_SPLIT = "split it into several files, and give their folder"
 
 
-def _docs(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
+def _split(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
+    from spacy.attrs import LENGTH
     from spacy.tokens import DocBin
     from spacy.vocab import Vocab
-
-    from .docbin_limits import is_too_long, limited_docbin
 
     try:
         docs = limited_docbin(whole(file))
         # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
-            if is_too_long(doc):
+            # A DocBin holds each word once, so that a small file can give an endless text.
+            if int(doc.to_array(LENGTH).sum()) > LONGEST:
                 yield f"document {number}", Fault(f"longer than {LONGEST:,} characters", "split it")
             else:
                 alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
@@ -36,6 +48,73 @@ def _docs(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
         raise
     except Exception as error:  # of zlib, of msgpack, or of what it holds
         raise PelError("not a DocBin", "write it with DocBin.to_disk") from error
+
+
+def limited_docbin(data: bytes) -> DocBin:
+    """The DocBin of these bytes.
+
+    Raises:
+        PelError: It would unpack to more than the limits allow.
+        Exception: It is none: those of zlib, of msgpack, and of what DocBin looks for.
+    """
+    import numpy
+    from spacy.tokens import DocBin
+
+    _check_size(data)
+    message = dict(_values(zlib.decompress(data)))
+    lengths = numpy.frombuffer(message["lengths"], dtype="int32")
+    if len(lengths) > MOST_DOCUMENTS:
+        raise PelError(f"a DocBin of more than {MOST_DOCUMENTS:,} documents", _SPLIT)
+    if lengths.max(initial=0) > MOST_TOKENS:
+        number = int(lengths.argmax()) + 1
+        raise PelError(
+            f"document {number} has {lengths.max():,} tokens, more than {MOST_TOKENS:,}",
+            "split the document",
+        )
+    for part in ("user_data", "span_groups"):
+        for packed in filter(None, message.get(part, ())):
+            _values(packed)  # of one document, as they are read one at a time later
+    del message
+    return DocBin().from_bytes(data)
+
+
+def _check_size(data: bytes) -> None:
+    """PelError if zlib's data would unpack to too much. What is unpacked is not kept."""
+    limit = max(MOST_BYTES, MOST_TIMES * len(data))
+    unpacker, size = zlib.decompressobj(), 0
+    for start in range(0, len(data), _BLOCK):
+        block = data[start : start + _BLOCK]
+        while block:
+            size += len(unpacker.decompress(block, _BLOCK))
+            block = unpacker.unconsumed_tail
+            if size > limit:
+                raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
+
+
+def _values(packed: bytes) -> Any:
+    """What msgpack holds, maps as pairs; PelError if that is more than MOST_VALUES values."""
+    from srsly.msgpack import unpackb
+
+    count = 0
+
+    def counted(values: list) -> list:
+        nonlocal count
+        count += len(values)
+        if count > MOST_VALUES:
+            raise _too_many()
+        return values
+
+    most = {"max_array_len": MOST_VALUES, "max_map_len": MOST_VALUES}
+    try:
+        return unpackb(packed, raw=False, list_hook=counted, object_pairs_hook=counted, **most)
+    except ValueError as error:
+        if "exceeds max_" in str(error):  # said before such a list is made
+            raise _too_many() from error
+        raise
+
+
+def _too_many() -> PelError:
+    return PelError(f"a DocBin of more than {MOST_VALUES:,} values", _SPLIT)
 
 
 def _doc(nlp: Language, data: bytes) -> Doc:
@@ -52,14 +131,13 @@ def _document(data: bytes, spans_key: str | None) -> Document:
 
     (doc,) = DocBin().from_bytes(data).get_docs(Vocab())
     key = spans_key if gives_mentions(doc, spans_key) else None
-    mentions = None
+    mentions, text = None, doc.text
     if gives_mentions(doc, key):
-        mentions = tuple(_mention(doc.text, span) for span in mention_spans(doc, key))
-    return Document(doc.text, doc.user_data.get("id"), mentions)
-
-
-def _mention(text: str, span: Span) -> Mention:
-    return mention_at(text, span.start_char, span.end_char, span.label_, gold_ids(span))
+        mentions = tuple(
+            mention_at(text, span.start_char, span.end_char, span.label_, gold_ids(span))
+            for span in mention_spans(doc, key)
+        )
+    return Document(text, doc.user_data.get("id"), mentions)
 
 
 class _Output:
@@ -81,5 +159,4 @@ class _Output:
         docs.to_disk(path)
 
 
-INPUT = Input(_docs, _document, has_ids=True, doc=_doc)
-OUTPUT = _Output()
+FORMAT = Format("docbin", (".spacy",), Input(_split, _document, has_ids=True, doc=_doc), _Output())

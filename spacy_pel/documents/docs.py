@@ -1,20 +1,25 @@
-"""Documents as spaCy Docs."""
+"""Documents as spaCy Docs, and linked Docs as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
 from ..spans import NIL, mention_spans, split_tokens
 from .document import Document, Mention, Passage
-from .unbroken_runs import tokens_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Span
 
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
+# Characters without a blank that are read at once. Longer runs are links, codes and garbage.
+LONGEST_RUN = 500
+# Between two tokens: behind a single blank, or before another white space.
+_BETWEEN_TOKENS = re.compile(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])")
 
 
 class OverlappingMentions(PelError):
@@ -112,3 +117,89 @@ def passages_of(doc: Doc) -> tuple[Passage, ...]:
 def gives_mentions(doc: Doc, spans_key: str | None) -> bool:
     """Whether the mentions of a document were given, even if there are none."""
     return spans_key in doc.spans if spans_key else doc.has_annotation("ENT_IOB")
+
+
+def tokens_of(nlp: Language, text: str) -> Doc:
+    """The text as tokens: ``nlp.make_doc``, but a token also ends after LONGEST_RUN characters.
+
+    spaCy's tokenizer takes brackets, quotes and units from the ends of what stands between two
+    blanks, and reads the rest again each time. 32,000 brackets in a row took 65 seconds. A text may
+    be longer than ``nlp.max_length``, which limits what spaCy's models read at once.
+
+    Both hold for spaCy's own tokenizer. Others know languages without blanks, and get the whole
+    text.
+
+    Raises:
+        ValueError: The text is longer than ``nlp.max_length``, and the tokenizer is another one.
+    """
+    from spacy.attrs import NORM
+    from spacy.tokenizer import Tokenizer
+    from spacy.tokens import Doc
+
+    cuts = [
+        cut
+        for run in re.finditer(rf"(?<!\S)\S{{{LONGEST_RUN + 1},}}", text)
+        for cut in range(run.start() + LONGEST_RUN, run.end(), LONGEST_RUN)
+    ]
+    if len(text) > nlp.max_length:
+        cuts = sorted({*cuts, *_between_tokens(text, nlp.max_length // 2)})
+    if not cuts or not isinstance(nlp.tokenizer, Tokenizer):
+        return nlp.make_doc(text)
+    pieces = [nlp.make_doc(text[start:end]) for start, end in pairwise((0, *cuts, len(text)))]
+    # Of the attributes, a tokenizer sets the norms alone. The others are left to the pipeline.
+    return Doc.from_docs(pieces, ensure_whitespace=False, attrs=[NORM], exclude=["tensor"])
+
+
+def _between_tokens(text: str, length: int) -> Iterator[int]:
+    """Where to cut a text into pieces of about so many characters: where no token stands."""
+    cut = _BETWEEN_TOKENS.search(text, length)
+    while cut:
+        yield cut.start()
+        cut = _BETWEEN_TOKENS.search(text, cut.start() + length)
+
+
+def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
+    """A Doc as {"id", "text", "mentions"}.
+
+    Args:
+        doc: The Doc. Its id is ``doc.user_data["id"]``; without it there is no "id".
+        spans_key: Where its mentions are: ``doc.spans[spans_key]``, or ``doc.ents`` if None.
+    """
+    id = {"id": doc.user_data["id"]} if "id" in doc.user_data else {}
+    return {**id, "text": doc.text, "mentions": linked_mentions(doc, spans_key)}
+
+
+def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
+    """The mentions of a Doc; see ``linked_document``.
+
+    Each has "start", "end" (characters), "text", "label", "id", "name", "types", "score",
+    "probability" and "candidates", which are best first, as many as the linker is set to. "xrefs" is
+    there if the linker has that setting: for each vocabulary a list of codes. "via" is there if the
+    mention has its entity through another one (``jobs.joint_linking``).
+    """
+    return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
+
+
+def entity_id(mention: dict[str, Any]) -> str | None:
+    """The id of the entity that a mention is linked to; None if it is NIL."""
+    return None if mention["id"] in ("", NIL) else mention["id"]
+
+
+def _linked_mention(span: Span) -> dict[str, Any]:
+    candidates = span._.kb_candidates
+    xrefs = {} if span._.kb_xrefs is None else {"xrefs": span._.kb_xrefs}
+    via = {} if span._.kb_via is None else {"via": span._.kb_via}
+    return {
+        "start": span.start_char,
+        "end": span.end_char,
+        "text": span.text,
+        "label": span.label_,
+        "id": span.kb_id_,
+        "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
+        "types": span._.kb_types,
+        **xrefs,
+        "score": span._.kb_score,
+        "probability": span._.kb_probability,
+        "candidates": candidates,
+        **via,
+    }

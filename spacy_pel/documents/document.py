@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from ..errors import PelError
+from ..spans import NIL
 
 OFFSETS = "correct the offsets, which count characters (not bytes), the end exclusive"
 _SHOWN = 60  # characters of the user's text quoted in an error
+_PREFIX = re.compile(r"(?:UMLS|MESH|OMIM):", re.IGNORECASE)
 
 
 class Mention(NamedTuple):
@@ -107,3 +110,14 @@ def mention_at(
         raise PelError(f"the mention {start}-{end} is blank", "remove it, or correct its offsets")
     start, end = end - len(found.lstrip()), start + len(found.rstrip())
     return Mention(start, end, text[start:end], label, ids)
+
+
+def curated_ids(field: str) -> tuple[str, ...]:
+    """The entity ids in a field of PubTator or BioC, each once.
+
+    They are joined by "|", or by the "+" of NCBI disease (docs/corpora.md says what these mean in
+    each corpus). The prefixes UMLS:, MESH: and OMIM: are removed, as knowledge bases hold bare ids.
+    "-1", "-", "NIL" and nothing mean that there is no id.
+    """
+    ids = (_PREFIX.sub("", id.strip()).strip() for id in re.split(r"[|+]", field))
+    return tuple(dict.fromkeys(id for id in ids if id not in ("", NIL, "-", "-1")))

@@ -1,20 +1,18 @@
-"""Files of documents as a stream."""
+"""Files of documents, here or behind a URL that fsspec opens, as a stream."""
 
 from __future__ import annotations
 
 import gzip
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from posixpath import relpath
+from typing import BinaryIO, NamedTuple
 
 from ..errors import PelError
 from .document_stream import DocumentStream, RawDocument
-from .format import Fault, Format, Place, place_text
-from .remote_files import RemoteFile
-from .text import WHOLE_FILE
+from .format import BoundedFile, Fault, Format, Place, place_text
 
 
 class DocumentFile(NamedTuple):
@@ -22,20 +20,15 @@ class DocumentFile(NamedTuple):
 
     Attributes:
         name: For messages.
-        path: Where it is; None for standard input.
+        url: Its path or URL; None for standard input.
+        size: Its bytes; None for standard input.
         format: Its format.
     """
 
     name: str
-    path: Path | RemoteFile | None
+    url: str | None
+    size: int | None
     format: Format
-
-    @property
-    def size(self) -> int | None:
-        """Its bytes; None for standard input."""
-        if self.path is None:
-            return None
-        return self.path.size if isinstance(self.path, RemoteFile) else self.path.stat().st_size
 
 
 class FileStream(DocumentStream):
@@ -60,58 +53,76 @@ class FileStream(DocumentStream):
             yield file.name, self._documents(file)
 
     def _documents(self, source: DocumentFile) -> Iterator[RawDocument]:
-        name, _, format = source
+        name, format = source.name, source.format
         assert format.input is not None
         place: Place = ""
         try:
             with self._bytes_of(source) as file:
-                for place, data in format.input.split(file, name):
+                bounded = BoundedFile(file)
+                for place, data in format.input.split(bounded, name):
                     yield RawDocument(name, place, data, format)
+                    bounded.size = 0
+            return
         except (EOFError, gzip.BadGzipFile, zlib.error):
-            after = f" after {place_text(place)}" if place else ""
-            yield RawDocument(name, "", Fault(f"damaged gzip{after}", "fetch it again"), format)
+            problem, remedy = "damaged gzip", "fetch it again"
         except OSError as error:
-            fault = Fault(f"cannot be read ({error.strerror})", "check it")
-            yield RawDocument(name, "", fault, format)
+            problem, remedy = f"cannot be read ({error.strerror})", "check it"
         except PelError as error:
-            yield RawDocument(name, "", Fault(error.problem, error.remedy), format)
+            problem, remedy = error.problem, error.remedy
+        after = f" after {place_text(place)}" if place else ""
+        yield RawDocument(name, "", Fault(f"{problem}{after}", remedy), format)
 
     @contextmanager
-    def _bytes_of(self, source: DocumentFile) -> Iterator[Any]:
-        path = source.path
-        if path is None:
+    def _bytes_of(self, source: DocumentFile) -> Iterator[BinaryIO]:
+        if source.url is None:
             yield sys.stdin.buffer
             return
         try:
-            with path.opened() if isinstance(path, RemoteFile) else open(path, "rb") as self._open:
-                zipped = path.name.lower().endswith(".gz")
+            with _opened(source.url) as self._open:
+                zipped = source.url.lower().endswith(".gz")
                 yield gzip.GzipFile(fileobj=self._open) if zipped else self._open
         finally:
             self._open = None
             self._before += source.size or 0
 
 
-def files_in(folder: Path, format_of: Callable[[str], Format | None]) -> list[DocumentFile]:
-    """The files in a folder and in the folders below it, by name; see ``files_of``."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return files_of([(path.relative_to(folder).as_posix(), path) for path in paths], format_of)
+def files_behind(url: str) -> list[tuple[str, str, int]]:
+    """The file behind a URL, or all in the folder behind it: name, URL and bytes of each, by name.
 
-
-def files_of(
-    found: Sequence[tuple[str, Path | RemoteFile]], format_of: Callable[[str], Format | None]
-) -> list[DocumentFile]:
-    """The files of a folder that are read; hidden ones are not.
-
-    Args:
-        found: Their names, relative to the folder, and where they are.
-        format_of: Gives the format of a file by its name; None if it is passed over. A file of
-            plain text is one document.
+    The name of a file in a folder is relative to the folder.
     """
-    files = []
-    for name, path in found:
-        format = format_of(path.name)
-        if format and not any(part.startswith(".") for part in name.split("/")):
-            if format.name == "text":
-                format = format._replace(input=WHOLE_FILE)
-            files.append(DocumentFile(name, path, format))
-    return files
+    from fsspec.core import url_to_fs
+
+    with _one_line_errors(url):
+        system, root = url_to_fs(url)
+        found = system.find(root, detail=True)
+    files = [(path, int(found[path]["size"] or 0)) for path in sorted(found)]
+    if not files:
+        raise PelError(f"{url}: no such file", "check the URL")
+    if [path for path, _ in files] == [root]:
+        return [(url, url, files[0][1])]
+    return [(relpath(path, root), system.unstrip_protocol(path), size) for path, size in files]
+
+
+def _opened(url: str) -> BinaryIO:
+    """A file, open to be read."""
+    if "://" not in url:
+        return open(url, "rb")
+    import fsspec
+
+    with _one_line_errors(url):
+        return fsspec.open(url, "rb").open()
+
+
+@contextmanager
+def _one_line_errors(url: str) -> Iterator[None]:
+    """Each kind of storage has errors of its own: they become a PelError."""
+    try:
+        yield
+    except ImportError as error:
+        raise PelError(f"{url}: {error}", "install what opens such URLs, see fsspec") from error
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PelError(
+            f"{url}: cannot be read ({reason})", "check the URL and your rights"
+        ) from error

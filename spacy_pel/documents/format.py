@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from ..errors import PelError
@@ -14,14 +15,13 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-# A longer line, row or document is refused; without a bound, one could fill the memory.
+# Bytes between the ends of two documents. Without a bound, one could fill the memory.
 LONGEST = 64 * 2**20
 # One document with more mentions is refused. It has one every ten characters, at the length that
 # spaCy reads if not told to read more.
 MOST_MENTIONS = 100_000
 _MOST_HELD = 2**30  # bytes of a file that is held in memory
-# Such a fault counts as one document, but it ends the file.
-REST_LOST = ", and the rest of the file is not read"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
 Place = int | str
 
@@ -52,13 +52,49 @@ class LineError(PelError):
         self.line = line
 
 
+class BoundedFile:
+    """A file of which LONGEST bytes are read at most before ``size`` is set to 0 again.
+
+    A byte order mark at its start is passed over.
+
+    Attributes:
+        file: What it reads from.
+        size: The bytes that were read.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.size = 0
+        self._is_new = True
+
+    def read(self, n: int = -1) -> bytes:
+        """The next bytes, or all; PelError if there are too many."""
+        return self._counted(self.file.read(n if n >= 0 else LONGEST + 1))
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The lines with their ends; PelError if there are too many bytes."""
+        return iter(lambda: self._counted(self.file.readline(LONGEST + 1)), b"")
+
+    def _counted(self, data: bytes) -> bytes:
+        self.size += len(data)
+        if self.size > LONGEST:
+            raise PelError(
+                f"no end of a document in {LONGEST:,} bytes, and the rest of the file is not read",
+                "split it, or correct it",
+            )
+        if self._is_new and data:
+            self._is_new = False
+            return data.removeprefix(_BYTE_ORDER_MARK)
+        return data
+
+
 class Input(NamedTuple):
     """How a format is read.
 
     Attributes:
         split: Takes an open file and its name, and gives pairs of place and data, one a document,
             as a stream. The data is bytes or plain data that is not checked yet, so that documents
-            can be passed over quickly. A Fault is a document that cannot be read. A ValueError
+            can be passed over quickly. A Fault is a document that cannot be read. A PelError
             means that the rest of the file cannot be read.
         document: Makes the document from the data and a spans key. Only a format that has several
             groups of mentions needs the key. A ValueError, in one line, says what is wrong.
@@ -66,7 +102,7 @@ class Input(NamedTuple):
         doc: Makes a Doc from a pipeline and the data, for a format that holds Docs; else None.
     """
 
-    split: Callable[[BinaryIO, str], Iterator[tuple[Place, Any]]]
+    split: Callable[[BoundedFile, str], Iterator[tuple[Place, Any]]]
     document: Callable[[Any, str | None], Document]
     has_ids: bool
     doc: Callable[[Language, Any], Doc] | None = None
@@ -129,8 +165,6 @@ class TextOutput(NamedTuple):
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         """See ``Output``."""
-        from shutil import copyfileobj
-
         with open(path, "wb") as file:
             file.write(encoded(self.head))
             for part in parts:
@@ -154,25 +188,9 @@ def document_id(number: int, doc: Doc) -> str:
     return str(doc.user_data.get("id", number))
 
 
-def byte_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file with their numbers, from 1, and their line feeds.
-
-    Raises:
-        PelError: A line is longer than LONGEST.
-    """
-    number = 0
-    while line := file.readline(LONGEST + 1):
-        number += 1
-        if len(line) > LONGEST:
-            raise PelError(
-                f"line {number}: longer than {LONGEST:,} bytes{REST_LOST}", "correct the line"
-            )
-        yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-
-
-def whole(file: BinaryIO) -> bytes:
-    """All bytes of a file; PelError if there are more than 1 GB of them."""
-    data = file.read(_MOST_HELD + 1)
+def whole(file: BoundedFile) -> bytes:
+    """All bytes of a file that only makes sense as a whole; PelError if there are more than 1 GB."""
+    data = file.file.read(_MOST_HELD + 1)
     if len(data) > _MOST_HELD:
         raise PelError(
             f"longer than {_MOST_HELD:,} bytes, and it would be held in memory",

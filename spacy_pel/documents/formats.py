@@ -5,37 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import PelError
-from . import (
-    bioc,
-    bioc_json,
-    docbin,
-    document_tables,
-    json_documents,
-    json_files,
-    label_studio,
-    parquet,
-    prodigy,
-    pubtator,
-    text,
-    xml_files,
-)
+from . import bioc, docbin, json_formats, pubtator, tables, text
 from .format import Format
 
 FORMATS = (
-    Format("text", (".txt",), text.LINES),
-    Format("jsonl", (".jsonl",), json_documents.INPUT, json_documents.OUTPUT),
-    document_tables.CSV,
-    document_tables.TSV,
-    Format(
-        "pubtator", (".pubtator", ".pubtator.txt", "_pubtator.txt"), pubtator.INPUT, pubtator.OUTPUT
-    ),
-    Format("bioc", (".xml",), xml_files.INPUT, bioc.OUTPUT),
-    Format("json", (".json",), json_files.INPUT),
-    Format("bioc-json", (".bioc.json", ".biocjson"), bioc_json.INPUT),
-    Format("parquet", (".parquet",), parquet.INPUT, parquet.coded_output(()), parquet.coded_output),
-    Format("docbin", (".spacy",), docbin.INPUT, docbin.OUTPUT),
-    Format("prodigy", (".prodigy.jsonl",), prodigy.INPUT, prodigy.OUTPUT),
-    Format("label-studio", (".label-studio.json",), json_files.INPUT, label_studio.OUTPUT),
+    text.FORMAT,
+    *json_formats.FORMATS,
+    *tables.FORMATS,
+    pubtator.FORMAT,
+    bioc.FORMAT,
+    docbin.FORMAT,
 )
 
 

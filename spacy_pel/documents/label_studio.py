@@ -7,15 +7,13 @@ are of one region: one has the place and the label of a mention, another its ent
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
 from ..spans import ids_in
+from .docs import linked_document
 from .document import Document, Mention, mention_at
-from .format import encoded
-from .linked import linked_document
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -28,7 +26,7 @@ _LABELLING = ("labels", "hypertextlabels")
 _ANSWERS = {"textarea": "text", "choices": "choices", "taxonomy": "taxonomy"}
 
 
-def document_of_label_studio(task: dict[str, Any]) -> Document:
+def document_of_task(task: dict[str, Any]) -> Document:
     """The document of a task.
 
     Of several annotations the one counts that is marked as ground truth, or else the last one that
@@ -107,36 +105,16 @@ def _listed(given: str | list) -> list:
     return [given] if isinstance(given, str) else given
 
 
-class _Output:
-    """A list of tasks with predictions."""
-
-    def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
-    ) -> None:
-        with open(path, "wb") as file:
-            for _, doc in docs:
-                task = _task(linked_document(doc, spans_key))
-                file.write(encoded(json.dumps(task, ensure_ascii=False) + "\n"))
-
-    def join(self, parts: Sequence[Path], path: Path) -> None:
-        with open(path, "wb") as file:
-            file.write(b"[")
-            between = b"\n"
-            for part in parts:
-                with open(part, "rb") as tasks:
-                    for task in tasks:
-                        file.write(between + task.rstrip(b"\n"))
-                        between = b",\n"
-            file.write(b"\n]\n")
-
-
-def _task(document: dict[str, Any]) -> dict[str, Any]:
+def task_line(number: int, doc: Doc, spans_key: str | None) -> str:
+    """A linked doc as a line with a task that has predictions."""
+    document = linked_document(doc, spans_key)
     id = {"id": document["id"]} if "id" in document else {}
     results = [r for n, m in enumerate(document["mentions"], start=1) for r in _results(n, m)]
-    return {
+    task = {
         "data": {**id, _TEXT: document["text"]},
         "predictions": [{"model_version": "spacy_pel", "result": results}],
     }
+    return json.dumps(task, ensure_ascii=False) + "\n"
 
 
 def _results(number: int, mention: dict[str, Any]) -> list[dict[str, Any]]:
@@ -148,6 +126,3 @@ def _results(number: int, mention: dict[str, Any]) -> list[dict[str, Any]]:
         label["score"] = mention["score"]
     answer = {**place, "text": [mention["id"]]}
     return [label, {**region, "from_name": KB_ID, "type": "textarea", "value": answer}]
-
-
-OUTPUT = _Output()

@@ -10,10 +10,8 @@ from . import pubtator
 from .document import Document
 from .document_files import DocumentFile, FileStream
 from .document_stream import DocumentStream, RawDocument, checked_documents
-from .format import Format
 
 _SPLITS = {"train": "trng", "dev": "dev", "test": "test"}  # as the files are named
-_PUBTATOR = Format("pubtator", (), pubtator.INPUT)
 
 
 class MedMentionsSplit(DocumentStream):
@@ -49,7 +47,7 @@ class MedMentionsSplit(DocumentStream):
         assert corpus is not None
         wanted = _pmids(corpus)[self.split]
         found = set()
-        for raw in FileStream([DocumentFile(str(corpus), corpus, _PUBTATOR)]):
+        for raw in FileStream([DocumentFile(str(corpus), str(corpus), None, pubtator.FORMAT)]):
             document = raw.document()
             if document.id in wanted:
                 found.add(document.id)

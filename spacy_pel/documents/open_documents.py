@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 from ..errors import PelError
-from .document_files import DocumentFile, FileStream, files_in, files_of
+from .document_files import DocumentFile, FileStream, files_behind
 from .document_stream import DocumentStream
 from .format import Format
 from .formats import format_named, format_of, suffixes, suffixes_with_ids
 from .published_splits import layout_of, open_split
-from .remote_files import is_url, remote_files
+from .text import WHOLE_FILE
 
 STDIN = "-"
 
@@ -38,20 +38,31 @@ def open_documents(
     if given == STDIN:
         if sys.stdin is None:
             raise PelError("stdin is closed", f"give {wanted.kinds}")
-        return FileStream([DocumentFile("stdin", None, wanted.format_of("stdin.txt"))])
-    if is_url(given):
-        return FileStream(_behind(given, wanted))
-    path = Path(given)
-    if path.is_file():
-        return FileStream([DocumentFile(given, path, wanted.format_of(given))])
-    folder, words = _folder(given)
-    if folder is None:
-        raise PelError(f"{given}: no such file", f"give {wanted.kinds}")
-    if words or (format_name is None and layout_of(folder)):
-        return open_split(folder, words)
-    files = files_in(folder, wanted.format_or_none)
+        return FileStream([DocumentFile("stdin", None, None, wanted.format_of("stdin.txt"))])
+    if "://" in given:
+        place, found = given, files_behind(given)
+    elif os.path.isfile(given):
+        place, found = given, [(given, given, os.path.getsize(given))]
+    else:
+        folder, words = _folder(given)
+        if folder is None:
+            raise PelError(f"{given}: no such file", f"give {wanted.kinds}")
+        if words or (format_name is None and layout_of(folder)):
+            return open_split(folder, words)
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        place = f"{folder}{os.sep}"
+        found = [(p.relative_to(folder).as_posix(), str(p), p.stat().st_size) for p in paths]
+    if [name for name, _, _ in found] == [given]:
+        return FileStream([DocumentFile(*found[0], wanted.format_of(given))])
+    files = []
+    for name, url, size in found:
+        format = wanted.format_or_none(name)
+        if format and not any(part.startswith(".") for part in name.split("/")):
+            is_text = format.name == "text"
+            format = format._replace(input=WHOLE_FILE) if is_text else format
+            files.append(DocumentFile(name, url, size, format))
     if not files:
-        raise PelError(f"{folder}{os.sep}: no file in it that can be read", f"give {wanted.kinds}")
+        raise PelError(f"{place}: no file in it that can be read", f"give {wanted.kinds}")
     return FileStream(files)
 
 
@@ -92,17 +103,6 @@ class _Wanted:
             return self.format_of(name)
         except PelError:
             return None
-
-
-def _behind(url: str, wanted: _Wanted) -> list[DocumentFile]:
-    """The files behind a URL that can be read."""
-    found = remote_files(url)
-    if [name for name, _ in found] == [url]:
-        return [DocumentFile(url, found[0][1], wanted.format_of(url))]
-    files = files_of(found, wanted.format_or_none)
-    if not files:
-        raise PelError(f"{url}: no file in it that can be read", f"give {wanted.kinds}")
-    return files
 
 
 def _folder(given: str) -> tuple[Path | None, list[str]]:

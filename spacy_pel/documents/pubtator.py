@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from .curated_ids import curated_ids
-from .docs import passages_of
-from .document import OFFSETS, Document, Mention, Passage, mention_at
+from .docs import entity_id, linked_mentions, passages_of
+from .document import OFFSETS, Document, Mention, Passage, curated_ids, mention_at
 from .format import (
-    LONGEST,
     MOST_MENTIONS,
-    Fault,
+    BoundedFile,
+    Format,
     Input,
     LineError,
     TextOutput,
-    byte_lines,
     decoded,
     document_id,
 )
-from .linked import entity_id, linked_mentions
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -35,138 +32,100 @@ _SHOWN = 60  # characters of the user's text quoted in an error
 _COLUMNS = "a mention has PMID, start, end, text, type and id (-1 for none) with tabs between"
 
 
-def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
-    """The lines of each document: a blank line ends it, and so does the next one's title line.
-
-    One of too many lines or bytes is a Fault; its lines are not kept.
-    """
-    first, n_lines, size, block = 0, 0, 0, []
-    for number, line in byte_lines(file):
+def _blocks(file: BoundedFile, name: str) -> Iterator[tuple[int, Any]]:
+    """The lines of each document: a blank line ends it, and so does the next one's title line."""
+    first, block = 0, bytearray()  # a list of lines takes ten times the memory
+    for number, line in enumerate(file, start=1):
         title = _TITLE.match(line)
-        if block and (not line.strip() or (title and not block[0].startswith(title[1] + b"|"))):
-            yield first, _whole_block(block, n_lines, size)
-            n_lines, size, block = 0, 0, []
+        if block and (not line.strip() or (title and not block.startswith(title[1] + b"|"))):
+            yield first, bytes(block)
+            block = bytearray()
         if line.strip():
             first = first if block else number
-            n_lines, size = n_lines + 1, size + len(line)
-            if n_lines <= _MOST_LINES and size <= LONGEST:
-                block.append(line)
+            block += line
     if block:
-        yield first, _whole_block(block, n_lines, size)
-
-
-def _whole_block(block: list[bytes], n_lines: int, size: int) -> bytes | Fault:
-    """The lines that were kept as one; a Fault if there were more of them."""
-    if n_lines > _MOST_LINES:
-        return Fault(f"a document of more than {_MOST_LINES:,} lines", "split it")
-    if size > LONGEST:
-        return Fault(f"a document of more than {LONGEST:,} bytes", "split it")
-    return b"".join(block)
+        yield first, bytes(block)
 
 
 def _document(block: bytes, spans_key: str | None) -> Document:
-    """The document of these lines. The first line has its title or abstract."""
-    lines = _lines(block)
-    first = _PASSAGE.fullmatch(lines[0])
-    if first is None:
-        raise LineError(
-            0,
-            f"mention before its document, or not PubTator: {lines[0][:_SHOWN]!r}",
-            "put the 'PMID|t|title' line first, with no blank line before its mentions",
-        )
-    draft = _Draft(first[1])
-    for number, line in enumerate(lines):
-        draft.add(number, line)
-    return draft.document()
+    """The document of these lines. The first line has its title or abstract.
 
-
-def _lines(block: bytes) -> list[str]:
-    lines = []
+    Without an abstract line it is the title alone, and the other way round.
+    """
+    if block.count(b"\n") > _MOST_LINES:
+        raise PelError(f"a document of more than {_MOST_LINES:,} lines", "split it")
+    id, texts, rows = "", {}, []
     for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
         try:
-            lines.append(decoded(line).rstrip("\r"))
+            text = decoded(line).rstrip("\r")
+            if passage := _PASSAGE.fullmatch(text):
+                id = id or passage[1]
+                _check_id(id, passage[1])
+                if passage[2] in texts:
+                    raise PelError(
+                        f"second |{passage[2]}| line of document {id}",
+                        "remove it, or put a blank line between two documents",
+                    )
+                texts[passage[2]] = passage[3]
+            elif not id:
+                raise PelError(
+                    f"mention before its document, or not PubTator: {text[:_SHOWN]!r}",
+                    "put the 'PMID|t|title' line first, with no blank line before its mentions",
+                )
+            else:
+                row = text.split("\t")
+                if _is_mention(id, row, text):
+                    rows.append((number, row))
+                if len(rows) > MOST_MENTIONS:
+                    problem = f"more than {MOST_MENTIONS:,} mentions in a document"
+                    raise PelError(problem, "split it")
         except PelError as error:
             raise LineError(number, error.problem, error.remedy) from error
-    return lines
+    whole = " ".join(texts[kind] for kind in "ta" if kind in texts)
+    mentions = []
+    for number, row in rows:
+        try:
+            mentions.append(_mention(row, whole))
+        except PelError as error:
+            raise LineError(number, error.problem, error.remedy) from error
+    passages = (Passage(0, len(whole), {"type": "title" if texts.get("t") else "abstract"}),)
+    if texts.get("t") and len(texts["t"]) < len(whole):
+        cut = len(texts["t"])
+        passages = (
+            Passage(0, cut, {"type": "title"}),
+            Passage(cut + 1, len(whole), {"type": "abstract"}),
+        )
+    return Document(whole, id, tuple(mentions) or None, passages)
 
 
-class _Draft:
-    """A document whose lines are still being read."""
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-        self._passages: dict[str, str] = {}
-        self._rows: list[tuple[int, list[str]]] = []
-
-    def add(self, number: int, line: str) -> None:
-        """Takes a line; relation lines are passed over."""
-        row = line.split("\t")
-        if passage := _PASSAGE.fullmatch(line):
-            self._add_passage(number, *passage.groups())
-            return
-        if len(row) >= 4:
-            self._check_id(number, row[0])
-        if len(row) >= 6:
-            if len(self._rows) == MOST_MENTIONS:
-                raise LineError(
-                    number, f"more than {MOST_MENTIONS:,} mentions in a document", "split it"
-                )
-            self._rows.append((number, row))
-        elif len(row) < 4 or not _RELATION_NAME.fullmatch(row[1]):
-            problem = f"malformed line of {len(row)} columns: {line[:_SHOWN]!r}"
-            raise LineError(number, problem, _COLUMNS)
-
-    def document(self) -> Document:
-        """The document. Without an abstract line it is the title alone, and the other way round."""
-        text = " ".join(self._passages[kind] for kind in "ta" if kind in self._passages)
-        mentions = tuple(_mention(number, row, text) for number, row in self._rows)
-        return Document(text, self.id, mentions or None, self._parts(len(text)))
-
-    def _parts(self, end: int) -> tuple[Passage, ...]:
-        length = len(self._passages.get("t", ""))
-        if not length or length == end:
-            return (Passage(0, end, {"type": "title" if length else "abstract"}),)
-        title = Passage(0, length, {"type": "title"})
-        return title, Passage(length + 1, end, {"type": "abstract"})
-
-    def _add_passage(self, number: int, id: str, kind: str, text: str) -> None:
-        self._check_id(number, id)
-        if kind in self._passages:
-            raise LineError(
-                number,
-                f"second |{kind}| line of document {id}",
-                "remove it, or put a blank line between two documents",
-            )
-        self._passages[kind] = text
-
-    def _check_id(self, number: int, id: str) -> None:
-        if id != self.id:
-            raise LineError(
-                number,
-                f"line of document {id[:_SHOWN]} inside document {self.id}",
-                "move it to its own document, or put a blank line between the two",
-            )
+def _check_id(id: str, of_line: str) -> None:
+    if of_line != id:
+        raise PelError(
+            f"line of document {of_line[:_SHOWN]} inside document {id}",
+            "move it to its own document, or put a blank line between the two",
+        )
 
 
-def _mention(number: int, row: list[str], text: str) -> Mention:
-    start, end = _offset(number, row[1]), _offset(number, row[2])
+def _is_mention(id: str, row: list[str], line: str) -> bool:
+    """Whether a row is a mention; relations are passed over, and all else is refused."""
+    if len(row) >= 4:
+        _check_id(id, row[0])
+    if len(row) < 4 or (len(row) < 6 and not _RELATION_NAME.fullmatch(row[1])):
+        raise PelError(f"malformed line of {len(row)} columns: {line[:_SHOWN]!r}", _COLUMNS)
+    return len(row) >= 6
+
+
+def _mention(row: list[str], text: str) -> Mention:
     label = row[4].strip()
     if not label:
-        raise LineError(number, "the mention has no type", "write one in the fifth column")
+        raise PelError("the mention has no type", "write one in the fifth column")
+    for field in row[1:3]:
+        if not re.fullmatch(r"\s*[-+]?\d+\s*", field):
+            problem = f"malformed offset {field[:_SHOWN]!r}"
+            raise PelError(problem, "columns 2 and 3 are whole numbers")
     remedy = f"{OFFSETS}, in title + ' ' + abstract"
-    try:
-        ids = curated_ids(row[5])
-        return mention_at(text, start, end, label, ids, expected=row[3], remedy=remedy)
-    except PelError as error:
-        raise LineError(number, error.problem, error.remedy) from error
-
-
-def _offset(number: int, field: str) -> int:
-    try:
-        return int(field)
-    except ValueError:
-        problem = f"malformed offset {field[:_SHOWN]!r}"
-        raise LineError(number, problem, "columns 2 and 3 are whole numbers") from None
+    ids = curated_ids(row[5])
+    return mention_at(text, int(row[1]), int(row[2]), label, ids, expected=row[3], remedy=remedy)
 
 
 def pubtator_text(document: Document) -> str:
@@ -217,5 +176,9 @@ def _field(text: str) -> str:
     return " ".join(text.split()) or "_"
 
 
-INPUT = Input(_blocks, _document, has_ids=True)
-OUTPUT = TextOutput(_text)
+FORMAT = Format(
+    "pubtator",
+    (".pubtator", ".pubtator.txt", "_pubtator.txt"),
+    Input(_blocks, _document, has_ids=True),
+    TextOutput(_text),
+)

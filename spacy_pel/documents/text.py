@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePath
-from typing import Any, BinaryIO
 
 from .document import Document
-from .format import LONGEST, Fault, Input, byte_lines, decoded
+from .format import BoundedFile, Format, Input, decoded
 
 
-def filled_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+def filled_lines(file: BoundedFile, name: str) -> Iterator[tuple[int, bytes]]:
     """The lines of a file that are not blank, without their ends, and their numbers."""
-    for number, line in byte_lines(file):
+    for number, line in enumerate(file, start=1):
         if line.strip():
             yield number, line.rstrip(b"\r\n")
 
@@ -21,12 +20,8 @@ def _document(line: bytes, spans_key: str | None) -> Document:
     return Document(decoded(line))
 
 
-def _whole(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
-    data = file.read(LONGEST + 1)
-    if len(data) > LONGEST:
-        yield "", Fault(f"longer than {LONGEST:,} bytes", "split it")
-    else:
-        yield "", [name, data.removeprefix(b"\xef\xbb\xbf").decode("utf8", "surrogateescape")]
+def _whole(file: BoundedFile, name: str) -> Iterator[tuple[str, list[str]]]:
+    yield "", [name, file.read().decode("utf8", "surrogateescape")]
 
 
 def _whole_document(data: list[str], spans_key: str | None) -> Document:
@@ -35,6 +30,6 @@ def _whole_document(data: list[str], spans_key: str | None) -> Document:
     return Document(text, PurePath(name.removesuffix(".gz")).with_suffix("").as_posix())
 
 
-LINES = Input(filled_lines, _document, has_ids=False)
+FORMAT = Format("text", (".txt",), Input(filled_lines, _document, has_ids=False))
 # The id of the document is the name of the file, without its suffix.
 WHOLE_FILE = Input(_whole, _whole_document, has_ids=False)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..documents.docs import gives_mentions
-from ..documents.linked import linked_document
+from ..documents.docs import gives_mentions, linked_document
 from ..kb.vocabularies import check_vocabularies
 from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers, upstream_of
 from .bad_documents import OnError
@@ -191,7 +190,7 @@ def link_documents(
         n_process: The number of processes.
 
     Returns:
-        A record for each doc, in their order; see ``documents.linked.linked_document``.
+        A record for each doc, in their order; see ``documents.docs.linked_document``.
 
     Raises:
         PelError: There is no linker, its KB has no vectors of its encoder, or a worker fails.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import BinaryIO
 
 import duckdb
 import pytest
@@ -15,7 +14,7 @@ from spacy.tokens import Doc
 from spacy_pel.corpora.document_corpus import make_document_corpus, open_corpus
 from spacy_pel.documents import Document, formats, open_documents
 from spacy_pel.documents.document import mention_at
-from spacy_pel.documents.format import Format, Input
+from spacy_pel.documents.format import BoundedFile, Format, Input
 from spacy_pel.documents.text import filled_lines
 from spacy_pel.errors import PelError
 from spacy_pel.spans import gold_ids, mention_spans
@@ -193,12 +192,14 @@ def test_parquet_without_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("{", r"bad JSON \(.* in line 1\); correct it"),
-        ("[]", "no 'documents' in it; give a BioC collection"),
-        ("{}", "no 'documents' in it"),
-        ('{"documents": 3}', "no 'documents' in it"),
-        ('{"documents": [{}]}', "document 1: not as BioC has it .*'passages'.*; correct the"),
-        ('{"documents": [3]}', "document 1: not as BioC has it"),
+        ("{", r"bad JSON \(.*\); correct it"),
+        ("[]", "no documents in it"),
+        ('{"documents": 3}', "document 1: 'text' is missing"),
+        (
+            '{"documents": [{"passages": [{"text": "x"}]}]}',
+            "document 1: not as BioC has it .*'offset'",
+        ),
+        ('{"documents": [3]}', "document 1: not a JSON object"),
         (json.dumps(BIOC).replace('"offset": 0', '"offset": "x"'), "is 'x', no whole number"),
     ],
 )
@@ -229,7 +230,7 @@ def test_a_new_format_is_a_module_and_a_line(tmp_path: Path, monkeypatch) -> Non
         found = [(s, s + len(w), (id,)) for s, (w, _, id) in zip(starts, words) if id]
         return Document(text, None, tuple(mention_at(text, s, e, "", ids) for s, e, ids in found))
 
-    def split(file: BinaryIO, name: str):
+    def split(file: BoundedFile, name: str):
         return filled_lines(file, name)
 
     toy = Format("toy", (".toy",), Input(split, document, has_ids=True))

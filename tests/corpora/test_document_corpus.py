@@ -75,7 +75,7 @@ def test_a_format_without_ids_is_refused(tmp_path, name):
     (tmp_path / name).touch()
     with pytest.raises(
         PelError,
-        match="files have no entity ids; give it the suffix .* give a file .jsonl, .pubtator, ",
+        match="files have no entity ids; give it the suffix .* give a file .jsonl, ",
     ):
         open_corpus(tmp_path / name)
     with pytest.raises(PelError, match="no file in it that can be read; give a file .jsonl, "):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -13,17 +14,7 @@ import pytest
 from spacy.tokens import DocBin
 from srsly import msgpack_dumps
 
-from spacy_pel.documents import (
-    docbin,
-    docbin_limits,
-    document_stream,
-    document_tables,
-    format,
-    json_array,
-    open_documents,
-    pubtator,
-    xml_files,
-)
+from spacy_pel.documents import bioc, docbin, document_stream, format, open_documents, pubtator
 from spacy_pel.errors import PelError
 
 from .examples import NLP, read
@@ -35,15 +26,15 @@ SMALL = 2**16  # bytes that a document may have in these tests
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousandth of the limits; what is refused must not take more than a few of them."""
-    limited = (docbin, docbin_limits, document_tables, format, json_array, pubtator, xml_files)
+    limited = (bioc, docbin, format)
     for module in limited:
         monkeypatch.setattr(module, "LONGEST", SMALL)
     monkeypatch.setattr(format, "_MOST_HELD", MEGABYTE)
-    monkeypatch.setattr(docbin_limits, "MOST_BYTES", MEGABYTE)
-    monkeypatch.setattr(docbin_limits, "MOST_TIMES", 0)
-    monkeypatch.setattr(docbin_limits, "MOST_DOCUMENTS", 1_000)
-    monkeypatch.setattr(docbin_limits, "MOST_TOKENS", 1_000)
-    monkeypatch.setattr(docbin_limits, "MOST_VALUES", 10_000)
+    monkeypatch.setattr(docbin, "MOST_BYTES", MEGABYTE)
+    monkeypatch.setattr(docbin, "MOST_TIMES", 0)
+    monkeypatch.setattr(docbin, "MOST_DOCUMENTS", 1_000)
+    monkeypatch.setattr(docbin, "MOST_TOKENS", 1_000)
+    monkeypatch.setattr(docbin, "MOST_VALUES", 10_000)
     monkeypatch.setattr(pubtator, "_MOST_LINES", 1_000)
 
 
@@ -120,8 +111,8 @@ def test_a_docbin_of_an_endless_text(tmp_path: Path) -> None:
 
 
 def test_the_limit_grows_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docbin_limits, "MOST_BYTES", 1)
-    monkeypatch.setattr(docbin_limits, "MOST_TIMES", 50)
+    monkeypatch.setattr(docbin, "MOST_BYTES", 1)
+    monkeypatch.setattr(docbin, "MOST_TIMES", 50)
     docs = [NLP(f"Her MS relapsed {number}.") for number in range(50)]
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "a.spacy")
     assert [doc.text for doc in read(tmp_path / "a.spacy")] == [doc.text for doc in docs]
@@ -131,16 +122,23 @@ def test_the_limit_grows_with_the_file(tmp_path: Path, monkeypatch: pytest.Monke
     "name, head, rest, message",
     [
         ("a.spacy.gz", b"", b"\0", "a.spacy.gz: longer than 1,048,576 bytes, and it would be held"),
-        ("a.xml.gz", b"<x><y>", b"a", "a.xml.gz: a document of more than 65,536 bytes, and the re"),
-        ("a.xml.gz", b"<x><y>", b"<a/>", "a.xml.gz: a document of more than 65,536 bytes, and th"),
-        ("a.bioc.json.gz", b'{"documents": ["', b"a", "a value of more than 65,536 characters, an"),
-        ("a.bioc.json.gz", b'{"a": [', b"{}, ", "a value of more than 65,536 characters, and the"),
-        ("a.csv.gz", b'text\n"', b'","\n', "a row of more than 65,536 bytes, and the rest of the"),
-        ("a.jsonl.gz", b"", b"a", "a.jsonl.gz: line 1: longer than 65,536 bytes, and the rest"),
+        ("a.xml.gz", b"<x><y>", b"a", "no end of a (record|document) in 65,536 bytes"),
+        ("a.xml.gz", b"<x><y>", b"<a/>", "no end of a (record|document) in 65,536 bytes"),
         (
-            *("a.pubtator.gz", b"1|t|MS\n", b"1\t0\t2\tMS\tD\t-\n"),
-            "a.pubtator.gz, line 1: a document of more than 1,000 lines; split it",
+            "a.json.gz",
+            b'{"documents": ["',
+            b"a",
+            "no end of a document in 65,536 bytes, and the rest",
         ),
+        ("a.json.gz", b'{"a": [', b"{}, ", "no end of a document in 65,536 bytes, and the rest"),
+        (
+            "a.csv.gz",
+            b'text\n"',
+            b'","\n',
+            "no end of a document in 65,536 bytes, and the rest of the",
+        ),
+        ("a.jsonl.gz", b"", b"a", "no end of a document in 65,536 bytes, and the rest"),
+        ("a.pubtator.gz", b"1|t|MS\n", b"1\t0\t2\tMS\tD\t-\n", "no end of a document in 65,536"),
     ],
 )
 def test_a_gzip_that_would_fill_the_memory(
@@ -151,13 +149,13 @@ def test_a_gzip_that_would_fill_the_memory(
         file.write(head)
         for _ in range(1 if "pubtator" in name else 100):
             file.write(block)
-    assert message in faults(tmp_path / name)
+    assert re.search(message, faults(tmp_path / name))
 
 
 def test_pubtator_goes_on_after_a_document_with_too_many_lines(tmp_path: Path) -> None:
     line = "1\tCID\tD1\tD2\n"
     path = tmp_path / "a.pubtator"
-    path.write_text(f"1|t|MS\n{line * 2000}\n2|t|Flu\n{line.replace('1', '2', 1) * 900}")
+    path.write_text(f"1|t|MS\n{line * 1500}\n2|t|Flu\n{line.replace('1', '2', 1) * 900}")
     first, second = open_documents(str(path))
     with pytest.raises(
         PelError, match="a.pubtator, line 1: a document of more than 1,000 lines; s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import csv
 import io
 import json
@@ -16,8 +17,9 @@ from spacy.tokens import Doc
 
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Passage
-from spacy_pel.documents.document_tables import COLUMNS, _line
 from spacy_pel.documents.formats import FORMATS, format_of
+from spacy_pel.documents.tables import COLUMNS, csv_lines, to_dataframe
+from spacy_pel.errors import PelError
 
 from .examples import KEY, QUICK, bounds, docs, linked, read, written
 
@@ -66,7 +68,7 @@ def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[
 @pytest.mark.parametrize("delimiter", [",", "\t"])
 def test_no_character_of_a_cell_ends_a_line(delimiter: str) -> None:
     cells = ["a\rb", "a\nb", "a\r\nb", f"a{delimiter}b", 'a"b', ""]
-    line = _line(delimiter, cells)
+    line = csv_lines(delimiter, [cells])
     assert line.endswith("\n") and not line.endswith("\r\n")
     assert list(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter)) == [cells]
 
@@ -160,3 +162,36 @@ def test_a_suffix_is_that_of_the_name(tmp_path: Path) -> None:
     assert format_of("A.PubTator.TXT").name == "pubtator"
     assert format_of("a.txt").name == "text"
     assert format_of("a.pdf") is None
+
+
+DOCS = [linked("MS, RA, x", (0, 2), (4, 6), (8, 9), codes={"ICD10CM": ["G35"]}), linked("nothing")]
+
+
+def test_a_mention_a_row_of_docs_and_of_records(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    path = written(DOCS, tmp_path / "a.jsonl", "jsonl")
+    records = list(map(json.loads, open(path, encoding="utf8")))
+    table = to_dataframe(DOCS, KEY)
+    pandas.testing.assert_frame_equal(table, to_dataframe(records))
+    assert table["document"].tolist() == ["1", "1", "1"]
+    assert table["text"].tolist() == ["MS", "RA", "x"]
+    assert table["id"].tolist() == ["E0", "E1", "NIL"]
+    assert table["score"].mean() == 0.5
+    assert table.explode("ICD10CM")["ICD10CM"].dropna().tolist() == ["G35", "G35"]
+
+
+def test_no_mentions_are_a_table_with_columns() -> None:
+    pytest.importorskip("pandas")
+    table = to_dataframe([DOCS[1]], KEY)
+    assert len(table) == 0 and {"document", "id", "types", "candidates"} <= set(table.columns)
+
+
+def test_pandas_is_named_where_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(name: str, *given, real=builtins.__import__):
+        if name == "pandas":
+            raise ImportError(name)
+        return real(name, *given)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(PelError, match="pandas is not installed; run: pip install pandas"):
+        to_dataframe(DOCS, KEY)

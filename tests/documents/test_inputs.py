@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_pel.documents import format_named, make_doc, open_documents
-from spacy_pel.documents.bioc_parts import document_of_parts
+from spacy_pel.documents.bioc import document_of_bioc
 from spacy_pel.documents.docs import gives_mentions
 from spacy_pel.documents.document import mention_at
 from spacy_pel.errors import PelError
@@ -157,9 +158,9 @@ BAD = [
     ("a.csv", b"text\n\xff\n", "line 2: not UTF-8"),
     ("a.pubtator", "1\t0\t2\tMS\tD\tD1\n", "line 1: mention before its document, or not PubT"),
     ("a.pubtator", "1|t|x\n\n2|t|RA\n2\t0\t2\tMS\tD\tD1\n", "line 4: the mention reads"),
-    ("a.xml", "", "bad XML after document 0 .no element found"),
+    ("a.xml", "", "bad XML .no element found"),
     ("a.xml", "<collection/>", "no document in it"),
-    ("a.xml", bioc(PASSAGE.format(0, "MS", ""))[:-20], "bad XML after document"),
+    ("a.xml", bioc(PASSAGE.format(0, "MS", ""))[:-20], "bad XML .unclosed token"),
     ("a.xml", bioc(PASSAGE.format("x", "MS", "")), "offset of a passage is 'x', no whole number"),
     ("a.xml", bioc(PASSAGE.format(10**12, "MS", "")), "a passage at 1000000000000, where the text"),
     ("a.xml", bioc(PASSAGE.format(0, "MS", "") * 2), "document 1: a passage at 0, where the text"),
@@ -168,7 +169,7 @@ BAD = [
     (
         "a.xml",
         '<!DOCTYPE collection [<!ENTITY a "b">]><collection>&a;</collection>',
-        "declares the entity 'a', which is not needed",
+        "declares the entity 'a'; remove the declaration",
     ),
     ("a.spacy", "text", "not a DocBin"),
 ]
@@ -185,16 +186,15 @@ def test_a_bad_document_is_named(tmp_path: Path, name: str, text, message: str) 
 def many_passages(n: int, word: str = "x") -> dict:
     """A BioC document with many passages of one word, and one passage of many words."""
     size = len(word) + 1
-    words = [[[size * i, word]] for i in range(n)] + [[[size * n, "x " * n]]]
-    passages = [{"infons": {}, "texts": texts, "annotations": []} for texts in words]
-    return {"id": "7", "infons": {}, "passages": passages, "annotations": []}
+    passages = [{"offset": size * i, "text": word} for i in range(n)]
+    return {"id": "7", "passages": [*passages, {"offset": size * n, "text": "x " * n}]}
 
 
 def test_many_passages_are_read_in_time() -> None:
-    document = document_of_parts(many_passages(2), None)
+    document = document_of_bioc(many_passages(2), None)
     assert document.text == "x x x x " and [p.start for p in document.passages] == [0, 2, 4]
     assert_linear(
-        lambda data: document_of_parts(data, None),
+        lambda data: document_of_bioc(data, None),
         lambda n: many_passages(n, "x" * 1_000),
         1_000,
     )
@@ -202,7 +202,7 @@ def test_many_passages_are_read_in_time() -> None:
 
 def test_many_passages_are_written_in_time() -> None:
     def linked(n: int) -> Doc:
-        document = document_of_parts(many_passages(n), None)
+        document = document_of_bioc(many_passages(n), None)
         places = range(2 * n, 4 * n, 2)
         mentions = tuple(mention_at(document.text, start, start + 1) for start in places)
         return make_doc(NLP, document._replace(mentions=mentions), None)
@@ -240,3 +240,44 @@ def test_passages_in_sentences_as_the_library_bioc_writes_them(tmp_path: Path, t
         (document,) = (raw.document() for raw in open_documents(str(tmp_path / name)))
         assert document.text == "MS hurts RA too."
         assert document.mentions == ((9, 11, "RA", "", ("D1",)),)
+
+
+HEAD = (
+    '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE PubmedArticleSet PUBLIC '
+    '"-//NLM//DTD PubMedArticle, 1st January 2025//EN" '
+    '"https://dtd.nlm.nih.gov/ncbi/pubmed/out/pubmed_250101.dtd">\n<PubmedArticleSet>'
+)
+CITATION = (
+    '<PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">{}</PMID><Article>'
+    "<ArticleTitle>{}</ArticleTitle>{}</Article></MedlineCitation>"
+    "<PubmedData><ArticleIdList><ArticleId>x</ArticleId></ArticleIdList></PubmedData></PubmedArticle>"
+)
+ABSTRACT = (
+    '<Abstract><AbstractText Label="METHODS">We gave <i>E. coli</i>\n Ca<sup>2+</sup>.</AbstractText>'
+    "<AbstractText/><AbstractText>It grew.</AbstractText>"
+    "<CopyrightInformation>(c)</CopyrightInformation></Abstract>"
+)
+
+
+def test_title_and_sections_are_passages(tmp_path: Path) -> None:
+    path = tmp_path / "pubmed25n0001.xml.gz"
+    deleted = "<DeleteCitation><PMID>3</PMID></DeleteCitation>"
+    citations = CITATION.format(1, "On <b>growth</b>.", ABSTRACT) + CITATION.format(2, "Alone", "")
+    path.write_bytes(gzip.compress(f"{HEAD}{citations}{deleted}</PubmedArticleSet>".encode()))
+    first, second = (raw.document() for raw in open_documents(str(path)))
+    assert (first.id, first.mentions) == ("1", None)
+    assert first.text == "On growth. We gave E. coli Ca2+. It grew."
+    assert first.title == "On growth."
+    assert [first.text[p.start : p.end] for p in first.passages[1:]] == [
+        "We gave E. coli Ca2+.",
+        "It grew.",
+    ]
+    assert first.passages[1].infons == {"type": "abstract", "label": "METHODS"}
+    assert (second.id, second.text) == ("2", "Alone")
+
+
+def test_xml_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text("<html><body/></html>")
+    with pytest.raises(PelError, match="no document in it; give a BioC collection, or a file of P"):
+        [raw.document() for raw in open_documents(str(path))]

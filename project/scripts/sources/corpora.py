@@ -14,7 +14,7 @@ from typing import NamedTuple
 from spacy_pel.documents import pubtator
 from spacy_pel.documents.document import Document
 from spacy_pel.documents.document_stream import RawDocument
-from spacy_pel.documents.format import Format
+from spacy_pel.documents.format import BoundedFile
 from spacy_pel.documents.medmentions import MedMentionsSplit
 from spacy_pel.errors import PelError
 from spacy_pel.system.whole_files import whole_file
@@ -22,7 +22,6 @@ from spacy_pel.system.whole_files import whole_file
 from .changed_source import report_change
 from .recipe import FETCH_EXTRA, Recipe, sha256
 
-_PUBTATOR = Format("pubtator", (), pubtator.INPUT)
 # No workflow that trains or chooses settings reads this folder.
 HELD_OUT = "held_out"
 
@@ -95,8 +94,8 @@ def _member(archive: Path, name: str) -> bytes:
 
 
 def _documents(text: bytes, name: str) -> Iterator[Document]:
-    for place, block in pubtator.INPUT.split(io.BytesIO(text), name):
-        yield RawDocument(name, place, block, _PUBTATOR).document()
+    for place, block in pubtator.FORMAT.input.split(BoundedFile(io.BytesIO(text)), name):
+        yield RawDocument(name, place, block, pubtator.FORMAT).document()
 
 
 def _counted(documents: Iterable[Document]) -> Counts:

@@ -1,0 +1,193 @@
+"""Documents in JSON: an object a line, or a file whose keys say whose it is.
+
+An object is a document as this package writes it, a task of Prodigy or of Label Studio, or a document
+of BioC. A file holds one object, or a list of them; or an object with a list under "documents", which
+is an answer of the API of ``pel serve``, or a BioC collection. ijson reads files as streams.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PelError
+from ..spans import ids_in
+from ..system.json_lines import json_object
+from .bioc import document_of_bioc
+from .docs import linked_document
+from .document import Document, Mention, mention_at
+from .format import BoundedFile, Format, Input, TextOutput, decoded
+from .label_studio import document_of_task, task_line
+from .text import filled_lines
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+_REMEDY = "correct the document"
+_NOT_ACCEPTED = ("reject", "ignore")  # answers of Prodigy's users
+_DEEPEST = 100  # levels of nesting
+
+
+def document_of(record: dict[str, Any]) -> Document:
+    """The document of an object with "text", and "mentions" or, as Prodigy has them, "spans".
+
+    Raises:
+        PelError: If a key is missing, of the wrong type, or a mention is not in the text.
+    """
+    text, id, meta = record.get("text"), record.get("id"), record.get("meta")
+    if not isinstance(text, str):
+        raise PelError("'text' is missing or not a string", _REMEDY)
+    if "id" not in record and isinstance(meta, dict):
+        id = meta.get("id")
+    if not isinstance(id, (str, int, type(None))):
+        raise PelError("'id' is not a string or an integer", _REMEDY)
+    key, id_key = ("mentions", "id") if "mentions" in record else ("spans", "kb_id")
+    given = record.get(key)
+    if given is None:
+        return Document(text, id)
+    if not isinstance(given, list):
+        raise PelError(f"{key!r} is not a list", _REMEDY)
+    mentions = tuple(_mention(text, mention, id_key) for mention in given)
+    chosen = record.get("accept")  # the options that Prodigy's user chose, of the only span
+    if id_key == "kb_id" and len(mentions) == 1 and isinstance(chosen, list):
+        mentions = tuple(m if m.ids else m._replace(ids=tuple(map(str, chosen))) for m in mentions)
+    return Document(text, id, mentions)
+
+
+def _mention(text: str, mention: Any, id_key: str) -> Mention:
+    if not isinstance(mention, dict):
+        raise PelError(f"the mention {mention!r} is not an object", _REMEDY)
+    start, end, label = mention.get("start"), mention.get("end"), mention.get("label") or ""
+    if not (isinstance(start, int) and isinstance(end, int) and isinstance(label, str)):
+        raise PelError(f"the mention {mention!r} lacks an integer 'start' or 'end'", _REMEDY)
+    id = mention.get(id_key)
+    if not isinstance(id, (str, int, type(None))):
+        problem = f"{id_key!r} of the mention {mention!r} is not a string"
+        raise PelError(problem, 'join several ids with "|"')
+    return mention_at(text, start, end, label, () if id is None else ids_in(str(id)))
+
+
+def _lines(file: BoundedFile, name: str) -> Iterator[tuple[int, bytes]]:
+    """The filled lines, without the tasks that Prodigy's users did not accept."""
+    for number, line in filled_lines(file, name):
+        if b'"answer"' in line:
+            try:
+                if json_object(decoded(line)).get("answer") in _NOT_ACCEPTED:
+                    file.size = 0
+                    continue
+            except ValueError:  # it is reported when the document is made
+                pass
+        yield number, line
+
+
+def _document_of_line(line: bytes, spans_key: str | None) -> Document:
+    return document_of(json_object(decoded(line)))
+
+
+def _records(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
+    import ijson
+
+    try:
+        for number, record in enumerate(_items(file), start=1):
+            yield f"document {number}", record
+    except (ijson.JSONError, UnicodeDecodeError, OverflowError) as error:
+        raise PelError(f"bad JSON ({str(error).splitlines()[0]})", "correct it") from error
+
+
+def _items(file: BoundedFile) -> Iterator[Any]:
+    """The items of the list that a file holds, or has under "documents"; else what it holds."""
+    import ijson
+
+    events = _shallow(ijson.parse(file, use_float=True))
+    whole = ijson.ObjectBuilder()
+    depth = 0
+    for prefix, event, value in events:
+        if event == "start_array" and (depth == 0 or (depth, prefix) == (1, "documents")):
+            yield from ijson.items(events, f"{prefix}.item".lstrip("."))
+            return
+        depth += _step(event)
+        whole.event(event, value)
+    yield whole.value
+
+
+def _shallow(events: Iterable[tuple[str, str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    depth = 0
+    for each in events:
+        depth += _step(each[1])
+        if depth > _DEEPEST:
+            raise PelError(f"JSON of more than {_DEEPEST} levels", "correct it")
+        yield each
+
+
+def _step(event: str) -> int:
+    """How much deeper what follows an event is nested."""
+    return event.startswith("start_") - event.startswith("end_")
+
+
+def _document_of_record(record: Any, spans_key: str | None) -> Document:
+    if not isinstance(record, dict):
+        raise PelError(
+            "not a JSON object",
+            "give documents of this package's JSON, BioC, or a JSON export of Label Studio",
+        )
+    if "passages" in record:
+        return document_of_bioc(record)
+    if "data" in record:
+        return document_of_task(record)
+    if "annotation_id" in record:
+        raise PelError(
+            "a task of Label Studio's JSON_MIN, which does not say whose the entity ids are",
+            "export it as JSON",
+        )
+    return document_of(record)
+
+
+def _line(number: int, doc: Doc, spans_key: str | None) -> str:
+    return json.dumps(linked_document(doc, spans_key), ensure_ascii=False) + "\n"
+
+
+def _prodigy_line(number: int, doc: Doc, spans_key: str | None) -> str:
+    document = linked_document(doc, spans_key)
+    spans = [
+        {
+            **{key: mention[key] for key in ("start", "end", "text", "label")},
+            "kb_id": mention["id"],
+            **{key: mention[key] for key in ("name", "score", "probability")},
+        }
+        for mention in document["mentions"]
+    ]
+    meta = {"meta": {"id": document["id"]}} if "id" in document else {}
+    return json.dumps({"text": document["text"], **meta, "spans": spans}, ensure_ascii=False) + "\n"
+
+
+class _TaskList:
+    """Tasks of Label Studio as a list; parts have a task a line."""
+
+    def write_part(
+        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
+    ) -> None:
+        TextOutput(task_line).write_part(docs, spans_key, path)
+
+    def join(self, parts: Sequence[Path], path: Path) -> None:
+        with open(path, "wb") as file:
+            file.write(b"[")
+            between = b"\n"
+            for part in parts:
+                with open(part, "rb") as tasks:
+                    for task in tasks:
+                        file.write(between + task.rstrip(b"\n"))
+                        between = b",\n"
+            file.write(b"\n]\n")
+
+
+LINES = Input(_lines, _document_of_line, has_ids=True)
+FILE = Input(_records, _document_of_record, has_ids=True)
+FORMATS = (
+    Format("jsonl", (".jsonl",), LINES, TextOutput(_line)),
+    Format("prodigy", (".prodigy.jsonl",), LINES, TextOutput(_prodigy_line)),
+    Format("json", (".json",), FILE),
+    Format("bioc-json", (".bioc.json", ".biocjson"), FILE),
+    Format("label-studio", (".label-studio.json",), FILE, _TaskList()),
+)

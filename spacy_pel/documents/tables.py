@@ -1,0 +1,256 @@
+"""Tables: CSV, TSV and Parquet, read with one document a row, written with one mention a row.
+
+DuckDB reads and writes Parquet: it is there for other tables, and pyarrow is another 45 MB.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from io import BufferedReader
+from itertools import chain
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PelError
+from ..system.duckdb_session import (
+    check_texts,
+    duckdb_connection,
+    sql_identifier,
+    sql_literal,
+    sql_path,
+)
+from .docs import linked_document, linked_mentions
+from .document import Document
+from .format import LONGEST, BoundedFile, Fault, Format, Input, TextOutput, decoded, document_id
+from .json_formats import document_of
+
+if TYPE_CHECKING:
+    import pandas
+    from spacy.tokens import Doc
+
+# Of a mention: the columns of CSV and TSV, and their types and the others in Parquet.
+COLUMNS = (
+    *("document", "start", "end", "text", "label"),
+    *("id", "name", "score", "probability", "types"),
+)
+_KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
+    **{"start": "BIGINT", "end": "BIGINT", "score": "DOUBLE", "probability": "DOUBLE"},
+    "types": "VARCHAR[]",
+    "candidates": (
+        "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, name_match BOOLEAN, "
+        "as_in VARCHAR)[]"
+    ),
+}
+_LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
+_ROWS = 16  # documents fetched at a time: each may be long, though they are packed well
+_NAME_THEM = (
+    "name the column that holds the documents 'text', and those of ids and mentions, if any, 'id' "
+    "and 'mentions'"
+)
+
+
+def to_dataframe(
+    documents: Iterable[Doc | dict[str, Any]], spans_key: str | None = None
+) -> pandas.DataFrame:
+    """A table with one mention a row, and the columns of ``pel link``'s Parquet.
+
+    Types, candidates, and codes of a vocabulary are lists: ``table.explode("ICD10CM")`` parts them.
+    pandas is needed here alone, and is not installed with us.
+
+    Args:
+        documents: Linked Docs, or records of ``pel link``'s JSONL. A document without an id is
+            known by its number, from 1.
+        spans_key: Where the mentions of Docs are: ``doc.spans[spans_key]``, or ``doc.ents`` if None.
+
+    Raises:
+        PelError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise PelError("pandas is not installed", "run: pip install pandas") from error
+    rows: list[dict[str, Any]] = []
+    for number, given in enumerate(documents, start=1):
+        document = given if isinstance(given, dict) else linked_document(given, spans_key)
+        id = str(document.get("id", number))
+        for mention in document["mentions"]:
+            cells = {column: mention.get(column) for column in _KINDS}
+            rows.append({**cells, "document": id, **mention.get("xrefs", {})})
+    return pandas.DataFrame(rows, columns=None if rows else list(_KINDS))
+
+
+def _csv_rows(delimiter: str, file: BoundedFile, name: str) -> Iterator[tuple[int, Any]]:
+    csv.field_size_limit(LONGEST)  # of 131,072, which a document may well exceed
+    # What is not UTF-8 is refused when its document is made.
+    lines = (line.decode("utf8", "surrogateescape") for line in file)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        raise PelError(f"line 1: {error}", "correct it") from error
+    if "text" not in header:
+        named = ", ".join(header) or "none"
+        raise PelError(f"no column 'text' in line 1, which names: {named}", _NAME_THEM)
+    places = {key: header.index(key) for key in ("text", "id") if key in header}
+    while True:
+        first = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            yield first, Fault(str(error))
+            continue
+        if row is None:
+            return
+        if len(row) not in (0, len(header)):
+            fault = f"{len(row)} fields where the first line names {len(header)} columns"
+            yield first, Fault(fault)
+        elif row:
+            yield first, {key: row[place] for key, place in places.items()}
+
+
+def _csv_document(row: dict[str, str], spans_key: str | None) -> Document:
+    cells = {key: decoded(cell.encode("utf8", "surrogateescape")) for key, cell in row.items()}
+    return Document(cells["text"], cells.get("id"))
+
+
+def _csv_text(
+    delimiter: str, vocabularies: Sequence[str], number: int, doc: Doc, spans_key: str | None
+) -> str:
+    """A line for each mention. Several types, or codes in one vocabulary, are joined by bars."""
+    rows = []
+    for mention in linked_mentions(doc, spans_key):
+        codes = {name: "|".join(mention.get("xrefs", {}).get(name, ())) for name in vocabularies}
+        mention["types"] = "|".join(mention["types"])
+        cells = {"document": document_id(number, doc), **mention}
+        rows.append([*(cells[column] for column in COLUMNS), *codes.values()])
+    return csv_lines(delimiter, rows)
+
+
+def csv_lines(delimiter: str, rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as lines that end in a line feed."""
+    lines = []
+    for row in rows:
+        file = io.StringIO(newline="")
+        # Python before 3.13 quotes a "\r" in a cell only if lines end in one; unquoted it ends a line.
+        csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
+        lines.append(file.getvalue().removesuffix("\r\n") + "\n")
+    return "".join(lines)
+
+
+def _csv_output(delimiter: str, vocabularies: Sequence[str]) -> TextOutput:
+    head = csv_lines(delimiter, [[*COLUMNS, *vocabularies]])
+    return TextOutput(partial(_csv_text, delimiter, vocabularies), head)
+
+
+def _csv_format(name: str, delimiter: str) -> Format:
+    read = Input(partial(_csv_rows, delimiter), _csv_document, has_ids=False)
+    coded = partial(_csv_output, delimiter)
+    return Format(name, (f".{name}",), read, coded(()), coded)
+
+
+def _parquet_rows(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
+    import duckdb
+
+    with _path_of(file) as path, duckdb_connection(threads=1) as connection:
+        table = f"read_parquet({sql_path(path)})"
+        try:
+            connection.execute(f"DESCRIBE SELECT * FROM {table}")
+            found = [column for column, *_ in connection.fetchall()]
+            if {"document", "start", "end"} <= set(found):
+                raise PelError(
+                    "it has one mention a row, as pel link writes it, and not the texts of the "
+                    "documents",
+                    "link to JSONL, BioC, PubTator or DocBin, which keep them",
+                )
+            if "text" not in found:
+                raise PelError(f"no column 'text', but: {', '.join(found)}", _NAME_THEM)
+            columns = [column for column in ("text", "id", "mentions") if column in found]
+            check_texts(connection, path, columns)
+            connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
+            fetched = iter(lambda: connection.fetchmany(_ROWS), [])
+            for number, row in enumerate(chain.from_iterable(fetched), start=1):
+                yield f"row {number}", _without_nulls(dict(zip(columns, row)))
+        except duckdb.Error as error:
+            problem = f"not Parquet, or damaged ({str(error).splitlines()[0]})"
+            raise PelError(problem, "write it again") from error
+
+
+@contextmanager
+def _path_of(file: BoundedFile) -> Iterator[Path]:
+    """The path of an open file, which DuckDB needs; of a stream, that of a copy."""
+    path = Path(str(getattr(file.file, "name", "")))
+    if isinstance(file.file, BufferedReader) and path.is_file():
+        yield path
+        return
+    with NamedTemporaryFile(suffix=".parquet") as copy:
+        shutil.copyfileobj(file.file, copy)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value without the keys that have none, in structs and lists of structs."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(v) for key, v in value.items() if v is not None}
+    return [_without_nulls(v) for v in value] if isinstance(value, list) else value
+
+
+def _parquet_document(row: dict[str, Any], spans_key: str | None) -> Document:
+    return document_of(row)
+
+
+class _ParquetOutput:
+    """Parts are JSONL, a mention a line, of which DuckDB makes row groups one after the other."""
+
+    def __init__(self, vocabularies: Sequence[str]) -> None:
+        self.kinds = {**_KINDS, **dict.fromkeys(vocabularies, "VARCHAR[]")}
+
+    def write_part(
+        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
+    ) -> None:
+        TextOutput(self._lines).write_part(docs, spans_key, path)
+
+    def _lines(self, number: int, doc: Doc, spans_key: str | None) -> str:
+        lines = []
+        for mention in linked_mentions(doc, spans_key):
+            row = {"document": document_id(number, doc), **mention.pop("xrefs", {}), **mention}
+            cells = {name: row.get(name) for name in self.kinds}
+            lines.append(json.dumps(cells, ensure_ascii=False) + "\n")
+        return "".join(lines)
+
+    def join(self, parts: Sequence[Path], path: Path) -> None:
+        import duckdb
+
+        kinds = [(sql_identifier(name), kind) for name, kind in self.kinds.items()]
+        columns = ", ".join(f"{name}: '{kind}'" for name, kind in kinds)
+        files = ", ".join(map(sql_path, parts))
+        rows = (
+            f"read_json([{files}], format = 'newline_delimited', columns = {{{columns}}}, "
+            f"compression = 'uncompressed', maximum_object_size = {_LONGEST_ROW})"
+        )
+        if not any(part.stat().st_size for part in parts):
+            nothing = (f"NULL::{kind} AS {name}" for name, kind in kinds)
+            rows = f"(SELECT {', '.join(nothing)} LIMIT 0)"
+        with duckdb_connection(threads=1) as connection:  # the same parts give the same bytes
+            try:
+                connection.execute(
+                    f"COPY (SELECT * FROM {rows}) TO {sql_literal(str(path))} (FORMAT parquet)"
+                )
+            except duckdb.IOException as error:
+                raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
+
+
+_READ_PARQUET = Input(_parquet_rows, _parquet_document, has_ids=True)
+FORMATS = (
+    _csv_format("csv", ","),
+    _csv_format("tsv", "\t"),
+    Format("parquet", (".parquet",), _READ_PARQUET, _ParquetOutput(()), _ParquetOutput),
+)

@@ -1,0 +1,276 @@
+"""Documents in JSON: files as streams, tasks of Label Studio and of Prodigy.
+
+That what is written for Label Studio is valid was checked with its SDK's LabelInterface.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.documents import Document, open_documents
+from spacy_pel.documents.format import BoundedFile
+from spacy_pel.documents.json_formats import FILE
+from spacy_pel.errors import PelError
+
+from .examples import QUICK, linked, written
+
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(),
+    ),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
+    max_leaves=20,
+)
+
+
+def records(text: str) -> list:
+    file = BoundedFile(io.BytesIO(text.encode("utf8", "surrogatepass")))
+    return [record for _, record in FILE.split(file, "x")]
+
+
+@QUICK
+@given(
+    st.lists(VALUES, max_size=5),
+    st.dictionaries(st.text(), VALUES, max_size=3),
+    st.sampled_from([None, 1]),
+    st.booleans(),
+)
+def test_a_file_is_read_as_json_reads_it(documents, others, indent, is_ascii) -> None:
+    others.pop("documents", None)
+    for whole, expected in (
+        ({**others, "documents": documents, "key": 12}, documents),
+        (documents, documents),
+        (others, [others]),
+    ):
+        text = json.dumps(whole, indent=indent, ensure_ascii=is_ascii)
+        assert records("\ufeff" + text + "\n") == expected
+
+
+@QUICK
+@given(st.text('{}[]",:\\ \n1e-tnu'))
+def test_what_json_refuses_is_refused(text: str) -> None:
+    text = '{"documents": [' + text
+    try:
+        read = records(text)
+    except PelError:
+        return
+    assert read == json.loads(text)["documents"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("[1", "bad JSON .* after document 1; correct it"),
+        ('{"documents": [{"text": "x"}]}\n{}', "bad JSON .* after document 1; correct it"),
+        ("3", "document 1: not a JSON object; give documents"),
+        ('[{"text":' * 9999, "a.json: JSON of more than 100 levels; correct it"),
+        ("[" * 9999, "a.json: JSON of more than 100 levels; correct it"),
+        (b'["\xff"]', "a.json: bad JSON"),
+        ("", "a.json: bad JSON"),
+    ],
+)
+def test_a_file_that_is_no_json(tmp_path: Path, text: str | bytes, message: str) -> None:
+    (tmp_path / "a.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(PelError, match=message):
+        for raw in open_documents(str(tmp_path / "a.json")):
+            raw.document() if raw.data != 1 else None
+
+
+TEXT = "🧠 MS hurts"  # offsets count code points
+
+
+def result(type: str = "labels", region: str = "r", name: str = "label", **value: Any) -> dict:
+    place = {"start": 2, "end": 4, "text": "MS"}
+    return {"id": region, "from_name": name, "to_name": "t", "type": type, "value": place | value}
+
+
+def answer(*ids: Any, type: str = "textarea", name: str = "kb_id", region: str = "r") -> dict:
+    key = {"textarea": "text"}.get(type, type)
+    return result(type, region, name, **{key: list(ids)})
+
+
+LABEL = result(labels=["Disease"])
+
+
+def task(*results: dict, **more: Any) -> dict:
+    return {"id": 5, "data": {"text": TEXT}, "annotations": [{"result": list(results)}], **more}
+
+
+def documents(folder: Path, *tasks: Any) -> list[Document]:
+    path = folder / "project-1-at-2026-11-23.json"
+    path.write_text(json.dumps(tasks), encoding="utf8")
+    return [raw.document() for raw in open_documents(str(path))]
+
+
+@pytest.mark.parametrize(
+    "results, ids",
+    [
+        ([], ()),
+        ([answer("C1")], ("C1",)),
+        ([answer("C1|C2", " C3 ")], ("C1", "C2", "C3")),
+        ([answer("NIL")], ()),
+        ([answer("C1", type="choices", name="entity")], ("C1",)),
+        ([answer(["Diseases", "C1"], type="taxonomy", name="entity")], ("C1",)),
+        ([answer("C1"), answer("my note", name="note")], ("C1",)),
+        ([answer("C1", region="another")], ()),
+        ([{**answer("of the whole text"), "id": "whole"}], ()),
+    ],
+)
+def test_ids_stand_in_another_result_of_the_region(tmp_path: Path, results, ids) -> None:
+    (document,) = documents(tmp_path, task(*results, LABEL))
+    assert (document.text, document.id) == (TEXT, 5)
+    assert document.mentions == ((2, 4, "MS", "Disease", ids),)
+
+
+def test_the_annotation_that_counts(tmp_path: Path) -> None:
+    one, two = ({"result": [LABEL, answer(id)]} for id in ("C1", "C2"))
+    made = documents(
+        tmp_path,
+        task(annotations=[one, two]),
+        task(annotations=[one, {**two, "was_cancelled": True}]),
+        task(annotations=[{**one, "ground_truth": True}, two]),
+        task(annotations=[{**one, "was_cancelled": True}]),
+        task(annotations=[], predictions=[one]),
+        task(annotations=[{"result": []}]),
+    )
+    assert [d.mentions and d.mentions[0].ids for d in made] == [
+        ("C2",), ("C1",), ("C1",), None, None, (),
+    ]  # fmt: skip
+
+
+def test_text_may_have_another_key_and_regions_of_html_offsets_of_their_own(tmp_path: Path) -> None:
+    value = {"start": "/div[1]/text()[1]", "globalOffsets": {"start": 2, "end": 4}}
+    html = result("hypertextlabels", hypertextlabels=["D"], **value)
+    (document,) = documents(tmp_path, task(html, data={"note": TEXT, "id": "n"}))
+    assert document == (TEXT, "n", ((2, 4, "MS", "D", ()),), (), {})
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (task(LABEL, data={"a": "x", "b": "y"}), "no 'text' in 'data', which has: a, b; export"),
+        (task(result(labels=["D"], start="/p[1]")), "the region '/p.1.'-4 has no offsets in the"),
+        (task(result(labels=["D"], text="hurts")), "the mention reads 'hurts' but"),
+        (task(LABEL, answer("x", name="a"), answer("y", name="b")), "may be in any of a, b; name"),
+        (task(annotations=[{}]), "not a task of Label Studio .KeyError: 'result'.; export it"),
+        ({"data": 3}, "not a task of Label Studio"),
+        ({"text": TEXT, "label": [], "annotation_id": 3}, "JSON_MIN.*; export it as JSON"),
+        (3, "document 1: not a JSON object; give documents"),
+    ],
+)
+def test_bad_tasks(tmp_path: Path, given: Any, message: str) -> None:
+    with pytest.raises(PelError, match=message):
+        documents(tmp_path, given)
+
+
+def test_predictions_that_were_accepted_are_gold(tmp_path: Path) -> None:
+    """An annotator opens the tasks, and submits the predictions as they are."""
+    made = [
+        linked("MS and RA", (0, 2, "D"), (7, 9, "D"), id="n1"),
+        linked("x"),
+        linked("RA", (0, 2)),
+    ]
+    path = written(made, tmp_path / "a.label-studio.json", "label-studio")
+    tasks = json.loads(path.read_text("utf8"))
+    assert all(document.mentions is None for document in documents(tmp_path, *tasks))
+    for each in tasks:
+        each["annotations"] = each.pop("predictions")
+    path.write_text(json.dumps(tasks))
+    found = [(d.text, d.id, d.mentions) for d in open_corpus(path).documents()]
+    assert found == [
+        ("MS and RA", "n1", ((0, 2, "MS", "D", ("E0",)), (7, 9, "RA", "D", ("E1",)))),
+        ("x", None, ()),
+        ("RA", None, ((0, 2, "RA", "MENTION", ("E0",)),)),
+    ]
+
+
+def test_no_documents_are_a_list_of_none(tmp_path: Path) -> None:
+    path = written([], tmp_path / "a.label-studio.json", "label-studio")
+    assert json.loads(path.read_text("utf8")) == []
+
+
+MS = {"start": 0, "end": 2, "label": "Disease"}
+PRODIGY = "MS hurts"
+
+
+def tasks_of(path: Path, *tasks: dict | str):
+    lines = (task if isinstance(task, str) else json.dumps(task) for task in tasks)
+    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+    return [raw.document() for raw in open_documents(str(path))]
+
+
+@pytest.fixture(params=["tasks.jsonl", "tasks.prodigy.jsonl"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    return tmp_path / request.param
+
+
+def test_only_accepted_tasks_count(path: Path) -> None:
+    answers = ["accept", "reject", "ignore", None]
+    tasks = [
+        {"text": f"{n}", **({"answer": answer} if answer else {})}
+        for n, answer in enumerate(answers)
+    ]
+    assert [document.text for document in tasks_of(path, *tasks)] == ["0", "3"]
+
+
+def test_the_option_that_was_chosen_is_the_id_of_the_only_span(path: Path) -> None:
+    options = [{"id": "C1"}, {"id": "C2"}]
+    task = {
+        "text": PRODIGY,
+        "spans": [MS],
+        "options": options,
+        "accept": ["C2"],
+        "answer": "accept",
+    }
+    other = {**task, "spans": [MS, {"start": 3, "end": 8, "label": "X"}]}
+    own = {**task, "spans": [{**MS, "kb_id": "C1"}]}
+    chosen = [[m.ids for m in document.mentions] for document in tasks_of(path, task, other, own)]
+    assert chosen == [[("C2",)], [(), ()], [("C1",)]]
+
+
+def test_without_spans_the_mentions_are_still_to_be_found(tmp_path: Path) -> None:
+    (document,) = tasks_of(tmp_path / "a.prodigy.jsonl", {"text": PRODIGY, "meta": {"source": "x"}})
+    assert document.mentions is None and document.id is None
+
+
+@pytest.mark.parametrize(
+    "task, message",
+    [
+        ({"text": PRODIGY, "spans": 3}, "line 1: 'spans' is not a list; correct the document"),
+        ({"text": PRODIGY, "spans": [3]}, "line 1: the mention 3 is not an object"),
+        ({"text": PRODIGY, "spans": [{"start": "0", "end": 2}]}, "lacks an integer 'start'"),
+        ({"html": TEXT, "spans": []}, "line 1: 'text' is missing or not a string"),
+        ({"text": PRODIGY, "spans": [{"start": 0, "end": 99}]}, "the mention 0-99 is not in the 8"),
+        ('{"text": "x", "answer":', "line 1: bad JSON"),
+    ],
+)
+def test_bad_tasks_of_prodigy(path: Path, task: dict | str, message: str) -> None:
+    with pytest.raises(PelError, match=message):
+        tasks_of(path, task)
+
+
+def test_what_is_written_is_a_task(tmp_path: Path) -> None:
+    doc = linked("MS, RA or x", (0, 2, "Disease"), (4, 6, "Disease"), (10, 11, "X"), id="n1")
+    path = written([doc], tmp_path / "a.prodigy.jsonl", "prodigy")
+    (task,) = map(json.loads, path.read_text("utf8").splitlines())
+    assert (task["text"], task["meta"]) == ("MS, RA or x", {"id": "n1"})
+    kept = [
+        {key: span[key] for key in ("start", "end", "label", "kb_id")} for span in task["spans"]
+    ]
+    assert kept == [
+        {**MS, "kb_id": "E0"},
+        {"start": 4, "end": 6, "label": "Disease", "kb_id": "E1"},
+        {"start": 10, "end": 11, "label": "X", "kb_id": "NIL"},
+    ]
