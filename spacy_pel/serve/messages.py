@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
 from ..documents.document import Document
-from ..documents.json_documents import document_of
+from ..documents.json_formats import document_of
 from .served import Limits
 
 TEXT = "Her MS relapsed with a new brain lesion."
