@@ -136,56 +136,29 @@ def first_fault(faults: list[dict[str, Any]]) -> str:
 
 
 class Candidate(BaseModel):
-    """An entity that a mention may mean."""
+    """An entity that a mention may mean. What a pipeline does not have is absent."""
 
-    id: str = Field(examples=["C0026769"])
-    name: str = Field(examples=["multiple sclerosis"])
-    score: float = Field(description="Score of the retriever", examples=[0.91])
-    rerank_score: float | None = Field(
-        None,
-        description="Score of the reranker; null if it did not read this candidate, absent if there is "
-        "no reranker",
-    )
-    name_match: bool | None = Field(
-        None,
-        description="Whether the mention is exactly one of its names; absent if names do not count",
-    )
-    as_in: str | None = Field(
-        None,
-        description="The learnt mention that is nearest, in its text and with its source; null if none "
-        "is near, absent if the knowledge base has learnt no mentions",
-        examples=["… relapse of [MS] after a brain … (train.pubtator, 8701013)"],
-    )
+    id: str
+    name: str
+    score: float = Field(description="Of the retriever")
+    rerank_score: float | None = Field(None, description="null if the reranker did not read it")
+    name_match: bool | None = Field(None, description="Is the mention exactly one of its names?")
+    as_in: str | None = Field(None, description="The learnt mention that is nearest, in its text")
 
 
 class LinkedMention(BaseModel):
     """A mention and its entity."""
 
-    start: int = Field(description="Place of its first character", examples=[4])
-    end: int = Field(description="Place after its last character", examples=[6])
-    text: str = Field(examples=["MS"])
-    label: str = Field(examples=["Disease"])
-    id: str = Field(
-        description='Id of the best entity; "NIL" if the knowledge base lacks it; "" if none is found',
-        examples=["C0026769"],
-    )
-    name: str | None = Field(
-        description="Name of the entity; null for NIL", examples=["multiple sclerosis"]
-    )
-    types: list[str] = Field(
-        description="Semantic types of the entity; empty for NIL",
-        examples=[["Disease or Syndrome"]],
-    )
-    xrefs: dict[str, list[str]] | None = Field(
-        None,
-        description="Codes of the entity in each vocabulary that the pipeline is set to give; absent if "
-        "there is none",
-    )
-    score: float | None = Field(description="Score of the best candidate", examples=[0.91])
-    probability: float | None = Field(
-        description="Probability that the best candidate is right; null unless calibrated",
-        examples=[0.88],
-    )
+    start: int = Field(description="Place of its first character")
+    end: int = Field(description="Place after its last character")
+    text: str
+    label: str
+    id: str = Field(description='"NIL" if the knowledge base lacks it; "" if none is found')
+    name: str | None = Field(description="Name of the entity; null for NIL")
+    types: list[str] = Field(description="Semantic types of the entity; empty for NIL")
+    xrefs: dict[str, list[str]] | None = Field(None, description="Its codes, by vocabulary")
+    score: float | None = Field(description="Score of the best candidate")
+    probability: float | None = Field(description="That it is right; null unless calibrated")
     candidates: list[Candidate] = Field(description="Best first; also for NIL")
 
 
@@ -193,7 +166,7 @@ class LinkedDocument(BaseModel):
     """A text and its mentions, in the order of the text."""
 
     id: str | int | None = None
-    text: str = Field(examples=[TEXT])
+    text: str
     mentions: list[LinkedMention]
 
 
@@ -206,18 +179,16 @@ class LinkResponse(BaseModel):
 class EntityRecord(BaseModel):
     """An entity of the knowledge base."""
 
-    id: str = Field(examples=["C0026769"])
-    name: str = Field(examples=["multiple sclerosis"])
-    synonyms: list[str] = Field(examples=[["MS", "disseminated sclerosis"]])
-    types: list[str] = Field(examples=[["Disease or Syndrome"]])
+    id: str
+    name: str
+    synonyms: list[str]
+    types: list[str]
     definition: str | None
     parents: list[str] = Field(description="Ids of broader entities")
-    alternative_ids: list[str] = Field(
-        description="Other ids that find this entity, also retired ones"
-    )
+    alternative_ids: list[str] = Field(description="Other ids, also retired ones")
     cross_references: list[str] = Field(examples=[["MSH:D009103"]])
     sources: list[str] = Field(examples=[["MSH", "SNOMEDCT_US"]])
-    url: str | None = Field(description="URL of its page at the source; null if none is configured")
+    url: str | None = Field(description="Of its page at the source; null if none is configured")
 
 
 class SearchResponse(BaseModel):
@@ -231,15 +202,11 @@ class Health(BaseModel):
 
     status: str = Field(examples=["ok"])
     pipeline: str = Field(examples=["en_demo_proxy_linker 0.1.0"])
-    entities: int = Field(description="Number of entities in the knowledge base", examples=[540])
-    finds_mentions: bool = Field(
-        description="Whether the pipeline has components that may find mentions"
-    )
+    entities: int = Field(description="Number of entities in the knowledge base")
+    finds_mentions: bool = Field(description="Whether it has components that may find mentions")
 
 
 class Problem(BaseModel):
     """The reason why there is no answer."""
 
-    detail: str = Field(
-        examples=["document 0: the mention 40-41 is not in the 40 characters of text"]
-    )
+    detail: str = Field(examples=["document 0: the mention 40-41 is not in the 40 characters"])

@@ -53,11 +53,11 @@ class PrintableFormatter(logging.Formatter):
 class Connection(H11Protocol):
     """One connection of uvicorn, with what uvicorn lacks: an end to waiting for a slow client.
 
-    uvicorn ends a connection that is idle after an answer. It waits forever for a first request, for
-    the rest of a request, and for a client that does not read its answer.
+    uvicorn ends a connection that is idle after an answer. It waits forever for a first request, and for
+    the rest of a request.
 
     Args:
-        seconds: The time for a request's body to arrive, and for the answer to be read.
+        seconds: The time for a request's body to arrive.
     """
 
     def __init__(self, *args: Any, seconds: float, **kwargs: Any) -> None:
@@ -73,14 +73,8 @@ class Connection(H11Protocol):
         held = sum(client_at(other.client) == mine for other in self.connections)
         if held > CONNECTIONS_OF_CLIENT:
             transport.abort()
-            return
-        if hasattr(
-            socket, "TCP_USER_TIMEOUT"
-        ):  # Linux ends a connection whose client does not read
-            transport.get_extra_info("socket").setsockopt(
-                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self._seconds)
-            )
-        self._wait_for_client()
+        else:
+            self._wait_for_client()
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request. It gives no more time for the rest of that part."""
@@ -129,7 +123,7 @@ def run_app(app: FastAPI, listener: socket.socket, limits: Limits) -> None:
         listener: The socket, see ``served.listen``.
         limits: The limits on requests.
     """
-    _allow_connections()
+    _prepare(listener, limits)
     # After an orderly end the server sends itself the signal a second time.
     with suppress(KeyboardInterrupt, SystemExit):
         uvicorn.Server(_config(app, limits)).run(sockets=[listener])
@@ -140,6 +134,7 @@ def run_workers(served: Served, listener: socket.socket, workers: int) -> None:
 
     Each loads the pipeline, and they map the same files of the KB. All wait for connections at one socket.
     """
+    _prepare(listener, served.limits)
     with TemporaryDirectory(prefix="pel-serve-") as counters:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters  # of all processes, see metrics.py
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -156,7 +151,6 @@ def run_workers(served: Served, listener: socket.socket, workers: int) -> None:
 
 
 def _loaded_app(served: Served) -> FastAPI:
-    _allow_connections()
     return app_of(served, served.loaded())
 
 
@@ -175,8 +169,11 @@ def _config(app: Any, limits: Limits, **more: Any) -> uvicorn.Config:
     )
 
 
-def _allow_connections() -> None:
-    """Take as many connections as the system lets this process have."""
+def _prepare(listener: socket.socket, limits: Limits) -> None:
+    """End connections whose client does not read, and take as many as a process may have."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
+        milliseconds = int(1000 * limits.seconds)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
         import resource
 

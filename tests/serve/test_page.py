@@ -262,21 +262,6 @@ OVERLAPPING = {
 }
 
 
-def test_both_scores_are_shown(make_app, serve, visit) -> None:
-    def with_rerank_scores(route) -> None:
-        answer = route.fetch()
-        body = answer.json()
-        for candidate in body["documents"][0]["mentions"][0]["candidates"]:
-            candidate["rerank_score"] = -0.5
-        route.fulfill(response=answer, json=body)
-
-    page = visit(serve(make_app()))
-    page.route("**/link", with_rerank_scores)
-    link(page, "MS")
-    page.locator(".mention").click()
-    assert "reranked -0.500" in page.locator("#candidates .score").first.text_content()
-
-
 def test_errors_in_plain_words(make_app, serve, visit) -> None:
     page = visit(serve(make_app()))
     page.get_by_role("button", name="Link", exact=True).click()
