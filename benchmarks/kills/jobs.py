@@ -15,7 +15,7 @@ from spacy.language import Language
 from spacy.util import load_config
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs import link_files
+from spacy_pel.jobs import link
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.folder.manifest import MANIFEST
@@ -84,13 +84,13 @@ def assembling(scratch: Path, nlp: Language, kb: Path) -> Job:
 
 def linking(scratch: Path, nlp: Language, kb: Path) -> Job:
     """Documents in parts of a few, linked to a file that is there already."""
-    link_files.DOCUMENTS_PER_PART = 6
+    link.DOCUMENTS_PER_BLOCK = 6
     chance, source = random.Random(0), scratch / "documents.txt"
     lines = [f"Case {n}: {chance.choice(TEXTS)}\n" for n in range(DOCUMENTS)]
     source.write_text("".join(lines), encoding="utf8")
 
     def work(folder: Path) -> None:
-        link_files.link_files(Linking(nlp), source, folder / "linked.jsonl")
+        link.link_files(Linking(nlp), source, folder / "linked.jsonl")
 
     return Job(
         begin=lambda folder: (folder / "linked.jsonl").write_text("{}\n"),

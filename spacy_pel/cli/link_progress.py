@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from ..jobs.link_files import LinkProgress
+from ..jobs.document_blocks import LinkProgress
 from .progress_bar import progress_bar
 from .terminal import printable
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..jobs.bad_documents import OnError
+from ..jobs.document_blocks import OnError
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .terminal import msg, say
 

@@ -12,14 +12,14 @@ import typer
 
 from ..documents.formats import suffixes
 from ..errors import PelError
-from ..jobs.bad_documents import OnError
+from ..jobs.document_blocks import OnError
 from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
 from .progress_bar import counted
 from .terminal import say
 
 if TYPE_CHECKING:
+    from ..jobs.document_blocks import LinkedCounts
     from ..jobs.link_docs import LinkingChoices
-    from ..jobs.output_parts import LinkedCounts
 
 STDOUT = "-"
 
@@ -193,8 +193,8 @@ def _linked(
     choices: LinkingChoices, input: str, target: Path | BinaryIO, from_: str | None, to: str | None
 ) -> LinkedCounts:
     """Link the input to one file, with bars."""
+    from ..jobs.link import link_files
     from ..jobs.link_docs import read_matcher_names
-    from ..jobs.link_files import link_files
     from .link_progress import LinkBar
 
     linking = choices.opened()
@@ -214,7 +214,7 @@ def _linked_to_folder(
     cluster: dict[str, Any],
 ) -> LinkedCounts:
     """Link the input to a folder of blocks, with a bar."""
-    from ..jobs.link_folder import link_to_folder
+    from ..jobs.link import link_to_folder
     from .link_progress import LinkBar
 
     with LinkBar() as bar:

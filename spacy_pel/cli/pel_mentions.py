@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..documents.formats import suffixes
-from ..jobs.bad_documents import OnError
+from ..jobs.document_blocks import OnError
 from .apps import command, pel
 from .progress_bar import counted
 from .terminal import msg
 
 if TYPE_CHECKING:
-    from ..jobs.mine_mentions import MiningResult
+    from ..jobs.mine import MiningResult
 
 
 @command(
@@ -70,7 +70,7 @@ def mentions_cli(
     """
     from spacy.lang.en.stop_words import STOP_WORDS
 
-    from ..jobs.mine_mentions import mine_mentions
+    from ..jobs.mine import mine_mentions
     from ..jobs.name_table import name_table
     from ..jobs.sampled_mentions import MentionSearch
     from ..kb import KnowledgeBase

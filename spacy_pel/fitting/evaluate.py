@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
-from ..jobs.linker_state import linker_state
+from ..jobs.fingerprints import linker_state
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import normalised
 from ..pipeline.pipelines import linker_of

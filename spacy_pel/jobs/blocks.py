@@ -38,12 +38,14 @@ class Blocks:
 
     Attributes:
         folder: The folder.
+        kept: The folder in it of what is known of the blocks.
         suffix: What the names of the blocks' files end in.
         is_changed: Whether a block was asked for that had been made of other input.
     """
 
     def __init__(self, folder: Path, suffix: str = ".part") -> None:
         self.folder = folder
+        self.kept = folder / KEPT
         self.suffix = suffix
         self.is_changed = False
 
@@ -84,7 +86,7 @@ class Blocks:
             OSError: The folder cannot be written to.
         """
         path = self.path(name)
-        with TemporaryDirectory(dir=self.folder / KEPT, prefix=_SCRATCH) as scratch:
+        with TemporaryDirectory(dir=self.kept, prefix=_SCRATCH) as scratch:
             new = Path(scratch, "block")
             result = write(new)
             to_disk(new)
@@ -99,8 +101,7 @@ class Blocks:
 
     def names(self) -> list[str]:
         """The names of all blocks that have an entry."""
-        entries = self.folder / KEPT
-        found = (path.relative_to(entries).as_posix() for path in entries.rglob("*.json"))
+        found = (path.relative_to(self.kept).as_posix() for path in self.kept.rglob("*.json"))
         return sorted(name.removesuffix(".json") for name in found if name != _SETTINGS)
 
     def keep_only(self, names: Collection[str]) -> None:
@@ -112,12 +113,12 @@ class Blocks:
     def remove(self) -> None:
         """Remove all blocks, and the folder if nothing else is in it."""
         self.keep_only(())
-        shutil.rmtree(self.folder / KEPT)
+        shutil.rmtree(self.kept)
         with suppress(OSError):
             self.folder.rmdir()
 
     def _entry(self, name: str) -> Path:
-        return self.folder / KEPT / f"{name}.json"
+        return self.kept / f"{name}.json"
 
 
 @contextmanager
@@ -192,7 +193,7 @@ def join(
             the folder of this path, which are removed.
         output: Where the file is put, on the same disk.
     """
-    with TemporaryDirectory(dir=blocks.folder / KEPT, prefix=_SCRATCH) as scratch:
+    with TemporaryDirectory(dir=blocks.kept, prefix=_SCRATCH) as scratch:
         joined = Path(scratch, "joined")
         made = make([blocks.path(name) for name in names], joined)
         to_disk(joined)
@@ -210,7 +211,7 @@ def _check_settings(
     blocks: Blocks, settings: dict[str, Any], restarting: Callable[[str], object] | None
 ) -> None:
     """Compare the settings of an earlier run with these, and write these down."""
-    path = blocks.folder / KEPT / _SETTINGS
+    path = blocks.kept / _SETTINGS
     settings = json.loads(json.dumps(settings))
     try:
         before = json_object(path.read_text("utf8")) if path.exists() else settings

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,10 +16,18 @@ from ..errors import PelError
 from ..pipeline.joint_answers import CorpusMention
 from ..spans import mention_spans
 from ..system.whole_files import whole_file
-from .corpus_parts import CorpusMentions, CorpusOutput, docs_of, pairs_of_parts
-from .joint_linking import clusters_of, joint_settings, with_settings
-from .link_files import LinkProgress, link_parts
-from .output_parts import LinkedCounts
+from .document_blocks import LinkedCounts, LinkProgress
+from .joint_linking import (
+    CorpusMentions,
+    CorpusPart,
+    clusters_of,
+    corpus_mentions,
+    docs_of,
+    joint_settings,
+    pairs_of_parts,
+    with_settings,
+)
+from .link import link_blocks
 from .proposals import Proposal, proposal_records, proposals
 from .proposals_page import page_of
 
@@ -74,32 +83,45 @@ def discover(
     if target.suffix != ".jsonl":
         raise PelError(f"{output}: not the name of a JSONL file", "end it in .jsonl")
     source = ChainedStream([open_documents(str(name), input_format) for name in inputs])
-    nlp, linker = linking.nlp, linking.linker
-    settings = joint_settings(linker)
-    count = 0
-
-    def finish(corpus: CorpusMentions, parts: Sequence[Path], path: Path) -> None:
-        nonlocal count
-        pairs = pairs_of_parts(linker, nlp, parts)
-        counted = settings.discovery
-        found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, counted, pairs)
-        kept = [
-            own for own in proposals(corpus.mentions, found) if len(own.members) >= least_mentions
-        ]
-        examples = _examples(kept, corpus, parts, nlp, linker.spans_key)
-        records = proposal_records(kept, corpus.mentions, corpus.vectors.take, examples, linker)
-        with open(path, "w", encoding="utf8") as file:
-            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-        count = len(kept)
-
-    written = CorpusOutput(nlp, linker, finish, progress.say)
+    linker = linking.linker
+    joint_settings(linker)  # the error comes before the work
     what = {"way": "discovery", "least number of mentions": least_mentions}
     with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
-        linked = link_parts(linking, source, target, written, what, progress)
+        linked = link_blocks(
+            linking,
+            source,
+            target,
+            CorpusPart(linker.retriever.width),
+            what,
+            progress,
+            partial(_write_proposals, linking, least_mentions, progress.say),
+        )
     page = target.with_suffix(".html")
     with open(target, encoding="utf8") as lines, whole_file(page) as file:
-        file.write(page_of([json.loads(line) for line in lines]))
-    return DiscoveryReport(linked, count, page)
+        records = [json.loads(line) for line in lines]
+        file.write(page_of(records))
+    return DiscoveryReport(linked, len(records), page)
+
+
+def _write_proposals(
+    linking: Linking,
+    least_mentions: int,
+    say: Callable[[str], object],
+    parts: Sequence[Path],
+    path: Path,
+) -> None:
+    """Write the proposals of a corpus, of which all blocks are there."""
+    nlp, linker = linking.nlp, linking.linker
+    settings = joint_settings(linker)
+    corpus = corpus_mentions(parts, path.with_name("vectors.npy"), linker.retriever.width, say)
+    pairs = pairs_of_parts(linker, nlp, parts)
+    found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, settings.discovery, pairs)
+    all_found = proposals(corpus.mentions, found)
+    kept = [own for own in all_found if len(own.members) >= least_mentions]
+    examples = _examples(kept, corpus, parts, nlp, linker.spans_key)
+    records = proposal_records(kept, corpus.mentions, corpus.vectors.take, examples, linker)
+    with open(path, "w", encoding="utf8") as file:
+        file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def _examples(

@@ -1,43 +1,77 @@
-"""Blocks: documents that follow one another in the input, which become one file of the output.
+"""Blocks of documents, what is known of each, and who hears how far a job has come.
 
-Which documents a block holds is decided by the input alone, not by who links it, nor by how many do.
+Which documents a block holds is decided by the input alone, not by who works on it, nor by how many do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from ..documents import RawDocument
-from ..documents.document_files import DocumentFile, FileStream
-from .document_batches import DocumentBatch, document_batches
-from .output_parts import LinkedCounts, documents_digest
+from ..documents import DocumentStream, RawDocument
+from ..documents.document_files import DocumentFile
+from ..errors import PelError
+from .blocks import Blocks
+from .workers import Done
 
 # Smaller files, such as notes of a page, are read together until they have so many bytes.
 BYTES_PER_GROUP = 4 * 2**20
 
 
-@dataclass(frozen=True)
-class FileGroup:
-    """A large file, or small ones that follow one another: they are read by one process.
+class OnError(str, Enum):
+    """What happens at a bad document: ``stop`` ends the run, ``skip`` reports it and goes on."""
+
+    stop = "stop"
+    skip = "skip"
+
+
+class LinkProgress:
+    """Receives the progress of a job. Its methods do nothing: override those that you need."""
+
+    def started(self, n_bytes: int | None) -> None:
+        """It begins. The input has ``n_bytes`` bytes; None: unknown, as for stdin."""
+
+    def passed_over(self, documents: int, n_bytes: int) -> None:
+        """An earlier run did this number of documents, from ``n_bytes`` bytes of input."""
+
+    def linked(self, n_bytes: float) -> None:
+        """One more document is done, from ``n_bytes`` bytes of input."""
+
+    def taken_back(self, documents: int, n_bytes: float) -> None:
+        """This number of documents will be done again, because one in the same block failed."""
+
+    def say(self, message: str) -> None:
+        """Something the user should know, in one line."""
+
+
+class LinkedCounts(NamedTuple):
+    """What was linked.
 
     Attributes:
-        name: What its blocks are named for: the name of the first file.
-        files: The files.
+        documents: The number of documents that were linked.
+        mentions: The number of their mentions.
+        skipped: A message for each document that could not be linked.
     """
 
-    name: str
-    files: tuple[DocumentFile, ...]
+    documents: int = 0
+    mentions: int = 0
+    skipped: tuple[str, ...] = ()
+
+    def __add__(self, other: LinkedCounts) -> LinkedCounts:  # type: ignore[override]
+        return LinkedCounts(*(mine + others for mine, others in zip(self, other)))
 
 
 @dataclass(frozen=True)
-class Block:
+class DocumentBlock:
     """Documents that follow one another.
 
     Attributes:
-        name: The name of the group, and the number of the first document in it.
-        first: This number, from 1.
+        name: What its file is named for.
+        first: The number of its first document, from 1.
         records: The documents.
         n_bytes: The bytes of input that they took.
         digest: A digest of the documents.
@@ -49,11 +83,6 @@ class Block:
     n_bytes: int
     digest: str
 
-    @property
-    def batch(self) -> DocumentBatch:
-        """The documents as they are linked."""
-        return DocumentBatch(list(self.records), self.n_bytes)
-
 
 @dataclass(frozen=True)
 class BlockReport:
@@ -64,47 +93,139 @@ class BlockReport:
         n_bytes: The bytes of input that its documents took.
         counts: What was linked.
         is_new: Whether it was linked now, and not by an earlier run.
-        problem: What went wrong, if anything; see ``PelError``.
-        remedy: What to do about it.
     """
 
     name: str
-    n_bytes: int = 0
-    counts: LinkedCounts = LinkedCounts()
+    n_bytes: int
+    counts: LinkedCounts
     is_new: bool = True
-    problem: str = ""
-    remedy: str = ""
+
+    def tell(self, progress: LinkProgress) -> None:
+        """Tell a progress of the whole block at once."""
+        documents = self.counts.documents
+        if not self.is_new:
+            progress.passed_over(documents, self.n_bytes)
+            return
+        for _ in range(documents):
+            progress.linked(self.n_bytes / documents)
+        for message in self.counts.skipped:
+            progress.say(f"Skipped {message}")
 
 
-def file_groups(files: Sequence[DocumentFile], given: str) -> Iterator[FileGroup]:
+def document_blocks(
+    source: DocumentStream, n_documents: int, n_bytes: int, prefix: str = ""
+) -> Iterator[DocumentBlock]:
+    """The documents of a stream in blocks; one ends after this many documents, or bytes of them.
+
+    Args:
+        source: The stream.
+        n_documents: The most documents of a block.
+        n_bytes: The bytes after which a block ends.
+        prefix: What the names of blocks begin with; the number of the first document follows.
+    """
+    records: list[RawDocument] = []
+    size = position = 0
+    first = 1
+    hash = hashlib.blake2b(digest_size=16)
+
+    def block() -> DocumentBlock:
+        taken = source.position - position
+        return DocumentBlock(f"{prefix}{first:08d}", first, tuple(records), taken, hash.hexdigest())
+
+    for record in source:
+        records.append(record)
+        packed = record.packed
+        hash.update(packed)
+        size += len(packed)
+        if len(records) == n_documents or size >= n_bytes:
+            yield block()
+            first += len(records)
+            records, size, position = [], 0, source.position
+            hash = hashlib.blake2b(digest_size=16)
+    if records:
+        yield block()
+
+
+def unfinished(
+    found: Iterable[DocumentBlock],
+    blocks: Blocks,
+    on_error: OnError,
+    say: Callable[[str], object] | None = None,
+    done: str = "linked",
+) -> Iterator[DocumentBlock | Done]:
+    """The blocks that are to be made, and reports of those that an earlier run has made.
+
+    One with bad documents is made again if they stop the run, to say why.
+
+    Args:
+        found: The blocks of the input.
+        blocks: The finished ones.
+        on_error: What happens at a bad document.
+        say: Told where an earlier run goes on, and whether the input has changed since.
+        done: What is done to the documents, for ``say``.
+    """
+    before = 0
+    for block in found:
+        counts = finished_counts(blocks, block, on_error)
+        if counts is not None:
+            before += counts.documents + len(counts.skipped)
+            yield Done(BlockReport(block.name, block.n_bytes, counts, is_new=False))
+            continue
+        if say and blocks.is_changed:
+            say(f"The input has changed from about document {before + 1:,} on")
+        if say and before:
+            say(f"Going on after {before:,} documents that were {done} before")
+        say = None
+        yield block
+
+
+def finished_counts(blocks: Blocks, block: DocumentBlock, on_error: OnError) -> LinkedCounts | None:
+    """What an earlier run has made of a block; None if it is to be made."""
+    stored: Any = blocks.finished(block.name, block.digest)
+    if stored is None or (stored[2] and on_error is OnError.stop):
+        return None
+    documents, mentions, skipped = stored
+    return LinkedCounts(documents, mentions, tuple(skipped))
+
+
+class FileGroup(NamedTuple):
+    """A large file, or small ones that follow one another: they are read by one process.
+
+    Attributes:
+        name: What its blocks are named for: the name of the first file.
+        files: The files.
+    """
+
+    name: str
+    files: tuple[DocumentFile, ...]
+
+
+def file_groups(files: Sequence[DocumentFile], given: str) -> list[FileGroup]:
     """The files of an input in groups, in their order.
 
     Args:
         files: The files.
         given: The input. A file that was given alone has this name; its group has the last part.
     """
-    group: list[DocumentFile] = []
+    groups: list[list[DocumentFile]] = []
     size = 0
     for file in files:
-        if group and size + (file.size or 0) > BYTES_PER_GROUP:
-            yield _group(group, given)
-            group, size = [], 0
-        group.append(file)
+        if not groups or size + (file.size or 0) > BYTES_PER_GROUP:
+            groups.append([])
+            size = 0
+        groups[-1].append(file)
         size += file.size or 0
-    if group:
-        yield _group(group, given)
+    names = [group[0].name for group in groups]
+    return [
+        FileGroup(Path(name).name if name == given else name, tuple(group))
+        for name, group in zip(names, groups)
+    ]
 
 
-def _group(files: Sequence[DocumentFile], given: str) -> FileGroup:
-    name = files[0].name
-    return FileGroup(Path(name).name if name == given else name, tuple(files))
-
-
-def blocks_of(group: FileGroup, n_documents: int, n_bytes: int) -> Iterator[Block]:
-    """The blocks of a group; one ends after this many documents, or bytes of them."""
-    first = 1
-    for batch in document_batches(FileStream(list(group.files)), n_documents, n_bytes):
-        name = f"{group.name}-{first:08d}"
-        records = tuple(batch.records)
-        yield Block(name, first, records, batch.n_bytes, documents_digest(records))
-        first += len(records)
+def refusal(number: int, error: PelError, on_error: OnError) -> str:
+    """The message for a bad document that is skipped; the error is raised if it ends the run."""
+    placed = error.at(f"document {number:,}")
+    if on_error is OnError.stop:
+        remedy = f"{placed.remedy}, or leave it out with --on-error skip"
+        raise PelError(placed.problem, remedy) from error
+    return str(placed)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from sys import intern
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
 
-from ..documents.format import document_id
+from ..documents.format import Output, document_id
 from ..errors import PelError
 from ..pipeline.joint_answers import CorpusMention, JointLink, take_mentions, write_joint_links
 from ..spans import mention_spans
@@ -186,3 +189,129 @@ def joint_links(
 def write_links(linker: ProxyLinker, doc: Doc, links: Sequence[JointLink]) -> None:
     """Write on a Doc what joint linking says of its mentions."""
     write_joint_links(doc, links, linker.kb, linker.spans_key, linker.xrefs or ())
+
+
+class CorpusMentions(NamedTuple):
+    """The mentions of all parts, without their documents.
+
+    Attributes:
+        mentions: The mentions, in their order.
+        vectors: Their vectors, in a file.
+        counts: The number of mentions of each part.
+    """
+
+    mentions: list[CorpusMention]
+    vectors: VectorMatrix
+    counts: list[int]
+
+
+class CorpusPart(NamedTuple):
+    """How a block of a corpus is written, until all blocks are seen: docs, mentions, vectors.
+
+    Attributes:
+        width: That of the vectors.
+    """
+
+    width: int
+
+    def write_part(
+        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
+    ) -> None:
+        """See ``documents.format.Output``. The linker has the setting ``vectors``."""
+        kept, numbers, mentions = DocBin(store_user_data=True), [], []
+        vectors: list[np.ndarray] = []
+        for number, doc in docs:
+            own, of_own = take_mentions(doc, document_id(number, doc), spans_key)
+            kept.add(doc)
+            numbers.append(number)
+            mentions += own
+            vectors += list(of_own)
+        with open(path, "wb") as file:
+            np.savez(
+                file,
+                docs=np.frombuffer(kept.to_bytes(), dtype=np.uint8),
+                numbers=np.array(numbers, dtype=np.int64),
+                mentions=np.frombuffer(json.dumps(mentions).encode(), dtype=np.uint8),
+                vectors=np.array(vectors, dtype=np.float32).reshape(-1, self.width),
+            )
+
+
+def write_jointly(
+    nlp: Language,
+    linker: ProxyLinker,
+    written: Output,
+    say: Callable[[str], object],
+    parts: Sequence[Path],
+    path: Path,
+) -> None:
+    """Link the mentions of a corpus together, and write the docs.
+
+    Memory holds the mentions and the graph of them. Their vectors, and the documents, are in files.
+
+    Args:
+        nlp: The pipeline that linked the mentions one by one.
+        linker: The linker of it.
+        written: How the docs are written.
+        say: Called with what the user should know, in a line.
+        parts: The files of ``CorpusPart``.
+        path: The file to write.
+    """
+    corpus = corpus_mentions(parts, path.with_name("vectors.npy"), linker.retriever.width, say)
+    settings = joint_settings(linker)
+    pairs = pairs_of_parts(linker, nlp, parts)
+    links = joint_links(corpus.mentions, corpus.vectors, settings, settings.linking, pairs)
+
+    def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
+        for number, doc in docs:
+            own = mention_spans(doc, linker.spans_key)
+            write_links(linker, doc, [next(links) for _ in own])
+            yield number, doc
+
+    done = [path.with_name(f"{number}.joint") for number in range(len(parts))]
+    for part, own in zip(parts, done):
+        with nlp.memory_zone():
+            written.write_part(linked(docs_of(part, nlp)), linker.spans_key, own)
+    written.join(done, path)
+
+
+def docs_of(part: Path, nlp: Language) -> Iterator[tuple[int, Doc]]:
+    """The docs of a part, with their numbers in the input."""
+    with np.load(part) as arrays:
+        docs, numbers = arrays["docs"].tobytes(), arrays["numbers"].tolist()
+    yield from zip(numbers, DocBin().from_bytes(docs).get_docs(nlp.vocab))
+
+
+def pairs_of_parts(
+    linker: ProxyLinker, nlp: Language, parts: Sequence[Path]
+) -> PairedMentions | None:
+    """What reads the mentions of parts in pairs; see ``paired_mentions``. Their tokens are held."""
+    with nlp.memory_zone():
+        return paired_mentions(linker, (doc for part in parts for _, doc in docs_of(part, nlp)))
+
+
+def corpus_mentions(
+    parts: Sequence[Path], gathered: Path, width: int, say: Callable[[str], object]
+) -> CorpusMentions:
+    """The mentions of parts; their vectors are gathered in a file."""
+    from ..kb.vectors.matrix import VectorMatrix
+
+    mentions: list[CorpusMention] = []
+    counts = []
+    for part in parts:
+        with np.load(part) as arrays:
+            own = json.loads(arrays["mentions"].tobytes())
+        mentions += [CorpusMention(*(intern(v) if type(v) is str else v for v in m)) for m in own]
+        counts.append(len(own))
+    say(f"All {len(mentions):,} mentions are linked by themselves; joining them")
+    if not mentions:
+        return CorpusMentions([], VectorMatrix(np.empty((0, width), dtype=np.float32)), counts)
+    shape = (len(mentions), width)
+    rows = np.lib.format.open_memmap(gathered, "w+", dtype=np.float32, shape=shape)
+    start = 0
+    for part, count in zip(parts, counts):
+        with np.load(part) as arrays:
+            rows[start : start + count] = arrays["vectors"]
+        start += count
+    rows.flush()
+    del rows
+    return CorpusMentions(mentions, VectorMatrix.opened(gathered), counts)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,9 +17,9 @@ from spacy.tokens import Doc
 from ..documents.docs import gives_mentions, linked_document
 from ..kb.vocabularies import check_vocabularies
 from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers, upstream_of
-from .bad_documents import OnError
-from .interruptible_pipe import interruptible_pipe
-from .long_documents import PROCESS_BATCH, batches, is_long, read_in_parts
+from .document_blocks import OnError
+from .long_documents import batches, is_long, read_in_parts
+from .workers import local_results
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -37,7 +39,7 @@ class Linking:
         nlp: The pipeline.
         component: The name of the linker in it.
         batch_size: The most docs that are linked together; fewer long ones are.
-        n_process: The number of processes. Long docs are read in parts by this process.
+        n_process: The number of processes.
         on_error: What happens at a bad document when files are linked.
         keep_ids: Whether mentions of files keep the ids that they have there. Those without are NIL.
         jointly: Whether the mentions of files are linked together (``joint_linking``).
@@ -69,6 +71,17 @@ class Linking:
         If it has none, the whole pipeline runs, without other linkers. The components before the
         linker read a long doc in parts (``long_documents``); the linker then has the whole of it.
         """
+        if self.n_process == 1:
+            yield from self._docs(docs)
+            return
+        make = partial(_linked_bytes, replace(self, n_process=1))
+        sent = ([doc.to_bytes() for doc in batch] for batch in batches(docs, self.batch_size))
+        with closing(local_results(make, sent, ["cpu"] * self.n_process)) as results:
+            for batch in results:
+                yield from (Doc(self.nlp.vocab).from_bytes(data) for data in batch)
+
+    def _docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
+        """The docs, linked by this process."""
         names = self.nlp.pipe_names
         upstream = upstream_of(self.nlp, self.component)
         linkers = list(other_linkers(self.nlp, self.component))
@@ -82,30 +95,35 @@ class Linking:
             return _Kind.long if is_long(doc) and at and not upstream else _Kind.short
 
         def read(parts: Iterable[Doc]) -> Iterator[Doc]:
-            return self._run(parts, [*names[at:], *linkers], 1)
+            return self._run(parts, [*names[at:], *linkers])
 
         # Where a stream mixes kinds, consecutive docs of one kind are linked together.
         for found, group in groupby(docs, key=kind):
             if found is _Kind.given:
                 needed = {self.component, *upstream}
                 others = [name for name in names if name not in needed]
-                yield from self._run(group, others, self.n_process)
+                yield from self._run(group, others)
             elif found is _Kind.long:
                 whole = (read_in_parts(doc, read) for doc in group)
-                yield from self._run(whole, [*names[:at], *linkers], 1)
+                yield from self._run(whole, [*names[:at], *linkers])
             else:
-                yield from self._run(group, linkers, self.n_process)
+                yield from self._run(group, linkers)
 
-    def _run(self, docs: Iterable[Doc], disable: list[str], n_process: int) -> Iterator[Doc]:
+    def _run(self, docs: Iterable[Doc], disable: list[str]) -> Iterator[Doc]:
         """The docs, after the components that are not disabled."""
-        if n_process > 1:
-            most = min(self.batch_size, PROCESS_BATCH)
-            yield from interruptible_pipe(
-                self.nlp, docs, n_process=n_process, disable=disable, batch_size=most
-            )
-            return
         for batch in batches(docs, self.batch_size):
             yield from self.nlp.pipe(batch, disable=disable, batch_size=self.batch_size)
+
+
+def _linked_bytes(linking: Linking, device: str) -> Callable[[list[bytes]], list[bytes]]:
+    """What links a batch of docs in another process."""
+
+    def link(batch: list[bytes]) -> list[bytes]:
+        with linking.nlp.memory_zone():
+            docs = [Doc(linking.nlp.vocab).from_bytes(data) for data in batch]
+            return [doc.to_bytes() for doc in linking.docs(docs)]
+
+    return link
 
 
 class LinkingChoices(NamedTuple):

@@ -17,9 +17,6 @@ from spacy.tokens import Doc
 TOGETHER = 256_000
 # A longer document is read in parts of at most so many characters.
 LONGEST = 100_000
-# Documents that a worker process reads together: spaCy counts them, however long each is. More are not
-# read faster (the time of spaCy's "ner" is the same for 8 and for 128 abstracts).
-PROCESS_BATCH = 8
 # Where a document is parted, in order of choice: behind a line, behind a sentence, behind a blank.
 _ENDS = (re.compile(r"\n(?=\S)"), re.compile(r"[.!?]\s(?=\S)"), re.compile(r"\s(?=\S)"))
 _LOOKED_BACK = 5_000  # characters in which such a place is looked for

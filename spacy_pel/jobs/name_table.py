@@ -90,7 +90,7 @@ def name_table(
         numbers: Their numbers.
         aliases: Whether aliases are to be returned, or only preferred names.
         min_length: Shorter names, in characters, are not returned, nor those without a letter.
-        stop_words: Names, in lower case, that are not returned.
+        stop_words: Words, in lower case, that are not returned; an acronym ("ALL") is none.
     """
     names: list[str] = []
     owners: list[int] = []
@@ -110,12 +110,17 @@ def name_table(
             wanted.append(
                 is_usable
                 and (aliases or name == entity.canonical_name)
-                and name.lower() not in stop_words
+                and not is_stop_word(name, stop_words)
             )
         if len(names) >= _NAMES_AT_ONCE:
             end_block()
     end_block()
     return _table(*map(np.concatenate, zip(*blocks)))
+
+
+def is_stop_word(name: str, stop_words: Collection[str]) -> bool:
+    """Whether a name is one of these words. Text keeps the case of a word of two capitals."""
+    return sum(map(str.isupper, name)) < 2 and name.lower() in stop_words
 
 
 class _Block(NamedTuple):

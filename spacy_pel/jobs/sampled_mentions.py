@@ -14,7 +14,7 @@ from ..documents.document import Document
 from ..documents.format import place_text
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from .bad_documents import OnError
+from .document_blocks import OnError, refusal
 from .name_table import FoundNames, NameTable
 from .pieces import BREAK, Pieces, mixed
 
@@ -97,11 +97,7 @@ class MentionSearch(NamedTuple):
             try:
                 chunk.append(_Source(number, record, record.document()))
             except PelError as error:
-                placed = error.at(f"document {number:,}")
-                if self.on_error is OnError.stop:
-                    remedy = f"{placed.remedy}, or leave it out with --on-error skip"
-                    raise PelError(placed.problem, remedy) from error
-                skipped.append(str(placed))
+                skipped.append(refusal(number, error, self.on_error))
                 continue
             size += len(chunk[-1].document.text)
             if size >= _CHARACTERS_AT_ONCE:

@@ -14,7 +14,7 @@ from ..errors import PelError
 from ..evaluation.linking_metrics import metrics_table
 from ..evaluation.nil_metrics import nil_summary
 from ..fitting.evaluate import read_metrics
-from ..jobs.linker_state import linker_state
+from ..jobs.fingerprints import linker_state
 from ..pipeline.pipelines import linker_of
 
 if TYPE_CHECKING:

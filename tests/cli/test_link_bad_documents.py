@@ -34,7 +34,7 @@ def failing_at(beginning: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_documents_are_skipped_or_stop_the_run(
     run, tiny_folder: Path, tmp_path: Path, out: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 3)
+    monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 3)
     arguments = ("link", tiny_folder, bad_lines(tmp_path / "docs.jsonl"), "-o", out)
     output = run(*arguments, "--on-error", "skip")
     assert "Skipped document 2: " in output and "docs.jsonl, line 2: bad JSON" in output
@@ -83,7 +83,7 @@ def test_a_document_that_fails_alone_in_its_part(
     run, tiny_folder: Path, twelve: Path, out: Path, monkeypatch
 ) -> None:
     failing_at("Case 11:", monkeypatch)
-    monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 11)
+    monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 11)
     output = run("link", tiny_folder, twelve, "-o", out, "--on-error", "skip")
     assert "Skipped document 12: " in output and len(records(out)) == 11
 

@@ -25,7 +25,7 @@ def test_parts_change_nothing(
     arguments = ("link", tiny_folder, tmp_path / "docs.spacy", "--n-process", n_process)
     arguments += ("--batch-size", 2, "-o")  # divides the part: batches decide the last bits
     run(*arguments, tmp_path / "one.jsonl")
-    monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 4)
+    monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 4)
     run(*arguments, tmp_path / "many.jsonl")
     assert len(records(tmp_path / "one.jsonl")) == 7
     assert records(tmp_path / "many.jsonl") == records(tmp_path / "one.jsonl")

@@ -114,8 +114,10 @@ def test_a_signal_ends_workers_and_leaves_no_output(
     "error, message",
     [
         (PelError("the KB has gone", "build it"), "Error: the KB has gone; build it"),
-        (RuntimeError("odd\nsize"), "Error: a worker failed: RuntimeError: odd size; use one"),
-        (ValueError("odd"), "Error: a worker failed: ValueError: odd; use one process to see"),
+        (
+            RuntimeError("odd\nsize"),
+            "line 2: a component fails at it: RuntimeError: odd size; correct",
+        ),
     ],
 )
 def test_an_error_in_a_worker_is_one_line(

@@ -20,8 +20,7 @@ def choices(tiny_folder: Path) -> LinkingChoices:
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of five documents and one, two of which make a block."""
-    monkeypatch.setattr("spacy_pel.jobs.link_folder.DOCUMENTS_PER_PART", 2)
-    monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 2)
+    monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 2)
     monkeypatch.setattr("spacy_pel.jobs.document_blocks.BYTES_PER_GROUP", 1)
     folder = tmp_path / "notes"
     folder.mkdir()

@@ -10,8 +10,8 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.discover import discover
+from spacy_pel.jobs.document_blocks import LinkProgress
 from spacy_pel.jobs.link_docs import Linking
-from spacy_pel.jobs.link_files import LinkProgress
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.linking.joint import Neighbourhood
@@ -98,13 +98,13 @@ def test_mentions_of_a_text_are_linked_first(linking: Linking, tmp_path: Path) -
 def test_an_interrupted_run_gives_the_same_bytes(
     linking: Linking, linked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 1)
+    monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 1)
     whole, broken = linked.with_name("whole.jsonl"), linked.with_name("broken.jsonl")
     discover(linking, [linked], whole)
 
     class Interrupting(LinkProgress):
         def linked(self, n_bytes: float) -> None:
-            if broken.with_name("broken.jsonl.parts").joinpath("000000.json").exists():
+            if broken.with_name("broken.jsonl.parts").joinpath(".pel/00000001.json").exists():
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.documents import open_documents
+from spacy_pel.documents.document_files import FileStream
 from spacy_pel.jobs import document_blocks as blocks
-from spacy_pel.jobs.document_blocks import blocks_of, file_groups
+from spacy_pel.jobs.document_blocks import document_blocks, file_groups
 
 
 def groups(path: Path) -> list[blocks.FileGroup]:
@@ -33,7 +34,8 @@ def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.Monke
 def test_blocks_are_named_for_their_first_document(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("".join(f"Case {n}.\n" for n in range(1, 6)))
     (group,) = groups(tmp_path / "notes.txt")
-    found = list(blocks_of(group, 2, 1_000))
+    source = FileStream(list(group.files))
+    found = list(document_blocks(source, 2, 1_000, f"{group.name}-"))
     assert [(block.name, block.first, len(block.records)) for block in found] == [
         ("notes.txt-00000001", 1, 2),
         ("notes.txt-00000003", 3, 2),
@@ -41,4 +43,19 @@ def test_blocks_are_named_for_their_first_document(tmp_path: Path) -> None:
     ]
     assert sum(block.n_bytes for block in found) == (tmp_path / "notes.txt").stat().st_size
     assert len({block.digest for block in found}) == 3
-    assert len(list(blocks_of(group, 1_000, 1))) == 5
+    assert len(list(document_blocks(source, 1_000, 1))) == 5
+
+
+def test_a_digest_is_of_what_is_in_the_documents(tmp_path: Path) -> None:
+    def digest_of(name: str, text: str, format: str | None = None) -> str:
+        (tmp_path / name).write_text(text)
+        (block,) = document_blocks(open_documents(str(tmp_path / name), format), 100, 1_000)
+        return block.digest
+
+    one = digest_of("a.txt", "ab\nc\n")
+    assert digest_of("b.txt", "\nab\r\nc") == one
+    assert digest_of("a.txt", "a\nbc\n") != one
+    assert digest_of("a.txt", "ab\nc\n", "jsonl") != one
+    row = digest_of("a.csv", "text,id\nab,1\n")
+    assert digest_of("a.csv", "id,text\n1,ab\n") != digest_of("a.csv", "text,id\nab,2\n")
+    assert digest_of("a.csv", "text,id,more\nab,1,x\n") == row

@@ -13,9 +13,10 @@ from spacy.language import Language
 from thinc.api import fix_random_seed
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.document_blocks import LinkProgress
 from spacy_pel.jobs.joint_linking import link_jointly, numbered_ids, with_settings
+from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking, link_documents
-from spacy_pel.jobs.link_files import LinkProgress, link_files
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.clusters import MentionGraph, directed_clusters
 from spacy_pel.linking.joint import Neighbourhood, log_odds_of
@@ -146,7 +147,7 @@ def searched(nlp: Language, ent) -> float:
 def test_a_file_is_linked_as_docs_are_and_goes_on_after_an_interruption(
     joint_nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 3)
+    monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 3)
     texts = write_texts(tmp_path / "texts.txt")
     linking = Linking(joint_nlp, batch_size=1, jointly=True)
     whole, broken = tmp_path / f"whole.{suffix}", tmp_path / f"broken.{suffix}"
@@ -161,7 +162,7 @@ def test_a_file_is_linked_as_docs_are_and_goes_on_after_an_interruption(
         said: list[str] = []
 
         def linked(self, n_bytes: float) -> None:
-            if not self.said and (tmp_path / f"broken.{suffix}.parts/000001.json").exists():
+            if not self.said and (tmp_path / f"broken.{suffix}.parts/.pel/00000004.json").exists():
                 raise KeyboardInterrupt
 
         def say(self, message: str) -> None:
@@ -174,7 +175,7 @@ def test_a_file_is_linked_as_docs_are_and_goes_on_after_an_interruption(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("spacy_pel.jobs.corpus_parts.write_links", killed)
+        patch.setattr("spacy_pel.jobs.joint_linking.write_links", killed)
         with pytest.raises(KeyboardInterrupt):
             link_files(linking, texts, broken, progress=Interrupting())
     assert not broken.exists()

@@ -10,8 +10,9 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.document_blocks import LinkProgress
+from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking, link_documents
-from spacy_pel.jobs.link_files import LinkProgress, link_files
 
 TEXTS = [f"Case {n}: the patient has MS." for n in range(5)]
 
@@ -43,7 +44,7 @@ class Told(LinkProgress):
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Five documents, two of which make a part."""
-    monkeypatch.setattr("spacy_pel.jobs.link_files.DOCUMENTS_PER_PART", 2)
+    monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 2)
     path = tmp_path / "notes.txt"
     path.write_text("\n".join(TEXTS) + "\n", encoding="utf8")
     return path

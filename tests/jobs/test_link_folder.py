@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.bad_documents import OnError
+from spacy_pel.jobs.document_blocks import OnError
+from spacy_pel.jobs.link import FolderJob, link_files, link_to_folder, linking_settings
 from spacy_pel.jobs.link_docs import LinkingChoices
-from spacy_pel.jobs.link_files import link_files
-from spacy_pel.jobs.link_folder import link_to_folder
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
 from .block_examples import TEXTS, files
@@ -95,7 +94,7 @@ def test_blocks_of_other_settings_are_not_mixed(
     choices: LinkingChoices, notes: Path, out: Path
 ) -> None:
     link_to_folder(choices, notes, out)
-    with pytest.raises(PelError, match="was linked with another number of candidates; give a new"):
+    with pytest.raises(PelError, match="was made with another number of candidates; give a new"):
         link_to_folder(choices._replace(candidates=2), notes, out)
 
 
@@ -134,8 +133,32 @@ def test_folders_of_others_are_left_alone(choices: LinkingChoices, notes: Path, 
     with pytest.raises(PelError, match="is what is read"):
         link_to_folder(choices, notes, notes, output_format="jsonl")
     (out / "mine").mkdir(parents=True)
-    with pytest.raises(PelError, match="holds other files; give a new folder"):
+    with pytest.raises(PelError, match="holds other files"):
         link_to_folder(choices, notes, out)
     with pytest.raises(PelError, match='unknown engine "spark"; choose one of local, ray'):
         link_to_folder(choices, notes, out, engine="spark")
     assert files(notes) == before and [path.name for path in out.iterdir()] == ["mine"]
+
+
+def job_of(choices: LinkingChoices, **changes: object) -> FolderJob:
+    settings = {**linking_settings(choices.opened()), "format": "jsonl"}
+    return FolderJob(choices, settings, "out", "jsonl", (2, 1_000))._replace(**changes)
+
+
+def test_a_node_with_another_pipeline_does_not_link(choices: LinkingChoices) -> None:
+    job = job_of(choices)
+    versions = {**job.settings["set of versions"], "torch": "0.1"}
+    other = job._replace(settings={**job.settings, "set of versions": versions})
+    with pytest.raises(PelError, match="has another set of versions; install the same on all"):
+        other.worker("cpu")
+
+
+def test_a_node_reads_its_copy_of_the_kb(
+    choices: LinkingChoices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+    monkeypatch.setenv("NODE_DISK", str(tmp_path / "disk"))
+    monkeypatch.setattr("spacy_pel.jobs.link._worker", lambda *given: used.append(given[0].linker))
+    job_of(choices, copy_to="$NODE_DISK/kb").worker("cpu")
+    assert used[0].kb.path.parent == tmp_path / "disk" / "kb"
+    assert used[0].kb.manifest["checksum"] == choices.opened().linker.kb.manifest["checksum"]

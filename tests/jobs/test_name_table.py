@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.jobs.name_table import name_table
@@ -40,7 +40,8 @@ def naive(entities: list[Entity], text: str, aliases: bool, stop_words: set[str]
             key = tuple(piece for piece, *_ in pieces_of(name))
             owners.setdefault(key, set()).add(number)
             is_long = len(name) >= 3 and any(map(str.isalpha, name))
-            if is_long and name.lower() not in stop_words:
+            is_acronym = sum(map(str.isupper, name)) >= 2
+            if is_long and (is_acronym or name.lower() not in stop_words):
                 if aliases or name == entity.canonical_name:
                     wanted.add(key)
     pieces = pieces_of(text)
@@ -58,6 +59,7 @@ def naive(entities: list[Entity], text: str, aliases: bool, stop_words: set[str]
     return found
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     names=st.lists(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=3), max_size=6),
     texts=st.lists(TEXTS, min_size=1, max_size=4),
@@ -92,6 +94,15 @@ def test_a_name_of_two_entities_hides_the_name_inside_it() -> None:
     pieces = Pieces(["a common cold, a cold"])
     found = table.found(pieces)
     assert found.owners.tolist() == [0] and pieces.starts[found.first].tolist() == [17]
+
+
+def test_an_acronym_is_no_stop_word() -> None:
+    table = name_table(
+        [Entity("0", "ALL"), Entity("1", "Cell")], range(2), stop_words={"all", "cell"}
+    )
+    pieces = Pieces(["All cells of all with ALL. Cell"])
+    found = table.found(pieces)
+    assert found.owners.tolist() == [0] and pieces.starts[found.first].tolist() == [22]
 
 
 def test_no_name_crosses_from_text_to_text() -> None:

@@ -13,7 +13,7 @@ import pytest
 from spacy_pel.documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import sampled_mentions
-from spacy_pel.jobs.bad_documents import OnError
+from spacy_pel.jobs.document_blocks import OnError
 from spacy_pel.jobs.name_table import name_table
 from spacy_pel.jobs.sampled_mentions import MentionSearch, lowest_of_each
 from spacy_pel.kb import KnowledgeBase

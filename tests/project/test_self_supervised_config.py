@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.util import load_config
 
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.jobs.mine_mentions import mine_mentions
+from spacy_pel.jobs.mine import mine_mentions
 from spacy_pel.jobs.name_table import name_table
 from spacy_pel.jobs.sampled_mentions import MentionSearch
 from spacy_pel.kb import KnowledgeBase, build_kb

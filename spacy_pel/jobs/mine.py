@@ -8,36 +8,32 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import signal
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from ..documents import DocumentStream, RawDocument, open_documents
+from ..documents import DocumentStream, open_documents
 from ..documents.document_stream import ChainedStream
 from ..errors import PelError
 from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_literal, sql_path
-from .bad_documents import OnError
-from .document_batches import document_batches
-from .interruptible_pipe import end_with_parent
-from .link_files import LinkProgress
-from .output_parts import (
+from .blocks import Blocks, join, output_blocks
+from .document_blocks import (
+    BlockReport,
+    DocumentBlock,
     LinkedCounts,
-    OutputParts,
-    documents_digest,
-    output_parts,
-    say_where_it_goes_on,
+    LinkProgress,
+    document_blocks,
+    unfinished,
 )
 from .sampled_mentions import MentionSearch, MinedMentions
+from .workers import local_results
 
-T = TypeVar("T")
-DOCUMENTS_PER_PART, BYTES_PER_PART = 50_000, 16 * 2**20
+DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
 _LONGEST_ROW = 2**24  # bytes
 _CHOSEN_BY = {"number": "BIGINT", "priority": "UBIGINT"}
 _ROW = {
@@ -114,158 +110,96 @@ def mine_mentions(
     source = ChainedStream([open_documents(text, input_format) for text in texts])
     progress.started(source.total)
     total = LinkedCounts()
-    with output_parts(target, _settings(search), progress.say) as parts:
-        n_parts = 0
-        for counts in _Run(search, parts, n_process, progress).parts_of(source):
-            total += counts
-            n_parts += 1
-
-        def join(paths: Sequence[Path], joined: Path) -> None:
-            _join(paths, joined, search.per_entity)
-
-        parts.join(n_parts, join, target)
-    documents, found, skipped = total
-    return MiningResult(documents, found, *_judged(target), skipped)
+    with output_blocks(target, _settings(search), progress.say) as blocks:
+        names = []
+        for report in _mined_blocks(search, source, blocks, n_process, progress):
+            report.tell(progress)
+            total += report.counts
+            names.append(report.name)
+        join(blocks, names, partial(_join, per_entity=search.per_entity), target)
+    return MiningResult(total.documents, total.mentions, *_judged(target), total.skipped)
 
 
-class _Job(NamedTuple):
-    """A part of the input: what it gives is known, or will be."""
+class _Searched(NamedTuple):
+    """A block of the input, and what was found in it."""
 
-    number: int
-    digest: str
+    name: str
     n_bytes: int
-    known: LinkedCounts | None
-    mined: Future[MinedMentions] | None
+    digest: str
+    mined: MinedMentions
 
 
-class _Run:
-    """The parts of one run, in their order.
+def _mined_blocks(
+    search: MentionSearch,
+    source: DocumentStream,
+    blocks: Blocks,
+    n_process: int,
+    progress: LinkProgress,
+) -> Iterator[BlockReport]:
+    """Search the blocks that are not there yet; a report of each block, in their order.
 
     Mentions of an entity that cannot be among those kept, since enough of lower priorities have
     been found before, are not written.
     """
+    lowest = _LowestPriorities(search)
+    items = unfinished(_chained(source), blocks, search.on_error, progress.say, "searched")
+    make = partial(_searching, search)
+    with closing(local_results(make, items, ["cpu"] * n_process)) as results:
+        for result in results:
+            if isinstance(result, BlockReport):
+                lowest.admitted(*_stored(blocks.path(result.name)))
+                yield result
+                continue
+            name, n_bytes, digest, mined = result
+            admitted = lowest.admitted(mined.numbers, mined.priorities)
+            counts = LinkedCounts(mined.documents, mined.found, mined.skipped)
 
-    def __init__(
-        self, search: MentionSearch, parts: OutputParts, n_process: int, progress: LinkProgress
-    ) -> None:
-        self.search = search
-        self.parts = parts
-        self.n_process = n_process
-        self.progress = progress
+            def write(path: Path) -> LinkedCounts:
+                with open(path, "w", encoding="utf8", errors="replace") as file:
+                    file.writelines(f"{mined.rows[place]}\n" for place in np.flatnonzero(admitted))
+                return counts
+
+            blocks.write(name, write, digest)
+            yield BlockReport(name, n_bytes, counts)
+
+
+def _chained(source: DocumentStream) -> Iterator[DocumentBlock]:
+    """The blocks of the input. A digest is of a block and all before it: these decide what is kept."""
+    digest = ""
+    for block in document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK):
+        digest = hashlib.blake2b((digest + block.digest).encode(), digest_size=16).hexdigest()
+        yield replace(block, digest=digest)
+
+
+def _searching(search: MentionSearch, device: str) -> Callable[[DocumentBlock], _Searched]:
+    """What searches a block, in any process."""
+
+    def work(block: DocumentBlock) -> _Searched:
+        mined = search.mined(block.first - 1, block.records)
+        return _Searched(block.name, block.n_bytes, block.digest, mined)
+
+    return work
+
+
+class _LowestPriorities:
+    """The lowest priorities of each entity that have been met."""
+
+    def __init__(self, search: MentionSearch) -> None:
         n_entities = int(search.kb.numbers().max(initial=-1)) + 1
-        # The upper halves of the lowest priorities of each entity: of equal halves both are kept.
+        # Their upper halves: of equal halves both are kept.
         shape = (n_entities, search.per_entity)
-        self.lowest = np.full(shape, np.iinfo(np.uint32).max, np.uint32)
+        self._halves = np.full(shape, np.iinfo(np.uint32).max, np.uint32)
 
-    def parts_of(self, source: DocumentStream) -> Iterator[LinkedCounts]:
-        """Make the parts that are not there yet; the counts of each part."""
-        total, is_going_on = LinkedCounts(), False
-        for job in self._jobs(source):
-            if job.known is not None:
-                counts = job.known
-                self._admitted(*_stored(self.parts.path(job.number)))
-                self.progress.passed_over(counts.documents, job.n_bytes)
-            else:
-                if not is_going_on:
-                    say = self.progress.say
-                    say_where_it_goes_on(total, self.parts.is_changed, say, "searched")
-                is_going_on = True
-                counts = self._written(job)
-            total += counts
-            yield counts
-
-    def _written(self, job: _Job) -> LinkedCounts:
-        assert job.mined is not None
-        try:
-            mined = job.mined.result()
-        except BrokenProcessPool as error:
-            raise PelError(
-                "a process that searches has ended, perhaps for lack of memory",
-                "run it again with fewer processes: it goes on where it was",
-            ) from error
-        admitted = self._admitted(mined.numbers, mined.priorities)
-        counts = LinkedCounts(mined.documents, mined.found, mined.skipped)
-
-        def write(path: Path) -> LinkedCounts:
-            with open(path, "w", encoding="utf8", errors="replace") as file:
-                file.writelines(f"{mined.rows[place]}\n" for place in np.flatnonzero(admitted))
-            return counts
-
-        self.parts.write(job.number, job.digest, write)
-        for message in mined.skipped:
-            self.progress.say(f"Skipped {message}")
-        for _ in range(mined.documents):
-            self.progress.linked(job.n_bytes / mined.documents)
-        return counts
-
-    def _admitted(self, numbers: np.ndarray, priorities: np.ndarray) -> np.ndarray:
+    def admitted(self, numbers: np.ndarray, priorities: np.ndarray) -> np.ndarray:
         """Which mentions may be among those kept; bool [n]. They are remembered."""
         halves = (priorities >> np.uint64(32)).astype(np.uint32)
-        admitted = halves <= self.lowest[numbers].max(axis=1)
+        admitted = halves <= self._halves[numbers].max(axis=1)
         order = np.argsort(numbers[admitted], kind="stable")
         entities, begins = np.unique(numbers[admitted][order], return_index=True)
         for entity, new in zip(entities, np.split(halves[admitted][order], begins[1:])):
-            together = np.sort(np.concatenate((self.lowest[entity], new)))
-            self.lowest[entity] = together[: self.search.per_entity]
+            together = np.sort(np.concatenate((self._halves[entity], new)))
+            self._halves[entity] = together[: len(self._halves[entity])]
         return admitted
-
-    def _jobs(self, source: DocumentStream) -> Iterator[_Job]:
-        """All parts, some of them under way."""
-        pool: Executor = _InThisProcess()
-        mined = self.search.mined
-        if self.n_process > 1:
-            pool = ProcessPoolExecutor(self.n_process, None, _begin, (self.search,))
-            mined = _mined
-        under_way: deque[_Job] = deque()
-        try:
-            for job in self._submitted(source, partial(pool.submit, mined)):
-                under_way.append(job)
-                if len(under_way) >= 2 * self.n_process:
-                    yield under_way.popleft()
-            yield from under_way
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def _submitted(
-        self, source: DocumentStream, submit: Callable[..., Future[MinedMentions]]
-    ) -> Iterator[_Job]:
-        digest, first = "", 0
-        batches = document_batches(source, DOCUMENTS_PER_PART, BYTES_PER_PART)
-        for number, (records, n_bytes) in enumerate(batches):
-            # Of this part and all before it, as these decide what is written.
-            chained = digest + documents_digest(records)
-            digest = hashlib.blake2b(chained.encode(), digest_size=16).hexdigest()
-            known = self.parts.finished(number, digest)
-            if known and known.skipped and self.search.on_error is OnError.stop:
-                known = None
-            mined = None if known else submit(first, records)
-            yield _Job(number, digest, n_bytes, known, mined)
-            first += len(records)
-
-
-class _InThisProcess(Executor):
-    """Calls functions at once, without another process."""
-
-    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """What the function gives."""
-        future: Future[T] = Future()
-        future.set_result(function(*args, **kwargs))
-        return future
-
-
-_SEARCHES: list[MentionSearch] = []  # the one of this worker: it is sent once, not with each part
-
-
-def _begin(search: MentionSearch) -> None:
-    """Begin a worker. Signals are for its parent, with which it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    end_with_parent()
-    _SEARCHES[:] = [search]
-
-
-def _mined(first: int, records: list[RawDocument]) -> MinedMentions:
-    return _SEARCHES[0].mined(first, records)
 
 
 def _settings(search: MentionSearch) -> dict[str, object]:
@@ -278,7 +212,7 @@ def _settings(search: MentionSearch) -> dict[str, object]:
         "number of mentions an entity": search.per_entity,
         "size of windows": search.window,
         "seed": search.seed,
-        "size of parts": [DOCUMENTS_PER_PART, BYTES_PER_PART],
+        "size of parts": [DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK],
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import spacy
 from spacy.language import Language
 
-from spacy_pel.jobs.linker_state import linker_state
+from spacy_pel.jobs.fingerprints import linker_state
 
 
 def test_the_state_is_what_decides_the_answers(

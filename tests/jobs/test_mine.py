@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from random import Random
 
@@ -16,9 +11,9 @@ import spacy
 
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
-from spacy_pel.jobs import mine_mentions as module
-from spacy_pel.jobs.link_files import LinkProgress
-from spacy_pel.jobs.mine_mentions import mine_mentions
+from spacy_pel.jobs import mine as module
+from spacy_pel.jobs.document_blocks import LinkProgress
+from spacy_pel.jobs.mine import mine_mentions
 from spacy_pel.jobs.name_table import name_table
 from spacy_pel.jobs.sampled_mentions import MentionSearch
 from spacy_pel.kb import KnowledgeBase
@@ -45,7 +40,7 @@ def search(bare_kb: KnowledgeBase) -> MentionSearch:
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Forty documents, three of which make a part."""
-    monkeypatch.setattr(module, "DOCUMENTS_PER_PART", 3)
+    monkeypatch.setattr(module, "DOCUMENTS_PER_BLOCK", 3)
     choices = Random(0)
     lines = [f"Case {n}: " + " and ".join(choices.choices(NAMES, k=3)) for n in range(40)]
     path = tmp_path / "notes.txt"
@@ -137,42 +132,6 @@ def test_a_change_of_the_input_begins_anew_from_there(search: MentionSearch, not
     assert told.lines[0] == "The input has changed from about document 4 on"
     mine_mentions(search, [str(notes)], fresh)
     assert out.read_bytes() == fresh.read_bytes()
-
-
-def test_workers_end_with_a_parent_that_is_killed() -> None:
-    script = """
-import os, time
-from concurrent.futures import ProcessPoolExecutor
-from spacy_pel.jobs.mine_mentions import _begin
-if __name__ == "__main__":
-    pool = ProcessPoolExecutor(1, None, _begin, (None,))
-    print(pool.submit(os.getpid).result(), flush=True)
-    time.sleep(60)
-"""
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    worker = int(process.stdout.readline())
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    for _ in range(100):
-        try:
-            os.kill(worker, 0)
-        except ProcessLookupError:
-            break
-        time.sleep(0.1)
-    else:
-        pytest.fail("the worker is still there")
-
-
-def test_a_worker_that_dies_ends_the_run(
-    search: MentionSearch, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def _mined(first: int, records: list) -> None:
-        os._exit(1)
-
-    _mined.__module__, _mined.__qualname__ = module.__name__, "_mined"
-    monkeypatch.setattr(module, "_mined", _mined)
-    with pytest.raises(PelError, match="has ended, .*; run it again with fewer processes"):
-        mine_mentions(search, [str(notes)], notes.with_name("a.parquet"), n_process=2)
 
 
 def test_nothing_is_found(search: MentionSearch, tmp_path: Path) -> None:

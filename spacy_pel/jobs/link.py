@@ -1,0 +1,482 @@
+"""Files of documents, linked block by block to a file, a folder or a stream.
+
+A run that was interrupted goes on where it was, and its result has the same bytes as that of a run
+without an interruption, whoever links: this process, several, or the nodes of a Ray cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, NamedTuple
+
+from spacy.tokens import Doc
+
+from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
+from ..documents.docs import keep_ids
+from ..documents.document_files import FileStream
+from ..documents.format import Format, Output, TextOutput, encoded
+from ..documents.formats import suffixes
+from ..errors import PelError
+from ..kb.copies import local_copy
+from ..spans import mention_spans
+from .blocks import Blocks, block_folder, differing, join, output_blocks
+from .document_blocks import (
+    BYTES_PER_GROUP,
+    BlockReport,
+    DocumentBlock,
+    FileGroup,
+    LinkedCounts,
+    LinkProgress,
+    OnError,
+    document_blocks,
+    file_groups,
+    refusal,
+    unfinished,
+)
+from .fingerprints import package_versions, pipeline_fingerprint
+from .joint_linking import CorpusPart, joint_settings, with_settings, write_jointly
+from .link_docs import Linking, LinkingChoices, read_matcher_names
+from .workers import Done, check_engine, local_results, ray_results
+
+# A block ends after this many documents, or bytes of them. It is what a process holds in memory, and
+# what a crash costs. After each block spaCy's memory of words is emptied.
+DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 1_000, 4 * 2**20
+
+
+def link_files(
+    linking: Linking,
+    input: str | Path,
+    output: str | Path | BinaryIO,
+    *,
+    input_format: str | None = None,
+    output_format: str | None = None,
+    progress: LinkProgress = LinkProgress(),
+) -> LinkedCounts:
+    """Link all documents of a file, a folder or stdin, and write them with their entities.
+
+    The output file appears as a whole at the end. After an error or an interruption it is as it was
+    before, and the documents linked so far are kept in a folder beside it. The same call then goes
+    on from there, and its result has the same bytes as that of a call without an interruption.
+    Memory does not grow with the number of documents.
+
+    Args:
+        linking: The pipeline, and how documents are run through it.
+        input: A file, a folder of files, or "-" for stdin.
+        output: The file to write, or an open binary stream.
+        input_format: The name of a format, see ``documents.formats``. None: the file's name
+            decides.
+        output_format: The same for the output. None: the file's name decides; a stream gets JSONL.
+        progress: Receives the progress of linking.
+
+    Returns:
+        The number of documents and mentions, and a message for each document that was skipped.
+
+    Raises:
+        PelError: Nothing can be read, the format cannot be written, the output is part of the
+            input, another process writes it, or a document is bad and ``linking.on_error`` is
+            "stop".
+        OSError: A file cannot be read or written.
+    """
+    read_matcher_names(linking.nlp)
+    format = output_format_of(output, output_format)
+    written = format.output_with(linking.linker.xrefs or ())
+    assert written is not None
+    source = open_documents(str(input), input_format)
+    if not isinstance(output, (str, Path)):
+        if linking.jointly or not isinstance(written, TextOutput):
+            what = "what is linked jointly" if linking.jointly else format.name
+            raise PelError(f"{what} cannot be written to stdout", "name a file with --output")
+        return _link_to_stream(linking, source, output, written, progress)
+    target = Path(output).resolve()  # what a symbolic link points to is written; it stays
+    if Path(input).resolve() in (target, *target.parents):
+        raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
+    settings = {"format": format.name}
+    if not linking.jointly:
+        return link_blocks(linking, source, target, written, settings, progress)
+    joint_settings(linking.linker)  # the error comes before the work
+    return link_blocks(
+        linking,
+        source,
+        target,
+        CorpusPart(linking.linker.retriever.width),
+        {**settings, "way": "joint"},
+        progress,
+        partial(write_jointly, linking.nlp, linking.linker, written, progress.say),
+    )
+
+
+def link_to_folder(
+    choices: LinkingChoices,
+    input: str | Path,
+    folder: str | Path,
+    *,
+    input_format: str | None = None,
+    output_format: str | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    copy_to: str | None = None,
+    progress: LinkProgress = LinkProgress(),
+) -> LinkedCounts:
+    """Link all documents of a file or a folder, and write a folder with one file a block.
+
+    The files are named for those of the input: ``pubmed25n0001.xml.gz-00001001.jsonl`` has the
+    documents of ``pubmed25n0001.xml.gz`` from number 1,001 on. Each appears whole. After an
+    interruption the same call goes on: it leaves out the blocks whose files are whole and of the
+    same documents. Both engines write the same bytes on processors of the same kind.
+
+    Args:
+        choices: The pipeline, and how it links.
+        input: A file, a folder of files, or the URL of one of these.
+        folder: The folder to write, new or of an earlier call.
+        input_format: See ``link_files``.
+        output_format: The same for the output. None: the name of the folder decides.
+        engine: "local": this process, with the processes of ``choices``. "ray": a Ray cluster, whose
+            nodes must have this package and see the pipeline and both folders at the same paths.
+        address: The address of the cluster. None starts Ray on this computer.
+        workers: The number of Ray's workers. None: one a GPU, or one a core where there is no GPU.
+        copy_to: A folder of each node, to which the first worker there copies the KB of the linker.
+            Environment variables in it are those of the node. None: all nodes read the same KB.
+        progress: Receives the progress of linking.
+
+    Returns:
+        The number of documents and mentions, and a message for each document that was skipped.
+
+    Raises:
+        PelError: As ``link_files``; or the folder holds something else; or the cluster cannot be
+            reached, or it loses too many workers.
+        OSError: A file cannot be read or written.
+    """
+    check_engine(engine)
+    format = output_format_of(folder, output_format)
+    target = Path(folder).resolve()
+    if choices.jointly:
+        raise PelError("what is linked jointly is one file", "name a file with --output")
+    source = open_documents(str(input), input_format)
+    if not isinstance(source, FileStream) or source.total is None:
+        raise PelError(
+            f"{input}: is no file or folder of files", "give one, or name a file with --output"
+        )
+    if target in (Path(input).resolve(), *Path(input).resolve().parents):
+        raise PelError(f"{folder}: is what is read, or a folder around it", "write somewhere else")
+    size = (DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
+    linking = choices.opened()
+    settings = {
+        **linking_settings(linking),
+        "format": format.name,
+        "size of blocks": [*size, BYTES_PER_GROUP],
+    }
+    job = FolderJob(choices, settings, str(target), format.name, size, copy_to)
+    progress.started(source.total)
+    total: dict[str, LinkedCounts] = {}
+    with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
+        groups = file_groups(source.files, str(input))
+        n_process = choices.n_process
+        if engine == "ray":
+            reports = ray_results(
+                job.worker, groups, read=job.items, address=address, workers=workers
+            )
+        else:
+            read_matcher_names(linking.nlp)
+            items = (item for group in groups for item in job.items(group))
+            heard = progress if n_process == 1 else LinkProgress()
+            make = partial(_worker, linking, blocks, job.output, heard, True)
+            reports = local_results(make, items, ["cpu"] * n_process)
+        with closing(reports):
+            for report in reports:
+                if engine == "ray" or n_process > 1 or not report.is_new:
+                    report.tell(progress)
+                total[report.name] = report.counts
+        blocks.keep_only(total)
+    return sum((total[name] for name in sorted(total)), LinkedCounts())
+
+
+class FolderJob(NamedTuple):
+    """What any process needs to link any block of a folder, as plain data.
+
+    Attributes:
+        choices: The pipeline, and how it links.
+        settings: All that decides the output; a process that finds others must not link.
+        folder: The output folder, which every process must see.
+        format: The name of the output's format.
+        size: A block ends after this many documents, or bytes of them.
+        copy_to: The folder of each node to which the KB is copied; None: all read the same KB.
+    """
+
+    choices: LinkingChoices
+    settings: dict[str, Any]
+    folder: str
+    format: str
+    size: tuple[int, int]
+    copy_to: str | None = None
+
+    @property
+    def blocks(self) -> Blocks:
+        """The finished blocks."""
+        return Blocks(Path(self.folder), format_named(self.format).suffixes[0])
+
+    @property
+    def output(self) -> Output:
+        """How a block is written."""
+        output = format_named(self.format).output_with(self.choices.xrefs)
+        assert output is not None
+        return output
+
+    def items(self, group: FileGroup) -> Iterator[DocumentBlock | Done]:
+        """The blocks of a group that are to be linked, and reports of those that are done."""
+        found = document_blocks(FileStream(list(group.files)), *self.size, f"{group.name}-")
+        return unfinished(found, self.blocks, self.choices.on_error)
+
+    def worker(self, device: str) -> Callable[[DocumentBlock], BlockReport]:
+        """What links blocks in another process; the pipeline is loaded.
+
+        Raises:
+            PelError: The pipeline is not the one of the job.
+        """
+        linking = self.choices.opened()
+        own = linking_settings(linking)
+        if different := differing(own, {name: self.settings[name] for name in own}):
+            raise PelError(
+                f"{socket.gethostname()}: has another {different}", "install the same on all nodes"
+            )
+        if self.copy_to is not None:
+            folder = Path(os.path.expandvars(self.copy_to))
+            linking.linker.set_kb(local_copy(linking.linker.kb, folder))
+        if device != "cpu":
+            for encoder in linking.linker.linking_encoders():
+                encoder.to(device)
+        read_matcher_names(linking.nlp)
+        return _worker(linking, self.blocks, self.output, LinkProgress(), True, device)
+
+
+def output_format_of(output: str | Path | BinaryIO, name: str | None) -> Format:
+    """The format of the output; PelError if it is unknown, or cannot be written."""
+    is_file = isinstance(output, (str, Path))
+    if name is not None:
+        format: Format | None = format_named(name)
+    else:
+        format = format_of(str(output)) if is_file else format_named("jsonl")
+    if format is None or format.output is None:
+        raise PelError(
+            f"{output if is_file else 'stdout'}: the format to write is not known",
+            f"end the name in one of {suffixes('output')}, or name the format with --to",
+        )
+    return format
+
+
+def link_blocks(
+    linking: Linking,
+    source: DocumentStream,
+    target: Path,
+    written: Output,
+    settings: dict[str, Any],
+    progress: LinkProgress,
+    make: Callable[[Sequence[Path], Path], object] | None = None,
+) -> LinkedCounts:
+    """Link documents block by block, and make a file of the blocks; see ``link_files``.
+
+    Args:
+        linking: The pipeline, and how documents are run through it.
+        source: The documents.
+        target: The file.
+        written: How blocks are written.
+        settings: All that decides how they are written, as plain data.
+        progress: Receives the progress of linking.
+        make: Makes the file of the blocks; None: ``written`` joins them.
+    """
+    size = (DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
+    own = {**linking_settings(linking), "size of parts": size, **settings}
+    vectors = (
+        with_settings(linking.linker, vectors=True)
+        if isinstance(written, CorpusPart)
+        else nullcontext()
+    )
+    progress.started(source.total)
+    total, names = LinkedCounts(), []
+    with vectors, output_blocks(target, own, progress.say) as blocks:
+        found = document_blocks(source, *size)
+        items = unfinished(found, blocks, linking.on_error, progress.say)
+        heard = progress if linking.n_process == 1 else LinkProgress()
+        worker = partial(_worker, linking, blocks, written, heard, False)
+        with closing(local_results(worker, items, ["cpu"] * linking.n_process)) as reports:
+            for report in reports:
+                if linking.n_process > 1 or not report.is_new:
+                    report.tell(progress)
+                total += report.counts
+                names.append(report.name)
+        join(blocks, names, make or written.join, target)
+    return total
+
+
+def _link_to_stream(
+    linking: Linking,
+    source: DocumentStream,
+    stream: BinaryIO,
+    output: TextOutput,
+    progress: LinkProgress,
+) -> LinkedCounts:
+    """Link documents block by block, and write each block to a stream as soon as it is linked."""
+    progress.started(source.total)
+    total = LinkedCounts()
+    stream.write(encoded(output.head))
+    with TemporaryDirectory(prefix="spacy-pel-") as folder:
+        blocks = Blocks(Path(folder))
+        blocks.kept.mkdir()
+        heard = progress if linking.n_process == 1 else LinkProgress()
+        worker = partial(_worker, linking, blocks, output, heard, False)
+        items = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
+        with closing(local_results(worker, items, ["cpu"] * linking.n_process)) as reports:
+            for report in reports:
+                if linking.n_process > 1:
+                    report.tell(progress)
+                total += report.counts
+                with open(blocks.path(report.name), "rb") as part:
+                    copyfileobj(part, stream)
+                stream.flush()
+                blocks.path(report.name).unlink()
+    stream.write(encoded(output.tail))
+    return total
+
+
+def linking_settings(linking: Linking) -> dict[str, Any]:
+    """All of a pipeline that decides the output, as plain data."""
+    return {
+        "pipeline": pipeline_fingerprint(linking.nlp),
+        "component": linking.component,
+        "spans key": linking.linker.spans_key,
+        "number of candidates": linking.linker.candidates,
+        "list of vocabularies": linking.linker.xrefs,
+        "batch size": linking.batch_size,
+        "set of versions": package_versions(),
+    }
+
+
+def _worker(
+    linking: Linking,
+    blocks: Blocks,
+    output: Output,
+    progress: LinkProgress,
+    alone: bool,
+    device: str,
+) -> Callable[[DocumentBlock], BlockReport]:
+    """What links blocks and keeps them.
+
+    Args:
+        linking: The pipeline, on the device.
+        blocks: Where blocks are kept.
+        output: How they are written.
+        progress: Told of each document.
+        alone: Whether each block is a whole file of the format, and not a part of one.
+        device: Of no account.
+    """
+    linking = replace(linking, n_process=1)
+
+    def work(block: DocumentBlock) -> BlockReport:
+        link = BlockLinker(linking, block, output, progress)
+
+        def as_file(path: Path) -> LinkedCounts:
+            part = path.with_name("part")
+            counts = link.write(part)
+            output.join([part], path)
+            return counts
+
+        counts = blocks.write(block.name, as_file if alone else link.write, block.digest)
+        return BlockReport(block.name, block.n_bytes, counts)
+
+    return work
+
+
+class BlockLinker:
+    """Links the documents of one block and writes them. PelError for one that ends the run.
+
+    Where a component fails, they are linked one by one, to know which of them it was.
+    """
+
+    def __init__(
+        self, linking: Linking, block: DocumentBlock, output: Output, progress: LinkProgress
+    ) -> None:
+        self.linking = linking
+        self.block = block
+        self.output = output
+        self.progress = progress
+        self.bytes_per_document = block.n_bytes / len(block.records)
+        self.spans_key = linking.linker.spans_key
+        self.counts = LinkedCounts()
+
+    def write(self, path: Path) -> LinkedCounts:
+        """Write the block to a file, and say what is in it."""
+        try:
+            self._write(path, self._linked)
+        except OSError:
+            raise
+        except Exception as error:
+            if isinstance(error, PelError) and self.linking.on_error is OnError.stop:
+                raise
+            documents = self.counts.documents
+            self.progress.taken_back(documents, documents * self.bytes_per_document)
+            self._write(path, self._linked_one_by_one)
+            if self.block.first == 1 and not self.counts.documents:  # it is not the documents
+                raise
+        for message in self.counts.skipped:
+            self.progress.say(f"Skipped {message}")
+        return self.counts
+
+    def _write(self, path: Path, linked: Callable[[], Iterable[tuple[int, Doc]]]) -> None:
+        self.counts = LinkedCounts()
+        with self.linking.nlp.memory_zone():
+            self.output.write_part(self._counted(linked()), self.spans_key, path)
+
+    def _counted(self, linked: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
+        for number, doc in linked:
+            yield number, doc
+            self.counts += LinkedCounts(1, len(mention_spans(doc, self.spans_key)))
+            self.progress.linked(self.bytes_per_document)
+
+    def _linked(self) -> Iterator[tuple[int, Doc]]:
+        numbers: list[int] = []
+
+        def docs() -> Iterator[Doc]:
+            for number, _, doc in self._docs():
+                numbers.append(number)
+                yield doc
+
+        for place, doc in enumerate(self.linking.docs(docs())):
+            yield numbers[place], doc
+
+    def _linked_one_by_one(self) -> Iterator[tuple[int, Doc]]:
+        for number, record, doc in self._docs():
+            try:
+                (linked,) = self.linking.docs([doc])
+            except OSError:
+                raise
+            except Exception as error:
+                reason = " ".join(f"{type(error).__name__}: {error}".split())
+                failure = PelError(
+                    f"{record.where}: a component fails at it: {reason}", "correct the document"
+                )
+                self._refuse(number, failure)
+            else:
+                yield number, linked
+
+    def _docs(self) -> Iterator[tuple[int, RawDocument, Doc]]:
+        for number, record in enumerate(self.block.records, self.block.first):
+            try:
+                doc = record.doc(self.linking.nlp, self.spans_key)
+                if self.linking.keep_ids:
+                    keep_ids(doc, record.document(self.spans_key), self.spans_key)
+            except PelError as error:
+                self._refuse(number, error)
+            else:
+                yield number, record, doc
+
+    def _refuse(self, number: int, error: PelError) -> None:
+        refused = refusal(number, error, self.linking.on_error)
+        self.counts += LinkedCounts(skipped=(refused,))
