@@ -13,7 +13,6 @@ import typer
 from .apps import command, pel
 from .progress_bar import progress_bar
 from .terminal import msg
-from .training_cost import Cost
 
 if TYPE_CHECKING:
     from ..training.loop import TrainingRun
@@ -84,7 +83,6 @@ def _train(run: TrainingRun) -> None:
     from ..training.train_pipeline import run_training
 
     steps = {"initial": run.progress.step + 1, "total": run.expected_steps}
-    cost = Cost(run.settings["eval_frequency"])
     with progress_bar(**steps, desc="Training", unit=" steps") as bar:
 
         def show(line: dict[str, Any]) -> None:
@@ -94,8 +92,6 @@ def _train(run: TrainingRun) -> None:
                 bar.total = run.expected_steps
                 bar.set_postfix_str(_progress(line), refresh=False)
                 bar.update()
-            if forecast := cost.forecast(line, run.expected_steps):
-                bar.write(forecast)
 
         run_training(run, show)
     if not run.keeps_checkpoints:

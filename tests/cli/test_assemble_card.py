@@ -137,16 +137,6 @@ def test_figures_of_another_linker_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_names_of_metrics_are_told_apart(
-    run, tiny_folder: Path, tiny_kb: Path, metrics: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "more").mkdir()
-    twice = metrics.rename(tmp_path / "more" / metrics.name)
-    metrics.write_bytes(twice.read_bytes())
-    arguments = ("assemble", tiny_folder, tiny_kb, tmp_path / "out", "--metrics", metrics)
-    assert "is the second file of this name" in run(*arguments, "--metrics", twice, code=1)
-
-
 @pytest.mark.parametrize(
     "option, value", [("--name", "a-b"), ("--name", "a__b"), ("--version", "one")]
 )

@@ -74,12 +74,3 @@ def test_it_is_stored_printed_and_kept_until_it_is_dropped(
     assert "An exact name adds 3.0000" in run("calibrate", pipeline, corpus)
     run("calibrate", pipeline, corpus, "--no-names")
     assert spacy.load(pipeline).get_pipe("proxy_linker").name_weight is None
-
-
-def test_where_the_mentions_do_not_say_no_name_counts(
-    run, tiny_folder: Path, tmp_path: Path, corpus: Path, monkeypatch
-) -> None:
-    monkeypatch.setattr("spacy_pel.fitting.calibrate.feature_weight", lambda *table: None)
-    pipeline = shutil.copytree(tiny_folder, tmp_path / "pipeline")
-    assert "No bonus for exact names" in run("calibrate", pipeline, corpus, "--names")
-    assert spacy.load(pipeline).get_pipe("proxy_linker").name_weight is None

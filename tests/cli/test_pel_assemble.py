@@ -11,7 +11,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import Entity, build_kb
 from spacy_pel.kb.folder.manifest import MANIFEST, manifest_text
 
 TEXT = "The patient has MS and cephalgia."
@@ -31,13 +31,6 @@ def test_it_links_alike_from_anywhere(
     moved = (tmp_path / "out").rename(tmp_path / "moved")
     assert annotations(moved) == expected
     assert spacy.load(moved).get_pipe("proxy_linker").kb.path == moved / "proxy_linker" / "kb"
-
-
-def test_nothing_in_it_points_out(run, tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
-    run("assemble", tiny_folder, tiny_kb, tmp_path / "out")
-    for name in ("config.cfg", "proxy_linker/kb.json"):
-        text = (tmp_path / "out" / name).read_text("utf8")
-        assert str(tiny_kb) not in text and str(tmp_path) not in text
 
 
 def test_the_kb_of_a_stranger_cannot_overwrite_files_outside(
@@ -124,11 +117,3 @@ def test_breaking_off_leaves_what_was_there(
     run("assemble", tiny_folder, tiny_kb, tmp_path / "new", code=code)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert annotations(out) == annotations(tiny_folder)
-
-
-def test_a_kb_of_another_encoder_is_refused(
-    run, tiny_folder: Path, bare_kb: KnowledgeBase, tmp_path: Path
-) -> None:
-    output = run("assemble", tiny_folder, bare_kb.path, tmp_path / "out", code=1)
-    assert "has no vectors" in output
-    assert not (tmp_path / "out").exists()

@@ -84,28 +84,11 @@ def test_a_corpus_that_says_nothing(run, pipeline: Path, corpus: Path, mentions,
     assert contents(pipeline) == before
 
 
-@pytest.mark.parametrize(("kept", "right"), [(["Aspirin", "headache"], 2), (["MS"], 0)])
-def test_best_candidates_all_right_or_all_wrong(
-    run, pipeline: Path, corpus: Path, kept: list[str], right: int
-) -> None:
-    before = contents(pipeline)
-    lines = corpus.read_text("utf8").splitlines()
-    kept_lines = [line for line in lines[2:] if line.split("\t")[3] in kept]
-    corpus.write_text("\n".join([*lines[:2], *kept_lines]) + "\n", encoding="utf8")
-    message = f"{right} of {len(kept)} best candidates are right"
-    assert message in run("calibrate", pipeline, corpus, code=1)
-    assert contents(pipeline) == before
-
-
 def test_what_is_no_pipeline_of_ones_own(run, corpus: Path, pipeline: Path, tmp_path: Path) -> None:
     for name in (tmp_path / "none", "en_core_sci_sm"):
         assert f"{name}: no folder of a pipeline" in run("calibrate", name, corpus, code=1)
     arguments = ("calibrate", pipeline, corpus, "--component", "entity_ruler")
     assert 'no linker "entity_ruler"' in run(*arguments, code=1)
-
-
-def test_another_kb_without_vectors(run, pipeline: Path, corpus: Path, bare_kb) -> None:
-    assert "has no vectors" in run("calibrate", pipeline, corpus, "--kb", bare_kb.path, code=1)
 
 
 def test_an_interruption_leaves_the_pipeline_as_it_was(

@@ -59,15 +59,6 @@ def test_without_a_file_the_table_is_printed(run, tiny_folder: Path, corpus: Pat
     assert "| recall@64 |" in run("evaluate", tiny_folder, corpus)
 
 
-def test_spans_key(run, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
-    overlapping = corpus.read_text("utf8").rstrip() + "\n1\t17\t32\theadache and RA\tTERM\tC06\n"
-    corpus.write_text(overlapping, encoding="utf8")
-    run("evaluate", tiny_folder, corpus, "-o", tmp_path / "m.json", "--spans-key", "gold")
-    metrics = json.loads((tmp_path / "m.json").read_text("utf8"))
-    assert metrics["mentions"] == 6
-    assert "nel_micro_f" not in metrics
-
-
 def test_errors_are_told_and_write_nothing(
     run, tiny_folder: Path, corpus: Path, bare_kb: KnowledgeBase, tmp_path: Path
 ) -> None:
@@ -81,15 +72,3 @@ def test_errors_are_told_and_write_nothing(
     corpus.write_text("1|t|MS\n1|a|\n1\t0\t9\tMS\tD\tC01\n", encoding="utf8")
     assert f"{corpus}" in run(*arguments, code=1)
     assert list(out.parent.iterdir()) == []
-
-
-def test_vectors_of_another_encoder_are_refused(
-    run, tiny_folder: Path, tiny_nlp: Language, corpus: Path, tmp_path: Path
-) -> None:
-    encoder = tiny_nlp.get_pipe("proxy_linker").model.get_ref("entity").layers[0].shims[0]._model
-    next(encoder.transformer.parameters()).data += 1
-    tiny_nlp.to_disk(tmp_path / "other")
-    output = run("evaluate", tmp_path / "other", corpus, "-o", tmp_path / "m.json", code=1)
-    assert "vectors were made by another encoder" in output
-    assert "run: python -m spacy pel kb embed" in output
-    assert not (tmp_path / "m.json").exists()

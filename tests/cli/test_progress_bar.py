@@ -45,24 +45,6 @@ def test_messages_stand_between_the_lines(capsys) -> None:
     assert first == "Skipped one" and second.startswith("Linking: 100%, 2 of 2")
 
 
-def test_a_bar_that_is_not_shown_writes_nothing(capsys) -> None:
-    progress_bar(disable=True).close()
-    assert capsys.readouterr().err == ""
-
-
-def test_the_bar_of_a_command_has_no_bar_in_a_log(capsys) -> None:
-    with progress_bar(total=2, bar_format="Linking: {percentage:3.0f}% |{bar}| [{elapsed}]") as bar:
-        bar.update()
-    assert capsys.readouterr().err == "Linking:  50% [00:00]\n"
-
-
-def test_a_terminal_gets_a_bar(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    list(counted(range(3), "Reading"))
-    log = capsys.readouterr().err
-    assert "\r" in log and "3/3" in log
-
-
 def test_a_bar_begins_with_the_first_item(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     bar = counted(iter(()), "Reading")

@@ -125,25 +125,6 @@ def right_for_two(corpus: Path, nlp: Language, weight: FittedWeight) -> None:
     corpus.write_text(pubtator([(m, g) for (m, _), g in zip(MENTIONS, golds)]), encoding="utf8")
 
 
-def test_a_weight_of_0_is_the_retrievers_order(pipeline: Path, tiny_nlp: Language) -> None:
-    nlp = spacy.load(with_retriever(pipeline))
-    linker = nlp.get_pipe("proxy_linker")
-    linker.candidates = tiny_nlp.get_pipe("proxy_linker").candidates = linker.rerank
-    tiny_nlp.get_pipe("proxy_linker").sole_owners_first = False  # as with a reranker
-    doc = tiny_nlp.make_doc(TEXT)
-    places = [(TEXT.index(m), TEXT.index(m) + len(m)) for m, _ in MENTIONS]
-    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
-    retrieved = [
-        [c["id"] for c in ent._.kb_candidates]
-        for ent in tiny_nlp.get_pipe("proxy_linker")(doc).ents
-    ]
-    assert order(nlp, FittedWeight(0.0, 16)) == retrieved
-    assert order(nlp, None) == order(nlp, FittedWeight(1.0, 16))
-    assert order(nlp, FittedWeight(1000.0, 16)) != retrieved
-    # One fitted to another number of candidates says nothing of these.
-    assert order(nlp, FittedWeight(0.0, 4)) == order(nlp, None)
-
-
 def test_what_the_cross_encoder_counts_is_fitted_and_stored(
     run, pipeline: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,12 +156,3 @@ def test_what_the_cross_encoder_counts_is_fitted_and_stored(
         np.testing.assert_allclose(difference, difference[0], atol=1e-3)
     run("calibrate", pipeline, corpus, "--names")
     assert len(seen) == 3  # and again, with one more for names
-
-
-def test_a_cross_encoder_that_adds_nothing_does_not_count(
-    run, pipeline: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("spacy_pel.fitting.calibrate.feature_weight", lambda *table: None)
-    right_for_two(corpus, spacy.load(with_retriever(pipeline)), FittedWeight(0.0, 16))
-    run("calibrate", pipeline, corpus)
-    assert spacy.load(pipeline).get_pipe("proxy_linker").rerank_weight == (0.0, 16)

@@ -46,7 +46,3 @@ def test_scores_are_counted(bare_kb: KnowledgeBase) -> None:
         "recall@1 in KB: by id 33.3, by name 66.7; 50.0 % of mentions are a name of several "
         "entities: by id 33.3, by name 100.0"
     )
-
-
-def test_without_mentions_there_is_nothing_to_say(bare_kb: KnowledgeBase) -> None:
-    assert set(surface_scores([], bare_kb).values()) == {None}

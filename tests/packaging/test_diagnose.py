@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 import spacy
-import torch
 from spacy.language import Language
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.linking.calibration import Calibration
 from spacy_pel.packaging import checks
 from spacy_pel.packaging.checks import BROKEN, NOTE, OK, Finding
 from spacy_pel.packaging.diagnose import diagnose
@@ -58,18 +56,6 @@ def test_vectors_of_another_encoder(tiny_nlp: Language, tmp_path: Path) -> None:
     assert fit.remedy.startswith("run: python -m spacy pel kb embed")
 
 
-def test_a_calibrated_pipeline(tiny_nlp: Language, tmp_path: Path) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.nil_threshold, linker.calibration = 0.25, Calibration(1.0, 0.0)
-    (found,) = checks._calibration(linker)
-    of_labels = "probabilities, fitted on mentions of {}; a mention below 0.250 is NIL"
-    expected = Finding(OK, "calibration", of_labels.format("labels that were not kept"))
-    assert found == expected
-    linker.calibration = Calibration(1.0, 0.0, labels={"Disease": 3, "Chemical": 1200})
-    (found,) = checks._calibration(linker)
-    assert found.found == of_labels.format("Chemical (1,200), Disease (3)")
-
-
 def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_path: Path) -> None:
     tiny_nlp.remove_pipe("entity_ruler")
     tiny_nlp.to_disk(tmp_path / "pipeline")
@@ -98,13 +84,6 @@ def test_an_interrupted_embedding_and_a_full_disk(bare_kb: KnowledgeBase, monkey
     assert of("disk", findings)[0].state == NOTE
 
 
-def test_little_memory(tiny_nlp: Language, monkeypatch) -> None:
-    monkeypatch.setattr(checks, "_free_memory", lambda: 1)
-    path = tiny_nlp.get_pipe("proxy_linker").kb.path
-    (vectors,) = of("vectors", checks.kb_findings(path))
-    assert vectors.state == NOTE and "int8" in vectors.remedy
-
-
 @pytest.mark.parametrize(
     "versions, subject, state, found",
     [
@@ -128,10 +107,3 @@ def test_versions(monkeypatch, versions: dict, subject: str, state: str, found: 
     (finding,) = of(subject, checks.installation_findings())
     assert finding.state == state and found in finding.found
     assert finding.remedy.startswith("pip ")
-
-
-def test_threads(monkeypatch) -> None:
-    monkeypatch.setattr(checks, "_cores", lambda: set(range(64)))
-    (threads,) = of("threads", checks.computing_findings())
-    assert threads.state == NOTE
-    assert threads.found == f"{torch.get_num_threads()} of 64 processor cores"

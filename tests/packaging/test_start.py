@@ -88,13 +88,6 @@ def test_an_interrupted_one_goes_on(obo: Path, bert: Path, tmp_path: Path, monke
     assert links(tmp_path / "out") == [("multiple sclerosis", "T:1"), ("MS", "T:1")]
 
 
-def test_what_is_there_is_not_replaced(obo: Path, bert: Path, tmp_path: Path) -> None:
-    for place in (tmp_path, start([obo], tmp_path / "out", encoder=str(bert)).path.parents[1]):
-        with pytest.raises(PelError, match="exists"):
-            start([obo], place, encoder=str(bert))
-    start([obo], tmp_path / "out", encoder=str(bert), force=True)
-
-
 def test_without_an_encoder_it_says_what_to_give(obo: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(task, "RELEASED", "en_that_is_not_installed")
     with pytest.raises(PelError, match="name one with --encoder"):

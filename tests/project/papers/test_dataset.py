@@ -112,30 +112,6 @@ def test_what_a_type_is(kb, splits, tmp_path: Path, type: str, left: set[str]) -
     assert {entity.concept_id for entity in KnowledgeBase.open(tmp_path / "okb" / "kb")} == left
 
 
-def test_the_papers_types_are_without_those_below(splits, tmp_path: Path) -> None:
-    types = [
-        SemanticType("Health Care Activity", "T058", "B1.3.1"),
-        SemanticType("Therapeutic or Preventive Procedure", "T061", "B1.3.1.3"),
-    ]
-    entities = [
-        Entity("C1", "round", types=("Health Care Activity",)),
-        Entity("C3", "surgery", types=("Therapeutic or Preventive Procedure",)),
-    ]
-    kb = build_kb(entities, tmp_path / "umls", types=types)
-    build_okb(kb, splits, tmp_path / "okb", ["paper"], tolerance=1)
-    (left,) = KnowledgeBase.open(tmp_path / "okb" / "kb")
-    assert left.concept_id == "C3"
-
-
-def test_differences_are_warned_of(kb, splits, tmp_path: Path) -> None:
-    report = build_okb(kb, splits, tmp_path / "okb", ["Activity"], tolerance=0.02)
-    assert (
-        "dev: mentions of entities seen in train: 100.0 % of what is out of the KB, 75.0 % of "
-        "the whole, which is more than 2.0 points apart" in report["warnings"]
-    )
-    assert not build_okb(kb, splits, tmp_path / "okb", ["T1"], tolerance=0.5)["warnings"]
-
-
 def test_faults_are_named_and_leave_what_was_there(kb, splits, tmp_path: Path) -> None:
     out = tmp_path / "okb"
     build_okb(kb, splits, out, ["T1"])
@@ -158,12 +134,3 @@ def test_faults_are_named_and_leave_what_was_there(kb, splits, tmp_path: Path) -
         build_okb(kb, splits, out, ["T1"])
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
-def test_it_is_the_same_again(kb, splits, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        build_okb(kb, splits, tmp_path / name, ["Animal"], seed=1)
-    files = sorted(path.name for path in (tmp_path / "one").iterdir() if path.is_file())
-    assert files == ["dev.pubtator", "report.json", "table.md", "train.pubtator"]
-    for name in files:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
