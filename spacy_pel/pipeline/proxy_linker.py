@@ -19,6 +19,7 @@ from ..linking.calibration import FittedWeight
 from ..linking.candidate_search import Searchable
 from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
 from ..linking.link import link, without_candidates
+from ..linking.nil import Sure
 from ..linking.reranking import Reranking
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
@@ -182,6 +183,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
                 mentions,
                 search.candidates,
                 nil_threshold=self.nil_threshold,
+                sure=None if training else self.sure,
                 calibration=self.fitting(self.calibration),
                 reranking=self.reranking,
                 # Evaluations in training show what the encoder has learnt, not what names know.
@@ -265,6 +267,12 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             return ExactNameBonus(self.kb, weight.value)
         by_default = self.search_settings.sole_owners_first and not self.reranked
         return SoleOwnersFirst(self.kb) if by_default else None
+
+    @property
+    def sure(self) -> Sure | None:
+        """What keeps a mention from being NIL, whatever its score; None: nothing."""
+        least = self.search_settings.sure_probability
+        return None if least is None else Sure(self.kb, least)
 
     @property
     def reranking(self) -> Reranking | None:

@@ -83,7 +83,8 @@ def test_mentions_that_are_nil_become_proposals(linking: Linking, linked: Path) 
 
 
 def test_mentions_of_a_text_are_linked_first(linking: Linking, tmp_path: Path) -> None:
-    linking.linker.nil_threshold = 2.0  # so all are NIL
+    linking.linker.nil_threshold = 2.0
+    linking.linker.sure_probability = None  # so all are NIL
     texts = tmp_path / "a.txt", tmp_path / "b.txt"
     for path in texts:
         path.write_text("It is aspirin.\n", encoding="utf8")
