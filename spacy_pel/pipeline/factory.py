@@ -127,7 +127,7 @@ vectors = false
 shared = true
 # A vector is the mean of states, the encoder's outputs for tokens. "mean": of all tokens, as in the
 # paper. "focus": of the tokens of the mention, or of the entity's name. "both": the sum of these two
-# means, which is best for an encoder from scratch.
+# means, which is best for an encoder from scratch. "cls": of [CLS], as in KRISSBERT and ArboEL.
 pooling = "both"
 # The score of two vectors: "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
 similarity = "cosine"

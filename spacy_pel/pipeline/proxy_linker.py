@@ -175,7 +175,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             spans, types=search.types, sources=search.sources, label_types=search.label_types
         )
         # In a training session weights change, and only torch follows them.
-        training = self.learning.session is not None
+        training = self.learning.trainer is not None
         with self.runtime.computes([] if training else self.encoders.berts(self.reranked > 0)):
             links = link(
                 self.retriever,
@@ -314,8 +314,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     @property
     def trainer(self) -> Trainer | None:
         """The trainer of the retriever or the reranker; None outside a training session."""
-        session = self.learning.session
-        return session.trainer if session else None
+        return self.learning.trainer
 
     def initialize(
         self,
