@@ -131,6 +131,13 @@ def test_what_was_accepted_is_linked_to_and_stays(
     compact(folder)
     assert KnowledgeBase.open(folder).named("new virus")
     assert entity_of(linking, folder).startswith("NEW:")
+    linker.nil_threshold = 2.0  # above each score: only its exact name says that it is not NIL
+    texts = ["A new virus and no rest.", "The new virus is here.", "Some kidney."]
+    for text, words in zip(texts, ("new virus", "new virus", "kidney")):
+        doc = linking.nlp.make_doc(text)
+        start = text.index(words)
+        doc.ents = [doc.char_span(start, start + len(words), label="Virus")]
+        assert linker(doc).ents[0].kb_id_.startswith("NEW:")
 
 
 def entity_of(linking: Linking, folder: Path) -> str:
