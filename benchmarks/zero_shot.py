@@ -24,6 +24,7 @@ from spacy.tokens import Span
 
 from spacy_pel import KnowledgeBase
 from spacy_pel.evaluation.markdown_table import markdown_table
+from spacy_pel.jobs.kb_rows import LinkerRows
 from spacy_pel.kb import Entity
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
@@ -31,7 +32,6 @@ from spacy_pel.pipeline.doc_mentions import mentions_of
 from spacy_pel.pipeline.listening import read_documents
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
-from spacy_pel.tasks.embedding.rows import LinkerRows
 
 
 class Question(NamedTuple):

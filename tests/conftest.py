@@ -12,8 +12,8 @@ from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
 
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.tasks.embedding import embed_kb
 
 torch.set_num_threads(1)
 

@@ -21,15 +21,15 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # import. A room with a longer path is a room inside a room. What is not listed is forbidden.
 GROUND = {"about", "errors", "system"}
 KB_FLOOR = {*GROUND, "kb.records"}
-KB = {*GROUND, "kb", "kb.records", "kb.vectors", "kb.folder"}
+KB = {*GROUND, "kb", "kb.records", "kb.vectors"}
 READS = {*GROUND, "kb", "kb.records", "reading"}
 LINKS = {*READS, "kb.vectors", "architectures", "models"}
 TRAINS = {*LINKS, "linking"}
 PIPELINE = {*TRAINS, "training", "corpora", "documents", "spans", "evaluation", "registry"}
-JOBS = {*PIPELINE, "kb.folder", "pipeline"}
-TASKS = {*JOBS, "kb.writing", "kb.readers", "jobs", "tasks.embedding"}
+JOBS = {*PIPELINE, "kb.readers", "pipeline", "tasks"}
+TASKS = {*JOBS, "kb.readers", "jobs"}
 # What its messages and options need, and the functions that are a command by themselves.
-CLI = {*GROUND, "kb", "kb.readers", "kb.writing", "documents", "evaluation", "training", "pipeline"}
+CLI = {*GROUND, "kb", "kb.readers", "documents", "evaluation", "training", "pipeline"}
 ALLOWED = {
     "": {"about", "kb"},
     "about": set(),
@@ -41,10 +41,8 @@ ALLOWED = {
     "spans": {"errors"},
     "kb.records": GROUND,
     "kb.vectors": GROUND,
-    "kb.folder": GROUND,
-    "kb": {*KB, "kb.writing", "kb.readers"},
-    "kb.readers": {*KB, "kb.writing"},
-    "kb.writing": KB,
+    "kb": {*KB, "kb.readers"},
+    "kb.readers": KB,
     "reading": READS,
     "architectures": {*GROUND, "reading", "models"},
     "linking": LINKS,
@@ -54,11 +52,10 @@ ALLOWED = {
     "pipeline": PIPELINE,
     "jobs": JOBS,
     "tasks": TASKS,
-    "tasks.embedding": TASKS,
     "fitting": TASKS,
     "packaging": {*TASKS, "tasks", "fitting"},
     "serve": {*GROUND, "kb", "documents", "pipeline", "jobs", "tasks"},
-    "cli": {*CLI, "jobs", "tasks", "tasks.embedding", "fitting", "packaging", "serve"},
+    "cli": {*CLI, "jobs", "tasks", "fitting", "packaging", "serve"},
 }
 # What a room must not import of other packages, anywhere in it.
 FORBIDDEN = {
@@ -188,7 +185,7 @@ def test_no_room_leads_back_to_itself() -> None:
 def test_only_the_door_of_kb_knows_what_writes_and_reads_it() -> None:
     for path in (PACKAGE / "kb").glob("*.py"):
         if path.name != "__init__.py":
-            assert not rooms_imported(path) & {"kb.writing", "kb.readers"}, path
+            assert not rooms_imported(path) & {"kb.readers"}, path
 
 
 def test_no_file_leads_back_to_itself() -> None:

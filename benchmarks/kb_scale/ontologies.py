@@ -113,7 +113,7 @@ def sources_of(data: Path) -> dict[Path, Callable[[Path], Counts]]:
 
 
 def counts_of(kb: KnowledgeBase) -> Counts:
-    counts = kb.manifest["counts"]
+    counts = kb.settings["counts"]
     return counts["entities"], counts["aliases"], counts["definitions"]
 
 

@@ -60,7 +60,7 @@ def main() -> None:
         fingerprint="random",
         row_kind="entity" if arguments.names == 1 else "name",
     )
-    index = made.segments[0].entry["vectors"]["index"]
+    index = made.settings["vectors"]["found_by"]
     seconds, processor = time.perf_counter() - start, time.process_time() - processor
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     found = index["kind"] if index else "exact"

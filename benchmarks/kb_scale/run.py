@@ -50,27 +50,11 @@ def build(arguments: argparse.Namespace) -> str:
     return python(HERE / "build.py", release(arguments, arguments.cuis))
 
 
-def vectors(arguments: argparse.Namespace, dim: int, kinds: str) -> str:
-    folder = arguments.scratch / "vectors"
-    rows = arguments.cuis
-    return python(HERE / "vectors.py", folder, "--rows", rows, "--dim", dim, "--kinds", kinds)
-
-
 def opening(arguments: argparse.Namespace) -> str:
     mesh = built(arguments, arguments.data / "kb" / "mesh.jsonl.gz", "mesh")
     third = built(arguments, release(arguments, arguments.cuis // 3), "third")
     peer = ("--peer-python", arguments.peer_python) if arguments.peer_python else ()
     return python(HERE / "opening.py", mesh, third, *peer)
-
-
-def changes(arguments: argparse.Namespace) -> str:
-    folder = built(arguments, release(arguments, arguments.cuis), "full")
-    written = python(HERE / "random_vectors.py", folder)
-    return f"{written}\n\n{python(HERE / 'changes.py', folder)}"
-
-
-def kill(arguments: argparse.Namespace) -> str:
-    return python(HERE / "kill.py", arguments.scratch / "kill")
 
 
 def ontologies(arguments: argparse.Namespace) -> str:
@@ -79,11 +63,7 @@ def ontologies(arguments: argparse.Namespace) -> str:
 
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "build": build,
-    "vectors-384": lambda arguments: vectors(arguments, 384, "SQ8,SQ4,exact-float16"),
-    "vectors-768": lambda arguments: vectors(arguments, 768, "SQ8,SQ4"),
     "opening": opening,
-    "changes": changes,
-    "kill": kill,
     "ontologies": ontologies,
 }
 

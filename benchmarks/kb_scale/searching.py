@@ -41,7 +41,7 @@ def main() -> None:
     after_first = resident()
     singles = [timed(lambda q=query: kb.search(q[None], K))[1] for query in queries]
     _, batch = timed(lambda: kb.search(queries, K))
-    print(f"{len(kb):,} entities, {kb.manifest['vectors']['rows']:,} vectors of {kb.dim}\n")
+    print(f"{len(kb):,} entities, {kb.settings['vectors']['rows']:,} vectors of {kb.dim}\n")
     print("| | |\n|---|---:|")
     for name, figure in {
         "opened, ms": 1000 * opened,

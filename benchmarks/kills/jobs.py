@@ -16,14 +16,13 @@ from spacy.util import load_config
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import link
+from spacy_pel.jobs.kb_rows import LinkerRows
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.kb.folder.manifest import MANIFEST
+from spacy_pel.kb.change import update_entities
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.writing.entity_changes import update_entities
 from spacy_pel.packaging.assemble import PackageInfo, assemble
 from spacy_pel.pipeline.pipelines import linker_of
-from spacy_pel.tasks.embedding.rows import LinkerRows
 from spacy_pel.training.train_pipeline import run_training, start_training
 
 State = tuple[str, ...]
@@ -150,7 +149,7 @@ def changing(scratch: Path, nlp: Language, kb: Path) -> Job:
         begin=lambda folder: shutil.copytree(kb, folder, dirs_exist_ok=True),
         work=work,
         go_on=work,
-        state=lambda folder: (digest(folder / MANIFEST), str(verify(folder))),
+        state=lambda folder: (KnowledgeBase.open(folder).settings["checksum"], str(verify(folder))),
     )
 
 

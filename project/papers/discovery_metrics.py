@@ -31,7 +31,7 @@ def write_lacking_kb(
         seed: The seed by which they are drawn.
         folder: The folder to write. What is in it is replaced.
     """
-    from spacy_pel.kb.writing.entity_changes import remove_entities
+    from spacy_pel.kb.change import remove_entities
 
     numbers = {kb.number(id) for id in ids} - {None}
     there = sorted(id for id, _ in kb.labels(sorted(numbers)))

@@ -35,9 +35,9 @@ sys.path.insert(0, str(HERE.parent))
 from papers.measure import measured  # noqa: E402
 from spacy_pel.corpora.document_corpus import open_corpus  # noqa: E402
 from spacy_pel.errors import PelError  # noqa: E402
+from spacy_pel.jobs.embed import embed_kb  # noqa: E402
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline  # noqa: E402
 from spacy_pel.system.whole_files import whole_file, whole_folder  # noqa: E402
-from spacy_pel.tasks.embedding import embed_kb  # noqa: E402
 from spacy_pel.training.train_pipeline import run_training, start_training  # noqa: E402
 
 LINKER = "components.proxy_linker"
@@ -222,7 +222,7 @@ class Runner:
 
     def _learn(self, learns: dict[str, Any], base: Path, base_kb: Path, folder: Path) -> None:
         """Give a copy of a retriever's knowledge base the mentions of a corpus as rows."""
-        from spacy_pel.tasks.learn_mentions import learn_mentions_of
+        from spacy_pel.fitting.learn_mentions import learn_mentions_of
 
         if not (folder / "kb").exists():
             corpora = filled(learns["corpora"], self.places)

@@ -6,7 +6,6 @@ from . import (  # noqa: F401  (add commands)
     kb_embed,
     kb_fetch,
     kb_learn,
-    kb_reduce,
     kb_show,
     pel_assemble,
     pel_average,

@@ -44,6 +44,12 @@ kb = typer.Typer(
     rich_markup_mode=None,
 )
 pel.add_typer(kb, name="kb")
+change = typer.Typer(
+    help="Add, update, merge or remove entities of a knowledge base.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+kb.add_typer(change, name="change")
 
 Pipeline = Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")]
 Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline")]

@@ -114,7 +114,7 @@ def build_cli(
         options=ReadOptions(umls=recipe, columns=columns_of(column or [])),
         progress=lambda entities, name: counted(entities, f"Reading {name}", " entities"),
     )
-    counts = made.manifest["counts"]
+    counts = made.settings["counts"]
     msg.good(
         f"Built {out}: {counts['entities']:,} entities with {counts['aliases']:,} aliases in "
         f"{time.perf_counter() - start:.1f} s"

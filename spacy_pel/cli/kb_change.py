@@ -1,21 +1,20 @@
-"""``pel kb add``, ``update``, ``remove``, ``merge``, ``diff``, ``compact`` and ``verify``."""
+"""``pel kb change add``, ``update``, ``merge``, ``remove``; ``pel kb diff``, ``verify``, ``export``."""
 
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import PelError
-from .apps import Component, command, kb
+from .apps import Component, change, command, kb
 from .progress_bar import progress_bar
 from .terminal import msg, say_error
 
 if TYPE_CHECKING:
-    from ..kb.writing.apply_change import ChangeCounts
+    from ..kb.change import ChangeCounts
 
 Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 Entities = Annotated[
@@ -37,7 +36,7 @@ Encoder = Annotated[
 _EXAMPLES = 5
 
 
-@command(kb, "add")
+@command(change, "add")
 def add_cli(
     folder: Folder,
     source: Entities,
@@ -52,12 +51,12 @@ def add_cli(
 
     \b
     Example:
-      python -m spacy pel kb add kb new.jsonl --pipeline training/model-best
+      python -m spacy pel kb change add kb new.jsonl --pipeline training/model-best
     """
     _change("add", folder, source, format, pipeline, component)
 
 
-@command(kb, "update")
+@command(change, "update")
 def update_cli(
     folder: Folder,
     source: Entities,
@@ -71,12 +70,12 @@ def update_cli(
 
     \b
     Example:
-      python -m spacy pel kb update kb corrected.jsonl --pipeline training/model-best
+      python -m spacy pel kb change update kb corrected.jsonl --pipeline training/model-best
     """
     _change("update", folder, source, format, pipeline, component)
 
 
-@command(kb, "merge")
+@command(change, "merge")
 def merge_cli(
     folder: Folder,
     source: Entities,
@@ -94,12 +93,12 @@ def merge_cli(
 
     \b
     Example:
-      python -m spacy pel kb merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
+      python -m spacy pel kb change merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
     """
     _change("merge", folder, source, format, pipeline, component, mapping)
 
 
-@command(kb, "remove")
+@command(change, "remove")
 def remove_cli(
     folder: Folder,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Concept ids")] = None,
@@ -107,15 +106,15 @@ def remove_cli(
 ) -> None:
     """Remove entities from a KB, and their vectors.
 
-    Their space on disk becomes free with "kb compact".
+    Numbers and rows are not used again. The space on disk becomes free when the KB is built anew.
 
     \b
     Examples:
-      python -m spacy pel kb remove kb C0000005 C0000039
-      python -m spacy pel kb remove kb --file ids.txt
+      python -m spacy pel kb change remove kb C0000005 C0000039
+      python -m spacy pel kb change remove kb --file ids.txt
     """
-    from ..kb.writing.entity_changes import remove_entities
-    from ..tasks.change_from_source import read_ids
+    from ..jobs.change_kb import read_ids
+    from ..kb.change import remove_entities
 
     given = list(ids or ())
     if file:
@@ -124,32 +123,6 @@ def remove_cli(
         raise PelError("no ids to remove", "give them, or --file with one a line")
     start = time.perf_counter()
     report_change(folder, remove_entities(folder, given), start)
-
-
-@command(kb, "compact")
-def compact_cli(folder: Folder) -> None:
-    """Make a changed KB as small and as fast as a new one.
-
-    Each change adds a segment to a KB. This joins all segments into one. Vectors are copied, not
-    computed again.
-
-    \b
-    Example:
-      python -m spacy pel kb compact kb
-    """
-    from ..kb import KnowledgeBase
-    from ..kb.writing.compaction import compact
-
-    start = time.perf_counter()
-    total = len(KnowledgeBase.open(folder))
-    made = compact(
-        folder, progress=partial(progress_bar, total=total, desc="Copying", unit=" entities")
-    )
-    size = sum(file["bytes"] for file in made.manifest["files"].values())
-    msg.good(
-        f"Compacted {folder}: {len(made):,} entities, {size / 1e6:,.1f} MB, in "
-        f"{time.perf_counter() - start:.1f} s"
-    )
 
 
 @command(kb, "diff")
@@ -191,7 +164,7 @@ def diff_cli(
 def verify_cli(folder: Folder) -> None:
     """Check that a KB is undamaged.
 
-    Reads every file, compares it with its checksum, and checks that the files fit together.
+    Reads every file, compares it with its checksum, checks each record, and that all fit together.
 
     \b
     Example:
@@ -201,7 +174,7 @@ def verify_cli(folder: Folder) -> None:
     from ..kb.verify import verify
 
     start = time.perf_counter()
-    total = sum(path.stat().st_size for path in folder.glob("*-*.*"))
+    total = sum(path.stat().st_size for path in folder.glob("*.*"))
     with progress_bar(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
         problems = verify(folder, progress=bar.update)
         size = bar.n
@@ -209,15 +182,36 @@ def verify_cli(folder: Folder) -> None:
         for problem in problems:
             say_error(problem)
         raise typer.Exit(1)
-    files = KnowledgeBase.open(folder).manifest["files"]
+    with KnowledgeBase.open(folder) as opened:
+        count = len(opened)
     msg.good(
-        f"Verified {folder}: {len(files):,} files, {size / 1e6:,.1f} MB, all as they were written, "
+        f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB as they were written, "
         f"in {time.perf_counter() - start:.1f} s"
     )
 
 
+@command(kb, "export")
+def export_cli(
+    folder: Folder,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder")],
+) -> None:
+    """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
+
+    \b
+    Example:
+      python -m spacy pel kb export kb tables
+    """
+    from ..kb import KnowledgeBase
+    from ..kb.copies import export_kb
+
+    with KnowledgeBase.open(folder) as opened:
+        counts = export_kb(opened, output)
+    written = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    msg.good(f"Wrote {output}: {written}")
+
+
 def _change(
-    change: str,
+    kind: str,
     folder: Path,
     source: Path,
     format: str | None,
@@ -226,16 +220,16 @@ def _change(
     mapping: Path | None = None,
 ) -> None:
     """Change the KB by the entities of a source, and say what was done."""
+    from ..jobs.change_kb import change_from_source
     from ..kb import KnowledgeBase
     from ..pipeline.pipelines import linker_of, load_pipeline
-    from ..tasks.change_from_source import change_from_source
 
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
     start = time.perf_counter()
     with progress_bar(desc="Reading", unit=" entities") as bar:
         counts = change_from_source(
-            change,
+            kind,
             folder,
             source,
             linker=linker,

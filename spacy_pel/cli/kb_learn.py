@@ -14,7 +14,7 @@ from .progress_bar import progress_bar
 from .terminal import msg
 
 if TYPE_CHECKING:
-    from ..kb.writing.apply_change import ChangeCounts
+    from ..kb.change import ChangeCounts
 
 
 @command(kb, "learn")
@@ -56,7 +56,6 @@ def learn_cli(
     Without --mentions each entity gets the names by which mentions call it. "hypertensive", for
     example, is then found as a name of hypertension. A name goes to the entity that most of the
     mentions mean by it. If a document defines an acronym, its long form is learnt as well.
-    Afterwards "kb compact" makes the search as fast as before.
 
     With --mentions the KB keeps the mentions themselves, in their texts. A new mention is then
     compared with names and with mentions. "kb forget" takes them out again.
@@ -100,7 +99,7 @@ def forget_cli(
     Example:
       python -m spacy pel kb forget kb --source train.pubtator
     """
-    from ..kb.writing.mention_changes import forget_mentions
+    from ..kb.mention_changes import forget_mentions
 
     msg.good(f"{forget_mentions(folder, source):,} mentions of {source} taken out of {folder}")
 
@@ -109,7 +108,7 @@ def _learn_names(
     folder: Path, corpora: list[str], reading: dict[str, Any]
 ) -> tuple[str, ChangeCounts]:
     """What there is to say of the names learnt, and what changed."""
-    from ..tasks.learn_names import learn_names
+    from ..fitting.learn_names import learn_names
 
     learnt = learn_names(folder, corpora, **reading)
     return f"{learnt.names:,} new names in {learnt.mentions:,} mentions", learnt.changes
@@ -117,7 +116,7 @@ def _learn_names(
 
 def _learn_mentions(folder: Path, corpora: list[str], reading: dict[str, Any]) -> str:
     """What there is to say of the mentions learnt."""
-    from ..tasks.learn_mentions import learn_mentions_of
+    from ..fitting.learn_mentions import learn_mentions_of
 
     start = time.perf_counter()
     learnt = learn_mentions_of(folder, corpora, **reading)

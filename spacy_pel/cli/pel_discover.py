@@ -62,7 +62,7 @@ def discover_cli(
     Examples:
       python -m spacy pel discover training/model-best notes/ proposals.jsonl
       python -m spacy pel discover training/model-best linked.jsonl proposals.jsonl --linked
-      python -m spacy pel kb add kb accepted.jsonl --pipeline training/model-best
+      python -m spacy pel kb change add kb accepted.jsonl --pipeline training/model-best
     """
     from ..jobs.discover import discover
     from ..jobs.link_docs import Linking

@@ -72,7 +72,7 @@ def start_cli(
         encoding=partial(progress_bar, desc="Encoding", unit=" entities"),
         report=msg.info,
     )
-    rows = made.manifest["vectors"]["rows"]
+    rows = made.settings["vectors"]["rows"]
     msg.good(
         f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors, in "
         f"{time.perf_counter() - began:.1f} s"

@@ -9,8 +9,8 @@ from typing import Any
 
 from spacy.language import Language
 
-from ..kb.folder.manifest import MANIFEST
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.settings import KB_FILE
 from ..pipeline.kb_reference import KB_REFERENCE
 from ..pipeline.pipelines import linker_of
 
@@ -41,7 +41,7 @@ def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, An
         reranker = hashlib.blake2b(data, digest_size=16).hexdigest()
     config, fitted = nlp.get_pipe_config(component), linker.fitted.as_data()
     return {
-        "knowledge base": linker.kb.manifest["checksum"],
+        "knowledge base": linker.kb.settings["checksum"],
         "encoder": linker.retriever.fingerprint(),
         "reranker": reranker,
         "number of candidates reranked": linker.reranked,
@@ -56,7 +56,7 @@ def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, An
 def pipeline_fingerprint(nlp: Language) -> str:
     """A digest of the files of a loaded pipeline, and of the KBs that it refers to.
 
-    The manifest of a KB stands for all its files, as it has their checksums.
+    The database of a KB stands for all its files, as it has the checksums of the others.
     """
     hash = hashlib.blake2b(digest_size=16)
     folder = nlp.path
@@ -68,7 +68,7 @@ def pipeline_fingerprint(nlp: Language) -> str:
     for name, component in nlp.pipeline:
         kb = getattr(component, "kb", None)
         if isinstance(kb, KnowledgeBase):
-            hash.update(f"{name} {kb.manifest['checksum']}\n".encode())
+            hash.update(f"{name} {kb.settings['checksum']}\n".encode())
     return hash.hexdigest()
 
 
@@ -81,6 +81,6 @@ def package_versions() -> dict[str, str]:
 
 
 def _files(folder: Path) -> list[Path]:
-    kbs = {path.parent for path in folder.rglob(MANIFEST)}
+    kbs = {path.parent for path in folder.rglob(KB_FILE)}
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in files if path.parent not in kbs or path.name == MANIFEST]
+    return [path for path in files if path.parent not in kbs or path.name == KB_FILE]

@@ -207,7 +207,7 @@ def _settings(search: MentionSearch) -> dict[str, object]:
     names = hashlib.blake2b(search.names.hashes.tobytes(), digest_size=16)
     names.update(search.names.owners.tobytes())
     return {
-        "knowledge base": search.kb.manifest["checksum"],
+        "knowledge base": search.kb.settings["checksum"],
         "list of names": names.hexdigest(),
         "number of mentions an entity": search.per_entity,
         "size of windows": search.window,

@@ -1,13 +1,13 @@
 """Knowledge bases: entities read from source files, kept in a folder, searched by vector."""
 
+from .change import build_kb
 from .knowledge_base import KnowledgeBase
 from .readers import open_source
 from .records.entity import Entity
 from .records.semantic_types import SemanticType
 from .search_filter import SearchFilter
+from .vector_writing import write_vectors
 from .vectors.index import Candidates, VectorIndex
-from .writing.building import build_kb
-from .writing.vector_writing import write_vectors
 
 __all__ = [
     "Candidates",

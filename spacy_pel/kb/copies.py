@@ -1,28 +1,50 @@
-"""Copies of a knowledge base: in an assembled pipeline, and on the disk of a node of a cluster."""
+"""Copies of a knowledge base: in an assembled pipeline, on the disk of a cluster's node, as tables."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
+from ..errors import PelError
+from ..system.duckdb_session import duckdb_connection
 from ..system.whole_files import whole_folder
-from .folder.checksums import copy_checked
-from .folder.manifest import MANIFEST, manifest_text
+from .checks import check_contents
 from .knowledge_base import KnowledgeBase
+from .mentions import stored_passages
+from .records.entity import Entity
+from .records.semantic_types import SemanticType
+from .settings import KB_FILE, sha256, vector_files
+from .store import Store, connected
+from .transaction import write_checksums
+
+_BLOCK = 4096  # entities exported at a time
+_LONGEST_LINE = 1 << 29  # bytes of a record as JSON
 
 
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
-    """Copy a KB to a folder, and check what is copied on the way.
+    """Copy a KB to a folder, check what was copied, and write the checksums of its files.
 
     Raises:
         PelError: A file was changed since it was written.
         OSError: The copy cannot be written.
     """
     folder.mkdir(exist_ok=True)
-    for name, entry in kb.manifest["files"].items():
-        copy_checked(kb.path / name, folder / name, entry)
-    (folder / MANIFEST).write_bytes(manifest_text(kb.manifest).encode())
+    check_contents(kb.path, KnowledgeBase)
+    with closing(connected(kb.path / KB_FILE, "ro")) as old:
+        with closing(sqlite3.connect(folder / KB_FILE)) as new:
+            old.backup(new)
+    for file in vector_files(kb.settings):
+        shutil.copyfile(kb.path / file["name"], folder / file["name"])
+        if sha256(folder / file["name"]) != file["sha256"]:
+            raise PelError(f"{kb.path / file['name']}: was changed meanwhile", "run it again")
+    write_checksums(folder)
 
 
 def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
@@ -39,10 +61,83 @@ def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
         PelError: A file of the KB was changed since it was written.
         OSError: The copy cannot be written.
     """
-    target = folder / f"kb-{kb.manifest['checksum'][:16]}"
+    target = folder / f"kb-{kb.settings['checksum'][:16]}"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / f"{target.name}.lock"):
         if not target.exists():
             with whole_folder(target) as new:
                 copy_kb(kb, new)
     return target
+
+
+def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
+    """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
+
+    Args:
+        kb: The KB.
+        folder: A folder, which is replaced whole.
+
+    Returns:
+        The number of lines of each table. Those without a line are left out.
+
+    Raises:
+        PelError: The folder is not empty, or a file of the KB is damaged.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise PelError(f"{folder}: exists", "choose an empty or new folder")
+    lists = {name for name, default in Entity._field_defaults.items() if default == ()}
+    texts = {name: "VARCHAR[]" if name in lists else "VARCHAR" for name in Entity._fields}
+    places = dict.fromkeys(("start", "stop"), "INTEGER")
+    tables = {
+        "entities": (texts, (entity._asdict() for entity in kb)),
+        "types": (dict.fromkeys(SemanticType._fields, "VARCHAR"), _types(kb)),
+        "rows": ({"concept_id": "VARCHAR", "vector": "FLOAT[]"}, _rows(kb)),
+        "mentions": (
+            {**dict.fromkeys(("document", "text", "concept_id"), "VARCHAR"), **places},
+            _mentions(kb),
+        ),
+    }
+    counts = {}
+    with whole_folder(folder) as new:
+        for name, (columns, lines) in tables.items():
+            if count := _write_table(new / f"{name}.parquet", columns, lines):
+                counts[name] = count
+    return counts
+
+
+def _types(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
+    return (type._asdict() for type in kb.semantic_types)
+
+
+def _rows(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
+    numbers = kb.numbers() if kb.has_vectors else ()
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        ids = [id for id, _ in kb.labels(block)]
+        vectors, places = kb.rows(block)
+        for place, vector in zip(places.tolist(), vectors.tolist()):
+            yield {"concept_id": ids[place], "vector": vector}
+
+
+def _mentions(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
+    with closing(Store(kb.path)) as store:
+        for (document, text, mentions), _ in stored_passages(store):
+            for start, stop, id in mentions:
+                line = {"document": document, "text": text, "start": start, "stop": stop}
+                yield {**line, "concept_id": id}
+
+
+def _write_table(path: Path, columns: dict[str, str], lines: Iterable[dict[str, Any]]) -> int:
+    """Writes lines as a Parquet table, by way of JSON, which DuckDB reads; returns their number."""
+    count, source = 0, path.with_suffix(".jsonl")
+    with open(source, "x", encoding="utf8") as file:
+        for line in lines:
+            count += 1
+            file.write(json.dumps(line) + "\n")
+    if count:
+        with duckdb_connection() as database:
+            form = {"columns": columns, "format": "newline_delimited"}
+            read = database.read_json(str(source), maximum_object_size=_LONGEST_LINE, **form)
+            read.write_parquet(str(path))
+    source.unlink()
+    return count

@@ -1,29 +1,34 @@
-"""The one way into a KB folder: its records, its vectors and its manifest behind one class."""
+"""The one way into a KB folder: its records, its vectors and its mentions behind one class."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..errors import PelError
-from .folder.manifest import sound_manifest
-from .folder.snapshot import Snapshot, opened_snapshot
-from .known_mentions import KnownMentions, known_mentions
+from .checks import check_contents
+from .lock import lock_for_reading
 from .mention_search import search_with_mentions
-from .record_look_up import looked_up
+from .mentions import KnownMentions
 from .records.entity import Entity
 from .records.semantic_types import SemanticType, known_types, with_descendants
-from .records.store import EntityStore
 from .records.type_tree import SemanticTypeTree
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .search_filter import FilterMasks, SearchFilter
-from .segment import Segment, segments_of
-from .segment_search import search_segments
-from .vectors.index import Candidates
-from .verify import check_contents
+from .search_filter import SearchFilter, filtered_numbers, normal_form
+from .settings import KB_FILE, Settings, vector_files
+from .store import Store
+from .stored_vectors import StoredVectors
+from .transaction import checked_settings
+from .vectors.candidate_lists import Candidates
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
+_KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
+_BLOCK = 4096  # ids looked up at a time
 
 
 class KnowledgeBase:
@@ -31,16 +36,17 @@ class KnowledgeBase:
 
     A KB is opened, not loaded. Records are read from SQLite when they are asked for, and the first
     search maps the vectors into memory. Whatever is written to the folder, the KB stays as it was
-    when it was opened, until ``refresh``. It may be used after a fork. It may be pickled: a copy
-    opens the same folder.
+    when it was opened, until ``refresh`` (its learnt mentions are read when they are first used). It
+    may be used after a fork. It may be pickled: a copy opens the same folder.
 
-    Numbers ascend with concept ids within each segment. The numbers of removed entities are not
-    used again until the KB is compacted. So take the numbers in use from ``numbers``, and store
-    ids, not numbers.
+    The numbers of a KB that was just built ascend with concept ids. New and changed entities get new
+    numbers, and no number is used again. So take the numbers in use from ``numbers``, and store ids,
+    not numbers.
 
     Attributes:
         path: The folder, absolute.
-        manifest: What the folder holds, as its ``manifest.json`` says.
+        settings: What the KB says of itself: "counts", "sources", "vectors", "checksum" and so on.
+            The checksum is another one after each change.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -50,7 +56,7 @@ class KnowledgeBase:
             PelError: There is no KB in the folder, or it is not whole.
         """
         self.path = Path(path).absolute()
-        self._see(opened_snapshot(self.path))
+        self._see(*_seen(self.path))
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> KnowledgeBase:
@@ -58,16 +64,15 @@ class KnowledgeBase:
 
         Args:
             path: The folder.
-            verify: Whether to check every byte first, as ``pel kb verify`` does. It takes about a
-                second for 500 MB. Otherwise the manifest and the sizes of files are checked now,
-                and each file when it is first read: with its checksum if it takes up to 128 MiB,
-                and else the form and range of what look-ups and searches read.
+            verify: Whether to check every byte first, as ``pel kb verify`` does. It takes seconds for
+                500 MB. Otherwise the settings and the sizes of files are checked now, and each record
+                and the form and range of vectors when they are first read.
 
         Raises:
             PelError: There is no KB in the folder, or it is not whole.
         """
         if verify:
-            check_contents(path)
+            check_contents(path, cls)
         return cls(path)
 
     def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[str]]:
@@ -81,47 +86,40 @@ class KnowledgeBase:
 
     def close(self) -> None:
         """Closes the files. A later look-up opens them again; PelError if they are gone by then."""
-        if self._snapshot is not None:
-            for segment in (*self._segments, *self._mentions.segments):
-                segment.close()
-            self._snapshot.close()
-            self._snapshot = None
+        self._store.close()
+        self._release()
 
     def refresh(self) -> bool:
         """Opens the folder as it is now.
 
         Returns:
-            Whether the KB had changed. If so, its numbers have changed as well.
+            Whether the KB had changed. If so, its numbers may have changed as well.
 
         Raises:
             PelError: There is no KB in the folder, or it is not whole. The KB then stays as it was.
         """
-        if sound_manifest(self.path) == self.manifest:
+        if checked_settings(self.path) == self.settings:
             return False
-        snapshot = opened_snapshot(self.path)
+        seen = _seen(self.path)
         self.close()
-        self._see(snapshot)
+        self._see(*seen)
         return True
 
-    def _see(self, snapshot: Snapshot) -> None:
-        self.manifest = snapshot.manifest
-        self._snapshot: Snapshot | None = snapshot
-        self._segments = segments_of(self.path, snapshot.manifest)
-        self._mentions = known_mentions(self.path, self.manifest, self._segments)
-        self._masks = FilterMasks()
-        self._semantic_types: list[SemanticType] | None = None
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The segments, oldest first, for code that reads the KB as a whole."""
-        if self._snapshot is None:
-            self._see(Snapshot(self.path, self.manifest))
-        return self._segments
+    def _see(self, store: Store, settings: Settings, descriptors: list[int]) -> None:
+        for name in ("vectors", "mentions", "_removed", "_live", "semantic_types"):
+            self.__dict__.pop(name, None)  # what was read of the KB before
+        self.settings = settings
+        self._store = store
+        self._count: int = settings["next_number"]
+        self._masks: dict[SearchFilter, np.ndarray] = {}
+        # Called at the latest when the object goes. It does not unlock (LOCK_UN), which would take
+        # the lock from forked children as well.
+        self._release = weakref.finalize(self, _close, descriptors)
 
     # Records
 
     def __len__(self) -> int:
-        return self.manifest["counts"]["entities"]
+        return self.settings["counts"]["entities"]
 
     def __contains__(self, id: str) -> bool:
         return self.number(id) is not None
@@ -139,14 +137,32 @@ class KnowledgeBase:
 
     def __iter__(self) -> Iterator[Entity]:
         """The entities in order of number."""
-        for segment in self.segments:
-            for number, entity in enumerate(segment.store):
-                if segment.is_live(number):
-                    yield entity
+        removed = set(self._removed.tolist())
+        for number, entity in self._store.all_entities(self._count):
+            if number not in removed:
+                yield entity
 
     def numbers(self) -> np.ndarray:
         """The numbers of the entities: int64 [len], ascending."""
-        return self._live_numbers(lambda segment: np.arange(segment.count))
+        return self._without_removed(np.arange(self._count))
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether all numbers ascend with concept ids, as in a KB that was just built."""
+        return self.settings["in_order"] >= self._count
+
+    def numbers_by_id(self) -> np.ndarray:
+        """The numbers of the entities in order of concept id: int64 [len]."""
+        if self.is_in_order:
+            return self.numbers()
+        query = "SELECT number FROM entity WHERE number < ? ORDER BY concept_id"
+        return self._without_removed(self._store.numbers(query, self._count))
+
+    def by_id(self) -> Iterator[Entity]:
+        """The entities in order of concept id."""
+        numbers = self.numbers_by_id()
+        for start in range(0, len(numbers), _BLOCK):
+            yield from self._store.entities(numbers[start : start + _BLOCK])
 
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept, alternative or retired id, or None.
@@ -155,15 +171,12 @@ class KnowledgeBase:
         first is returned. If several entities have it as an alternative or retired id, the one
         whose concept id sorts first is returned.
         """
-        for look_up in (EntityStore.number, EntityStore.alternative):
-            local = [(segment, look_up(segment.store, id)) for segment in self.segments]
-            numbers = [s.first + n for s, n in local if n is not None and s.is_live(n)]
+        for look_up in (self._store.with_id, self._store.with_alternative):
+            numbers = self._without_removed(look_up(id)).tolist()
+            if len(numbers) > 1:
+                numbers.sort(key=lambda number: self.labels([number]))
             if numbers:
-                return (
-                    numbers[0]
-                    if len(numbers) == 1
-                    else min(numbers, key=lambda n: self.labels([n]))
-                )
+                return numbers[0]
         return None
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
@@ -172,7 +185,7 @@ class KnowledgeBase:
         Raises:
             IndexError: No entity has one of the numbers.
         """
-        return looked_up(self.segments, EntityStore.entities, numbers)
+        return self._store.entities(self._checked(numbers))
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """The concept id and canonical name of each of these numbers; faster than ``entities``.
@@ -180,7 +193,7 @@ class KnowledgeBase:
         Raises:
             IndexError: No entity has one of the numbers.
         """
-        return looked_up(self.segments, EntityStore.labels, numbers)
+        return self._store.labels(self._checked(numbers))
 
     def named(self, name: str, exact: bool = False) -> list[Entity]:
         """The entities with this name, sorted by concept id.
@@ -194,18 +207,16 @@ class KnowledgeBase:
 
     def numbers_named(self, name: str, exact: bool = False) -> np.ndarray:
         """The numbers of the entities that ``named`` returns: int64, ascending."""
-        return self._live_numbers(lambda segment: segment.store.named(name, exact))
+        return self._without_removed(np.array(self._store.named(name, exact), dtype=np.int64))
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:
         """The entities whose names contain all words of the text, the most similar name first."""
-        ranked: list[tuple[float, Entity]] = []
-        for segment in self.segments:
-            # Some of those found may have been removed: ask for that many more.
-            pairs = segment.store.found(text, limit + len(segment.removed))
-            live = [(number, rank) for number, rank in pairs if segment.is_live(number)][:limit]
-            entities = segment.store.entities([number for number, _ in live])
-            ranked += [(-rank, entity) for (_, rank), entity in zip(live, entities)]
-        return [entity for _, entity in sorted(ranked)[:limit]]
+        # Some of those found may have been removed, or added since: ask for that many more.
+        pairs = self._store.found(text, limit + self._store.count() - len(self))
+        ranks = dict(pairs)
+        numbers = self._without_removed(np.array(sorted(ranks), dtype=np.int64))
+        ranked = sorted((-ranks[n], e) for n, e in zip(numbers.tolist(), self.entities(numbers)))
+        return [entity for _, entity in ranked[:limit]]
 
     def of_types(self, *names_or_codes: str) -> np.ndarray:
         """The numbers of the entities that have one of these types, or a type below one of them.
@@ -220,11 +231,10 @@ class KnowledgeBase:
             PelError: The KB does not have one of the types.
         """
         names = with_descendants(filter(None, names_or_codes), self.semantic_types)
-        numbers = self._live_numbers(lambda segment: segment.store.of_types(names))
+        numbers = self._without_removed(self._store.of_types(names))
         if "" not in names_or_codes:
             return numbers
-        all_names = {type.name for type in self.semantic_types}
-        typed = self._live_numbers(lambda segment: segment.store.of_types(all_names))
+        typed = self._store.of_types({type.name for type in self.semantic_types})
         return np.union1d(numbers, np.setdiff1d(self.numbers(), typed, assume_unique=True))
 
     def of_sources(self, *names: str) -> np.ndarray:
@@ -233,7 +243,7 @@ class KnowledgeBase:
         Raises:
             PelError: No entity comes from one of the sources.
         """
-        known = {name for segment in self.segments for name in segment.store.sources()}
+        known = self._store.sources()
         for name in names:
             if name not in known:
                 some = ", ".join(sorted(known)[:20]) or "none"
@@ -241,18 +251,28 @@ class KnowledgeBase:
                     f"{self.path}: no entity comes from {name!r}",
                     f"choose one of its sources: {some}",
                 )
-        return self._live_numbers(lambda segment: segment.store.of_sources(names))
+        return self._without_removed(self._store.of_sources(names))
 
-    @property
+    def n_records(self) -> int:
+        """The number of records, with those that were removed."""
+        return self._count
+
+    def file_sizes(self) -> dict[str, int]:
+        """The size of each file of the KB, in bytes, by name."""
+        sizes = {file["name"]: file["bytes"] for file in vector_files(self.settings)}
+        return {KB_FILE: (self.path / KB_FILE).stat().st_size, **sizes}
+
+    def has_codes(self, vocabulary: str) -> bool:
+        """Whether an entity has an identifier in this vocabulary; see ``Entity.codes``."""
+        return self._store.has_codes(vocabulary)
+
+    @cached_property
     def semantic_types(self) -> list[SemanticType]:
         """The types of the entities, with code and tree number where the source gave them.
 
         Types above them in the tree may be listed even if no entity has them.
         """
-        if self._semantic_types is None:
-            types = [type for segment in self.segments for type in segment.store.semantic_types()]
-            self._semantic_types = known_types(types)
-        return list(self._semantic_types)
+        return known_types(self._store.semantic_types())
 
     @property
     def semantic_type_tree(self) -> SemanticTypeTree:
@@ -274,7 +294,7 @@ class KnowledgeBase:
     @property
     def has_vectors(self) -> bool:
         """Whether the KB was embedded."""
-        return self.manifest["vectors"] is not None
+        return self.settings["vectors"] is not None
 
     @property
     def dim(self) -> int:
@@ -283,24 +303,22 @@ class KnowledgeBase:
         Raises:
             PelError: The KB has no vectors.
         """
-        return self._vectors["dim"]
+        return self.vectors.settings["dim"]
 
     @property
     def stored_dim(self) -> int:
-        """The length of the vectors as stored: ``dim``, or less after ``pel kb reduce``."""
-        self._vectors  # raises if there are no vectors
-        projection = self.segments[0].projection
-        return projection.width if projection else self.dim
+        """The length of the vectors as stored: ``dim``, or less after ``pel kb embed --dim``."""
+        return self.vectors.settings["stored_dim"]
 
     @property
     def row_kind(self) -> str:
         """What one row stands for, for example "entity" or "name" (see ``reading.proxies``)."""
-        return self._vectors["row_kind"]
+        return self.vectors.settings["row_kind"]
 
     @property
     def fingerprint(self) -> str:
         """The fingerprint of the encoder that made the vectors."""
-        return self._vectors["fingerprint"]
+        return self.vectors.settings["fingerprint"]
 
     def check_fingerprint(self, fingerprint: str) -> None:
         """Checks that this encoder made the vectors.
@@ -314,6 +332,18 @@ class KnowledgeBase:
                 f"{fingerprint})",
                 f"run: {self._embed_command}",
             )
+
+    @cached_property
+    def vectors(self) -> StoredVectors:
+        """The vectors as they are stored; PelError if the KB has none."""
+        if not self.has_vectors:
+            raise PelError(f"{self.path} has no vectors", f"run: {self._embed_command}")
+        return StoredVectors(self.path, self.settings, self._store, self._store.labels)
+
+    @cached_property
+    def mentions(self) -> KnownMentions:
+        """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
+        return KnownMentions(self._store, self.settings, self.numbers_of)
 
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
@@ -332,20 +362,15 @@ class KnowledgeBase:
             PelError: The KB has no vectors, the queries do not fit them, or the KB does not have a
                 type or a source of the filter.
         """
-        self._vectors  # raises if there are no vectors
-        if only is not None:
-            allowed = self._masks.masks(self, only)
-        else:
-            allowed = [segment.live if len(segment.removed) else None for segment in self.segments]
+        stored = self.vectors
+        allowed = self._live if only is None else self._mask(only)
         if not self.mentions:
-            return search_segments(self.segments, vectors, k, allowed)
-        return search_with_mentions(self.segments, self.mentions, vectors, k, allowed)
+            return stored.search(vectors, k, allowed)
+        return search_with_mentions(stored, self.mentions, vectors, k, allowed)
 
-    @property
-    def mentions(self) -> KnownMentions:
-        """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
-        self.segments  # opens a KB again that was closed
-        return self._mentions
+    def search_names(self, vectors: np.ndarray, k: int) -> Candidates:
+        """As ``search``, without learnt mentions."""
+        return self.vectors.search(vectors, k, self._live)
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stored rows of entities, in the order of ``numbers``.
@@ -361,32 +386,91 @@ class KnowledgeBase:
         Raises:
             PelError: The KB has no vectors.
         """
-        wanted = np.asarray(numbers, dtype=np.int64)
-        vectors, owners = [np.empty((0, self.dim), dtype=np.float32)], [wanted[:0]]
-        for segment in self.segments:
-            inside = (wanted >= segment.first) & (wanted < segment.first + segment.count)
-            found, places = segment.rows(wanted[inside] - segment.first)
-            vectors.append(found)
-            owners.append(np.flatnonzero(inside)[places])
-        order = np.argsort(np.concatenate(owners), kind="stable")
-        return np.concatenate(vectors)[order], np.concatenate(owners)[order]
+        return self.vectors.rows(np.asarray(numbers, dtype=np.int64))
 
-    @property
-    def _vectors(self) -> dict[str, Any]:
-        if not self.has_vectors:
-            raise PelError(f"{self.path} has no vectors", f"run: {self._embed_command}")
-        return self.manifest["vectors"]
+    def numbers_of(self, ids: Sequence[str]) -> np.ndarray:
+        """The number of the entity with each of these concept ids: int64; -1 for no entity."""
+        numbers = np.full(len(ids), -1, dtype=np.int64)
+        places, found = np.array(self._store.of_ids(ids), dtype=np.int64).reshape(-1, 2).T
+        there = self._is_live(found)
+        numbers[places[there]] = found[there]
+        return numbers
 
     @property
     def _embed_command(self) -> str:
         return f"python -m spacy pel kb embed {self.path} PIPELINE"
 
-    # The segments, seen as one
+    # What was in the KB when it was opened
 
-    def _live_numbers(self, local_numbers: Callable[[Segment], Sequence[int]]) -> np.ndarray:
-        """The KB's numbers for those local numbers that were not removed: int64, ascending."""
-        per_segment = [
-            segment.first + segment.without_removed(local_numbers(segment))
-            for segment in self.segments
-        ]
-        return np.concatenate([np.empty(0, dtype=np.int64), *per_segment])
+    @cached_property
+    def _removed(self) -> np.ndarray:
+        """The numbers that had been removed: int64, ascending."""
+        query = "SELECT number FROM removed WHERE change <= ? ORDER BY number"
+        return self._store.numbers(query, self.settings["change"])
+
+    @cached_property
+    def _live(self) -> np.ndarray | None:
+        """Booleans [next number], read-only: whether a number is in use; None if all are."""
+        if not len(self._removed):
+            return None
+        live = np.zeros(self._count, dtype=bool)
+        live[self.numbers()] = True
+        live.flags.writeable = False  # an index remembers what it derives from a read-only mask
+        return live
+
+    def _is_live(self, numbers: np.ndarray) -> np.ndarray:
+        known = (numbers >= 0) & (numbers < self._count)
+        return known & ~np.isin(numbers, self._removed)
+
+    def _without_removed(self, numbers: np.ndarray) -> np.ndarray:
+        return numbers[self._is_live(numbers)]
+
+    def _checked(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Numbers as an array; IndexError if one of them belongs to no entity of the KB."""
+        wanted = np.asarray(numbers, dtype=np.int64)
+        live = self._is_live(wanted)
+        if not live.all():
+            raise IndexError(f"no entity has the number {wanted[~live][0]}")
+        return wanted
+
+    def _mask(self, only: SearchFilter) -> np.ndarray:
+        """Booleans [next number], read-only: the entities of a filter. Those of the last are kept."""
+        key = normal_form(only)
+        if key not in self._masks:
+            if len(self._masks) == _KEPT:
+                del self._masks[next(iter(self._masks))]
+            mask = np.zeros(self._count, dtype=bool)
+            mask[filtered_numbers(self, key)] = True
+            mask.flags.writeable = False  # an index remembers what it derives from a read-only mask
+            self._masks[key] = mask
+        return self._masks[key]
+
+
+def _seen(folder: Path) -> tuple[Store, Settings, list[int]]:
+    """The database of a KB's folder, what it says of itself, and its files of vectors, held open.
+
+    A writer leaves files that are held in the folder, so they can be opened by name at any time; by
+    a forked child as well. It may have swept some after the settings were read. Then these are read
+    again.
+    """
+    while True:
+        store = Store(folder)
+        settings = checked_settings(folder, store)
+        descriptors: list[int] = []
+        try:
+            for file in vector_files(settings):
+                descriptors.append(os.open(folder / file["name"], os.O_RDONLY | _NO_LINK))
+                lock_for_reading(descriptors[-1])
+                if not os.fstat(descriptors[-1]).st_nlink:  # swept before the lock was there
+                    raise FileNotFoundError
+            return store, settings, descriptors
+        except OSError:
+            _close(descriptors)
+            store.close()
+            if checked_settings(folder) == settings:
+                raise
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

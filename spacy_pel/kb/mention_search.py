@@ -8,20 +8,18 @@ its mentions among those nearest to the query:
     closeness = log(sum of exp(SHARPNESS * s) over its mentions among the NEAREST) / SHARPNESS
 
 So many mentions that are near count for more than one: what a word mostly means is more probable.
-``weight`` and ``level`` are fitted to mentions (``tasks.learn_mentions``).
+``weight`` and ``level`` are fitted to mentions (``fitting.mention_weight``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .known_mentions import KnownMentions, MentionWeight, NearMentions
-from .segment import Segment
-from .segment_search import search_segments, sort_ties
-from .vectors.candidate_lists import Candidates, no_candidates
+from .mentions import KnownMentions, MentionWeight, NearMentions
+from .stored_vectors import StoredVectors
+from .vectors.candidate_lists import Candidates
 
 NEAREST = 256  # mentions of a query that count
 SHARPNESS = 20.0  # 1: all mentions count alike; very high: only the nearest one counts
@@ -44,28 +42,27 @@ class MentionPairs(NamedTuple):
 
 
 def search_with_mentions(
-    segments: Sequence[Segment],
+    stored: StoredVectors,
     mentions: KnownMentions,
     vectors: np.ndarray,
     k: int,
-    allowed: Sequence[np.ndarray | None],
+    allowed: np.ndarray | None,
 ) -> Candidates:
     """The k best entities of each query, by their names and their mentions.
 
     Args:
-        segments: The segments of the KB.
+        stored: The vectors of the KB.
         mentions: The mentions that it has learnt.
         vectors: The queries, float32 [n, dim].
         k: The number of candidates of each query.
-        allowed: As for ``search_segments``. A filter has a mask for each segment.
+        allowed: Booleans, by number: which entities may be found. None allows all.
     """
-    filtered = all(mask is not None for mask in allowed)
     found = []
     for start in range(0, max(1, len(vectors)), _TOGETHER):
         queries = vectors[start : start + _TOGETHER]
-        names = search_segments(segments, queries, max(k, _DEPTH), allowed)
-        pairs = mention_pairs(mentions.nearest(queries, NEAREST, allowed if filtered else None))
-        found.append(_merged(segments, queries, names, pairs, mentions.weight, k))
+        names = stored.search(queries, max(k, _DEPTH), allowed)
+        pairs = mention_pairs(mentions.nearest(queries, NEAREST, allowed))
+        found.append(_merged(stored, queries, names, pairs, mentions.weight, k))
     return Candidates(*(np.concatenate(each) for each in zip(*found)))
 
 
@@ -82,26 +79,6 @@ def mention_pairs(near: NearMentions) -> MentionPairs:
     behind = np.diff(starts, append=len(lines))
     sums = np.add.reduceat(np.exp(SHARPNESS * (scores - np.repeat(best, behind))), starts)
     return MentionPairs(lines[starts], numbers[starts], best + np.log(sums) / SHARPNESS)
-
-
-def name_scores(
-    segments: Sequence[Segment], vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray
-) -> np.ndarray:
-    """The scores of pairs of a query and an entity by its names alone, float32 [n].
-
-    Args:
-        segments: The segments of the KB.
-        vectors: The queries, float32 [queries, dim].
-        lines: The query of each pair, int64 [n], ascending.
-        numbers: The entity of each pair, int64 [n].
-    """
-    scores = np.full(len(lines), -np.inf, dtype=np.float32)
-    for segment in segments:
-        inside = (numbers >= segment.first) & (numbers < segment.first + segment.count)
-        if inside.any() and segment.index is not None:
-            own = numbers[inside] - segment.first
-            scores[inside] = segment.index.best_rows_of(vectors, lines[inside], own)[0]
-    return scores
 
 
 class ScoredPairs(NamedTuple):
@@ -121,12 +98,12 @@ class ScoredPairs(NamedTuple):
 
 
 def scored_pairs(
-    segments: Sequence[Segment], vectors: np.ndarray, names: Candidates, pairs: MentionPairs
+    stored: StoredVectors, vectors: np.ndarray, names: Candidates, pairs: MentionPairs
 ) -> ScoredPairs:
     """Those found by names and those found by mentions, each with both of its scores.
 
     Args:
-        segments: The segments of the KB.
+        stored: The vectors of the KB.
         vectors: The queries, float32 [n, dim].
         names: The entities found by their names.
         pairs: Those found by their mentions.
@@ -137,7 +114,7 @@ def scored_pairs(
     at = _places(named, found, pairs.lines, pairs.numbers)
     closeness[at[at >= 0]] = pairs.closeness[at >= 0]
     lines, numbers, others = (x[at < 0] for x in pairs)
-    scores = name_scores(segments, vectors, lines, numbers)
+    scores = stored.name_scores(vectors, lines, numbers)
     return ScoredPairs(
         np.concatenate([named, lines]),
         np.concatenate([found, numbers]),
@@ -147,7 +124,7 @@ def scored_pairs(
 
 
 def _merged(
-    segments: Sequence[Segment],
+    stored: StoredVectors,
     vectors: np.ndarray,
     names: Candidates,
     pairs: MentionPairs,
@@ -157,10 +134,10 @@ def _merged(
     """The best k of those found by names and those found by mentions."""
     close = pairs.closeness > weight.level  # the others gain nothing
     raised = MentionPairs(*(x[close] for x in pairs))
-    found = scored_pairs(segments, vectors, names, raised)
+    found = scored_pairs(stored, vectors, names, raised)
     bonus = weight.weight * np.maximum(found.closeness - weight.level, 0)
     scores = found.by_name + bonus.astype(np.float32)
-    return _best(segments, len(vectors), found.lines, found.numbers, scores, k)
+    return stored.best_candidates(len(vectors), found.lines, found.numbers, scores, k)
 
 
 def _places(
@@ -174,23 +151,3 @@ def _places(
     order = np.argsort(keys)
     places = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
     return np.where(keys[places] == wanted, places, -1)
-
-
-def _best(
-    segments: Sequence[Segment],
-    n: int,
-    lines: np.ndarray,
-    numbers: np.ndarray,
-    scores: np.ndarray,
-    k: int,
-) -> Candidates:
-    """The k best of the pairs of each of n queries, by score, then by concept id."""
-    order = np.lexsort((numbers, -scores, lines))
-    lines, numbers, scores = lines[order], numbers[order], scores[order]
-    ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
-    best = no_candidates(n, max(k, ranks.max(initial=-1) + 1))
-    best.numbers[lines, ranks] = numbers
-    best.scores[lines, ranks] = scores
-    if len(segments) > 1:
-        sort_ties(segments, *best)
-    return Candidates(best.numbers[:, :k], best.scores[:, :k])

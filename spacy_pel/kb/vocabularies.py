@@ -22,7 +22,7 @@ def check_vocabularies(kb: KnowledgeBase, vocabularies: Iterable[str]) -> None:
         PelError: No entity has a code in one of them.
     """
     for name in vocabularies:
-        if not any(segment.store.has_codes(name) for segment in kb.segments):
+        if not kb.has_codes(name):
             known = ", ".join(_vocabularies(kb)) or "none"
             raise PelError(
                 f"{kb.path}: no entity has a code of {name!r}",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kb.known_mentions import KnownMentions
+from ..kb.mentions import KnownMentions
 from ..kb.search_filter import SearchFilter
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext

@@ -112,7 +112,7 @@ def check_replaceable(out: Path, *, force: bool) -> None:
 def _check_other_linkers(nlp: Language, component: str, kb: KnowledgeBase) -> None:
     """Raise PelError if a second linker uses another KB."""
     for name, other in other_linkers(nlp, component).items():
-        if other.kb.manifest["checksum"] != kb.manifest["checksum"]:
+        if other.kb.settings["checksum"] != kb.settings["checksum"]:
             raise PelError(
                 f'"{name}" links to another KB, {other.kb.path}, but a pipeline can hold only one',
                 f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
@@ -123,7 +123,7 @@ def _meta(
     kb: KnowledgeBase, info: PackageInfo, metrics_by_name: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """The entries of meta.json to set."""
-    manifest = kb.manifest
+    manifest = kb.settings
     stated = ("name", "version", "description", "license", "author")
     meta = {key: getattr(info, key) for key in stated if getattr(info, key) is not None}
     meta["sources"] = [{"name": source} for source in manifest["sources"]]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from spacy.language import Language
 
 from ..errors import PelError
-from ..kb.folder.vector_chunks import CHUNKS_PREFIX
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.transaction import CHUNKS_PREFIX
 from ..pipeline.registered_names import INSTALL_AGAIN, names_to_install
 
 if TYPE_CHECKING:
@@ -142,12 +142,12 @@ def kb_findings(path: Path) -> Iterator[Finding]:
         yield Finding(BROKEN, "kb", error.problem, error.remedy)
         return
     with kb:
-        schema = kb.manifest["schema_version"]
+        schema = kb.settings["schema_version"]
         yield Finding(OK, "kb", f"{kb.path}: {len(kb):,} entities, schema {schema}")
-        size = sum(entry["bytes"] for entry in kb.manifest["files"].values())
+        size = sum(kb.file_sizes().values())
         free = shutil.disk_usage(kb.path).free
         state = OK if free > size else NOTE
-        remedy = "" if state == OK else "make room before the KB is changed, embedded or compacted"
+        remedy = "" if state == OK else "make room before the KB is changed or embedded"
         yield Finding(state, "disk", f"the KB takes {_size(size)}, {_size(free)} are free", remedy)
         if kb.has_vectors:
             yield from _memory(kb)
@@ -161,11 +161,11 @@ def kb_findings(path: Path) -> Iterator[Finding]:
 
 def _memory(kb: KnowledgeBase) -> Iterator[Finding]:
     """Whether the vectors, which are mapped from their files, fit into memory."""
-    sizes = (e["bytes"] for name, e in kb.manifest["files"].items() if ".sqlite" not in name)
+    sizes = (size for name, size in kb.file_sizes().items() if ".sqlite" not in name)
     size, free = sum(sizes), _free_memory()
-    found = f"{kb.manifest['vectors']['rows']:,} of {kb.stored_dim} dimensions, {_size(size)}"
+    found = f"{kb.settings['vectors']['rows']:,} of {kb.stored_dim} dimensions, {_size(size)}"
     if free is not None and size > free:
-        remedy = "use a computer with more, or make them smaller: kb reduce, kb embed --dtype int8"
+        remedy = "use a computer with more, or make them smaller: kb embed --dim, or --dtype int8"
         yield Finding(NOTE, "vectors", f"{found}, but {_size(free)} of memory are free", remedy)
     else:
         yield Finding(OK, "vectors", found)

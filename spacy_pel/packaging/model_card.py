@@ -131,7 +131,7 @@ def evaluate_command(metrics: dict[str, Any]) -> str:
 
 
 def _knowledge_base(linker: ProxyLinker) -> Iterator[str]:
-    manifest = linker.kb.manifest
+    manifest = linker.kb.settings
     counts, vectors = manifest["counts"], manifest["vectors"]
     yield "## Knowledge base"
     yield _table(

@@ -15,11 +15,11 @@ from spacy.language import Language
 from ..architectures import pipeline_folder
 from ..errors import PelError
 from ..fitting.nil_from_names import nil_threshold_of_names
+from ..jobs.embed import update_vectors
 from ..kb import Entity, KnowledgeBase
-from ..kb.folder.manifest import MANIFEST
 from ..kb.readers.build_from_sources import build_from_sources
+from ..kb.settings import KB_FILE
 from ..system.whole_files import whole_file
-from ..tasks.embedding import update_vectors
 from .assemble import assemble, check_replaceable
 from .checks import RELEASED
 
@@ -131,7 +131,7 @@ def _is_made_of(parts: Path, made_of: list) -> bool:
         known = json.loads((parts / _MADE_OF).read_text("utf8"))
     except (OSError, ValueError):
         return False
-    return known == made_of and (parts / "kb" / MANIFEST).is_file()
+    return known == made_of and (parts / "kb" / KB_FILE).is_file()
 
 
 def _state(source: Path) -> list:

@@ -11,7 +11,7 @@ import numpy as np
 from spacy.tokens import Doc, Span
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.records.mention_store import KnownMention
+from ..kb.mentions import KnownMention
 from ..linking.link import Links
 from ..spans import NIL
 from .extensions import Columns

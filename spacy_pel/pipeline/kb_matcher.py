@@ -106,11 +106,11 @@ class KBMatcher(SavedPipe, Pipe):
         Raises:
             PelError: There is no KB, or it lacks one of the types.
         """
-        if self._names is None or self._names_of is not self.kb.manifest:
+        if self._names is None or self._names_of is not self.kb.settings:
             start = time.perf_counter()
             names = (name for entity in progress(self._entities()) for name in entity.names)
             self._names = KBNames(names, min_length=self.min_length, stop_words=self.stop_words)
-            self._names_of = self.kb.manifest  # another one after kb.refresh()
+            self._names_of = self.kb.settings  # another one after kb.refresh()
             self._owners = {}
             logger.info(
                 "%s: names of %s read in %.1f s",

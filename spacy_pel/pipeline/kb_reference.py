@@ -14,10 +14,18 @@ from typing import Any
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.old_form import converted
+from ..kb.settings import is_old_form
 from .saving import Saved, SavedFile, content
 
 # The folder of a KB inside the pipeline, and the file that points to one outside of it.
 KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
+
+
+def _opened(folder: Path) -> KnowledgeBase:
+    """The KB of a folder. One that an earlier release packaged is first copied to a cache."""
+    packaged = folder.name == KB_FOLDER and (folder.parent.parent / "meta.json").is_file()
+    return KnowledgeBase.open(converted(folder) if packaged and is_old_form(folder) else folder)
 
 
 class KBReference:
@@ -57,12 +65,12 @@ class KBReference:
                     f'build SOURCE KB" and give its folder: nlp.add_pipe("{self._factory}", '
                     'config={"kb": "KB"}) or the component\'s set_kb("KB")',
                 )
-            self._opened = KnowledgeBase.open(self.path)
+            self._opened = _opened(Path(self.path))
         return self._opened
 
     def set(self, path: str | os.PathLike) -> None:
         """Use the KB of another folder from now on; PelError if there is none in it."""
-        self._opened = KnowledgeBase.open(path)
+        self._opened = _opened(Path(path))
         self.path = str(Path(path).absolute())
 
     def saved_file(self) -> SavedFile:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from ..kb import KnowledgeBase
-from ..kb.writing.difference import EntityDifference, difference
+from ..kb.difference import EntityDifference, difference
 from ..system.whole_files import whole_file
 
 

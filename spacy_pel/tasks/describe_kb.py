@@ -27,20 +27,20 @@ def kb_info(folder: Path) -> dict[str, Any]:
         PelError: There is no KB, or it is not whole.
     """
     with KnowledgeBase.open(folder) as opened:
-        manifest, types = opened.manifest, opened.semantic_types
+        settings, types, files = opened.settings, opened.semantic_types, opened.file_sizes()
+        records = opened.n_records()
         stored_dim = opened.stored_dim if opened.has_vectors else None
         mentions = opened.mentions.counts()
-    segments, vectors = manifest["segments"], manifest["vectors"] or {}
-    index = _index(segments)
+    vectors = settings["vectors"] or {}
+    index = vectors.get("found_by")
     return {
         "path": str(opened.path),
-        "created_by": manifest["created_by"],
-        "sources": manifest["sources"],
-        **{name: manifest["counts"][name] for name in _COUNTS},
+        "created_by": settings["created_by"],
+        "sources": settings["sources"],
+        **{name: settings["counts"][name] for name in _COUNTS},
         "types": [type.name for type in types],
-        "segments": len(segments),
-        "removed": sum(entry["count"] for entry in segments) - len(opened),
-        "bytes": sum(file["bytes"] for file in manifest["files"].values()),
+        "removed": records - len(opened),
+        "bytes": sum(files.values()),
         **{name: vectors.get(name) for name in ("rows", "row_kind", "dim")},
         "stored_dim": stored_dim,
         "dtype": vectors.get("dtype"),
@@ -68,10 +68,3 @@ def kb_find(folder: Path, text: str, limit: int) -> list[Entity]:
     """
     with KnowledgeBase.open(folder) as opened:
         return [opened[text]] if text in opened else opened.found(text, limit)
-
-
-def _index(segments: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The approximate index of the largest segment that has one."""
-    indexed = [s for s in segments if s["vectors"] and s["vectors"]["index"]]
-    largest = max(indexed, key=lambda segment: segment["count"], default=None)
-    return largest["vectors"]["index"] if largest else None

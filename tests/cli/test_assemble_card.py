@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from spacy.language import Language
 
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.calibration import Calibration
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 

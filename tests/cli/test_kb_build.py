@@ -36,7 +36,7 @@ def test_build(run, source: Path, tmp_path: Path) -> None:
     output = run("kb", "build", source, tmp_path / "kb")
     kb = KnowledgeBase.open(tmp_path / "kb")
     assert list(kb) == ENTITIES
-    assert kb.manifest["sources"] == [str(source)]
+    assert kb.settings["sources"] == [str(source)]
     assert "7 entities with 10 aliases" in output
     assert f"kb embed {tmp_path / 'kb'} PIPELINE" in output
 
@@ -56,7 +56,7 @@ def test_build_merges_sources(run, tmp_path: Path) -> None:
         ),
         Entity("M:4", "gout", sources=("m.csv",)),
     ]  # fmt: skip
-    assert kb.manifest["sources"] == [f"{obo} (2016)", str(table), f"{mapping} (2026)"]
+    assert kb.settings["sources"] == [f"{obo} (2016)", str(table), f"{mapping} (2026)"]
     assert ": 3 entities" in run("kb", "build", *sources).partition("Built")[2]
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from spacy_pel.jobs.embed import is_embedded
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.writing.entity_changes import add_entities
+from spacy_pel.kb.change import add_entities
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading import proxies
-from spacy_pel.tasks.embedding import is_embedded
 
 from ..conftest import ENTITIES
 
@@ -30,7 +30,7 @@ def test_embed_does_nothing_twice(
     run, bare_kb: KnowledgeBase, tiny_folder: Path, monkeypatch
 ) -> None:
     run("kb", "embed", bare_kb.path, tiny_folder)
-    monkeypatch.setattr("spacy_pel.tasks.embedding.embed.embed_kb", None)
+    monkeypatch.setattr("spacy_pel.jobs.embed.embed_kb", None)
     assert "has the vectors of this encoder already" in run(
         "kb", "embed", bare_kb.path, tiny_folder
     )
@@ -38,14 +38,14 @@ def test_embed_does_nothing_twice(
 
 def test_vectors_at_rest(run, bare_kb: KnowledgeBase, tiny_folder: Path) -> None:
     run("kb", "embed", bare_kb.path, tiny_folder, "--dtype", "float16")
-    assert KnowledgeBase.open(bare_kb.path).manifest["vectors"]["dtype"] == "float16"
+    assert KnowledgeBase.open(bare_kb.path).settings["vectors"]["dtype"] == "float16"
 
 
 def test_vectors_kept_otherwise_are_not_encoded_again(
     run, bare_kb: KnowledgeBase, tiny_folder: Path, monkeypatch
 ) -> None:
     def vectors() -> dict:
-        return KnowledgeBase.open(bare_kb.path).manifest["vectors"]
+        return KnowledgeBase.open(bare_kb.path).settings["vectors"]
 
     run("kb", "embed", bare_kb.path, tiny_folder)
     encode, encoded = Retriever.entity_vectors, []
@@ -90,10 +90,10 @@ def test_reuse(run, bare_kb: KnowledgeBase, tiny_folder: Path, tmp_path: Path) -
     assert "re-used the vectors of 6 of 7 entities" in output
 
 
-def test_a_kb_of_several_segments(run, bare_kb: KnowledgeBase, tiny_folder: Path) -> None:
+def test_a_changed_kb(run, bare_kb: KnowledgeBase, tiny_folder: Path) -> None:
     add_entities(bare_kb.path, [Entity("C08", "cough")])
     output = run("kb", "embed", bare_kb.path, tiny_folder)
-    assert "compacting" in output and "8 entities" in output
+    assert "8 entities" in output
 
 
 def test_embed_needs_a_linker(run, bare_kb: KnowledgeBase, tiny_folder: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_linker_finds_the_names_of_annotations(
 
 def test_without_vectors_no_pipeline_is_needed(run, bare_kb: KnowledgeBase, corpus: Path) -> None:
     assert "4 new names in 4 mentions" in run("kb", "learn", bare_kb.path, corpus)
-    assert "train.pubtator" in str(KnowledgeBase.open(bare_kb.path).manifest["sources"])
+    assert "train.pubtator" in str(KnowledgeBase.open(bare_kb.path).settings["sources"])
 
 
 def test_errors(run, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -79,4 +79,4 @@ def test_mentions_are_learnt_shown_and_forgotten(
     learnt = ("kb", "learn", folder, corpus, "--mentions", "--pipeline", tiny_folder)
     assert "1 of 1 mentions of 1 entities learnt" in run(*learnt, "--limit", "1")
     assert "1 mentions" in run("kb", "forget", folder, "--source", source)
-    assert KnowledgeBase.open(folder).manifest["mentions"] is None
+    assert KnowledgeBase.open(folder).settings["mentions"] is None

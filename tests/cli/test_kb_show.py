@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.folder.checksums import sha256
-from spacy_pel.kb.folder.manifest import MANIFEST, manifest_text
+from spacy_pel.kb.change import add_entities, remove_entities
+from spacy_pel.kb.settings import KB_FILE
+from spacy_pel.kb.store import FIELDS, record_crc
 
 from ..conftest import ENTITIES
-from ..kb.examples import segmented_kb
 
 
 def test_info_of_a_kb_without_vectors(run, bare_kb: KnowledgeBase) -> None:
     info = json.loads(run("kb", "info", bare_kb.path, "--json"))
     assert (info["entities"], info["aliases"], info["definitions"]) == (7, 10, 2)
-    assert (info["alt_ids"], info["segments"], info["removed"]) == (1, 1, 0)
+    assert (info["alt_ids"], info["removed"]) == (1, 0)
     assert info["types"] == ["Anatomy", "Chemical", "Disease", "Procedure"]
     assert info["bytes"] == sum(
         path.stat().st_size for path in bare_kb.path.iterdir() if path.suffix != ".json"
@@ -64,16 +64,17 @@ def test_info_of_an_approximate_index(run, tmp_path: Path) -> None:
 
 
 def test_info_of_a_kb_that_was_changed(run, tmp_path: Path) -> None:
-    segments = [ENTITIES[:5], ENTITIES[5:]]
-    segmented_kb(tmp_path / "kb", segments, removed={"C01", "C06", "C07"})
+    build_kb(ENTITIES[:5], tmp_path / "kb").close()
+    add_entities(tmp_path / "kb", ENTITIES[5:])
+    remove_entities(tmp_path / "kb", ["C01", "C06", "C07"])
     info = json.loads(run("kb", "info", tmp_path / "kb", "--json"))
-    assert (info["entities"], info["segments"], info["removed"]) == (4, 2, 3)
+    assert (info["entities"], info["removed"]) == (4, 3)
 
 
 def test_info_of_a_damaged_kb(run, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
     copy = shutil.copytree(bare_kb.path, tmp_path / "copy")
-    next(copy.glob("entities-*")).unlink()
-    assert "missing; copy the whole folder" in run("kb", "info", copy, code=1)
+    (copy / KB_FILE).write_bytes(b"x" * 4096)
+    assert "kb.sqlite: cannot be read" in run("kb", "info", copy, code=1)
 
 
 def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
@@ -88,18 +89,18 @@ def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
 
 def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
     """No writer stores such names, but the KB may be a stranger's."""
-    path = bare_kb.segments[0].store.path
+    path = bare_kb.path / KB_FILE
     id = bare_kb.labels(bare_kb.numbers()[:1])[0][0]
     bare_kb.close()
     database = sqlite3.connect(path)
     evil = "\x1b]0;owned\x07\x9b2J MS"
     database.execute("UPDATE entity SET canonical_name = ?", (evil,))
+    for number, *fields in database.execute(f"SELECT number, {FIELDS} FROM entity").fetchall():
+        crc = record_crc(fields)
+        database.execute("UPDATE entity SET crc = ? WHERE number = ?", (crc, number))
     database.execute("UPDATE typed SET type = ? || type", (evil,))
     database.commit()
     database.close()
-    manifest = json.loads((bare_kb.path / MANIFEST).read_text())
-    manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
-    (bare_kb.path / MANIFEST).write_text(manifest_text(manifest))
     for arguments in (("find", bare_kb.path, id), ("info", bare_kb.path)):
         shown = run("kb", *arguments)
         assert "\ufffd]0;owned\ufffd\ufffd2J MS" in shown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.kb.folder.manifest import MANIFEST, manifest_text
+
+from ..kb.examples import edit_settings
 
 TEXT = "The patient has MS and cephalgia."
 
@@ -40,12 +40,11 @@ def test_the_kb_of_a_stranger_cannot_overwrite_files_outside(
     victim, payload = tmp_path / ".bashrc", tmp_path / "downloads" / ".bashrc"
     victim.write_text("mine")
     payload.write_text("evil")
-    manifest = json.loads((kb / MANIFEST).read_text())
     content = {"bytes": 4, "sha256": hashlib.sha256(b"evil").hexdigest()}
-    manifest["files"]["../../../.bashrc"] = content
-    (kb / MANIFEST).write_text(manifest_text(manifest))
+    file = {"name": "../../../.bashrc", **content}
+    edit_settings(kb, lambda settings: settings["vectors"].update(file=file))
     said = run("assemble", tiny_folder, kb, tmp_path / "out", code=1)
-    assert "names '../../../.bashrc', which is not a file of a KB; do not use this KB" in said
+    assert "describes itself in no known way; do not use it" in said
     assert victim.read_text() == "mine"
     assert not (tmp_path / "out").exists()
 
@@ -112,7 +111,7 @@ def test_breaking_off_leaves_what_was_there(
     def broken(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("spacy_pel.kb.copies.copy_checked", broken)
+    monkeypatch.setattr("spacy_pel.kb.copies.write_checksums", broken)
     run("assemble", tiny_folder, tiny_kb, out, "--force", code=code)
     run("assemble", tiny_folder, tiny_kb, tmp_path / "new", code=code)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from spacy.language import Language
 
 from spacy_pel.jobs.link_docs import LinkingChoices
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.reading import proxies
 
 from .block_examples import TEXTS
 
@@ -33,3 +37,26 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "linked.jsonl"
+
+
+@pytest.fixture
+def linker(tiny_nlp: Language):
+    return tiny_nlp.get_pipe("proxy_linker")
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of three entities: the tiny KB has three of them, and the last is not full."""
+    monkeypatch.setattr(proxies, "CHUNK", 3)
+
+
+def rows_of(kb: KnowledgeBase) -> tuple[np.ndarray, list[str]]:
+    """All vectors of a KB in order of concept id, and the id of the entity of each."""
+    numbers = kb.numbers_by_id()
+    vectors, places = kb.rows(numbers)
+    return vectors, [id for id, _ in kb.labels(numbers[places])]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, by name; not what is in folders in it."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -9,14 +9,13 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.change_kb import change_from_source
 from spacy_pel.jobs.discover import discover
 from spacy_pel.jobs.document_blocks import LinkProgress
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase, build_kb
-from spacy_pel.kb.writing.compaction import compact
 from spacy_pel.linking.joint import Neighbourhood
-from spacy_pel.tasks.change_from_source import change_from_source
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 from .joint_corpus import make_joint
@@ -128,7 +127,6 @@ def test_what_was_accepted_is_linked_to_and_stays(
     assert change_from_source("add", folder, output, linker=linker).added == len(
         proposals_in(output)
     )
-    compact(folder)
     assert KnowledgeBase.open(folder).named("new virus")
     assert entity_of(linking, folder).startswith("NEW:")
     linker.nil_threshold = 2.0  # above each score: only its exact name says that it is not NIL
@@ -170,7 +168,6 @@ def test_what_was_accepted_stays_in_a_new_release(
         change_from_source("add", folder, accepted, linker=linking.linker)
     else:
         change_from_source("merge", folder, release, linker=linking.linker)
-    compact(folder)
     kb = KnowledgeBase.open(folder)
     assert "MS, multiple" in kb["C01"].names and kb["C07"].canonical_name == "kidney"
     assert entity_of(linking, folder) == before

@@ -161,4 +161,4 @@ def test_a_node_reads_its_copy_of_the_kb(
     monkeypatch.setattr("spacy_pel.jobs.link._worker", lambda *given: used.append(given[0].linker))
     job_of(choices, copy_to="$NODE_DISK/kb").worker("cpu")
     assert used[0].kb.path.parent == tmp_path / "disk" / "kb"
-    assert used[0].kb.manifest["checksum"] == choices.opened().linker.kb.manifest["checksum"]
+    assert used[0].kb.settings["checksum"] == choices.opened().linker.kb.settings["checksum"]

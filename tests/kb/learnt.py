@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.known_mentions import MentionWeight
+from spacy_pel.kb.mention_changes import learn_mentions
 from spacy_pel.kb.mention_search import NEAREST, SHARPNESS
-from spacy_pel.kb.records.mention_store import MentionPassage, PassageMention
-from spacy_pel.kb.writing.mention_changes import learn_mentions
+from spacy_pel.kb.mentions import MentionPassage, MentionWeight, PassageMention
 
 from .living import NameRows, name_vector
 

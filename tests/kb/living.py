@@ -34,9 +34,10 @@ def name_vector(name: str) -> np.ndarray:
 
 
 def embed(folder: Path, **settings) -> KnowledgeBase:
-    """Gives a KB of one segment its vectors."""
+    """Gives a KB its vectors."""
     with KnowledgeBase.open(folder) as kb:
-        rows = NameRows().rows(list(kb))
+        vectors, places = NameRows().rows(list(kb.by_id()))
+        rows = (vectors, kb.numbers_by_id()[places])
     settings = {"dim": 8, "fingerprint": "names", "row_kind": "name", **settings}
     return write_vectors(folder, [rows], **settings)
 
@@ -58,7 +59,7 @@ def best(entities: Iterable[Entity], query: np.ndarray, k: int) -> list[tuple[st
 
 
 def assert_holds(folder: Path, entities: Iterable[Entity]) -> None:
-    """That the KB of a folder is one of just these entities, whatever its segments."""
+    """That the KB of a folder is one of just these entities, however it came to be."""
     expected = {entity.concept_id: entity for entity in entities}
     with KnowledgeBase.open(folder) as kb:
         assert {entity.concept_id: entity for entity in kb} == expected
@@ -66,13 +67,13 @@ def assert_holds(folder: Path, entities: Iterable[Entity]) -> None:
         for id, entity in expected.items():
             assert kb[id] == entity
             assert all(kb[alt_id] == entity for alt_id in entity.alt_ids)
-        counts = kb.manifest["counts"]
+        counts = kb.settings["counts"]
         assert counts["aliases"] == sum(len(entity.aliases) for entity in expected.values())
         assert counts["alt_ids"] == sum(len(entity.alt_ids) for entity in expected.values())
         assert counts["definitions"] == sum(e.definition is not None for e in expected.values())
         if not kb.has_vectors:
             return
-        assert kb.manifest["vectors"]["rows"] == sum(len(e.names) for e in expected.values())
+        assert kb.settings["vectors"]["rows"] == sum(len(e.names) for e in expected.values())
         names = sorted(name for entity in expected.values() for name in entity.names)
         queries = np.array([name_vector(name) for name in (*names[:3], "another")])
         k = min(4, len(expected))

@@ -29,7 +29,7 @@ def test_all_workers_of_a_node_have_one_copy(
     assert len(set(paths)) == len(made) == 1
     verify(paths[0])
     with KnowledgeBase.open(paths[0]) as kb:
-        assert kb.manifest == bare_kb.manifest
+        assert kb.settings == bare_kb.settings
 
 
 def test_a_damaged_kb_is_not_copied(bare_kb: KnowledgeBase, tmp_path: Path) -> None:

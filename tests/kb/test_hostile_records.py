@@ -1,4 +1,4 @@
-"""A file of records that a stranger made, with checksums that fit, runs nothing and hangs nothing."""
+"""A database that a stranger made runs nothing, hangs nothing, and deletes nothing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
-from spacy_pel.kb.folder.checksums import sha256
-from spacy_pel.kb.folder.manifest import MANIFEST, manifest_text
-from spacy_pel.kb.records.store import EntityStore
+from spacy_pel.kb.change import remove_entities
+from spacy_pel.kb.settings import JOURNAL, KB_FILE
+from spacy_pel.kb.store import Store
 from spacy_pel.kb.verify import verify
 
-from .examples import ENTITIES
+from .examples import ENTITIES, edit_settings
+from .living import living_kb
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 HOSTILE = {
@@ -30,34 +31,103 @@ HOSTILE = {
 }
 
 
-def hostile_kb(folder: Path, sql: str) -> Path:
-    """A KB whose records were changed, and whose manifest was made to fit."""
-    build_kb(ENTITIES, folder).close()
-    records = next(folder.glob("entities-*"))
-    database = sqlite3.connect(records)
-    database.executescript(sql)
-    database.close()
-    manifest = json.loads((folder / MANIFEST).read_text())
-    content = {"bytes": records.stat().st_size, "sha256": sha256(records)}
-    manifest["files"][records.name] = content
-    (folder / MANIFEST).write_text(manifest_text(manifest))
-    return folder
-
-
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_another_schema_is_refused(tmp_path: Path, kind: str) -> None:
-    folder = hostile_kb(tmp_path / "kb", HOSTILE[kind])
-    fault = "its tables are not those of a KB"
-    [problem] = verify(folder)
-    assert fault in str(problem)
-    with KnowledgeBase.open(folder) as kb, pytest.raises(PelError, match=fault):
-        kb["C1"]
+    folder = build_kb(ENTITIES, tmp_path / "kb").path
+    database = sqlite3.connect(folder / KB_FILE)
+    database.executescript(HOSTILE[kind])
+    database.close()
+    for use in (KnowledgeBase.open, lambda path: remove_entities(path, ["C1"])):
+        with pytest.raises(PelError, match="its tables are not those of a KB"):
+            use(folder)
+    assert verify(folder)
 
 
 def test_connections_only_read(tmp_path: Path) -> None:
     with build_kb(ENTITIES, tmp_path / "kb") as kb:
-        store = EntityStore(kb.segments[0].store.path)
-        connection = store._connection
+        connection = Store(kb.path)._connection()
         for pragma, value in (("trusted_schema", 0), ("query_only", 1)):
             assert connection.execute(f"PRAGMA {pragma}").fetchone() == (value,)
-        store.close()
+        connection.close()
+
+
+def test_a_journal_that_names_other_files_is_not_played(tmp_path: Path) -> None:
+    """SQLite would delete the file that it names, as if it were the journal of several databases."""
+    folder, victim = build_kb(ENTITIES, tmp_path / "kb").path, tmp_path / "thesis.tex"
+    victim.write_text("years of work")
+    name = str(victim).encode()
+    page = 4096
+    end = [(1 << 30) // page + 1, len(name), sum(name)]
+    numbers = [number.to_bytes(4, "big") for number in end]
+    journal = bytes.fromhex("d9d505f920a163d7") + bytes(4) + b"seed" + (1).to_bytes(4, "big")
+    journal += (512).to_bytes(4, "big") + page.to_bytes(4, "big")
+    journal = journal.ljust(512, b"\0") + numbers[0] + name + b"".join(numbers[1:])
+    (folder / JOURNAL).write_bytes(journal + bytes.fromhex("d9d505f920a163d7"))
+    for use in (KnowledgeBase.open, lambda path: remove_entities(path, ["C1"])):
+        with pytest.raises(PelError, match="journal: is not of a KB"):
+            use(folder)
+    assert victim.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", [KB_FILE, JOURNAL, "vectors"])
+def test_links_lead_nowhere(tmp_path: Path, name: str) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    path = next(folder.glob("vectors-*")) if name == "vectors" else folder / name
+    other = tmp_path / "other"
+    if path.exists():
+        path.rename(other)
+    else:
+        other.write_text("x")
+    path.symlink_to(other)
+    with pytest.raises(PelError, match="is a symbolic link"):
+        KnowledgeBase.open(folder)
+        remove_entities(folder, ["C1"])
+
+
+def file(name: str) -> dict:
+    return {"name": name, "sha256": "0" * 64, "bytes": 1}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda s: s.update(sources=[1]),
+        lambda s: s.update(counts={"entities": "4"}),
+        lambda s: s.update(change=-1),
+        lambda s: s.update(next_number=10**12),
+        lambda s: s.update(mentions=7),
+        lambda s: s["vectors"].update(file=file("../secret")),
+        lambda s: s["vectors"].update(file=file("/etc/passwd")),
+        lambda s: s["vectors"].update(found_by={"kind": "PQ4", "file": file("kb.sqlite")}),
+        lambda s: s["vectors"].update(found_by={"kind": "SQ8", "probes": 0, "file": file("x")}),
+        lambda s: s["vectors"].pop("dim"),
+    ],
+)
+def test_settings_that_no_writer_writes(tmp_path: Path, edit) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    edit_settings(folder, edit)
+    with pytest.raises(PelError, match="in no known way|more records than it can hold"):
+        KnowledgeBase.open(folder)
+
+
+def test_settings_of_another_release(tmp_path: Path) -> None:
+    folder = build_kb(ENTITIES, tmp_path / "kb").path
+    edit_settings(folder, lambda settings: settings.update(schema_version=99))
+    with pytest.raises(PelError, match=r"schema version 99, this release reads 3; build it again"):
+        KnowledgeBase.open(folder)
+    edit_settings(folder, lambda settings: settings.update(kind="web app"))
+    with pytest.raises(PelError, match="is not the database of a knowledge base"):
+        KnowledgeBase.open(folder)
+
+
+def test_a_kb_of_an_earlier_release_names_the_command(tmp_path: Path) -> None:
+    folder = tmp_path / "kb"
+    folder.mkdir()
+    (folder / "manifest.json").write_text(json.dumps({"kind": "spacy-pel-kb", "files": {}}))
+    (folder / "entities-0123456789abcdef.sqlite").write_text("old")
+    with pytest.raises(
+        PelError, match=f"earlier release; build it anew: .*kb build SOURCE {folder}"
+    ):
+        KnowledgeBase.open(folder)
+    build_kb(ENTITIES, folder).close()  # in its place
+    assert {path.name for path in folder.iterdir()} == {KB_FILE, "checksums.json"}

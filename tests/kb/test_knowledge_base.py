@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import pickle
@@ -15,9 +14,12 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.folder import file_checks, snapshot
+from spacy_pel.kb import knowledge_base as module
+from spacy_pel.kb.change import remove_entities
+from spacy_pel.kb.settings import KB_FILE
+from spacy_pel.kb.verify import verify
 
-from .examples import ENTITIES, IDS, VECTORS
+from .examples import ENTITIES, IDS, VECTORS, names_of
 
 
 @pytest.fixture
@@ -42,9 +44,9 @@ def test_records(kb: KnowledgeBase) -> None:
     assert kb.labels(np.array([2, 1, 2])) == [
         ("C2", "Mass spectrometry"), ("C10", "Été 日本 🧬"), ("C2", "Mass spectrometry")
     ]  # fmt: skip
-    assert kb.manifest["sources"] == ["demo"]
+    assert kb.settings["sources"] == ["demo"]
     counts = {"entities": 4, "aliases": 4, "definitions": 2, "alt_ids": 2}
-    assert kb.manifest["counts"] == {**counts, "parents": 0, "retired_ids": 0, "xrefs": 0}
+    assert kb.settings["counts"] == {**counts, "parents": 0, "retired_ids": 0, "xrefs": 0}
 
 
 def test_alternative_ids_resolve(kb: KnowledgeBase) -> None:
@@ -153,61 +155,30 @@ def test_use_after_a_fork(kb: KnowledgeBase) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def edit_manifest(kb: KnowledgeBase, **changes: object) -> None:
-    path = kb.path / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
 def test_folders_that_are_not_whole(kb: KnowledgeBase, tmp_path: Path) -> None:
     with pytest.raises(PelError, match="absent: no knowledge base here; build one: python -m"):
         KnowledgeBase.open(tmp_path / "absent")
     kb = embedded(kb)
-    names = list(kb.manifest["files"])
-    assert len(names) == 3
-    for name in names:
-        contents = (kb.path / name).read_bytes()
-        (kb.path / name).write_bytes(contents[:-1])
-        with pytest.raises(PelError, match=f"{name}: {len(contents) - 1} bytes where the manifest"):
-            KnowledgeBase.open(kb.path)
-        (kb.path / name).unlink()
-        with pytest.raises(PelError, match=f"{name}: missing"):
-            KnowledgeBase.open(kb.path)
-        (kb.path / name).write_bytes(contents)
-    edit_manifest(kb, sources=["another"])
-    with pytest.raises(PelError, match=r"manifest\.json: does not agree with its checksum; copy"):
+    [path] = kb.path.glob("vectors-*")
+    contents = path.read_bytes()
+    path.write_bytes(contents[:-1])
+    with pytest.raises(PelError, match=f"{path.name}: {len(contents) - 1} bytes, not"):
         KnowledgeBase.open(kb.path)
-    edit_manifest(kb, schema_version=99)
-    with pytest.raises(PelError, match=r"schema version 99, this release reads 2; build it again"):
-        KnowledgeBase.open(kb.path)
-    edit_manifest(kb, kind="web app")
-    with pytest.raises(PelError, match="is not the manifest of a knowledge base"):
-        KnowledgeBase.open(kb.path)
-    (kb.path / "manifest.json").write_text("{")
-    with pytest.raises(PelError, match=r"manifest\.json: cannot be read"):
+    path.unlink()
+    with pytest.raises(PelError, match=f"{path.name}: missing"):
         KnowledgeBase.open(kb.path)
 
 
-@pytest.mark.parametrize("compared", [True, False])
-def test_files_with_other_contents(
-    kb: KnowledgeBase, compared: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not compared:  # as files that are too large for that
-        monkeypatch.setattr(file_checks, "CHECKED_BYTES", 0)
+def test_files_with_other_contents(kb: KnowledgeBase) -> None:
     kb = embedded(kb)
-    (segment,) = kb.manifest["segments"]
-    for name in (segment["records"], segment["vectors"]["file"]):
-        path = kb.path / name
-        path.write_bytes(b"x" * path.stat().st_size)
-    damaged = KnowledgeBase.open(kb.path)
-    disagrees = "does not agree with its checksum" if compared else None
-    with pytest.raises(PelError, match=rf"\.sqlite: {disagrees or 'cannot be opened'}"):
-        damaged["C1"]
-    with pytest.raises(PelError, match=rf"\.npy: {disagrees or 'cannot be read'}"):
-        damaged.search(VECTORS, 1)
-
-
-def names_of(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    [vectors] = kb.path.glob("vectors-*")
+    vectors.write_bytes(b"x" * vectors.stat().st_size)
+    with pytest.raises(PelError, match=r"\.npy: does not agree with its checksum"):
+        KnowledgeBase.open(kb.path).search(VECTORS, 1)
+    records = kb.path / KB_FILE
+    records.write_bytes(b"x" * records.stat().st_size)
+    with pytest.raises(PelError, match=r"\.sqlite: cannot be read"):
+        KnowledgeBase.open(kb.path)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")
@@ -216,50 +187,76 @@ def test_a_reader_keeps_its_snapshot_until_it_refreshes(kb: KnowledgeBase) -> No
     kb.close()
     assert not reader.refresh()
     build_kb([Entity("X1", "New")], kb.path).close()
-    assert set(reader.manifest["files"]) <= names_of(kb.path)
-    # Nothing was opened before the build.
+    # Nothing was read before the build.
     assert len(reader) == 4 and reader["C1"].canonical_name == "Mitral stenosis"
     assert reader.search(VECTORS, 1).numbers.ravel().tolist() == [0, 1, 2, 3]
     assert reader.refresh() and not reader.refresh()
     assert list(reader) == [Entity("X1", "New")] and not reader.has_vectors
-    build_kb([Entity("X2", "Newer")], kb.path).close()
     reader.close()
     build_kb([Entity("X3", "Newest")], kb.path)
-    assert names_of(kb.path) == {"manifest.json", *KnowledgeBase.open(kb.path).manifest["files"]}
-    with pytest.raises(
-        PelError, match="gone, because the KB was changed meanwhile; open the KB again"
-    ):
+    assert names_of(KnowledgeBase.open(kb.path)) == {path.name for path in kb.path.iterdir()}
+    with pytest.raises(PelError, match="was built anew meanwhile; open the KB again"):
         reader["X1"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")
 def test_a_view_ends_with_its_reader(kb: KnowledgeBase) -> None:
     """Without ``close``, as when an error is on its way."""
-    old = set(kb.manifest["files"])
+    [vectors] = embedded(kb).path.glob("vectors-*")
     reader = KnowledgeBase.open(kb.path)
-    kb.close()
     del reader
     build_kb([Entity("X1", "New")], kb.path)
-    assert not old & names_of(kb.path)
+    assert not vectors.exists()
 
 
 def test_files_swept_while_it_opens(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer commits between the reading of the manifest and the opening of its files."""
-    original = snapshot.read_manifest
-    kb.close()
+    """A writer commits between the reading of the settings and the opening of the vectors."""
+    embedded(kb).close()
+    original = module.checked_settings
 
-    def overtaken(folder: Path) -> dict:
-        manifest = original(folder)
-        monkeypatch.setattr(snapshot, "read_manifest", original)
+    def overtaken(folder: Path, store=None) -> dict:
+        settings = original(folder, store)
+        monkeypatch.setattr(module, "checked_settings", original)
         build_kb([Entity("X1", "New")], folder).close()
-        return manifest
+        return settings
 
-    monkeypatch.setattr(snapshot, "read_manifest", overtaken)
+    monkeypatch.setattr(module, "checked_settings", overtaken)
     assert list(KnowledgeBase.open(kb.path)) == [Entity("X1", "New")]
 
 
 def test_refresh_of_a_kb_that_is_gone(kb: KnowledgeBase) -> None:
-    (kb.path / "manifest.json").unlink()
+    (kb.path / KB_FILE).unlink()
     with pytest.raises(PelError, match="no knowledge base here"):
         kb.refresh()
     assert kb["C1"].canonical_name == "Mitral stenosis"
+
+
+WRITER = """
+import sys
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity
+from spacy_pel.kb.change import add_entities
+folder, name = sys.argv[1:]
+for n in range(5):
+    while True:
+        try:
+            add_entities(folder, [Entity(f"{name}{n}", f"{name} {n}")])
+            break
+        except PelError as error:
+            assert "is writing to it" in str(error), error
+"""
+
+
+def test_writers_beside_readers_lose_nothing(kb: KnowledgeBase) -> None:
+    command = [sys.executable, "-c", WRITER, str(kb.path)]
+    writers = [subprocess.Popen([*command, name]) for name in ("X", "Y")]
+    seen = 0
+    while any(writer.poll() is None for writer in writers):
+        with KnowledgeBase.open(kb.path) as reader:
+            count = len(reader)
+            assert len(list(reader)) == len(reader.numbers()) == count >= seen
+            seen = count
+    assert [writer.returncode for writer in writers] == [0, 0]
+    remove_entities(kb.path, ["X3"])
+    assert kb.refresh() and len(kb) == 4 + 2 * 5 - 1
+    assert verify(kb.path) == []

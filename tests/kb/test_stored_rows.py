@@ -10,8 +10,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.writing import apply_change
-from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities, update_entities
+from spacy_pel.kb.change import add_entities, remove_entities, update_entities
 
 from .examples import ENTITIES
 from .living import NameRows, living_kb, name_vector
@@ -30,24 +29,21 @@ class SomeRows(NameRows):
 
 
 @pytest.fixture(params=ROUNDING)
-def kb(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnowledgeBase:
-    """Five segments; C1 has changed, C10 is gone, C5 has no vectors."""
-    monkeypatch.setattr(apply_change, "first_to_fold", len)  # small segments stay as they are
+def kb(request, tmp_path: Path) -> KnowledgeBase:
+    """Changed five times; C1 has changed, C10 is gone, C5 has no vectors."""
     folder = living_kb(tmp_path / "kb", ENTITIES, dtype=request.param)
     add_entities(folder, [Entity("A1", "Gout", ("Podagra", "gouty arthritis"))], NameRows())
     update_entities(folder, [Entity("C1", "Mitral stenosis", ("valve", "MS"))], NameRows())
     remove_entities(folder, ["C10"])
     add_entities(folder, [WITHOUT, Entity("C6", "Cough")], SomeRows())
     add_entities(folder, [Entity("A2", "Rest")], NameRows())
-    kb = KnowledgeBase.open(folder)
-    assert len(kb.segments) == 5
-    return kb
+    return KnowledgeBase.open(folder)
 
 
 def assert_rows(kb: KnowledgeBase, numbers: Sequence[int]) -> None:
     """That they are those of the names, entity by entity."""
     vectors, places = kb.rows(numbers)
-    entities, rounding = kb.entities(numbers), ROUNDING[kb.manifest["vectors"]["dtype"]]
+    entities, rounding = kb.entities(numbers), ROUNDING[kb.settings["vectors"]["dtype"]]
     assert vectors.dtype == np.float32 and places.dtype == np.int64
     expected = [
         (place, name)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.folder.manifest import manifest_text
-from spacy_pel.kb.folder.transaction import folder_transaction
+from spacy_pel.kb.change import add_entities, remove_entities
+from spacy_pel.kb.checks import COPY_OR_BUILD
+from spacy_pel.kb.copies import copy_kb
+from spacy_pel.kb.knowledge_base import KnowledgeBase
+from spacy_pel.kb.settings import KB_FILE
+from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 from spacy_pel.kb.verify import verify
-from spacy_pel.kb.writing.entity_changes import add_entities, remove_entities
 
-from .examples import ENTITIES
+from .examples import ENTITIES, edit_settings, execute
 from .living import NameRows, living_kb
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A KB of two segments, with removed entities and scales."""
+    """A changed KB, with removed entities and scales."""
     folder = living_kb(tmp_path / "kb", ENTITIES, dtype="int8", index="approximate")
     add_entities(folder, [Entity("C4", "Gout", ("Podagra",))], NameRows())
     remove_entities(folder, ["C10"])
@@ -32,45 +33,70 @@ def folder(tmp_path: Path) -> Path:
 def test_a_whole_kb(folder: Path) -> None:
     read = []
     assert verify(folder, progress=read.append) == []
-    files = json.loads((folder / "manifest.json").read_text())["files"]
-    assert sum(read) == sum(file["bytes"] for file in files.values())
-    assert {name.partition("-")[0] for name in files} == {
-        "entities", "index", "removed", "rows", "scales", "vectors"
-    }  # fmt: skip
+    files = [*folder.glob("vectors-*"), *folder.glob("index-*")]
+    assert sum(read) == sum(path.stat().st_size for path in files) and len(files) == 2
 
 
-def test_any_flipped_byte_is_found(folder: Path) -> None:
+def test_any_flipped_byte_is_found(folder: Path, tmp_path: Path) -> None:
+    """Of a KB that was assembled."""
+    with KnowledgeBase.open(folder) as kb:
+        copy_kb(kb, tmp_path / "copy")
+    copy = tmp_path / "copy"
     chance = random.Random(0)
-    for path in sorted(folder.iterdir()):
+    for path in sorted(set(copy.iterdir()) - {copy / CHECKSUMS}):
         content = path.read_bytes()
-        for place in chance.sample(range(len(content)), min(12, len(content))):
+        for place in chance.sample(range(len(content)), 12):
             flipped = content[place] ^ 1 << chance.randrange(8)
             path.write_bytes(content[:place] + bytes([flipped]) + content[place + 1 :])
-            [problem] = verify(folder)
-            named = problem.problem.startswith(str(path))
-            assert named or path.name == "manifest.json", problem
+            problems = verify(copy)
+            assert any(problem.problem.startswith(str(path)) for problem in problems), place
         path.write_bytes(content)
+    assert verify(copy) == []
+
+
+def test_a_flipped_letter_of_a_changed_kb_is_found(folder: Path) -> None:
+    path = folder / KB_FILE
+    content = path.read_bytes()
+    for word in (b"Mitral", b"A disease", b"OMIM:1", b"Podagra", b"catenin"):
+        at = content.index(word)
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        assert verify(folder), word
+    path.write_bytes(content)
     assert verify(folder) == []
 
 
 def test_missing_short_and_foreign_files(folder: Path) -> None:
-    rows = next(folder.glob("rows-*"))
     vectors = next(folder.glob("vectors-*"))
-    rows.unlink()
-    vectors.write_bytes(vectors.read_bytes()[:-1])
     (folder / "notes.txt").write_text("mine")
+    assert [(problem.problem, problem.remedy) for problem in verify(folder)] == [
+        (f"{folder / 'notes.txt'}: does not belong to the KB", "move it elsewhere")
+    ]
+    (folder / "notes.txt").unlink()
     size = vectors.stat().st_size
-    copy = "copy the folder again, or build the KB again"
-    assert {(problem.problem, problem.remedy) for problem in verify(folder)} == {
-        (f"{folder / 'notes.txt'}: does not belong to the KB", "move it elsewhere"),
-        (f"{rows}: missing", copy),
-        (f"{vectors}: {size} bytes, not {size + 1}", copy),
-    }
+    vectors.write_bytes(vectors.read_bytes()[:-1])
+    [problem] = verify(folder)
+    assert problem.problem == f"{vectors}: {size - 1} bytes, not {size}"
+    vectors.unlink()
+    [problem] = verify(folder)
+    assert problem.problem == f"{vectors}: missing"
+
+
+def test_a_change_after_the_checksums_is_no_damage(folder: Path) -> None:
+    write_checksums(folder)
+    assert verify(folder) == []
+    remove_entities(folder, ["C1"])
+    assert verify(folder) == []
+    write_checksums(folder)
+    execute(folder, "PRAGMA user_version = 7")
+    write_checksums(folder)
+    content = (folder / KB_FILE).read_bytes()
+    (folder / KB_FILE).write_bytes(content + bytes(4096))
+    [problem] = verify(folder)
+    assert str(folder / KB_FILE) in problem.problem and problem.remedy == COPY_OR_BUILD
 
 
 def test_what_a_killed_writer_leaves_is_no_damage(folder: Path) -> None:
     (folder / ".tmp-1.sqlite").write_text("half")
-    (folder / "vectors-0123456789abcdef.npy").write_text("not committed")
     (folder / ".lock").write_text("process 1")
     (folder / ".partial-0123").mkdir()
     assert verify(folder) == []
@@ -81,69 +107,33 @@ def test_no_kb(tmp_path: Path) -> None:
         verify(tmp_path)
 
 
-def edited(folder: Path, edit) -> list[str]:
-    """What is wrong if a writer made a mistake, so that all checksums are right."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    edit(manifest)
-    path.write_text(manifest_text(manifest))
-    return [problem.problem for problem in verify(folder)]
-
-
 @pytest.mark.parametrize(
     "edit, fault",
     [
-        (lambda m: m["counts"].update(entities=9), "counts 9 entities where there are 4"),
-        (lambda m: m["vectors"].update(rows=3), "counts 3 vectors where there are 8"),
-        (lambda m: m["segments"][0].update(count=5), "counts 5 records in entities-"),
-        (lambda m: m["segments"][0].update(removed=None), "files of its segments are not those"),
-        (lambda m: m["segments"].pop(), "files of its segments are not those it lists"),
-        (lambda m: m["vectors"].update(dtype="float32"), "do not hold 8 vectors as said"),
-        (lambda m: m["vectors"].update(dim=9), "do not hold 8 vectors as said"),
-        (lambda m: m.update(vectors=None), "not for both"),
-        (
-            lambda m: m["files"].update({"../secret": {}}),
-            "names '../secret', which is not a file of",
-        ),
+        (lambda s: s["counts"].update(entities=9), "counts 9 entities where there are 4"),
+        (lambda s: s["vectors"].update(rows=3), "counts 3 vectors where there are 8"),
+        (lambda s: s["vectors"].update(stored_dim=9), "does not hold 8 vectors as said"),
+        (lambda s: s.update(next_number=4), "has no record where its row says|counts 4 entities"),
     ],
 )
-def test_a_manifest_that_contradicts_the_files(folder: Path, edit, fault: str) -> None:
-    problems = edited(folder, edit)
-    assert any(fault in problem for problem in problems), problems
-    assert all(str(folder / "manifest.json") in problem for problem in problems)
+def test_settings_that_contradict_the_tables(folder: Path, edit, fault: str) -> None:
+    edit_settings(folder, edit)
+    assert verify(folder)
 
 
 @pytest.mark.parametrize(
-    "stem, array, fault",
+    "sql",
     [
-        ("removed", [2, 1], "does not hold ascending numbers below 4"),
-        ("removed", [1, 1], "does not hold ascending numbers below 4"),
-        ("removed", [4], "does not hold ascending numbers below 4"),
-        ("rows", [0, 0, 1, 1, 2, 3, 3, 4], "names entities that entities-"),
-        ("rows", [0, 0, 1], "do not hold 8 vectors as said"),
+        "DELETE FROM name WHERE number = 1",
+        "INSERT INTO removed VALUES (2, 1)",
+        "DELETE FROM removed",
+        "DELETE FROM row",
+        "UPDATE entity SET concept_id = 'C4' WHERE number = 0",
+        "UPDATE vectors SET owners = x'00000000'",
+        "UPDATE vectors SET scales = NULL",
+        "DELETE FROM vectors",
     ],
 )
-def test_files_that_contradict_the_manifest(folder: Path, stem: str, array, fault: str) -> None:
-    with folder_transaction(folder) as changes:
-        manifest = json.loads((folder / "manifest.json").read_text())
-        segment = manifest["segments"][0]
-        owners = {"removed": (segment, "removed"), "rows": (segment["vectors"], "rows_file")}
-        owner, key = owners[stem]
-        path = changes.temporary(".npy")
-        np.save(path, np.array(array))
-        del manifest["files"][owner[key]]
-        owner[key] = changes.publish(path, stem)
-        changes.commit({**manifest, "files": {**manifest["files"], **changes.files}})
-    problems = verify(folder)
-    assert any(fault in problem.problem for problem in problems), problems
-
-
-def test_an_id_in_two_records(folder: Path) -> None:
-    def twice(manifest) -> None:
-        manifest["segments"].append(manifest["segments"][1])
-        manifest["counts"]["entities"] += 1
-        manifest["vectors"]["rows"] += 2
-
-    assert [
-        problem for problem in edited(folder, twice) if "two records have the id 'C4'" in problem
-    ]
+def test_tables_that_contradict_each_other(folder: Path, sql: str) -> None:
+    execute(folder, sql)
+    assert verify(folder)

@@ -12,10 +12,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.proxies import proxy_texts
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 

@@ -16,7 +16,7 @@ from spacy.tokens import Span
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.kb.writing.entity_changes import add_entities
+from spacy_pel.kb.change import add_entities
 from spacy_pel.pipeline.kb_names import KBNames
 
 from ..conftest import ENTITIES

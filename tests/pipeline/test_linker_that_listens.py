@@ -18,12 +18,12 @@ from spacy_pel.errors import PelError
 from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
+from spacy_pel.fitting.learn_mentions import learn_mentions_of
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.link_docs import link_documents
 from spacy_pel.kb import build_kb
 from spacy_pel.pipeline.listening import read_documents
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.tasks.embedding import embed_kb
-from spacy_pel.tasks.learn_mentions import learn_mentions_of
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..architectures.test_architectures import save_bert

@@ -20,9 +20,9 @@ from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.calibration import Calibration
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 from ..training.problem import same, train_by_spacy, weights, write_config

@@ -11,8 +11,8 @@ import srsly
 
 from spacy_pel.architectures import TrainedEncoder
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 from .conftest import Trained, examples, linked

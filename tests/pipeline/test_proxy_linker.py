@@ -14,8 +14,8 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from thinc.api import Adam
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.pipeline.factory import DEFAULTS
-from spacy_pel.tasks.embedding import embed_kb
 
 from .conftest import (
     TEST,

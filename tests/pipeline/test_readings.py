@@ -11,11 +11,11 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.tasks.embedding import embed_kb
 
 from .conftest import Trained, results, train, untrained, with_mentions
 

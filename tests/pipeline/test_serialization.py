@@ -18,9 +18,9 @@ from spacy.language import Language
 from spacy.tokens import DocBin
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.linking.calibration import Calibration
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 from .conftest import CONFIG, TRAIN, Trained, linked, mentions_of

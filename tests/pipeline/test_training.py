@@ -15,11 +15,11 @@ from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.models.packed_weights import unpack
 from spacy_pel.pipeline import learning
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..training import problem
 from ..training.problem import initialized, same, write_config

@@ -18,11 +18,11 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from spacy_pel.architectures import encoder_of
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
 from spacy_pel.reading.proxies import proxy_texts
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import ENTITIES
 

@@ -14,12 +14,12 @@ from spacy.tokens import Doc
 from spacy.util import load_config
 
 from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.mine import mine_mentions
 from spacy_pel.jobs.name_table import name_table
 from spacy_pel.jobs.sampled_mentions import MentionSearch
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.readers import open_source
-from spacy_pel.tasks.embedding import embed_kb
 from spacy_pel.training.train_pipeline import run_training, start_training
 
 from .test_align_config import ENCODER

@@ -12,8 +12,8 @@ import torch
 from spacy.language import Language
 
 from spacy_pel import KnowledgeBase
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb, open_source
-from spacy_pel.tasks.embedding import embed_kb
 
 from ..conftest import CONFIG
 from .demo import UMLS, add_names, offer_to_scispacy

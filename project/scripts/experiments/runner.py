@@ -25,11 +25,11 @@ from spacy.util import load_config
 
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.evaluate import evaluate
+from spacy_pel.fitting.learn_mentions import learn_mentions_of
+from spacy_pel.jobs.embed import embed_kb, is_embedded
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 from spacy_pel.system.whole_files import whole_file, whole_folder
-from spacy_pel.tasks.embedding import embed_kb, is_embedded
-from spacy_pel.tasks.learn_mentions import learn_mentions_of
 
 from .configs import FITTED, Choices, Run, filled, places_of
 from .corpora import WORLDS, Corpus

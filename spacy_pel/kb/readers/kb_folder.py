@@ -5,32 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..folder.checksums import check_files
-from ..folder.manifest import MANIFEST
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity
+from ..settings import KB_FILE, is_old_form
 from .entity_source import ReadOptions, Source, SourceFormat
 
 
 def is_kb_folder(path: Path) -> bool:
-    """Whether a folder holds a knowledge base, of any schema version."""
-    return (path / MANIFEST).is_file()
+    """Whether a folder holds a knowledge base, also one that an earlier release wrote."""
+    return (path / KB_FILE).is_file() or is_old_form(path)
 
 
 def read_kb_folder(path: Path, options: ReadOptions) -> Source:
     """The entities of a KB folder, without their vectors.
 
-    Its records are compared with their checksums before they are copied.
+    Each record is compared with its checksum when it is read.
 
     The version is the list of sources that the KB was built from.
 
     Raises:
-        PelError: There is no KB in the folder, or it is not whole, or its records are damaged.
+        PelError: There is no KB in the folder, or it is not whole, or a record is damaged.
     """
     kb = KnowledgeBase.open(path)
-    named = [segment.entry[key] for segment in kb.segments for key in ("records", "removed")]
-    check_files(kb.path, kb.manifest["files"], filter(None, named))
-    built_from = ", ".join(kb.manifest["sources"])
+    built_from = ", ".join(kb.settings["sources"])
     return Source(_entities(kb), tuple(kb.semantic_types), built_from or None)
 
 

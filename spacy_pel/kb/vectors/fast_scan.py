@@ -52,9 +52,8 @@ class FastScan:
             self._coded = faiss.vector_to_array(codes.id_map)
 
     @classmethod
-    def opened(cls, folder: Path, settings: dict[str, Any]) -> FastScan:
-        """The index that a manifest describes; PelError if it is unreadable."""
-        path = folder / settings["file"]
+    def opened(cls, path: Path, settings: dict[str, Any]) -> FastScan:
+        """The index of a file that a KB's settings describe; PelError if it is unreadable."""
         try:
             codes = imported_faiss().read_index(str(path))
         except _DAMAGE as error:

@@ -32,6 +32,7 @@ class VectorIndex:
 
     Attributes:
         row_entities: The entity of each row, integers [n_rows].
+        projection: The projection that made the rows shorter than queries; None if they are not.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class VectorIndex:
         self.row_entities = row_entities
         self._matrix = matrix
         self._finder = finder
-        self._projection = projection
+        self.projection = projection
         self._remembered: tuple[np.ndarray, RowSelection] | None = None
 
     @classmethod
@@ -66,7 +67,7 @@ class VectorIndex:
     @property
     def dim(self) -> int:
         """The length of queries."""
-        return self._projection.dim if self._projection else self._matrix.dim
+        return self.projection.dim if self.projection else self._matrix.dim
 
     def search(self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
@@ -226,7 +227,7 @@ class VectorIndex:
             )
         if not np.isfinite(queries).all():
             raise PelError("a query holds NaN or infinity", "check the weights of the encoder")
-        return self._projection.projected_queries(queries) if self._projection else queries
+        return self.projection.projected_queries(queries) if self.projection else queries
 
     def _selection(self, allowed: np.ndarray) -> RowSelection:
         """The rows of the allowed entities."""

@@ -51,9 +51,8 @@ class InvertedFile:
         self._path = path
 
     @classmethod
-    def opened(cls, folder: Path, settings: dict[str, Any]) -> InvertedFile:
-        """The index that a manifest describes, mapped into memory; PelError if it is unreadable."""
-        path = folder / settings["file"]
+    def opened(cls, path: Path, settings: dict[str, Any]) -> InvertedFile:
+        """The index of a file that a KB's settings describe, mapped; PelError if it is unreadable."""
         return cls(mapped_inverted_file(path), settings["probes"], path)
 
     def fits(self, matrix: VectorMatrix) -> bool:

@@ -53,15 +53,13 @@ class VectorMatrix:
         self._descriptor: int | None = None  # of a large file
 
     @classmethod
-    def opened(cls, path: Path, scales_path: Path | None = None) -> VectorMatrix:
-        """The matrix of these files; PelError if one cannot be read or holds something else."""
-        values, scales = mapped(path), mapped(scales_path) if scales_path else None
+    def opened(cls, path: Path, scales: np.ndarray | None = None) -> VectorMatrix:
+        """The matrix of a file; PelError if it cannot be read or holds something else."""
+        values = mapped(path)
         if values.ndim != 2 or values.dtype.name not in DTYPES:
             raise damaged(path, "does not hold rows of vectors")
-        if scales is not None and (scales.shape != (len(values),) or scales.dtype != np.float32):
-            raise damaged(scales_path, f"does not hold {len(values)} scales")
-        if scales is not None and not np.isfinite(scales).all():
-            raise damaged(scales_path, "holds NaN or infinity")
+        if scales is not None and (scales.shape != (len(values),) or not np.isfinite(scales).all()):
+            raise damaged(path, "has no scale for each of its rows")
         matrix = cls(values, scales)
         matrix.path = path
         if matrix._values.nbytes > _SMALL and hasattr(os, "pread"):
@@ -151,20 +149,34 @@ class VectorMatrix:
             file.madvise(mmap.MADV_DONTNEED)
 
 
-class ArrayWriter:
-    """Writes a ``.npy`` file piece by piece. The file is valid once it is closed."""
+class MatrixWriter:
+    """Writes the file of a ``VectorMatrix`` piece by piece. It is valid once it is closed.
 
-    def __init__(self, path: Path, dtype: str, row_shape: tuple[int, ...] = ()) -> None:
-        self.dtype = np.dtype(dtype)
-        self.rows = 0
-        self._row_shape = row_shape
+    Attributes:
+        path: The file.
+        n_rows: The number of rows so far.
+        scales: Of int8, the scales of the rows, piece by piece; empty for other types.
+    """
+
+    def __init__(self, path: Path, dim: int, dtype: str) -> None:
+        """Creates the file, for vectors of ``dim`` numbers of one of ``DTYPES``."""
+        self.path = path
+        self.n_rows = 0
+        self.scales: list[np.ndarray] = []
+        self._dtype = np.dtype(dtype)
+        self._dim = dim
         self._file = open(path, "xb")
         self._write_header()
 
-    def append(self, rows: np.ndarray) -> None:
-        """Appends rows."""
-        self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
-        self.rows += len(rows)
+    def append(self, vectors: np.ndarray) -> None:
+        """Appends finite float32 vectors [n, dim]; PelError for one that float16 cannot hold."""
+        if self._dtype == np.int8:
+            vectors, scales = quantized(vectors)
+            self.scales.append(scales)
+        elif self._dtype == np.float16:
+            check_length(vectors)
+        self._file.write(np.ascontiguousarray(vectors, dtype=self._dtype).data)
+        self.n_rows += len(vectors)
 
     def close(self) -> None:
         """Writes the number of rows into the header, and closes the file."""
@@ -174,51 +186,27 @@ class ArrayWriter:
 
     def _write_header(self) -> None:
         header: dict[str, Any] = {
-            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "descr": np.lib.format.dtype_to_descr(self._dtype),
             "fortran_order": False,
-            "shape": (self.rows, *self._row_shape),
+            "shape": (self.n_rows, self._dim),
         }
         np.lib.format.write_array_header_1_0(self._file, header)
 
 
-class MatrixWriter:
-    """Writes the files of a ``VectorMatrix`` piece by piece."""
+def as_stored(vectors: np.ndarray, dtype: str) -> np.ndarray:
+    """Vectors as they are read again after they were stored with one of ``DTYPES``: float32."""
+    if dtype == "int8":
+        values, scales = quantized(vectors)
+        return values * scales[:, None]
+    if dtype == "float16":
+        check_length(vectors)
+    return vectors.astype(dtype).astype(np.float32)
 
-    def __init__(self, path: Path, scales_path: Path | None, dim: int, dtype: str) -> None:
-        """Creates the files.
 
-        Args:
-            path: The file of the vectors.
-            scales_path: The file of the scales, for int8; None for other types.
-            dim: The length of a vector.
-            dtype: One of ``DTYPES``.
-        """
-        self.path = path
-        self.scales_path = scales_path
-        self._values = ArrayWriter(path, dtype, (dim,))
-        self._scales = ArrayWriter(scales_path, "float32") if scales_path else None
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows so far."""
-        return self._values.rows
-
-    def append(self, vectors: np.ndarray) -> None:
-        """Appends finite float32 vectors [n, dim]; PelError for one that float16 cannot hold."""
-        if self._scales is not None:
-            vectors, scales = quantized(vectors)
-            self._scales.append(scales)
-        elif self._values.dtype == np.float16 and np.abs(vectors).max(initial=0) > 65504:
-            raise PelError(
-                "a vector is too long for float16", "use float32, or vectors of length 1"
-            )
-        self._values.append(vectors)
-
-    def close(self) -> None:
-        """Closes the files."""
-        self._values.close()
-        if self._scales is not None:
-            self._scales.close()
+def check_length(vectors: np.ndarray) -> None:
+    """Raises PelError if float16 cannot hold a number of the vectors."""
+    if np.abs(vectors).max(initial=0) > 65504:
+        raise PelError("a vector is too long for float16", "use float32, or vectors of length 1")
 
 
 def quantized(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from ...system.damaged_files import damaged
-from .matrix import VectorMatrix, mapped
+from .matrix import VectorMatrix
 
 _SEED = 0
 
@@ -27,14 +24,6 @@ class Projection:
     def __init__(self, axes: np.ndarray) -> None:
         self.axes = axes
         self.dim, self.width = axes.shape
-
-    @classmethod
-    def opened(cls, path: Path) -> Projection:
-        """The projection of a file; PelError if it cannot be read or holds something else."""
-        axes = mapped(path)
-        if axes.ndim != 2 or axes.dtype != np.float32 or not np.isfinite(axes).all():
-            raise damaged(path, "does not hold axes")
-        return cls(np.array(axes))
 
     def projected_rows(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors [n, dim] as they are stored: float32 [n, width], scaled to the same lengths."""

@@ -42,7 +42,7 @@ class Example:
         self.path = folder / "index.faiss"
         write_index(codes, self.path)
         settings = {"file": self.path.name, "kind": FAST_SCAN_KIND, "oversampling": oversampling}
-        self.rows = FastScan.opened(folder, settings)
+        self.rows = FastScan.opened(self.path, settings)
         self.queries = unit(rows[::60] + 0.3 * noise[::-60])
         self.exact = VectorIndex(self.matrix, self.row_entities)
         self.index = VectorIndex(self.matrix, self.row_entities, self.rows)
@@ -278,7 +278,7 @@ def test_unreadable_index(tmp_path: Path) -> None:
     (tmp_path / "index.faiss").write_bytes(b"nonsense")
     for name in ("index.faiss", "gone.faiss"):
         with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb verify"):
-            FastScan.opened(tmp_path, {"file": name, "oversampling": 4})
+            FastScan.opened(tmp_path / name, {"oversampling": 4})
 
 
 def _search_in_child(example: Example, results) -> None:

@@ -18,10 +18,10 @@ def matrix(request: pytest.FixtureRequest, tmp_path: Path) -> VectorMatrix:
     vectors = np.random.default_rng(0).standard_normal((50, DIM)).astype(np.float32)
     if request.param == "memory":
         return VectorMatrix(vectors)
-    scales = tmp_path / "scales.npy" if request.param == "int8" else None
-    writer = MatrixWriter(tmp_path / "vectors.npy", scales, DIM, request.param)
+    writer = MatrixWriter(tmp_path / "vectors.npy", DIM, request.param)
     writer.append(vectors)
     writer.close()
+    scales = np.concatenate(writer.scales) if writer.scales else None
     return VectorMatrix.opened(tmp_path / "vectors.npy", scales)
 
 

@@ -48,7 +48,7 @@ class Example:
         self.index = self.opened()
 
     def opened(self) -> VectorIndex:
-        rows = InvertedFile.opened(self.path.parent, self.settings)
+        rows = InvertedFile.opened(self.path, self.settings)
         return VectorIndex(self.matrix, self.row_entities, rows)
 
 
@@ -176,7 +176,7 @@ def test_unreadable_index(tmp_path: Path) -> None:
     (tmp_path / "index.faiss").write_bytes(b"nonsense")
     for name in ("index.faiss", "gone.faiss"):
         with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb verify"):
-            InvertedFile.opened(tmp_path, {"file": name, "probes": 1})
+            InvertedFile.opened(tmp_path / name, {"probes": 1})
 
 
 def _search_in_child(example: Example, results) -> None:

@@ -11,15 +11,15 @@ from hypothesis.extra import numpy as arrays
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb.vectors import matrix as module
-from spacy_pel.kb.vectors.matrix import ArrayWriter, MatrixWriter, VectorMatrix, mapped, quantized
+from spacy_pel.kb.vectors.matrix import MatrixWriter, VectorMatrix, as_stored, mapped, quantized
 
 
 def written(folder: Path, blocks: list[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
-    scales = folder / "scales.npy" if dtype == "int8" else None
-    writer = MatrixWriter(folder / "vectors.npy", scales, dim, dtype)
+    writer = MatrixWriter(folder / "vectors.npy", dim, dtype)
     for block in blocks:
         writer.append(block)
     writer.close()
+    scales = np.concatenate(writer.scales) if writer.scales else None
     return VectorMatrix.opened(folder / "vectors.npy", scales)
 
 
@@ -36,6 +36,7 @@ def test_what_is_written_piece_by_piece_is_read(
     taken = matrix.take(some)
     assert taken.dtype == np.float32 and taken.flags.writeable
     np.testing.assert_allclose(taken, rows[some], atol=error)
+    np.testing.assert_array_equal(taken, as_stored(rows[some], dtype))
     np.testing.assert_array_equal(matrix.block(3, 9), matrix.take(np.arange(3, 9)))
     assert matrix.take(some[:0]).shape == (0, 7)
     assert np.load(tmp_path / "vectors.npy").dtype == dtype
@@ -89,16 +90,6 @@ def test_quantized_is_near_and_stays_as_it_is(rows: np.ndarray) -> None:
 def test_too_long_for_float16(tmp_path: Path) -> None:
     with pytest.raises(PelError, match="too long for float16; use float32"):
         written(tmp_path, [np.array([[1e5, 0]], dtype=np.float32)], 2, "float16")
-
-
-def test_an_array_is_what_numpy_would_save(tmp_path: Path) -> None:
-    numbers = np.arange(1234, dtype=np.int32)
-    writer = ArrayWriter(tmp_path / "a.npy", "int32")
-    writer.append(numbers[:1000])
-    writer.append(numbers[1000:])
-    writer.close()
-    np.save(tmp_path / "b.npy", numbers)
-    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\x93NUMPY\x01\x00"])

@@ -1,0 +1,378 @@
+"""Builds a KB, and adds, updates, merges and removes its entities. Each call is one transaction.
+
+A change adds rows to tables, so its time depends on its size, not on that of the KB. All ids are
+concept ids. A new entity may have a concept id that is an alternative id of another entity. A look-up
+by that id then finds the new entity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..about import __version__
+from ..errors import PelError
+from .knowledge_base import KnowledgeBase
+from .record_writing import StagedRecords, count_entity, finish_database, new_database
+from .records.cleaning import cleaned
+from .records.entity import Entity
+from .records.merging import joined, merged
+from .records.semantic_types import SemanticType
+from .settings import KIND, SCHEMA_VERSION, Settings
+from .transaction import (
+    Writing,
+    folder_lock,
+    put_in_place,
+    temporary_path,
+    write_checksums,
+    write_settings,
+    writing,
+)
+from .vector_writing import insert_rows, refile_if_wasteful
+
+_ENCODED = 2048  # entities given to the encoder at a time
+
+
+class RowEncoder(Protocol):
+    """Encodes entities in the way the KB's other entities were encoded.
+
+    Attributes:
+        fingerprint: The fingerprint of the encoder, as the KB has it.
+        row_kind: What a row stands for, as the KB has it.
+        dim: The length of its vectors.
+    """
+
+    fingerprint: str
+    row_kind: str
+    dim: int
+
+    def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of these entities.
+
+        Returns:
+            Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n].
+        """
+
+
+class ChangeCounts(NamedTuple):
+    """The number of entities that were added, updated and removed."""
+
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+
+
+class RemovedRecords:
+    """The records that leave a KB, for good or because newer records replace them.
+
+    Attributes:
+        numbers: Their numbers in the KB.
+        counts: What they add to the KB's counts.
+    """
+
+    def __init__(self) -> None:
+        self.numbers = array("q")
+        self.counts: Counter[str] = Counter()
+
+    def add(self, number: int, entity: Entity) -> None:
+        """Adds the record of an entity."""
+        self.numbers.append(number)
+        count_entity(self.counts, entity)
+
+
+# Returns the entities that a change writes, and adds what leaves the KB to the second argument.
+Plan = Callable[[KnowledgeBase, RemovedRecords], Iterable[Entity]]
+
+
+def build_kb(
+    entities: Iterable[Entity],
+    path: str | Path,
+    *,
+    types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
+    progress: Callable[[Iterable[Entity]], Iterable[Entity]] | None = None,
+) -> KnowledgeBase:
+    """Writes entities to a KB folder, and opens the KB.
+
+    A KB that is already in the folder is replaced at the very end, together with its vectors. Until
+    then, and after any error or interruption, it stays as it was.
+
+    Args:
+        entities: The entities, in any order.
+        path: The folder to write to.
+        types: The semantic types of the entities and the types above them. They are read after the
+            entities.
+        sources: What the entities come from.
+        progress: Wraps the entities, as tqdm does.
+
+    Raises:
+        PelError: The folder holds something other than a KB, an entity is unusable, there are no
+            entities, or the disk is full.
+    """
+    folder = Path(path).absolute()
+    with folder_lock(folder):
+        new = temporary_path(folder, ".sqlite")
+        stream = progress(entities) if progress else entities
+        with closing(StagedRecords(stream)) as staged, closing(new_database(new)) as database:
+            if not staged.count:
+                source = ", ".join(sources) or folder
+                raise PelError(f"{source}: no entities", "check that it is the right source")
+            counts, digest = staged.write(database, 0, types)
+            settings: Settings = {
+                "kind": KIND,
+                "schema_version": SCHEMA_VERSION,
+                "created_by": f"spacy-pel {__version__}",
+                "sources": list(sources),
+                "counts": counts,
+                "change": 0,
+                "next_number": staged.count,
+                "in_order": staged.count,
+                "checksum": digest,
+                "vectors": None,
+                "mentions": None,
+            }
+            write_settings(database, settings)
+            database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
+            finish_database(database)
+        put_in_place(new, folder)
+        write_checksums(folder)
+    return KnowledgeBase.open(folder)
+
+
+def add_entities(
+    path: str | Path,
+    entities: Iterable[Entity],
+    encoder: RowEncoder | None = None,
+    *,
+    types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
+) -> ChangeCounts:
+    """Adds entities that the KB does not have.
+
+    Until the very end, and after any error or interruption, the KB stays as it was. Readers that
+    have the KB open see the change after ``refresh``.
+
+    Args:
+        path: The KB folder.
+        entities: The entities.
+        encoder: Makes the vectors. It must be the encoder of the KB's vectors; a KB without vectors
+            needs none.
+        types: The semantic types that the source defines.
+        sources: What the entities come from.
+
+    Raises:
+        PelError: A concept id is in the KB already or occurs twice, an entity is unusable, the
+            encoder is missing or not that of the KB, another process is writing to the KB, or the
+            disk is full.
+    """
+
+    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
+        check_encoder(kb, encoder)
+        for entity in map(cleaned, entities):
+            if _present(kb, entity.concept_id):
+                raise PelError(
+                    f"{entity.concept_id!r} is in {kb.path} already",
+                    "use kb change update to replace its record, or kb change merge to add to it",
+                )
+            yield entity
+
+    return _change(path, plan, encoder, types, sources)
+
+
+def update_entities(
+    path: str | Path,
+    entities: Iterable[Entity],
+    encoder: RowEncoder | None = None,
+    *,
+    types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
+) -> ChangeCounts:
+    """Replaces the records and vectors of entities that the KB has.
+
+    Entities whose record is the same are left as they are. The arguments are those of
+    ``add_entities``.
+
+    Raises:
+        PelError: A concept id is not in the KB, or as ``add_entities`` does.
+    """
+
+    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
+        check_encoder(kb, encoder)
+        remedy = "use kb change add or kb change merge to add it"
+        for entity in map(cleaned, entities):
+            number, present = _existing(kb, entity.concept_id, remedy)
+            if present != entity:
+                removed.add(number, present)
+                yield entity
+
+    return _change(path, plan, encoder, types, sources)
+
+
+def merge_entities(
+    path: str | Path,
+    entities: Iterable[Entity],
+    encoder: RowEncoder | None = None,
+    *,
+    types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
+    mapping: Mapping[str, str] | None = None,
+) -> ChangeCounts:
+    """Joins entities with the KB's records of the same concept id, and adds the others.
+
+    A joined record keeps the name and definition that it has in the KB (see ``merging.joined``). The
+    arguments are those of ``add_entities``, and ``mapping``: from concept ids of the entities to other
+    ids, for example to those of the KB.
+
+    Raises:
+        PelError: As ``add_entities`` does, except that concept ids may be in the KB.
+    """
+
+    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
+        check_encoder(kb, encoder)
+        for entity in merged([entities], mapping):
+            found = _present(kb, entity.concept_id)
+            if found is None:
+                yield entity
+                continue
+            number, present = found
+            both = cleaned(joined(present, entity))
+            if both != present:
+                removed.add(number, present)
+                yield both
+
+    return _change(path, plan, encoder, types, sources)
+
+
+def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
+    """Removes the entities with these concept ids, and their vectors.
+
+    Raises:
+        PelError: An id is not in the KB or is an alternative id, nothing would be left, another
+            process is writing to the KB, or the disk is full.
+    """
+
+    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
+        for id in dict.fromkeys(id.strip() for id in ids):
+            removed.add(*_existing(kb, id, "check the id"))
+        return iter(())
+
+    return _change(path, plan, None, (), ())
+
+
+def check_encoder(kb: KnowledgeBase, encoder: RowEncoder | None) -> None:
+    """Raises PelError if new entities of the KB would get no vectors, or vectors that do not fit."""
+    if not kb.has_vectors:
+        return
+    if encoder is None:
+        raise PelError(
+            f"{kb.path}: has vectors, so new entities need vectors too",
+            "give the pipeline that made them: --pipeline PIPELINE",
+        )
+    kb.check_fingerprint(encoder.fingerprint)
+    if encoder.row_kind != kb.row_kind:
+        raise PelError(
+            f"{kb.path}: has one vector for each {kb.row_kind}, but the pipeline makes one for each "
+            f"{encoder.row_kind}",
+            f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE",
+        )
+
+
+def _change(
+    path: str | Path,
+    plan: Plan,
+    encoder: RowEncoder | None,
+    types: Iterable[SemanticType],
+    sources: Sequence[str],
+) -> ChangeCounts:
+    """Applies a change to a KB. Nothing is written if it changes nothing."""
+    with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
+        removed = RemovedRecords()
+        with closing(StagedRecords(plan(kb, removed))) as staged:
+            gone = sorted(set(removed.numbers))
+            if not staged.count and not gone:
+                return ChangeCounts()
+            if kb.settings["counts"]["entities"] + staged.count == len(gone):
+                raise PelError(
+                    f"{kb.path}: nothing would be left in it", "delete the folder instead"
+                )
+            # Everything that takes long is done before readers may have to wait.
+            rows = list(_encoded(staged, encoder)) if kb.has_vectors and staged.count else []
+            _write(change, kb, staged, rows, removed, types, sources)
+            count = staged.count
+        refile_if_wasteful(change)
+    left = len(gone)
+    return ChangeCounts(count - left, left) if count else ChangeCounts(removed=left)
+
+
+def _write(
+    change: Writing,
+    kb: KnowledgeBase,
+    staged: StagedRecords,
+    rows: Sequence[tuple[np.ndarray, np.ndarray]],
+    removed: RemovedRecords,
+    types: Iterable[SemanticType],
+    sources: Sequence[str],
+) -> None:
+    """Writes new records with their rows, and lists those that leave, in one transaction."""
+    old = change.settings
+    types = list(types)
+    with change.transaction() as number:
+        counts, digest = staged.write(change.database, old["next_number"], types)
+        counts.update(old["counts"])
+        counts.subtract(removed.counts)
+        change.database.executemany(
+            "INSERT INTO removed VALUES (?, ?)", [(n, number) for n in removed.numbers]
+        )
+        parts = [old["checksum"], digest, list(removed.numbers)]
+        change.settings |= {
+            "counts": dict(counts),
+            "next_number": old["next_number"] + staged.count,
+            "sources": list(dict.fromkeys([*old["sources"], *sources])),
+            "checksum": hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
+        }
+        if old["vectors"]:
+            gone = len(kb.rows(np.frombuffer(removed.numbers, dtype=np.int64))[1])
+            new = insert_rows(change, rows, old["next_number"], kb.vectors.projection)
+            total = old["vectors"]["rows"] + new - gone
+            change.settings["vectors"] = {**old["vectors"], "rows": total}
+
+
+def _encoded(staged: StagedRecords, encoder: RowEncoder) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of staged records, in batches of vectors and places."""
+    entities = staged.entities()
+    first = 0
+    while block := list(islice(entities, _ENCODED)):
+        vectors, places = encoder.rows(block)
+        yield vectors, places + first
+        first += len(block)
+
+
+def _present(kb: KnowledgeBase, id: str) -> tuple[int, Entity] | None:
+    """The number and record of the entity with this concept id, or None."""
+    number = kb.number(id)
+    if number is None:
+        return None
+    [entity] = kb.entities([number])
+    return (number, entity) if entity.concept_id == id else None
+
+
+def _existing(kb: KnowledgeBase, id: str, remedy: str) -> tuple[int, Entity]:
+    """The number and record of the entity with this concept id; PelError if there is none."""
+    found = _present(kb, id)
+    if found:
+        return found
+    if id in kb:
+        raise PelError(
+            f"{id!r} is an alternative id of {kb[id].concept_id!r} in {kb.path}",
+            "give the concept id",
+        )
+    raise PelError(f"{id!r} is not in {kb.path}", remedy)

@@ -1,0 +1,192 @@
+"""Learns and forgets the mentions of a source. Each call is one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from ..errors import PelError
+from .knowledge_base import KnowledgeBase
+from .mentions import MentionPassage, MentionWeight, stored_passages
+from .store import Store
+from .transaction import Writing, writing
+
+# How much mentions count before that is fitted.
+UNFITTED = MentionWeight(0.2, 0.5)
+_ENCODED = 64  # passages given to the encoder at a time
+
+
+class MentionEncoder(Protocol):
+    """Encodes the mentions of passages as a linker reads mentions.
+
+    Attributes:
+        fingerprint: The fingerprint of its entity encoder, as the KB has it.
+        mention_fingerprint: The fingerprint of all that decides the vectors of mentions.
+        dim: The length of its vectors.
+    """
+
+    fingerprint: str
+    mention_fingerprint: str
+    dim: int
+
+    def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
+        """The vectors of all mentions of the passages, in their order: float32 [n, dim]."""
+
+
+def learn_mentions(
+    path: str | Path,
+    source: str,
+    passages: Iterable[MentionPassage],
+    encoder: MentionEncoder | None,
+) -> int:
+    """Gives a KB the mentions of a source, in place of those that it had of this source.
+
+    Until the very end, and after any error or interruption, the KB stays as it was.
+
+    Args:
+        path: The KB folder.
+        source: The name of the source.
+        passages: The passages with their mentions.
+        encoder: Makes the vectors; None for a KB without vectors.
+
+    Returns:
+        The number of mentions.
+
+    Raises:
+        PelError: There is no KB or no mention, the encoder is not that of the KB, another process is
+            writing to it, or the disk is full.
+    """
+    with writing(path) as change:
+        _check_encoder(change, source, encoder)
+        uses_vectors = change.settings["vectors"] is not None
+        kept = [
+            p._replace(mentions=tuple(dict.fromkeys(p.mentions))) for p in passages if p.mentions
+        ]
+        n_mentions = sum(len(passage.mentions) for passage in kept)
+        if not n_mentions:
+            raise PelError(
+                f"{source}: no mention has an entity in {change.folder}", "give another corpus"
+            )
+        vectors = [
+            vector.astype("<f4").tobytes()
+            for block in _blocks(kept if uses_vectors else ())
+            for vector in encoder.mention_vectors(block)
+        ]
+        made = iter(vectors)
+        old = change.settings["mentions"] or {**UNFITTED._asdict(), "counts": {}}
+        crc = 0
+        with change.transaction():
+            _delete(change, source)
+            for document, text, mentions in kept:
+                crc = zlib.crc32(json.dumps([document, text, mentions]).encode(), crc)
+                passage = change.database.execute(
+                    "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)",
+                    (source, document, text),
+                ).lastrowid
+                change.database.executemany(
+                    "INSERT INTO mention (passage, start, stop, concept_id, vector) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    [(passage, m.start, m.stop, m.id, next(made, None)) for m in mentions],
+                )
+            counts = {name: n for name, n in old["counts"].items() if name != source}
+            _set(
+                change,
+                {
+                    **old,
+                    "fingerprint": encoder.mention_fingerprint if encoder else None,
+                    "counts": {**counts, source: n_mentions},
+                },
+                crc,
+            )
+    return n_mentions
+
+
+def forget_mentions(path: str | Path, source: str) -> int:
+    """Takes the mentions of a source out of a KB, and returns their number.
+
+    Raises:
+        PelError: There is no KB, it has learnt no mentions from this source, or another process is
+            writing to it.
+    """
+    with writing(path) as change:
+        old = change.settings["mentions"]
+        counts = dict(old["counts"]) if old else {}
+        if source not in counts:
+            known = ", ".join(counts) or "none"
+            raise PelError(
+                f"{change.folder}: has learnt no mentions from {source!r}", f"its sources: {known}"
+            )
+        forgotten = counts.pop(source)
+        with change.transaction():
+            _delete(change, source)
+            _set(change, {**old, "counts": counts} if counts else None)
+    return forgotten
+
+
+def set_mention_weight(path: str | Path, weight: MentionWeight) -> None:
+    """Sets how much the mentions of a KB count, which has some."""
+    with writing(path) as change, change.transaction():
+        values = {name: float(value) for name, value in weight._asdict().items()}
+        _set(change, {**change.settings["mentions"], **values})
+
+
+def mention_vectors(folder: Path, encoder: MentionEncoder) -> list[tuple[bytes, int]]:
+    """New vectors of the mentions that a KB has learnt, each with the id of the mention."""
+    made: list[tuple[bytes, int]] = []
+    with closing(Store(folder)) as store:
+        read = stored_passages(store)
+        while block := list(islice(read, _ENCODED)):
+            vectors = encoder.mention_vectors([passage for passage, _ in block])
+            ids = [id for _, own in block for id in own]
+            made += [(vector.astype("<f4").tobytes(), id) for vector, id in zip(vectors, ids)]
+    return made
+
+
+def insert_mention_vectors(
+    change: Writing, made: Sequence[tuple[bytes, int]], encoder: MentionEncoder
+) -> None:
+    """Writes what ``mention_vectors`` made, in the transaction of a change."""
+    change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
+    if old := change.settings["mentions"]:
+        _set(change, {**old, "fingerprint": encoder.mention_fingerprint})
+
+
+def _blocks(passages: Sequence[MentionPassage]) -> Iterator[Sequence[MentionPassage]]:
+    for start in range(0, len(passages), _ENCODED):
+        yield passages[start : start + _ENCODED]
+
+
+def _check_encoder(change: Writing, source: str, encoder: MentionEncoder | None) -> None:
+    """Raises PelError if mentions would get no vectors, or vectors that do not fit the others."""
+    if not change.settings["vectors"]:
+        return
+    if encoder is None:
+        raise PelError(
+            f"{change.folder}: has vectors, so mentions need vectors too",
+            "give the pipeline that made them: --pipeline PIPELINE",
+        )
+    with KnowledgeBase.open(change.folder) as kb:
+        kb.check_fingerprint(encoder.fingerprint)
+        if any(other != source for other in kb.mentions.sources):
+            kb.mentions.check_fingerprint(encoder.mention_fingerprint, change.folder)
+
+
+def _delete(change: Writing, source: str) -> None:
+    of_source = "SELECT id FROM passage WHERE source = ?"
+    change.database.execute(f"DELETE FROM mention WHERE passage IN ({of_source})", (source,))
+    change.database.execute("DELETE FROM passage WHERE source = ?", (source,))
+
+
+def _set(change: Writing, mentions: dict | None, crc: int = 0) -> None:
+    """Notes what the settings say of the mentions from now on."""
+    text = json.dumps([change.settings["checksum"], mentions, crc], sort_keys=True)
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    change.settings |= {"mentions": mentions, "checksum": checksum}

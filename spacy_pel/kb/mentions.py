@@ -1,0 +1,287 @@
+"""The mentions that a KB has learnt: their texts, and which of them are near a query.
+
+A mention is a row of the KB, beside the rows of names. It belongs to an id, and counts while the KB
+has that id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import PelError
+from ..system.damaged_files import damaged
+from .settings import Settings
+from .store import Store, stored_number, stored_text
+from .vectors.index import VectorIndex
+
+# From concept ids to the numbers of their entities, int64; -1 for an id that the KB lacks.
+NumbersOf = Callable[[Sequence[str]], np.ndarray]
+
+_MENTION = "JOIN passage ON passage.id = passage"
+_TOGETHER = 256  # passages read at a time
+
+
+class PassageMention(NamedTuple):
+    """A mention in a passage.
+
+    Attributes:
+        start: Its first character.
+        stop: The character after its last.
+        id: The concept id of its entity.
+    """
+
+    start: int
+    stop: int
+    id: str
+
+
+class MentionPassage(NamedTuple):
+    """A text with mentions whose entities are known.
+
+    Attributes:
+        document: The id of the document, such as a PMID; "" if it has none.
+        text: The text, as a linker reads it.
+        mentions: Its mentions.
+    """
+
+    document: str
+    text: str
+    mentions: tuple[PassageMention, ...]
+
+
+class KnownMention(NamedTuple):
+    """A mention that a KB has learnt, in its passage.
+
+    Attributes:
+        document: The id of the document.
+        text: The text of the passage.
+        start: The first character of the mention.
+        stop: The character after its last.
+    """
+
+    document: str
+    text: str
+    start: int
+    stop: int
+
+
+class MentionWeight(NamedTuple):
+    """How much mentions count.
+
+    Attributes:
+        weight: What one unit of closeness adds to the score.
+        level: The closeness from which mentions count.
+    """
+
+    weight: float
+    level: float
+
+
+class NearMentions(NamedTuple):
+    """The mentions nearest to n queries, nearest first.
+
+    Attributes:
+        scores: float32 [n, m], inner products; -inf where there are fewer than m.
+        numbers: int64 [n, m], the number of each mention's entity; -1 for no mention.
+        rows: int64 [n, m], the row of each mention; -1 for none.
+    """
+
+    scores: np.ndarray
+    numbers: np.ndarray
+    rows: np.ndarray
+
+
+class KnownMentions:
+    """The mentions of a KB whose entities it has, in order of entity: their rows are numbered from 0.
+
+    Attributes:
+        sources: The number of mentions of each source, whether the KB has their entities or not.
+        weight: How much they count in a search.
+        fingerprint: The fingerprint of what read them; None if they have no vectors.
+    """
+
+    def __init__(self, store: Store, settings: Settings, numbers_of: NumbersOf) -> None:
+        """Opens nothing yet; ``numbers_of`` finds the entities of ids."""
+        mentions = settings["mentions"] or {}
+        self.sources: dict[str, int] = mentions.get("counts", {})
+        self.weight = MentionWeight(mentions.get("weight", 0.0), mentions.get("level", 0.0))
+        self.fingerprint: str | None = mentions.get("fingerprint")
+        self._dim = settings["vectors"]["dim"] if settings["vectors"] else 0
+        self._store = store
+        self._numbers_of = numbers_of
+
+    def __bool__(self) -> bool:
+        return bool(self.sources)
+
+    def check_fingerprint(self, fingerprint: str, folder: Path) -> None:
+        """Raises PelError unless what has this fingerprint read the mentions of a KB's folder."""
+        if self.fingerprint != fingerprint:
+            raise PelError(
+                f"{folder}: another encoder read the mentions that it has learnt",
+                f"run: python -m spacy pel kb embed {folder} PIPELINE",
+            )
+
+    def counts(self) -> dict[str, int]:
+        """The number of mentions of each source whose entity the KB has."""
+        query = f"SELECT source, concept_id, count(*) FROM mention {_MENTION} GROUP BY 1, 2"
+        rows = self._store.read(query)
+        there = self._numbers_of([id for _, id, _ in rows]) >= 0
+        found: Counter[str] = Counter(dict.fromkeys(self.sources, 0))
+        for (source, _, count), has_entity in zip(rows, there):
+            found[source] += count * bool(has_entity)
+        return dict(found)
+
+    def nearest(
+        self, vectors: np.ndarray, m: int, allowed: np.ndarray | None = None
+    ) -> NearMentions:
+        """The m mentions nearest to each query.
+
+        Args:
+            vectors: The queries, float32 [n, dim].
+            m: The number of mentions of each query.
+            allowed: Booleans, by number: the entities whose mentions may be found. None for all.
+        """
+        if not len(self.numbers):
+            empty = np.full((len(vectors), m), -1)
+            return NearMentions(np.full((len(vectors), m), -np.inf, np.float32), empty, empty)
+        scores, rows = self.index.best_rows(vectors, m, allowed)
+        numbers = np.where(rows >= 0, self.numbers[np.where(rows >= 0, rows, 0)], -1)
+        return NearMentions(scores, numbers, rows)
+
+    def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The mention of each candidate that is nearest to its query, if it is near enough to count.
+
+        Args:
+            vectors: The queries, float32 [n, dim].
+            numbers: The numbers of their candidates, int64 [n, k]; -1 for no candidate.
+
+        Returns:
+            The rows of the mentions, int64 [n, k]; -1 for a candidate that has no such mention.
+        """
+        rows = np.full(numbers.shape, -1, dtype=np.int64)
+        if len(self.numbers):
+            lines, columns = np.nonzero(numbers >= 0)
+            scores, best = self.index.best_rows_of(vectors, lines, numbers[lines, columns])
+            rows[lines, columns] = np.where(scores > self.weight.level, best, -1)
+        return rows
+
+    def described(self, rows: Sequence[int] | np.ndarray) -> list[tuple[str, KnownMention]]:
+        """The source and the text of the mention of each row, in the same order."""
+        ids = self._ids[np.asarray(rows, dtype=np.int64)]
+        query = (
+            f"SELECT mention.id, source, document, text, start, stop FROM mention {_MENTION} "
+            "WHERE mention.id IN (SELECT value FROM json_each(?))"
+        )
+        found = self._store.read(query, json.dumps(np.unique(ids).tolist()))
+        with self._store.reading():
+            known = {id: (stored_text(source), _known(*place)) for id, source, *place in found}
+        try:
+            return [known[id] for id in ids.tolist()]
+        except KeyError as error:
+            raise damaged(self._store.path, f"lacks the mention {error}") from error
+
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """The vectors of these rows, float32 [n, dim]."""
+        return self.index.vectors(rows)
+
+    def sources_of_rows(self) -> np.ndarray:
+        """The source of each row, as its place in ``sources``: int64 [rows]."""
+        places = {source: place for place, source in enumerate(self.sources)}
+        return np.array([places[source] for source, _ in self._origins], dtype=np.int64)
+
+    def documents(self) -> np.ndarray:
+        """A number of the document of each row: int64 [rows].
+
+        One id is one document, whatever sources it was learnt from: mined and gold mentions of a text
+        would otherwise vouch for each other.
+        """
+        numbers: dict[object, int] = {}
+        found = [numbers.setdefault(key, len(numbers)) for _, key in self._origins]
+        return np.array(found, dtype=np.int64)
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """The number of the entity of each row, int64 [rows], ascending."""
+        return self._rows[1]
+
+    @cached_property
+    def index(self) -> VectorIndex:
+        """The index of the mentions. It looks at each."""
+        vectors = []
+        for start in range(0, len(self._ids), _TOGETHER):
+            ids = self._ids[start : start + _TOGETHER].tolist()
+            query = "SELECT vector FROM json_each(?) LEFT JOIN mention ON mention.id = value ORDER BY key"
+            vectors += [vector or b"" for (vector,) in self._store.read(query, json.dumps(ids))]
+        with self._store.reading():
+            rows = np.frombuffer(b"".join(vectors), "<f4").reshape(len(self._ids), self._dim)
+        return VectorIndex.from_vectors(rows, self.numbers)
+
+    @cached_property
+    def _ids(self) -> np.ndarray:
+        return self._rows[0]
+
+    @cached_property
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The id in the database, and the number of the entity, of each row: int64 [rows]."""
+        found = self._store.read("SELECT id, concept_id FROM mention")
+        with self._store.reading():
+            ids = np.array([stored_number(id) for id, _ in found], dtype=np.int64)
+            names = [stored_text(name) for _, name in found]
+        distinct = sorted(set(names))
+        number_of = dict(zip(distinct, self._numbers_of(distinct).tolist()))
+        numbers = np.array([number_of[name] for name in names], dtype=np.int64)
+        order = np.lexsort((ids, numbers))
+        order = order[np.searchsorted(numbers, 0, sorter=order) :] if len(order) else order
+        return ids[order], numbers[order]
+
+    @cached_property
+    def _origins(self) -> list[tuple[str, object]]:
+        """The source and the document of each row; the passage where there is no document."""
+        found = self._store.read(
+            "SELECT mention.id, source, iif(document = '', passage, document) "
+            f"FROM mention {_MENTION}"
+        )
+        known = {id: (source, document) for id, source, document in found}
+        return [known[id] for id in self._ids.tolist()]
+
+
+def stored_passages(store: Store) -> Iterator[tuple[MentionPassage, list[int]]]:
+    """The passages of a KB in order, each with the ids that its mentions have in the database."""
+    query = (
+        "SELECT passage, document, text, start, stop, mention.id, concept_id "
+        f"FROM mention {_MENTION} WHERE passage BETWEEN ? AND ? ORDER BY passage, mention.id"
+    )
+    last = -1
+    while page := store.read(
+        "SELECT id FROM passage WHERE id > ? ORDER BY id LIMIT ?", last, _TOGETHER
+    ):
+        rows = store.read(query, last + 1, page[-1][0])
+        last = page[-1][0]
+        for _, group in groupby(rows, key=itemgetter(0)):
+            lines = list(group)
+            with store.reading():
+                places = [_known(*line[1:5]) for line in lines]
+                placed = tuple(
+                    PassageMention(place.start, place.stop, stored_text(line[6]))
+                    for place, line in zip(places, lines)
+                )
+                ids = [stored_number(line[5]) for line in lines]
+            yield MentionPassage(places[0].document, places[0].text, placed), ids
+
+
+def _known(document: object, text: object, start: object, stop: object) -> KnownMention:
+    known = KnownMention(
+        stored_text(document), stored_text(text), stored_number(start), stored_number(stop)
+    )
+    if not 0 <= known.start < known.stop <= len(known.text):
+        raise ValueError(f"a mention from {start} to {stop} of {len(known.text)} characters")
+    return known

@@ -1,0 +1,211 @@
+"""Writes records, and the tables by which they are looked up: by id, name, word, type and source."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sqlite3
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import PelError
+from .records.cleaning import cleaned
+from .records.entity import Entity
+from .records.names import name_hash, normalised, searched_text
+from .records.semantic_types import SemanticType
+from .store import FIELDS, INDEX, POSTING, SCHEMA, as_json, entity_row, record_crc, stored_entity
+
+logger = logging.getLogger(__name__)
+
+COUNTED = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
+_QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+_STAGED = """
+CREATE TABLE entity (
+    concept_id TEXT PRIMARY KEY, canonical_name, aliases, types, definition, alt_ids, parents,
+    retired_ids, xrefs, sources
+) WITHOUT ROWID;
+"""
+_CLAIMS = """
+CREATE TABLE claim AS
+    SELECT value AS id, concept_id FROM entity, json_each(alt_ids) WHERE alt_ids IS NOT NULL
+    UNION
+    SELECT value, concept_id FROM entity, json_each(retired_ids) WHERE retired_ids IS NOT NULL;
+CREATE INDEX claim_id ON claim (id, concept_id);
+"""
+_LOST = """
+SELECT concept_id, id FROM claim WHERE id IN (SELECT concept_id FROM entity)
+OR concept_id > (SELECT min(concept_id) FROM claim AS other WHERE other.id = claim.id)
+"""
+_CHUNK = 1 << 16
+_WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are written
+
+
+class StagedRecords:
+    """Records that are about to be written, cleaned and sorted by concept id in a scratch file."""
+
+    def __init__(self, entities: Iterable[Entity]) -> None:
+        """Reads entities in any order.
+
+        If several claim an alternative or retired id, the first by concept id gets it. If it is a
+        concept id, none gets it. The id is removed from the records that do not get it.
+
+        Raises:
+            PelError: A concept id occurs twice, an entity is unusable, or the disk is full.
+        """
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._database.executescript(f"{_QUICK} {_STAGED} BEGIN")
+        insert = f"INSERT INTO entity VALUES (?{', ?' * (len(Entity._fields) - 1)})"
+        for entity in map(cleaned, entities):
+            try:
+                self._database.execute(insert, entity_row(entity))
+            except sqlite3.IntegrityError as error:
+                raise PelError(
+                    f"the concept_id {entity.concept_id!r} occurs twice",
+                    "merge its records into one",
+                ) from error
+        self._drop_lost_ids()
+        ((self.count,),) = self._database.execute("SELECT count(*) FROM entity")
+
+    def close(self) -> None:
+        """Removes the scratch file."""
+        self._database.close()
+
+    def entities(self) -> Iterator[Entity]:
+        """The records, sorted by concept id."""
+        return (stored_entity(record_crc(row), row) for row in self._rows())
+
+    def write(
+        self, database: sqlite3.Connection, first: int, types: Iterable[SemanticType]
+    ) -> tuple[Counter[str], str]:
+        """Writes the records with their look-up tables.
+
+        Args:
+            database: The database of a KB, in a transaction.
+            first: The number of the first record.
+            types: The semantic types that their source defines.
+
+        Returns:
+            What they add to the KB's counts, and a hash of all records.
+        """
+        counts: Counter[str] = Counter(dict.fromkeys(("entities", "definitions", *COUNTED), 0))
+        digest = hashlib.sha256()
+
+        def rows() -> Iterator[tuple]:
+            for number, row in enumerate(self._rows(), first):
+                crc = record_crc(row)
+                digest.update(crc.to_bytes(4, "little"))
+                count_entity(counts, stored_entity(crc, row))
+                yield (number, *row, crc)
+
+        places = ", ".join("?" * (len(Entity._fields) + 2))
+        database.executemany(
+            f"INSERT INTO entity (number, {FIELDS}, crc) VALUES ({places})", rows()
+        )
+        _write_names(database, first)
+        for field, table in (("types", "typed"), ("sources", "sourced")):
+            _write_postings(database, field, table, first)
+        for field in ("alt_ids", "retired_ids"):
+            database.execute(
+                f"INSERT OR IGNORE INTO alternative SELECT value, number FROM entity, "
+                f"json_each({field}) WHERE number >= ? AND {field} IS NOT NULL",
+                (first,),
+            )
+        known = set(map(SemanticType._make, database.execute("SELECT * FROM semantic_type")))
+        new = [type for type in dict.fromkeys(types) if type not in known]
+        database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
+        digest.update(json.dumps(new).encode())
+        return counts, digest.hexdigest()
+
+    def _rows(self) -> Iterator[tuple]:
+        return self._database.execute(f"SELECT {FIELDS} FROM entity ORDER BY concept_id")
+
+    def _drop_lost_ids(self) -> None:
+        self._database.executescript(_CLAIMS)
+        lost: dict[str, set[str]] = defaultdict(set)
+        for concept_id, id in self._database.execute(_LOST):
+            lost[concept_id].add(id)
+        for concept_id, ids in lost.items():
+            query = "SELECT alt_ids, retired_ids FROM entity WHERE concept_id = ?"
+            fields = self._database.execute(query, (concept_id,)).fetchone()
+            kept = [
+                as_json([id for id in json.loads(text or "[]") if id not in ids]) for text in fields
+            ]
+            update = "UPDATE entity SET alt_ids = ?, retired_ids = ? WHERE concept_id = ?"
+            self._database.execute(update, (*kept, concept_id))
+        if lost:
+            n_ids = sum(map(len, lost.values()))
+            logger.warning("dropped %d alternative ids that belong to another entity", n_ids)
+
+
+def count_entity(counts: Counter[str], entity: Entity) -> None:
+    """Adds an entity to the counts of a KB."""
+    counts["entities"] += 1
+    counts["definitions"] += entity.definition is not None
+    for field in COUNTED:
+        counts[field] += len(getattr(entity, field))
+
+
+def new_database(path: Path) -> sqlite3.Connection:
+    """An empty database of a KB. There is no journal, because an unfinished one is thrown away."""
+    database = sqlite3.connect(path, isolation_level=None)
+    database.executescript(_QUICK + SCHEMA + INDEX)
+    set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
+    database.executemany(set_option, [("automerge", 0), ("hashsize", _WORDS_HELD)])
+    database.execute("BEGIN")
+    return database
+
+
+def finish_database(database: sqlite3.Connection) -> None:
+    """Commits a new database; what is added later to its index of words is merged now and then."""
+    database.execute("INSERT INTO word (word) VALUES ('optimize')")
+    set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
+    database.executemany(set_option, [("automerge", 4), ("hashsize", 1 << 20)])
+    database.execute("COMMIT")
+
+
+def _write_names(database: sqlite3.Connection, first: int) -> None:
+    """Writes the words of each record's names, and the hashes of its normalised names."""
+    hashes = array("Q")  # hash << 32 | number, which sorts like the pair
+    query = "SELECT number, canonical_name, aliases FROM entity WHERE number >= ? ORDER BY number"
+
+    def texts() -> Iterator[tuple[int, str]]:
+        for number, name, aliases in database.execute(query, (first,)):
+            names = {normalised(alias): None for alias in (name, *json.loads(aliases or "[]"))}
+            hashes.extend(name_hash(name) << 32 | number for name in names)
+            yield number, searched_text(" ".join(names))
+
+    database.executemany("INSERT INTO word (rowid, names) VALUES (?, ?)", texts())
+    database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", _pairs(hashes))
+
+
+def _pairs(hashes: array) -> Iterator[tuple[int, int]]:
+    ordered = np.frombuffer(hashes, dtype=np.uint64)
+    ordered.sort()
+    for start in range(0, len(ordered), _CHUNK):
+        chunk = ordered[start : start + _CHUNK]
+        yield from zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
+
+
+def _write_postings(database: sqlite3.Connection, field: str, table: str, first: int) -> None:
+    """Writes for each type, or source, the numbers of the new records that have it."""
+    postings: dict[str, array] = defaultdict(lambda: array("i"))
+    query = (
+        f"SELECT number, {field} FROM entity WHERE number >= ? AND {field} IS NOT NULL "
+        "ORDER BY number"
+    )
+    for number, texts in database.execute(query, (first,)):
+        for text in _texts(texts):
+            postings[text].append(number)
+    rows = ((t, first, np.array(postings[t], POSTING).tobytes()) for t in sorted(postings))
+    database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+
+
+@lru_cache(maxsize=10_000)
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))

@@ -1,0 +1,418 @@
+"""The SQLite file of a KB: its tables, how they are read, and what a stranger's file may not do.
+
+``docs/kb-format.md`` describes the tables. Rows are added and never changed: a record that leaves the
+KB is listed in ``removed`` with the change that removed it. So a reader who remembers the change at
+which it opened the KB goes on seeing the KB as it was, while others write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cache
+from json.encoder import encode_basestring
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import PelError
+from ..system.damaged_files import damaged
+from .records.entity import Entity
+from .records.names import likeness, name_hash, normalised, words
+from .records.semantic_types import SemanticType
+from .settings import JOURNAL, KB_FILE, Settings, parsed_settings, plain_file_size
+
+SCHEMA = """
+CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE entity (
+    number INTEGER PRIMARY KEY,
+    concept_id TEXT NOT NULL,
+    canonical_name TEXT NOT NULL,
+    aliases TEXT,
+    types TEXT,
+    definition TEXT,
+    alt_ids TEXT,
+    parents TEXT,
+    retired_ids TEXT,
+    xrefs TEXT,
+    sources TEXT,
+    crc INTEGER NOT NULL
+);
+CREATE TABLE removed (number INTEGER PRIMARY KEY, change INTEGER NOT NULL);
+CREATE TABLE alternative (id TEXT, number INTEGER, PRIMARY KEY (id, number)) WITHOUT ROWID;
+CREATE TABLE name (hash INTEGER, number INTEGER, PRIMARY KEY (hash, number)) WITHOUT ROWID;
+CREATE TABLE typed (type TEXT, first INTEGER, numbers BLOB NOT NULL, PRIMARY KEY (type, first));
+CREATE TABLE sourced (source TEXT, first INTEGER, numbers BLOB NOT NULL, PRIMARY KEY (source, first));
+CREATE TABLE semantic_type (name TEXT NOT NULL, code TEXT, tree_number TEXT);
+CREATE TABLE vectors (
+    name TEXT PRIMARY KEY, owners BLOB NOT NULL, numbers BLOB, scales BLOB, axes BLOB
+);
+CREATE TABLE row (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, vectors TEXT NOT NULL, number INTEGER NOT NULL,
+    vector BLOB NOT NULL
+);
+CREATE TABLE passage (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, document TEXT NOT NULL,
+    text TEXT NOT NULL
+);
+CREATE TABLE mention (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL, start INTEGER NOT NULL,
+    stop INTEGER NOT NULL, concept_id TEXT NOT NULL, vector BLOB
+);
+CREATE INDEX mention_passage ON mention (passage);
+CREATE VIRTUAL TABLE word USING fts5(
+    names, content='', detail=none, columnsize=0, tokenize='ascii'
+);
+"""
+INDEX = "CREATE INDEX entity_id ON entity (concept_id);"
+FIELDS = ", ".join(Entity._fields)
+POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
+WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
+_CHOSEN = "WHERE number IN (SELECT value FROM json_each(?))"
+_TOGETHER = 256  # records read at a time
+_COMPARED = 10_000  # the most records that a full-text look-up compares with its text
+_MAPPED_BYTES = 1 << 31
+# What a damaged file makes SQLite, JSON and numpy raise.
+_DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
+# A file may come from a stranger: its schema may call no functions, and nothing is written.
+_UNTRUSTED = "PRAGMA trusted_schema = OFF;"
+_READING = f"{_UNTRUSTED} PRAGMA query_only = ON; PRAGMA mmap_size = {_MAPPED_BYTES};"
+# All that a file defines. A view or trigger could run for ever. How FTS5 declares the tables that
+# it keeps for itself depends on the release of SQLite.
+_OBJECTS = """
+SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_schema
+"""
+_JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names other files
+
+
+class Store:
+    """Reads the SQLite file of a KB folder. Nothing is read before it is asked for.
+
+    It may be used after a fork, because each process makes its own connection.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / KB_FILE
+        # By process id, because a connection must not be used or closed on both sides of a fork.
+        self._connections: dict[int, sqlite3.Connection] = {}
+        self._built: str | None = None
+
+    def close(self) -> None:
+        """Closes the connection of this process. A later look-up makes a new one."""
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            connection.close()
+
+    def read(self, query: str, *parameters: object) -> list[tuple]:
+        """All rows that a query selects; PelError if the file is damaged or stays locked."""
+        with self.reading():
+            try:
+                return self._connection().execute(query, parameters).fetchall()
+            except sqlite3.OperationalError:
+                self.close()
+                if not rolled_back(self.path):
+                    raise
+                return self._connection().execute(query, parameters).fetchall()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turns what a damaged file makes SQLite, JSON and numpy raise into a PelError."""
+        try:
+            yield
+        except (PelError, UnicodeEncodeError):
+            raise
+        except _DAMAGE as error:
+            if "locked" in str(error):
+                raise PelError(
+                    f"{self.path}: another process is writing to it", "run it again"
+                ) from error
+            raise damaged(self.path, f"cannot be read ({error})") from error
+
+    def _connection(self) -> sqlite3.Connection:
+        connection = self._connections.get(os.getpid())
+        if connection is None:
+            connection = connected(self.path, "ro")
+            built = connection.execute("SELECT value FROM setting WHERE name = 'built'").fetchone()
+            if self._built not in (None, built):
+                connection.close()
+                raise PelError(f"{self.path}: was built anew meanwhile", "open the KB again")
+            self._built = built
+            self._connections[os.getpid()] = connection
+        return connection
+
+    def settings(self) -> Settings:
+        """What the KB says of itself; PelError if it says what no writer of KBs writes."""
+        rows = self.read("SELECT value FROM setting WHERE name = 'kb'")
+        return parsed_settings(self.path, rows[0][0] if rows else None)
+
+    def numbers(self, query: str, *parameters: object) -> np.ndarray:
+        """The numbers that a query selects: int64."""
+        rows = self.read(query, *parameters)
+        with self.reading():
+            return np.array([stored_number(number) for (number,) in rows], dtype=np.int64)
+
+    # Records. They include those that were removed, and those added since the KB was opened.
+
+    def with_id(self, id: str) -> np.ndarray:
+        """The records with this concept id: int64."""
+        return self._of_id("SELECT number FROM entity WHERE concept_id = ?", id)
+
+    def with_alternative(self, id: str) -> np.ndarray:
+        """The records with this alternative or retired id: int64."""
+        return self._of_id("SELECT number FROM alternative WHERE id = ?", id)
+
+    def of_ids(self, ids: Sequence[str]) -> list[tuple[int, int]]:
+        """The records with these concept ids: pairs (place of the id, number)."""
+        query = "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value"
+        rows = self.read(query, json.dumps(list(ids)))
+        with self.reading():
+            return [(stored_number(place), stored_number(number)) for place, number in rows]
+
+    def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
+        """The records with these numbers, in the same order; PelError if one is not there."""
+        query = f"SELECT number, crc, {FIELDS} FROM entity {_CHOSEN}"
+        rows = self.read(query, _distinct(numbers))
+        with self.reading():
+            chosen = {number: stored_entity(crc, fields) for number, crc, *fields in rows}
+        return self._in_order(chosen, numbers)
+
+    def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
+        """The concept id and canonical name of each number; PelError if one is not there."""
+        query = f"SELECT number, concept_id, canonical_name FROM entity {_CHOSEN}"
+        rows = self.read(query, _distinct(numbers))
+        with self.reading():
+            chosen = {n: (stored_text(id), stored_text(name)) for n, id, name in rows}
+        return self._in_order(chosen, numbers)
+
+    def all_entities(self, count: int) -> Iterator[tuple[int, Entity]]:
+        """The records below a number, each with its number, in order of number."""
+        query = f"SELECT number, crc, {FIELDS} FROM entity WHERE number BETWEEN ? AND ? ORDER BY 1"
+        for first in range(0, count, _TOGETHER):
+            # Page by page: an open cursor would keep writers out.
+            rows = self.read(query, first, min(first + _TOGETHER, count) - 1)
+            with self.reading():
+                found = [(number, stored_entity(crc, fields)) for number, crc, *fields in rows]
+            yield from found
+
+    def count(self) -> int:
+        """The number of records."""
+        return int(self.numbers("SELECT coalesce(max(number) + 1, 0) FROM entity")[0])
+
+    def named(self, name: str, exact: bool) -> list[int]:
+        """The records with this name, ascending. Unless exact, names are compared as normalised."""
+        key = normalised(name)
+        numbers = self.numbers("SELECT number FROM name WHERE hash = ?", name_hash(key))
+        return [
+            number
+            for number, entity in zip(numbers.tolist(), self.entities(numbers))
+            if (name in entity.names if exact else key in map(normalised, entity.names))
+        ]
+
+    def found(self, query: str, limit: int) -> list[tuple[int, float]]:
+        """The records whose names contain all words of the query, by their most similar name.
+
+        If more than 10,000 records match, only the first 10,000 are compared, and those that have
+        the query as a name.
+
+        Args:
+            query: A text.
+            limit: The most records to return.
+
+        Returns:
+            Pairs (number, likeness), sorted by likeness, highest first, then by number.
+        """
+        numbers = set(self.named(query, exact=False))
+        if matched := " ".join(f'"{word}"' for word in words(query)):
+            sql = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
+            numbers |= set(self.numbers(sql, matched, _COMPARED).tolist())
+        ordered = sorted(numbers)
+        ranked = [
+            (max(likeness(query, name) for name in entity.names), number)
+            for number, entity in zip(ordered, self.entities(ordered))
+        ]
+        ranked.sort(key=lambda pair: (-pair[0], pair[1]))
+        return [(number, rank) for rank, number in ranked[:limit]]
+
+    def of_types(self, names: Collection[str]) -> np.ndarray:
+        """The records with any of these types, without types below them: int64, ascending."""
+        return self._posted("SELECT numbers FROM typed WHERE type = ?", names)
+
+    def of_sources(self, names: Collection[str]) -> np.ndarray:
+        """The records that come from any of these sources: int64, ascending."""
+        return self._posted("SELECT numbers FROM sourced WHERE source = ?", names)
+
+    def semantic_types(self) -> list[SemanticType]:
+        """The types that the sources defined, then those that only records name."""
+        given = self.read("SELECT name, code, tree_number FROM semantic_type ORDER BY rowid")
+        named = self.read("SELECT DISTINCT type FROM typed ORDER BY type")
+        with self.reading():
+            types = [
+                SemanticType(stored_text(name), *map(_text_or_none, row)) for name, *row in given
+            ]
+            names = [stored_text(name) for (name,) in named]
+        known = {type.name for type in types}
+        return types + [SemanticType(name) for name in names if name not in known]
+
+    def sources(self) -> set[str]:
+        """The sources that records name."""
+        rows = self.read("SELECT DISTINCT source FROM sourced")
+        with self.reading():
+            return {stored_text(name) for (name,) in rows}
+
+    def has_codes(self, vocabulary: str) -> bool:
+        """Whether a record has an identifier in this vocabulary; see ``Entity.codes``."""
+        escaped = re.sub(r"([\\%_])", r"\\\1", f"{vocabulary}:")
+        query = (
+            r"SELECT number FROM entity WHERE xrefs LIKE ?1 ESCAPE '\' OR alt_ids LIKE ?1 ESCAPE '\' "
+            r"OR concept_id LIKE ?2 ESCAPE '\' LIMIT 1"
+        )
+        return bool(self.read(query, f'%"{escaped}%', f"{escaped}%"))
+
+    def _of_id(self, query: str, id: str) -> np.ndarray:
+        try:
+            return self.numbers(query, id)
+        except UnicodeEncodeError:  # a lone surrogate, which no id has
+            return np.empty(0, dtype=np.int64)
+
+    def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
+        rows = [row for key in sorted(set(keys)) for row in self.read(query, key)]
+        with self.reading():
+            postings = [np.frombuffer(numbers, POSTING) for (numbers,) in rows]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *postings])).astype(np.int64)
+
+    def _in_order(self, chosen: dict, numbers: Sequence[int] | np.ndarray) -> list:
+        try:
+            return [chosen[int(number)] for number in numbers]
+        except KeyError as error:
+            raise damaged(self.path, f"lacks the record {error}") from error
+
+
+def connected(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection to the database of a KB, which defines just what every KB does.
+
+    Args:
+        path: The file.
+        mode: "ro" to read, "rw" to read and write.
+
+    Raises:
+        PelError: It is no file, or has other tables, views or triggers.
+        sqlite3.DatabaseError: It cannot be read, or a change of it was interrupted.
+    """
+    if plain_file_size(path) is None:
+        raise damaged(path, "missing")
+    uri = f"{path.resolve().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=WAITING, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.executescript(_READING if mode == "ro" else _UNTRUSTED)
+        schema = set(connection.execute(_OBJECTS))
+        if schema != written_schema():
+            raise damaged(path, "cannot be opened (its tables are not those of a KB)")
+        if connection.execute("PRAGMA journal_mode").fetchone() != ("delete",):
+            raise damaged(path, "cannot be opened (it keeps its changes in another file)")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def rolled_back(path: Path) -> bool:
+    """Takes back the change of a process that was killed, as SQLite's journal says.
+
+    Returns:
+        Whether there was a journal.
+
+    Raises:
+        PelError: It is no journal of a KB. SQLite would delete a file that such a journal names.
+    """
+    journal = path.with_name(JOURNAL)
+    size = plain_file_size(journal)
+    if size is None:
+        return False
+    with open(journal, "rb") as file:
+        file.seek(max(0, size - len(_JOINT_JOURNAL)))
+        if file.read() == _JOINT_JOURNAL:
+            raise PelError(f"{journal}: is not of a KB", "do not use this KB, or delete that file")
+    with closing(connected(path, "rw")) as database:
+        database.execute("SELECT count(*) FROM setting").fetchone()
+    return True
+
+
+@cache
+def written_schema() -> set[tuple]:
+    """All tables and indexes of every KB, as ``_OBJECTS`` selects them."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(SCHEMA + INDEX)
+        return set(database.execute(_OBJECTS))
+
+
+def stored_text(value: object) -> str:
+    """A value that must be a text; TypeError if it is none."""
+    if type(value) is not str:  # SQLite stores a value of any type in a column
+        raise TypeError(f"{value!r} where a text belongs")
+    return value
+
+
+def stored_number(value: object) -> int:
+    """A value that must be a whole number; TypeError if it is none."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r} where a number belongs")
+    return value
+
+
+def entity_row(entity: Entity) -> tuple:
+    """An entity as the values of FIELDS."""
+    id, name, aliases, types, definition, *lists = entity
+    return (id, name, as_json(aliases), as_json(types), definition, *map(as_json, lists))
+
+
+def record_crc(fields: Sequence[str | None]) -> int:
+    """A checksum of a record's FIELDS: damage to it is found when it is read."""
+    return zlib.crc32("\x1f".join(field or "" for field in fields).encode("utf8"))
+
+
+def stored_entity(crc: int, fields: Sequence[str | None]) -> Entity:
+    """The entity of a record; ValueError or TypeError for a damaged one."""
+    id, name, aliases, types, definition, *lists = fields
+    if record_crc(fields) != crc:
+        raise ValueError(f"the record of {id!r} does not agree with its checksum")
+    return Entity(
+        stored_text(id),
+        stored_text(name),
+        _texts(aliases),
+        _texts(types),
+        _text_or_none(definition),
+        *map(_texts, lists),
+    )
+
+
+def _texts(text: str | None) -> tuple[str, ...]:
+    if not text:
+        return ()
+    values = json.loads(text)
+    if type(values) is not list:
+        raise TypeError("no list where one belongs")
+    "".join(values)  # raises TypeError unless all are texts
+    return tuple(values)
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if value is None else stored_text(value)
+
+
+def as_json(texts: Sequence[str]) -> str | None:
+    """A list of texts as it is stored: JSON, or None if the list is empty."""
+    return f"[{','.join(map(encode_basestring, texts))}]" if texts else None
+
+
+def _distinct(numbers: Sequence[int] | np.ndarray) -> str:
+    return json.dumps(np.unique(np.asarray(numbers, dtype=np.int64)).tolist())

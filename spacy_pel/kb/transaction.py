@@ -1,0 +1,256 @@
+"""Changes of a KB folder: each is one transaction of its database, and made as a whole or not at all.
+
+New files of vectors are written beside the old ones, with a hash of their content in their names. The
+transaction that names them puts them in place. Files that the database does not name are then swept,
+unless a reader has them open. There is one writer at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ..errors import PelError
+from ..system.locks import LOCK, writer_lock
+from ..system.whole_files import to_disk
+from .lock import remove_unless_open
+from .settings import (
+    JOURNAL,
+    KB_FILE,
+    OLD_FILE,
+    OLD_MANIFEST,
+    VECTOR_FILE,
+    Settings,
+    is_old_form,
+    plain_file_size,
+    sha256,
+    vector_files,
+)
+from .store import Store, connected, rolled_back
+
+CHECKSUMS = "checksums.json"  # of a KB that has not been changed since they were written
+CHUNKS_PREFIX = ".partial-"  # folders of vectors that are being made
+_TEMPORARY = ".tmp-"
+_CACHE = 1 << 18  # KiB; a change that fits does not keep readers waiting before its end
+_DISK_ERRORS = (
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM
+)  # fmt: skip
+_SQLITE_DISK_ERRORS = ("full", "disk I/O", "unable to open", "readonly")
+
+
+class Writing:
+    """A KB folder that no other process can write to meanwhile.
+
+    Attributes:
+        folder: The folder.
+        settings: What the KB says of itself.
+        database: A connection to its database.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, database: sqlite3.Connection) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.database = database
+
+    @contextmanager
+    def transaction(self) -> Iterator[int]:
+        """Commits at its end what the block does to the database and to ``settings``.
+
+        The block gets the number of the change.
+        """
+        (self.folder / CHECKSUMS).unlink(missing_ok=True)  # it is no longer as it was written
+        self.settings = {**self.settings, "change": self.settings["change"] + 1}
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.settings["change"]
+            write_settings(self.database, self.settings)
+            self.database.execute("COMMIT")
+        except BaseException:
+            if self.database.in_transaction:
+                self.database.execute("ROLLBACK")
+            raise
+
+    def publish(self, temporary: Path, stem: str) -> dict[str, Any]:
+        """Renames a finished file after its content; returns its name, size and SHA-256."""
+        to_disk(temporary)
+        digest = sha256(temporary)
+        name = f"{stem}-{digest[:16]}{temporary.suffix}"
+        size = temporary.stat().st_size
+        target = self.folder / name
+        if target.is_file() and sha256(target) == digest:
+            temporary.unlink()  # the other file stays, because a reader may have it open
+        else:
+            os.replace(temporary, target)
+        with suppress(OSError):  # not every file system can sync folders
+            to_disk(self.folder)
+        return {"name": name, "sha256": digest, "bytes": size}
+
+
+def temporary_path(folder: Path, suffix: str) -> Path:
+    """A new path in a KB folder. A file there is swept when the writing ends."""
+    return folder / f"{_TEMPORARY}{uuid.uuid4().hex}{suffix}"
+
+
+def write_settings(database: sqlite3.Connection, settings: Settings) -> None:
+    """Writes what a KB says of itself."""
+    text = json.dumps(settings, indent=1, sort_keys=True)
+    database.execute("INSERT OR REPLACE INTO setting VALUES ('kb', ?)", (text,))
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[Writing]:
+    """A KB folder to change. No other process can write meanwhile.
+
+    Raises:
+        PelError: There is no KB, another process is writing to it, or the disk is full.
+    """
+    folder = Path(path).absolute()
+    checked_settings(folder)  # if there is no KB, no folder is touched
+    with folder_lock(folder):
+        settings = checked_settings(folder)
+        rolled_back(folder / KB_FILE)
+        (folder / JOURNAL).unlink(missing_ok=True)  # of a change that had not begun
+        with closing(connected(folder / KB_FILE, "rw")) as database:
+            database.execute(f"PRAGMA cache_size = -{_CACHE}")
+            yield Writing(folder, settings, database)
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Keeps other writers out of a KB folder, and sweeps it at the end.
+
+    A folder that does not exist is made, and removed again if no KB is in it at the end.
+
+    Raises:
+        PelError: The folder holds something other than a KB, cannot be written to, or another
+            process is writing to it.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    _refuse_foreign(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with writer_lock(folder):
+            try:
+                yield
+            finally:
+                _sweep(folder)
+    except (OSError, sqlite3.OperationalError) as error:
+        if not _is_disk_error(error):
+            raise
+        left = "the KB there is unchanged" if (folder / KB_FILE).exists() else "nothing is left"
+        raise PelError(
+            f"{folder}: cannot be written ({getattr(error, 'strerror', None) or error})",
+            f"{left}; free some space, or choose another folder, and run it again",
+        ) from error
+    finally:
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
+
+
+def put_in_place(database: Path, folder: Path) -> None:
+    """Makes a finished database that of a folder, in place of the one that may be there."""
+    to_disk(database)
+    with suppress(PelError, sqlite3.Error, OSError):
+        rolled_back(folder / KB_FILE)  # else SQLite would apply the old journal to the new file
+    (folder / JOURNAL).unlink(missing_ok=True)
+    (folder / CHECKSUMS).unlink(missing_ok=True)
+    old = [p for p in folder.iterdir() if OLD_FILE.fullmatch(p.name)] if is_old_form(folder) else []
+    os.replace(database, folder / KB_FILE)
+    for path in (*old, folder / OLD_MANIFEST) if old else ():
+        remove_unless_open(path)
+    if os.name == "posix":
+        with suppress(OSError):  # it is in place; not every file system can sync folders
+            to_disk(folder)
+
+
+def checked_settings(folder: Path, store: Store | None = None) -> Settings:
+    """What the KB of a folder says of itself, checked against the names and sizes of its files.
+
+    If its database is given, it stays open.
+
+    Raises:
+        PelError: There is no KB, it has an older form, or a file is missing or has another size.
+    """
+    build = f"python -m spacy pel kb build SOURCE {folder}"
+    if plain_file_size(folder / KB_FILE) is None:
+        if is_old_form(folder):
+            raise PelError(
+                f"{folder}: a knowledge base in the form of an earlier release",
+                f"build it anew: {build}",
+            )
+        raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
+    if store is not None:
+        settings = store.settings()
+    else:
+        with closing(Store(folder)) as store:
+            settings = store.settings()
+    for file in vector_files(settings):
+        size = plain_file_size(folder / file["name"])
+        if size != file["bytes"]:
+            found = "missing" if size is None else f"{size} bytes, not {file['bytes']}"
+            raise PelError(
+                f"{folder / file['name']}: {found}",
+                f"copy the whole folder again, or build it again: {build}",
+            )
+    return settings
+
+
+def write_checksums(folder: Path) -> None:
+    """Writes the size and SHA-256 of the files of a KB, for ``verify``. The next change deletes them."""
+    names = [KB_FILE, *(file["name"] for file in vector_files(checked_settings(folder)))]
+    sizes = {name: (folder / name).stat().st_size for name in names}
+    files = {name: {"bytes": sizes[name], "sha256": sha256(folder / name)} for name in names}
+    temporary = temporary_path(folder, ".json")
+    temporary.write_text(json.dumps(files, indent=1) + "\n")
+    to_disk(temporary)
+    os.replace(temporary, folder / CHECKSUMS)
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file has a name that writers of KBs give beside those of the KB's own files."""
+    return name == LOCK or name.startswith((_TEMPORARY, CHUNKS_PREFIX))
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise PelError(f"{folder}: is a file", "choose a folder")
+    if (folder / KB_FILE).exists() or is_old_form(folder):
+        return
+    if folder.exists():
+        others = (p.name for p in folder.iterdir() if not VECTOR_FILE.fullmatch(p.name))
+        if not all(map(is_ours, others)):
+            raise PelError(
+                f"{folder}: holds other files and no KB", "choose an empty or new folder"
+            )
+
+
+def _sweep(folder: Path) -> None:
+    """Removes our files that the database does not name.
+
+    A file that a reader has open, or that cannot be removed, stays for the next writer.
+    """
+    kept = set()
+    if (folder / KB_FILE).exists():
+        try:
+            with closing(Store(folder)) as store:
+                kept = {file["name"] for file in vector_files(store.settings())}
+        except PelError:
+            return  # it is damaged: nothing tells which files it needs
+    for path in folder.iterdir():
+        ours = path.name.startswith(_TEMPORARY) or VECTOR_FILE.fullmatch(path.name)
+        if ours and path.name not in kept:
+            remove_unless_open(path)
+
+
+def _is_disk_error(error: OSError | sqlite3.OperationalError) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in _DISK_ERRORS
+    return any(words in str(error) for words in _SQLITE_DISK_ERRORS)

@@ -1,0 +1,400 @@
+"""Writes the vectors of a KB: first the rows, in batches, then the index that finds them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import PelError
+from .knowledge_base import KnowledgeBase
+from .mention_changes import MentionEncoder, insert_mention_vectors, mention_vectors
+from .transaction import Writing, temporary_path, write_checksums, writing
+from .vectors.faiss_library import write_index
+from .vectors.fast_scan import FAST_SCAN_KIND, built_fast_scan, representative_rows
+from .vectors.inverted_file import (
+    INDEX_MEMORY,
+    built_inverted_file,
+    fitting_kind,
+    mapped_inverted_file,
+)
+from .vectors.matrix import DTYPES, MatrixWriter, VectorMatrix, as_stored
+from .vectors.projection import Projection, principal_projection
+from .vectors.recall import chosen_oversampling, chosen_probes
+
+logger = logging.getLogger(__name__)
+
+# The most rows that are searched exactly, for each choice of ``index``.
+EXACT_ROWS = {"auto": 50_000, "exact": inf, "approximate": 0}
+FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # more rows become float16
+SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
+WASTED_ROWS = 50_000  # rows outside of the index, or of removed entities, that do no harm
+_WASTED_SHARE = 8  # nor does one in so many
+_BLOCK = 4096  # entities copied at a time
+
+Batches = Iterable[tuple[np.ndarray, np.ndarray]]
+
+
+def write_vectors(
+    path: str | Path,
+    batches: Batches,
+    *,
+    dim: int,
+    fingerprint: str,
+    row_kind: str,
+    dtype: str = "auto",
+    index: str = "auto",
+    memory: int = INDEX_MEMORY,
+    mentions: MentionEncoder | None = None,
+) -> KnowledgeBase:
+    """Writes the vectors of a KB, replacing those it has, and opens the KB.
+
+    Until the very end, and after any error or interruption, the KB stays as it was.
+
+    Args:
+        path: The KB folder.
+        batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b]. The
+            entities must come in the order of ``KnowledgeBase.numbers_by_id``. Search compares by
+            inner product, so give vectors of length 1 to search by cosine.
+        dim: The length of the vectors.
+        fingerprint: The fingerprint of the encoder.
+        row_kind: What a row stands for.
+        dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto". "auto" is
+            float16 for many rows and for an "approximate" index, and float32 otherwise.
+        index: How they are searched: "exact", "approximate" or "auto". "auto" is approximate for
+            many rows. An approximate index is a fast scan of short codes, or for very many rows an
+            inverted file.
+        memory: The bytes that an inverted file may take.
+        mentions: Makes new vectors of the mentions that the KB has learnt.
+
+    Raises:
+        PelError: There is no KB, it has learnt mentions that get no vectors, the vectors do not fit
+            it, or the disk is full.
+    """
+    with writing(path) as change:
+        if change.settings["mentions"] and mentions is None:
+            raise PelError(
+                f"{change.folder}: has learnt mentions, which need new vectors too",
+                "run kb embed with a pipeline, or kb forget",
+            )
+        about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": None}
+        about |= {"dtype": dtype, "index": index, "memory": memory}
+        _file(change, batches, about, mentions=mentions)
+    return KnowledgeBase.open(path)
+
+
+def reduce_vectors(
+    path: str | Path, dim: int | None = None, alike: float | None = None
+) -> tuple[KnowledgeBase, float]:
+    """Stores vectors in fewer numbers, or lets rows share codes of the index, or both.
+
+    A reduced vector is the projection of the vector onto the principal axes of all vectors, scaled
+    to the same length. Queries keep their length, and are projected by each search. So a pipeline
+    that was trained for the KB works as before. Until the very end, and after any error or
+    interruption, the KB stays as it was.
+
+    Args:
+        path: The KB folder.
+        dim: The length of the stored vectors; None keeps the vectors as they are.
+        alike: Rows of one entity with this cosine or more share a code. There are fewer codes then,
+            and some of the last candidates differ. None keeps the codes.
+
+    Returns:
+        The KB, opened again, and the share of the vectors' squared length that was kept.
+
+    Raises:
+        PelError: There is no KB, or it has no vectors, or they are not longer than ``dim``, or they
+            were reduced before, or its index has no codes to share, or neither argument is given, or
+            the disk is full.
+    """
+    if dim is None and alike is None:
+        raise PelError("nothing to reduce", "give the length of a vector, or --alike, or both")
+    with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
+        vectors = kb.vectors.settings
+        if dim is not None and vectors["stored_dim"] < vectors["dim"]:
+            raise PelError(
+                f"{kb.path}: its vectors were reduced before",
+                "to choose another length, first run: "
+                f"python -m spacy pel kb embed {kb.path} PIPELINE",
+            )
+        if dim is not None and not 1 <= dim < vectors["dim"]:
+            raise PelError(
+                f"{kb.path}: its vectors have {vectors['dim']} numbers",
+                f"choose from 1 to {vectors['dim'] - 1} of them, not {dim}",
+            )
+        if alike is not None:
+            _check_alike(kb.path, vectors["found_by"], alike)
+            vectors = {**vectors, "alike": alike}
+        share = _file(change, _stored(kb), vectors, kb.vectors.projection, dim)
+    return KnowledgeBase.open(path), share
+
+
+def refile_if_wasteful(change: Writing) -> None:
+    """Makes the file and the index of a KB's vectors anew, if too many rows are outside of them."""
+    vectors = change.settings["vectors"]
+    if not vectors:
+        return
+    query = "SELECT count(*) FROM row WHERE vectors = ?"
+    ((added,),) = change.database.execute(query, (vectors["file"]["name"],))
+    dead = vectors["stored_rows"] + added - vectors["rows"]
+    if added + dead > max(WASTED_ROWS, vectors["rows"] // _WASTED_SHARE):
+        with KnowledgeBase.open(change.folder) as kb:
+            _file(change, _stored(kb), vectors, kb.vectors.projection)
+
+
+def insert_rows(
+    change: Writing, batches: Batches, first: int, projection: Projection | None
+) -> int:
+    """Writes rows into the database of a KB, where they are searched exactly; returns their number.
+
+    Args:
+        change: A change of the KB, in its transaction.
+        batches: Pairs of vectors, float32 [b, dim], and the place of each vector's entity [b].
+        first: The number of the entity at place 0.
+        projection: The projection that made the KB's vectors shorter, if they are.
+    """
+    vectors, total = change.settings["vectors"], 0
+    insert = "INSERT INTO row (vectors, number, vector) VALUES (?, ?, ?)"
+    name = vectors["file"]["name"]
+    for rows, places in _checked(batches, vectors["dim"]):
+        if projection is not None:
+            rows = projection.projected_rows(rows)
+        stored = as_stored(rows, vectors["dtype"]).astype("<f4")
+        numbers = (places + first).tolist()
+        change.database.executemany(
+            insert, ((name, n, row.tobytes()) for n, row in zip(numbers, stored))
+        )
+        total += len(rows)
+    return total
+
+
+def _file(
+    change: Writing,
+    batches: Batches,
+    about: dict[str, Any],
+    projection: Projection | None = None,
+    reduce_to: int | None = None,
+    mentions: MentionEncoder | None = None,
+) -> float:
+    """Writes a file of all vectors of a KB with its index, and commits them.
+
+    Args:
+        change: A change of the KB.
+        batches: As for ``write_vectors``; rows that are stored already if there is a projection.
+        about: What the KB's settings are to say of them, as far as it is known.
+        projection: The projection that made the rows shorter.
+        reduce_to: The length that the rows are to have.
+        mentions: Makes new vectors of the mentions that the KB has learnt.
+
+    Returns:
+        The share of the rows' squared length that was kept.
+    """
+    dtype, index, width = about["dtype"], about["index"], about["dim"]
+    if dtype not in ("auto", *DTYPES):
+        raise PelError(f"unknown dtype {dtype!r}", f"choose auto, {', '.join(DTYPES)}")
+    if index not in EXACT_ROWS:
+        raise PelError(f"unknown index {index!r}", f"choose {', '.join(EXACT_ROWS)}")
+    width = projection.width if projection else width
+    with KnowledgeBase.open(change.folder) as kb:
+        ranks, n_entities = _Ranks(kb), len(kb)
+    rows = _RowsFile(change, width, dtype, FLOAT32_ROWS[index])
+    for vectors, numbers in _checked(batches, width):
+        rows.append(vectors, ranks.of(numbers))
+    rows.close()
+    owners = rows.checked_owners(n_entities)
+    share = 1.0
+    if reduce_to is not None:
+        whole = rows
+        projection, share = principal_projection(whole.matrix, reduce_to)
+        rows = _RowsFile(change, reduce_to, whole.dtype, inf)
+        for start, block in whole.matrix.blocks():
+            rows.append(projection.projected_rows(block), owners[start : start + len(block)])
+        rows.close()
+        whole.path.unlink()
+    file = change.publish(rows.path, "vectors")
+    matrix = VectorMatrix.opened(change.folder / file["name"], rows.scales)
+    exact = len(owners) <= EXACT_ROWS[index]
+    found_by = None if exact else _built_index(change, matrix, owners, about)
+    made = mention_vectors(change.folder, mentions) if mentions else None
+    old = [entry["file"]["name"] for entry in [change.settings["vectors"]] if entry]
+    settings = {
+        **about,
+        "file": file,
+        "stored_dim": matrix.dim,
+        "dtype": rows.dtype,
+        "stored_rows": len(owners),
+        "rows": len(owners),
+        "found_by": found_by,
+    }
+    blobs = (
+        owners.astype("<i4").tobytes(),
+        None if ranks.ordered is None else ranks.ordered.astype("<i4").tobytes(),
+        None if rows.scales is None else rows.scales.astype("<f4").tobytes(),
+        None if projection is None else projection.axes.astype("<f4").tobytes(),
+    )
+    with change.transaction():
+        execute = change.database.execute
+        # The rows before stay for readers who have them open; those before these go.
+        kept = json.dumps([*old, file["name"]])
+        execute("DELETE FROM row WHERE vectors NOT IN (SELECT value FROM json_each(?))", (kept,))
+        execute("DELETE FROM vectors WHERE name NOT IN (SELECT value FROM json_each(?))", (kept,))
+        if file["name"] in old:  # the same rows as before: what was added since is among them
+            execute("DELETE FROM row WHERE vectors = ?", (file["name"],))
+        execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *blobs))
+        if made is not None:
+            insert_mention_vectors(change, made, mentions)
+        text = json.dumps([change.settings["checksum"], settings], sort_keys=True)
+        change.settings |= {
+            "vectors": settings,
+            "checksum": hashlib.sha256(text.encode()).hexdigest(),
+        }
+    write_checksums(change.folder)
+    return share
+
+
+def _built_index(
+    change: Writing, matrix: VectorMatrix, owners: np.ndarray, about: dict[str, Any]
+) -> dict[str, Any]:
+    """Publishes an approximate index; returns what the settings say of it."""
+    path = temporary_path(change.folder, ".faiss")
+    logger.info("building the index of %d vectors", len(matrix))
+    if len(matrix) <= SCANNED_ROWS:
+        alike = about["alike"]
+        coded = None if alike is None else representative_rows(matrix, owners, alike)
+        codes = built_fast_scan(matrix, coded)
+        effort, recall = chosen_oversampling(matrix, owners, codes)
+        n_codes = len(matrix if coded is None else coded)
+        found = {"kind": FAST_SCAN_KIND, "codes": n_codes, "oversampling": effort}
+        write_index(codes, path)
+    else:
+        kind = fitting_kind(len(matrix), matrix.dim, about["memory"])
+        write_index(built_inverted_file(matrix, kind), path)
+        effort, recall = chosen_probes(matrix, owners, mapped_inverted_file(path))
+        found = {"kind": kind, "probes": effort}
+    logger.info("%s: recall %s", found, recall)
+    return {**found, "recall": recall, "file": change.publish(path, "index")}
+
+
+def _stored(kb: KnowledgeBase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of a KB as they are stored, in batches, in order of concept id."""
+    numbers = kb.numbers_by_id()
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        vectors, places = kb.vectors.rows(block, lifted=False)
+        yield vectors, block[places]
+
+
+class _Ranks:
+    """The places of entities in order of concept id, by their numbers."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.ordered = None if kb.is_in_order else kb.numbers_by_id()
+        self._next_number: int = kb.settings["next_number"]
+        if self.ordered is not None:
+            self._ranks = np.full(self._next_number, -1, dtype=np.int64)
+            self._ranks[self.ordered] = np.arange(len(self.ordered))
+
+    def of(self, numbers: np.ndarray) -> np.ndarray:
+        """The places of numbers; PelError for one that no entity has."""
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self._next_number:
+            raise PelError(
+                f"entity numbers outside of 0 to {self._next_number - 1}",
+                "give numbers of this KB",
+            )
+        ranks = numbers if self.ordered is None else self._ranks[numbers]
+        if len(ranks) and ranks.min() < 0:
+            raise PelError("numbers of entities that were removed", "give numbers of this KB")
+        return ranks
+
+
+def _checked(batches: Batches, dim: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The batches as arrays, checked to be vectors of this length; PelError if they are not."""
+    for vectors, numbers in batches:
+        vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        if vectors.shape != (len(numbers), dim):
+            raise PelError(
+                f"vectors of shape {vectors.shape}, expected {(len(numbers), dim)}",
+                f"give one vector of {dim} numbers for each row",
+            )
+        if not np.isfinite(vectors).all():
+            raise PelError("the vectors hold NaN or infinity", "check the weights of the encoder")
+        yield vectors, np.asarray(numbers, dtype=np.int64)
+
+
+def _check_alike(folder: Path, found_by: dict | None, alike: float) -> None:
+    if not 0 < alike < 1:
+        raise PelError(f"--alike {alike} is not between 0 and 1", "choose a cosine such as 0.95")
+    if not found_by or found_by["kind"] != FAST_SCAN_KIND:
+        raise PelError(
+            f"{folder}: has no index of the kind {FAST_SCAN_KIND}",
+            "reduce it without --alike (fewer vectors "
+            "than such an index is for are searched exactly, more by lists)",
+        )
+
+
+class _RowsFile:
+    """Writes rows to a new file, and remembers their owners."""
+
+    def __init__(self, change: Writing, dim: int, dtype: str, float32_rows: float) -> None:
+        """With the dtype "auto", up to ``float32_rows`` rows are float32; more become float16."""
+        self._folder = change.folder
+        self._dim = dim
+        self._switch = float32_rows if dtype == "auto" else inf
+        self._owners: list[np.ndarray] = []
+        self._writer = self._new_writer("float32" if dtype == "auto" else dtype)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._writer.path
+
+    def append(self, vectors: np.ndarray, owners: np.ndarray) -> None:
+        """Appends rows."""
+        if self._writer.n_rows + len(owners) > self._switch:
+            self._switch = inf
+            old = self._writer
+            old.close()
+            self._writer = self._new_writer("float16")
+            for _, block in VectorMatrix.opened(old.path).blocks():
+                self._writer.append(block)
+            old.path.unlink()
+        self._writer.append(vectors)
+        self._owners.append(owners.astype(np.int32))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._writer.close()
+
+    @property
+    def scales(self) -> np.ndarray | None:
+        """The scales of int8 rows, float32 [n]; None for other types."""
+        scales = self._writer.scales
+        return np.concatenate(scales) if scales else None
+
+    @property
+    def matrix(self) -> VectorMatrix:
+        """The rows of the file, which must be closed."""
+        return VectorMatrix.opened(self.path, self.scales)
+
+    def checked_owners(self, n_entities: int) -> np.ndarray:
+        """The owner of each row, int32, ascending; PelError if there is none, or they descend."""
+        owners = np.concatenate([np.empty(0, np.int32), *self._owners])
+        if not len(owners):
+            raise PelError("no vectors to write", "embed at least one entity")
+        if (owners[1:] < owners[:-1]).any():
+            raise PelError(
+                "entity numbers that descend", "give the rows sorted by the id of their entity"
+            )
+        if missing := n_entities - len(np.unique(owners)):
+            logger.warning("%d of %d entities have no vector", missing, n_entities)
+        return owners
+
+    def _new_writer(self, dtype: str) -> MatrixWriter:
+        self.dtype = dtype
+        return MatrixWriter(temporary_path(self._folder, ".npy"), self._dim, dtype)

@@ -1,0 +1,81 @@
+"""How much mentions count, fitted to learnt ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from spacy_pel.fitting.mention_weight import (
+    fitted_weight,
+    queries_of_passages,
+    queries_of_source,
+)
+from spacy_pel.kb import Entity, KnowledgeBase
+from spacy_pel.kb.mention_changes import learn_mentions
+from spacy_pel.kb.mentions import MentionPassage, PassageMention
+
+from ..kb.learnt import MentionRows
+from ..kb.living import living_kb, name_vector
+
+ENTITIES = [Entity(f"C{n:02}", f"name {n}") for n in range(12)]
+
+
+class MixedRows(MentionRows):
+    """The vector of a mention: its words', and a little of the name that its last word numbers."""
+
+    def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
+        words = [p.text[m.start : m.stop] for p in passages for m in p.mentions]
+        names = [f"name {word.split()[-1]}" for word in words]
+        mixed = [name_vector(a) + 0.4 * name_vector(b) for a, b in zip(words, names)]
+        return np.array([each / np.linalg.norm(each) for each in mixed], dtype=np.float32)
+
+
+def corpus(documents: int, words_of) -> list[MentionPassage]:
+    """Each document mentions each entity once, by the words given."""
+    made = []
+    for document in range(documents):
+        text, mentions = "", []
+        for n in range(12):
+            words = words_of(document, n)
+            mentions.append(PassageMention(len(text), len(text) + len(words), f"C{n:02}"))
+            text += f"{words} "
+        made.append(MentionPassage(str(document), text, tuple(mentions)))
+    return made
+
+
+def test_mentions_count_where_they_tell(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    learn_mentions(folder, "a", corpus(5, lambda document, n: f"word {n}"), MixedRows())
+    with KnowledgeBase.open(folder) as kb:
+        weight = fitted_weight(kb, [queries_of_source(kb, "a")])
+        assert weight.weight > 0.5
+        passages = corpus(2, lambda document, n: f"word {n}")
+        again = fitted_weight(kb, [queries_of_passages(kb, MixedRows(), passages)])
+        assert again.weight > 0.5
+
+
+def test_mentions_of_its_own_document_do_not_count(tmp_path: Path) -> None:
+    """Each document has words of its own: they would tell all, and tell nothing elsewhere."""
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    learn_mentions(folder, "a", corpus(6, lambda document, n: f"{document} {n}"), MixedRows())
+    with KnowledgeBase.open(folder) as kb:
+        queries = queries_of_source(kb, "a")
+        documents = kb.mentions.documents()
+        rows = np.random.default_rng(0).permutation(72)
+        for row, near, numbers in zip(rows, queries.near.rows, queries.near.numbers):
+            assert documents[row] not in documents[near[numbers >= 0]]
+            assert (numbers >= 0).sum() == 60
+        weight = fitted_weight(kb, [queries])
+        assert weight is None or weight.weight < 0.5
+
+
+def test_the_same_documents_in_two_sources_do_not_vouch_for_each_other(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    passages = corpus(6, lambda document, n: f"{document} {n}")
+    for source in ("mined", "gold"):
+        learn_mentions(folder, source, passages, MixedRows())
+    with KnowledgeBase.open(folder) as kb:
+        weight = fitted_weight(kb, [queries_of_source(kb, name) for name in ("mined", "gold")])
+        assert weight is None or weight.weight < 0.5

@@ -1,0 +1,282 @@
+"""The vectors of a KB are the retriever's, row by row; a run that breaks off is gone on with."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_pel.errors import PelError
+from spacy_pel.jobs.embed import embed_kb, is_embedded
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.change import add_entities, remove_entities
+from spacy_pel.reading import proxies
+from spacy_pel.reading.entity_texts import EntityText
+
+from ..conftest import ENTITIES
+from ..kb.examples import names_of
+from .conftest import contents, rows_of
+
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names that are encoded, one after the other."""
+    from spacy_pel.linking.retriever import Retriever
+
+    names: list[str] = []
+    encode = Retriever.entity_vectors
+
+    def entity_vectors(self, texts):
+        names.extend(text.title for text in texts)
+        return encode(self, texts)
+
+    monkeypatch.setattr(Retriever, "entity_vectors", entity_vectors)
+    return names
+
+
+class Bar:
+    """A progress bar that remembers, and may break a run off at its n-th update."""
+
+    def __init__(self, break_at: int = 0, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.break_at, self.error = break_at, error
+        self.updates: list[int] = []
+
+    def __call__(self, *, total: int, initial: int) -> Bar:
+        self.total, self.initial = total, initial
+        return self
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def update(self, n: int) -> None:
+        self.updates.append(n)
+        if len(self.updates) == self.break_at:
+            raise self.error
+
+
+def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
+    kb = embed_kb(bare_kb.path, linker)
+    assert kb.row_kind == "name"
+    vectors, ids = rows_of(kb)
+    assert ids == [entity.concept_id for entity in ENTITIES for _ in entity.names]
+    texts = [text for entity in ENTITIES for text in proxies.proxy_texts(entity, "name")]
+    np.testing.assert_allclose(vectors, linker.retriever.entity_vectors(texts), atol=1e-5)
+    query = linker.retriever.entity_vectors([EntityText("cephalgia", "Disease", "headache")])
+    found = kb.search(query, 1)
+    assert kb.labels(found.numbers[0]) == [("C06", "headache")]
+    np.testing.assert_allclose(found.scores, 1, atol=1e-5)
+
+
+def test_a_row_an_entity(linker, bare_kb: KnowledgeBase) -> None:
+    linker.cfg["row_kind"] = "entity"
+    kb = embed_kb(bare_kb.path, linker)
+    assert kb.row_kind == "entity"
+    assert rows_of(kb)[1] == [entity.concept_id for entity in ENTITIES]
+
+
+def test_embedding_again_leaves_nothing_of_the_old(linker, bare_kb: KnowledgeBase) -> None:
+    bare_kb.close()
+    embed_kb(bare_kb.path, linker).close()
+    linker.cfg["row_kind"] = "entity"
+    kb = embed_kb(bare_kb.path, linker)
+    assert {path.name for path in kb.path.iterdir()} == names_of(kb)
+
+
+def test_progress_counts_every_entity_once(linker, bare_kb: KnowledgeBase) -> None:
+    bar = Bar()
+    embed_kb(bare_kb.path, linker, progress=bar)
+    assert (bar.total, bar.initial, bar.updates) == (7, 0, [3, 3, 1])
+
+
+def test_is_embedded_asks_for_encoder_and_rows(linker, bare_kb: KnowledgeBase) -> None:
+    assert not is_embedded(bare_kb, linker)
+    kb = embed_kb(bare_kb.path, linker)
+    assert is_embedded(kb, linker)
+    linker.cfg["row_kind"] = "entity"
+    assert not is_embedded(kb, linker)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interruption_leaves_the_old_vectors(
+    linker, bare_kb: KnowledgeBase, error: type[BaseException]
+) -> None:
+    embed_kb(bare_kb.path, linker)
+    before = contents(bare_kb.path)
+    linker.cfg["row_kind"] = "entity"
+    with pytest.raises(error):
+        embed_kb(bare_kb.path, linker, progress=Bar(2, error))
+    assert contents(bare_kb.path) == before
+
+
+def test_the_next_run_goes_on_where_it_broke_off(
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
+) -> None:
+    whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
+    with pytest.raises(KeyboardInterrupt):
+        embed_kb(bare_kb.path, linker, progress=Bar(2))
+    encoded.clear()
+    bar, lines = Bar(), []
+    kb = embed_kb(bare_kb.path, linker, progress=bar, report=lines.append)
+    assert encoded == list(ENTITIES[6].names)
+    assert (bar.total, bar.initial, bar.updates) == (7, 6, [1])
+    assert lines == ["resuming: 2 of 3 chunks done"]
+    assert contents(kb.path) == contents(whole.path)
+    assert not [path for path in kb.path.iterdir() if path.is_dir()]
+
+
+def test_chunks_of_another_encoder_are_not_gone_on_with(
+    linker, bare_kb: KnowledgeBase, encoded: list[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        embed_kb(bare_kb.path, linker, progress=Bar(2))
+    linker.cfg["row_kind"] = "entity"
+    encoded.clear()
+    embed_kb(bare_kb.path, linker)
+    assert encoded == [entity.canonical_name for entity in ENTITIES]
+    assert not [path for path in bare_kb.path.iterdir() if path.is_dir()]
+
+
+KILLED = """
+import os, signal, sys
+import spacy
+from spacy_pel.reading import proxies
+from spacy_pel.jobs.embed import embed_kb
+
+proxies.CHUNK = 3
+folder, pipeline, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
+replace = os.replace
+def counted(*paths):
+    global n
+    n -= 1
+    if n < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(*paths)
+os.replace = counted
+embed_kb(folder, spacy.load(pipeline).get_pipe("proxy_linker"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replacements", range(7))
+def test_a_killed_run_is_gone_on_with(
+    linker, bare_kb: KnowledgeBase, tiny_folder: Path, tmp_path: Path, replacements: int
+) -> None:
+    """Killed before each file that takes its place: chunks, vectors."""
+    whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
+    command = [sys.executable, "-c", KILLED, bare_kb.path, tiny_folder, replacements]
+    run = subprocess.run([str(part) for part in command])
+    assert run.returncode in (0, -signal.SIGKILL)
+    lines: list[str] = []
+    if not is_embedded(KnowledgeBase.open(bare_kb.path), linker):
+        embed_kb(bare_kb.path, linker, report=lines.append)
+        done = min(replacements, 3)
+        assert lines == ([f"resuming: {done} of 3 chunks done"] if done else [])
+    assert contents(bare_kb.path) == contents(whole.path)
+
+
+def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
+    add_entities(bare_kb.path, [Entity("C00", "fever"), Entity("C08", "cough")])
+    remove_entities(bare_kb.path, ["C02"])
+    kb = embed_kb(bare_kb.path, linker)
+    assert is_embedded(kb, linker) and kb.vectors.added is None
+    assert set(rows_of(kb)[1]) == {e.concept_id for e in ENTITIES} - {"C02"} | {"C00", "C08"}
+
+
+def test_nobody_changes_a_kb_that_is_being_embedded(linker, bare_kb: KnowledgeBase) -> None:
+    class Change(Bar):
+        def update(self, n: int) -> None:
+            with pytest.raises(PelError, match="is writing to it; wait until that has ended"):
+                add_entities(bare_kb.path, [Entity("C00", "fever")])
+            with pytest.raises(PelError, match="is writing to it; wait until that has ended"):
+                embed_kb(bare_kb.path, linker)
+            super().update(n)
+
+    bar = Change()
+    embed_kb(bare_kb.path, linker, progress=bar)
+    assert len(bar.updates) == 3
+
+
+def test_a_change_before_embedding_begins_is_noticed(
+    linker, bare_kb: KnowledgeBase, monkeypatch, tmp_path: Path
+) -> None:
+    """Between reading what there is and keeping others out."""
+    from spacy_pel.jobs import embed
+
+    def write_vectors(*arguments, **settings):
+        build_kb(ENTITIES[1:], bare_kb.path)
+        return original(*arguments, **settings)
+
+    original = embed.write_vectors
+    monkeypatch.setattr(embed, "write_vectors", write_vectors)
+    with pytest.raises(PelError, match="was changed meanwhile; run kb embed again"):
+        embed_kb(bare_kb.path, linker)
+
+
+@pytest.mark.parametrize("settings", [{"dtype": "int4"}, {"index": "fast"}, {"engine": "slurm"}])
+def test_unknown_settings_are_refused_before_anything_is_encoded(
+    linker, bare_kb: KnowledgeBase, encoded: list[str], settings: dict[str, str]
+) -> None:
+    with pytest.raises(PelError, match="choose"):
+        embed_kb(bare_kb.path, linker, **settings)
+    assert encoded == []
+
+
+def test_an_older_kb_gives_the_rows_of_what_did_not_change(
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
+) -> None:
+    old = embed_kb(bare_kb.path, linker)
+    changed = ENTITIES[5]._replace(aliases=("cephalgia", "sore head"))
+    new = [Entity("C00", "fever", ("pyrexia",)), *ENTITIES[:5], changed]
+    build_kb(new, tmp_path / "new")
+    encoded.clear()
+    lines: list[str] = []
+    kb = embed_kb(tmp_path / "new", linker, reuse=old, report=lines.append)
+    assert encoded == ["fever", "pyrexia", *changed.names]
+    assert lines == ["re-used the vectors of 5 of 7 entities"]
+    vectors, ids = rows_of(kb)
+    assert ids == [entity.concept_id for entity in new for _ in entity.names]
+    texts = [text for entity in new for text in proxies.proxy_texts(entity, "name")]
+    np.testing.assert_allclose(vectors, linker.retriever.entity_vectors(texts), atol=1e-5)
+
+
+def test_what_was_made_without_reuse_is_not_gone_on_with_with_it(
+    linker, bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
+    with pytest.raises(KeyboardInterrupt):
+        embed_kb(bare_kb.path, linker, progress=Bar(2))
+    lines: list[str] = []
+    embed_kb(bare_kb.path, linker, reuse=old, report=lines.append)
+    assert lines == ["re-used the vectors of 7 of 7 entities"]
+
+
+def test_only_rows_of_the_same_encoder_are_used_again(
+    linker, bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    with pytest.raises(PelError, match="has no vectors that could be re-used"):
+        embed_kb(bare_kb.path, linker, reuse=bare_kb)
+    old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
+    linker.cfg["row_kind"] = "entity"
+    with pytest.raises(PelError, match="those of another encoder or row kind"):
+        embed_kb(bare_kb.path, linker, reuse=old)
+
+
+def test_a_linker_without_weights_is_refused(bare_kb: KnowledgeBase) -> None:
+    linker = spacy.blank("en").add_pipe("proxy_linker")
+    with pytest.raises(PelError, match="has no weights; train it"):
+        embed_kb(bare_kb.path, linker)
+
+
+def test_a_folder_without_a_kb_is_refused(linker, tmp_path: Path) -> None:
+    with pytest.raises(PelError, match="no knowledge base here; build one"):
+        embed_kb(tmp_path, linker)

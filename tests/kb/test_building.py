@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, transaction, write_vectors
+from spacy_pel.kb.transaction import CHECKSUMS
+
+from .examples import ENTITIES, IDS, VECTORS, contents, names_of
+
+NEW = [Entity("X1", "New"), Entity("X2", "Newer")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A KB with vectors."""
+    build_kb(ENTITIES, tmp_path / "kb")
+    embed(tmp_path / "kb")
+    return tmp_path / "kb"
+
+
+def embed(folder: Path, vectors=VECTORS, numbers=range(4), **settings) -> KnowledgeBase:
+    settings = {"dim": 4, "fingerprint": "abc", "row_kind": "entity", **settings}
+    return write_vectors(folder, [(vectors, np.array(numbers))], **settings)
+
+
+def test_order_of_the_input_changes_no_byte(tmp_path: Path) -> None:
+    entities = [
+        Entity(f"C{i}", f"name {i}", (f"alias {i}",), ("T",), "d" * i, (f"A{i}",), sources=("S",))
+        for i in range(500)
+    ]
+    first = build_kb(entities, tmp_path / "first")
+    random.Random(0).shuffle(entities)
+    second = build_kb(iter(entities), tmp_path / "second")
+    third = build_kb(list(second), tmp_path / "third")  # in order, so it is not sorted
+    assert contents(first.path) == contents(second.path) == contents(third.path)
+    assert [entity.concept_id for entity in second] == sorted(f"C{i}" for i in range(500))
+
+
+def test_contested_alternative_ids(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    entities = [
+        Entity("C3", "three", alt_ids=("both", "own")),
+        Entity("C2", "two", alt_ids=("C3", "both"), retired_ids=("old", "both", "older")),
+        Entity("C1", "one", alt_ids=("C1", "C2"), retired_ids=("old",)),
+    ]
+    with caplog.at_level(logging.WARNING):
+        kb = build_kb(entities, tmp_path / "kb")
+    assert [entity.alt_ids for entity in kb] == [(), ("both",), ("own",)]
+    assert [entity.retired_ids for entity in kb] == [("old",), ("older",), ()]
+    ids = ("C1", "C2", "C3", "both", "own", "old", "older")
+    assert [kb.number(id) for id in ids] == [0, 1, 2, 1, 2, 0, 1]
+    assert (kb.settings["counts"]["alt_ids"], kb.settings["counts"]["retired_ids"]) == (2, 2)
+    assert "dropped 4 alternative ids" in caplog.text
+
+
+@pytest.mark.parametrize("ids", [("A", "B", "B"), ("B", "A", "B")])
+def test_ids_given_twice_in_and_out_of_order(tmp_path: Path, ids: tuple[str, ...]) -> None:
+    with pytest.raises(PelError, match="the concept_id 'B' occurs twice; merge"):
+        build_kb([Entity(id, "name") for id in ids], tmp_path / "kb")
+
+
+def test_progress_wraps_the_entities(tmp_path: Path) -> None:
+    seen = []
+
+    def progress(entities) -> Iterator[Entity]:
+        for entity in entities:
+            seen.append(entity.concept_id)
+            yield entity
+
+    build_kb(ENTITIES, tmp_path / "kb", progress=progress)
+    assert sorted(seen) == IDS
+
+
+@pytest.mark.parametrize(
+    "entities, fault",
+    [
+        ([], "umls: no entities"),
+        ([*ENTITIES, Entity("C2 ", "Again")], "the concept_id 'C2' occurs twice"),
+        ([*ENTITIES, Entity("C9", " ")], "blank canonical_name"),
+    ],
+)
+def test_bad_entities_leave_no_folder(tmp_path: Path, entities: list[Entity], fault: str) -> None:
+    with pytest.raises(PelError, match=fault):
+        build_kb(entities, tmp_path / "deep" / "kb", sources=["umls"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_building_again_replaces_records_and_drops_vectors(folder: Path) -> None:
+    (folder / "README").write_text("mine")
+    kb = build_kb(NEW, folder)
+    assert [entity.concept_id for entity in kb] == ["X1", "X2"]
+    assert not kb.has_vectors
+    assert {path.name for path in folder.iterdir()} == {*names_of(kb), "README"}
+
+
+def test_an_open_kb_outlives_a_new_build(folder: Path) -> None:
+    old = KnowledgeBase.open(folder)
+    assert old["C1"].canonical_name == "Mitral stenosis"
+    assert old.search(VECTORS, 1).numbers.shape == (4, 1)
+    build_kb(NEW, folder)
+    assert old["C2"].canonical_name == "Mass spectrometry"
+    assert old.search(VECTORS, 1).numbers.shape == (4, 1)
+
+
+def test_embedding_again_replaces_the_vectors(folder: Path) -> None:
+    kb = embed(folder, VECTORS[::-1, :2], [0, 0, 1, 2], dim=2, fingerprint="z", row_kind="name")
+    assert (kb.dim, kb.fingerprint, kb.row_kind) == (2, "z", "name")
+    assert {path.name for path in folder.iterdir()} == names_of(kb)
+    assert len(kb) == 4
+
+
+def test_the_same_again_is_the_same(folder: Path) -> None:
+    before = contents(folder)
+    build_kb(ENTITIES, folder).close()
+    embed(folder).close()
+    assert contents(folder) == before
+
+
+def test_folders_that_hold_something_else(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(PelError, match="holds other files and no KB"):
+        build_kb(ENTITIES, tmp_path)
+    with pytest.raises(PelError, match=r"thesis\.tex: is a file"):
+        build_kb(ENTITIES, tmp_path / "thesis.tex")
+    (tmp_path / "manifest.json").write_text('{"name": "a web app"}')
+    with pytest.raises(PelError, match="holds other files and no KB"):
+        build_kb(ENTITIES, tmp_path)
+    assert sorted(contents(tmp_path)) == ["manifest.json", "thesis.tex"]
+
+
+def test_a_build_during_embedding_is_refused(folder: Path) -> None:
+    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield VECTORS, np.arange(4)
+        with pytest.raises(PelError, match="is writing to it; wait"):
+            build_kb(NEW, folder)
+
+    write_vectors(folder, batches(), dim=4, fingerprint="new", row_kind="entity")
+    kb = KnowledgeBase.open(folder)
+    assert len(kb) == 4 and kb.fingerprint == "new"
+
+
+def interrupted(items: list) -> Iterator:
+    yield from items
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_build_leaves_the_old_kb(folder: Path, tmp_path: Path) -> None:
+    before = contents(folder)
+    with pytest.raises(KeyboardInterrupt):
+        build_kb(interrupted(NEW), folder)
+    assert contents(folder) == before
+    with pytest.raises(KeyboardInterrupt):
+        build_kb(interrupted(NEW), tmp_path / "first")
+    assert not (tmp_path / "first").exists()
+
+
+def test_interrupted_vectors_leave_the_old_kb(folder: Path) -> None:
+    before = contents(folder)
+    batches = interrupted([(VECTORS[::-1], np.arange(4))])
+    with pytest.raises(KeyboardInterrupt):
+        write_vectors(folder, batches, dim=4, fingerprint="new", row_kind="entity")
+    assert contents(folder) == before
+
+
+def test_errors_that_are_not_the_disk_s_pass(folder: Path) -> None:
+    def failing() -> Iterator[Entity]:
+        yield NEW[0]
+        raise FileNotFoundError(errno.ENOENT, "no source")
+
+    before = contents(folder)
+    with pytest.raises(FileNotFoundError, match="no source"):
+        build_kb(failing(), folder)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("failing_call", range(8))
+@pytest.mark.parametrize("function", ["to_disk", "sha256", "replace"])
+def test_a_full_disk_at_any_step(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, function: str, failing_call: int
+) -> None:
+    """Build, then embed, over a KB, the n-th call of a step failing: old or new, never else."""
+    owner = os if function == "replace" else transaction
+    original, calls = getattr(owner, function), iter(range(1000))
+
+    def full(*arguments):
+        if next(calls) == failing_call:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return original(*arguments)
+
+    before = contents(folder)
+    monkeypatch.setattr(owner, function, full)
+    try:
+        build_kb(NEW, folder)
+        embed(folder, VECTORS[:2], range(2))
+    except PelError as error:
+        assert "No space left on device); the KB there is unchanged; free some" in str(error)
+    monkeypatch.undo()
+    kb = KnowledgeBase.open(folder)
+    assert {path.name for path in folder.iterdir()} | {CHECKSUMS} == names_of(kb)
+    if len(kb) == 4:
+        assert {**before, **contents(folder)} == before
+    else:
+        assert [entity.concept_id for entity in kb] == ["X1", "X2"]
+
+
+LIMITED = """
+import resource, sys
+import numpy as np
+from spacy_pel.kb import Entity, build_kb, write_vectors
+folder, mode = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+if mode == "build":
+    build_kb((Entity(f"C{i}", "name " * 20) for i in range(5000)), folder)
+else:
+    vectors = np.ones((4000, 4), dtype=np.float32)
+    batches = [(vectors, np.arange(4000) // 1000)]
+    write_vectors(folder, batches, dim=4, fingerprint="new", row_kind="name")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs limits on the size of a file")
+@pytest.mark.parametrize("mode", ["build", "embed"])
+def test_files_that_really_cannot_grow(folder: Path, tmp_path: Path, mode: str) -> None:
+    before = contents(folder)
+    command = [sys.executable, "-c", LIMITED, str(folder), mode]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1
+    assert "PelError" in result.stderr and "the KB there is unchanged" in result.stderr
+    assert {**before, **contents(folder)} == before
+    if mode == "build":
+        command[3] = str(tmp_path / "first")
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert "nothing is left" in result.stderr
+        assert not (tmp_path / "first").exists()
+
+
+def test_what_a_crash_left_is_swept(folder: Path, tmp_path: Path) -> None:
+    leftovers = (".tmp-1.sqlite", "vectors-0123456789abcdef.npy")
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    for place in (folder, fresh):
+        for name in leftovers:
+            (place / name).write_text("half")
+    embed(folder)
+    build_kb(NEW, fresh)
+    for place in (folder, fresh):
+        with KnowledgeBase.open(place) as kb:
+            assert {path.name for path in place.iterdir()} == names_of(kb)

@@ -1,0 +1,274 @@
+"""A KB that is changed step by step is the KB that would be built of its contents."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing
+from spacy_pel.kb.change import (
+    add_entities,
+    merge_entities,
+    remove_entities,
+    update_entities,
+)
+from spacy_pel.kb.records.merging import joined
+from spacy_pel.kb.records.semantic_types import SemanticType
+from spacy_pel.kb.transaction import CHECKSUMS
+from spacy_pel.kb.verify import verify
+
+from .examples import ENTITIES, contents, names_of
+from .living import NameRows, assert_holds, embed, living_kb
+
+NEW = [Entity("C4", "Gout", ("Podagra",), ("Disease",)), Entity("B1", "Rest", alt_ids=("OLD1",))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return living_kb(tmp_path / "kb", ENTITIES)
+
+
+def test_add(folder: Path) -> None:
+    encoder = NameRows()
+    assert add_entities(folder, iter(NEW), encoder) == (2, 0, 0)
+    assert sorted(encoder.encoded) == ["B1", "C4"]
+    assert_holds(folder, [*ENTITIES, *NEW])
+    assert verify(folder) == []
+
+
+def test_update(folder: Path) -> None:
+    encoder = NameRows()
+    changed = Entity("C2", "Mass spectroscopy", ("MS",), (), None, ("MSP",))
+    same = next(entity for entity in ENTITIES if entity.concept_id == "C3")
+    assert update_entities(folder, [same, changed], encoder) == (0, 1, 0)
+    assert encoder.encoded == ["C2"]
+    assert_holds(folder, [e for e in ENTITIES if e.concept_id != "C2"] + [changed])
+    assert verify(folder) == []
+
+
+def test_remove(folder: Path) -> None:
+    assert remove_entities(folder, ["C1", " C10", "C1"]) == (0, 0, 2)
+    assert_holds(folder, [e for e in ENTITIES if e.concept_id not in ("C1", "C10")])
+    assert KnowledgeBase.open(folder).number("OMIM:1") is None
+    assert verify(folder) == []
+
+
+def test_remove_and_add_again(folder: Path) -> None:
+    remove_entities(folder, ["C1"])
+    add_entities(folder, [Entity("C1", "Another")], NameRows())
+    assert_holds(folder, [e for e in ENTITIES if e.concept_id != "C1"] + [Entity("C1", "Another")])
+
+
+def test_merge(folder: Path) -> None:
+    encoder = NameRows()
+    more = Entity("C2", "MS analysis", ("Mass spectrometry",), ("Procedure",), "It weighs.")
+    assert merge_entities(folder, [more, *NEW], encoder) == (2, 1, 0)
+    old = next(entity for entity in ENTITIES if entity.concept_id == "C2")
+    merged = KnowledgeBase.open(folder)["C2"]
+    assert merged == joined(old, more)
+    assert merged.canonical_name == "Mass spectrometry"
+    assert_holds(folder, [e for e in ENTITIES if e.concept_id != "C2"] + [merged, *NEW])
+    assert merge_entities(folder, [more, *NEW], encoder) == (0, 0, 0)
+    assert sorted(encoder.encoded) == ["B1", "C2", "C4"]
+
+
+def test_sources_are_added(folder: Path) -> None:
+    add_entities(folder, NEW, NameRows(), sources=["new.obo (2)"])
+    merge_entities(folder, [Entity("B2", "Two")], NameRows(), sources=["x.obo", "new.obo (2)"])
+    update_entities(folder, [Entity("B2", "II")], NameRows(), sources=["y.csv"])
+    update_entities(folder, [Entity("B2", "II")], NameRows(), sources=["nothing changed"])
+    assert KnowledgeBase.open(folder).settings["sources"] == ["new.obo (2)", "x.obo", "y.csv"]
+
+
+def test_merge_by_a_mapping(folder: Path) -> None:
+    merge_entities(folder, [Entity("X:7", "Spectrometry")], NameRows(), mapping={"X:7": "C2"})
+    kb = KnowledgeBase.open(folder)
+    assert kb["X:7"] == kb["C2"] and "Spectrometry" in kb["C2"].aliases
+    assert len(kb) == 4
+
+
+def test_types_come_along(folder: Path) -> None:
+    disease, gout = SemanticType("Disease", "T1", "B1"), SemanticType("Gout", "T2", "B1.1")
+    new = Entity("C4", "Gout", types=("Gout",))
+    add_entities(folder, [new], NameRows(), types=[disease, gout])
+    kb = KnowledgeBase.open(folder)
+    ids = {id for id, _ in kb.labels(kb.of_types("T1"))}
+    assert ids == {"C1", "C3", "C4"}
+
+
+def test_a_kb_without_vectors_needs_no_encoder(tmp_path: Path) -> None:
+    folder = build_kb(ENTITIES, tmp_path / "kb").path
+    assert add_entities(folder, NEW) == (2, 0, 0)
+    assert_holds(folder, [*ENTITIES, *NEW])
+
+
+@pytest.mark.parametrize(
+    "change, fault",
+    [
+        (lambda kb: add_entities(kb, [*NEW, ENTITIES[0]], NameRows()), "'C3' is in .* already"),
+        (lambda kb: add_entities(kb, [*NEW, NEW[0]], NameRows()), "'C4' occurs twice"),
+        (lambda kb: add_entities(kb, [*NEW, Entity("C5", " ")], NameRows()), "blank canonical"),
+        (
+            lambda kb: update_entities(kb, NEW, NameRows()),
+            "'C4' is not in .* use kb change add or kb change mer",
+        ),
+        (lambda kb: update_entities(kb, [Entity("D1", "x")], NameRows()), "alternative id of 'C1'"),
+        (lambda kb: remove_entities(kb, ["C1", "C9"]), "'C9' is not in"),
+        (
+            lambda kb: remove_entities(kb, ["OMIM:1"]),
+            "an alternative id of 'C1' .*; give the concept id",
+        ),
+        (lambda kb: remove_entities(kb, ["C1", "C2", "C3", "C10"]), "nothing would be left"),
+        (lambda kb: add_entities(kb, NEW), "give the pipeline that made them"),
+        (lambda kb: add_entities(kb, NEW, Other("z", "name")), "made by another encoder"),
+        (lambda kb: add_entities(kb, NEW, Other("names", "entity")), "one vector for each name"),
+    ],
+)
+def test_a_refused_change_changes_nothing(folder: Path, change, fault: str) -> None:
+    before = contents(folder)
+    with pytest.raises(PelError, match=fault):
+        change(folder)
+    assert contents(folder) == before
+
+
+class Other(NameRows):
+    def __init__(self, fingerprint: str, row_kind: str) -> None:
+        super().__init__()
+        self.fingerprint, self.row_kind = fingerprint, row_kind
+
+
+def test_an_interrupted_change_changes_nothing(folder: Path) -> None:
+    def interrupted():
+        yield NEW[0]
+        raise KeyboardInterrupt
+
+    before = contents(folder)
+    with pytest.raises(KeyboardInterrupt):
+        add_entities(folder, interrupted(), NameRows())
+    assert contents(folder) == before
+
+
+def test_there_must_be_a_kb(tmp_path: Path) -> None:
+    with pytest.raises(PelError, match="no knowledge base here; build one"):
+        add_entities(tmp_path / "kb", NEW)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_readers_keep_their_view(folder: Path) -> None:
+    with KnowledgeBase.open(folder) as reader:
+        vectors, _ = NameRows().rows(ENTITIES)
+        before, found = list(reader), reader.search(vectors, 4)
+        update_entities(folder, [Entity("C2", "Else")], NameRows())
+        remove_entities(folder, ["C1"])
+        embed(folder).close()
+        add_entities(folder, NEW, NameRows())
+        assert list(reader) == before
+        assert reader["OMIM:1"].concept_id == "C1"
+        again = reader.search(vectors, 4)
+        assert (again.numbers == found.numbers).all() and (again.scores == found.scores).all()
+        assert reader.refresh()
+        assert "C1" not in reader and reader["C4"] == NEW[0]
+    remove_entities(folder, ["B1"])
+    with KnowledgeBase.open(folder) as kb:
+        assert {path.name for path in folder.iterdir()} == names_of(kb) - {CHECKSUMS}
+
+
+def test_a_concept_id_goes_before_an_alternative_id(folder: Path) -> None:
+    add_entities(folder, [Entity("OMIM:1", "Own"), Entity("C4", "x", alt_ids=("D1",))], NameRows())
+    resolved = {"OMIM:1": "OMIM:1", "D1": "C1", "C1": "C1"}
+    with KnowledgeBase.open(folder) as kb:
+        assert {id: kb[id].concept_id for id in resolved} == resolved
+
+
+IDS = [f"C{number}" for number in range(12)]
+TEXTS = ["gout", "podagra", "ms", "β-catenin", "日本", "x"]
+
+
+@st.composite
+def some_entities(draw, ids) -> list[Entity]:
+    chosen = draw(st.lists(st.sampled_from(sorted(ids)), min_size=1, max_size=6, unique=True))
+    aliases = st.lists(st.sampled_from(TEXTS), max_size=2, unique=True).map(tuple)
+    definitions = st.sampled_from([None, "A text."])
+    return [
+        Entity(
+            id,
+            draw(st.sampled_from(TEXTS)),
+            draw(aliases),
+            definition=draw(definitions),
+            alt_ids=draw(st.sampled_from([(), (f"{id}-old",)])),
+        )
+        for id in chosen
+    ]
+
+
+class LivingKB(RuleBasedStateMachine):
+    """Any changes in any order, beside a dictionary that is changed alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = tempfile.TemporaryDirectory()
+        first = [Entity("C0", "gout", ("ms",)), Entity("C5", "x"), Entity("C7", "日本")]
+        self.folder = living_kb(Path(self.place.name) / "kb", first)
+        self.model = {entity.concept_id: entity for entity in first}
+
+    def teardown(self) -> None:
+        vector_writing.WASTED_ROWS = 50_000
+        self.place.cleanup()
+
+    @precondition(lambda self: len(self.model) < len(IDS))
+    @rule(data=st.data())
+    def add(self, data) -> None:
+        new = data.draw(some_entities(set(IDS) - set(self.model)))
+        assert add_entities(self.folder, new, NameRows()) == (len(new), 0, 0)
+        self.model.update({entity.concept_id: entity for entity in new})
+
+    @rule(data=st.data())
+    def update(self, data) -> None:
+        new = data.draw(some_entities(self.model))
+        differing = sum(self.model[entity.concept_id] != entity for entity in new)
+        assert update_entities(self.folder, new, NameRows()) == (0, differing, 0)
+        self.model.update({entity.concept_id: entity for entity in new})
+
+    @rule(new=some_entities(IDS))
+    def merge(self, new) -> None:
+        merge_entities(self.folder, new, NameRows())
+        for entity in new:
+            old = self.model.get(entity.concept_id)
+            self.model[entity.concept_id] = joined(old, entity) if old else entity
+
+    @precondition(lambda self: len(self.model) > 1)
+    @rule(data=st.data())
+    def remove(self, data) -> None:
+        most = len(self.model) - 1
+        ids = st.lists(st.sampled_from(sorted(self.model)), min_size=1, max_size=most, unique=True)
+        gone = data.draw(ids)
+        assert remove_entities(self.folder, gone) == (0, 0, len(gone))
+        for id in gone:
+            del self.model[id]
+
+    @rule()
+    def embed(self) -> None:
+        with embed(self.folder) as kb:
+            assert list(kb.by_id()) == sorted(self.model.values())
+
+    @rule(wasted=st.sampled_from([0, 50_000]))
+    def file_anew(self, wasted: int) -> None:
+        """From now on each change makes the index anew, or none does."""
+        vector_writing.WASTED_ROWS = wasted
+
+    @invariant()
+    def holds_what_it_should(self) -> None:
+        assert_holds(self.folder, self.model.values())
+        assert verify(self.folder) == []
+
+
+LivingKB.TestCase.settings = settings(
+    max_examples=6, stateful_step_count=8, deadline=None, phases=set(Phase) - {Phase.shrink}
+)
+test_any_changes = LivingKB.TestCase

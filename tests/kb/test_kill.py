@@ -1,0 +1,103 @@
+"""Writers that are killed at each of their steps leave the old KB or the new one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.transaction import CHECKSUMS, writing
+from spacy_pel.kb.verify import verify
+
+from .examples import ENTITIES, names_of
+from .learnt import learn
+from .living import living_kb
+
+# Forks a child a step, which kills itself at that step of the writer, in a copy of the KB; ends
+# with the step that is not reached. It has used no FAISS when it forks. A step is a file that is put
+# in place or deleted, a statement of SQLite, or a page that it has to write early, for lack of cache.
+KILLER = """
+import os, shutil, signal, sqlite3, sys
+from itertools import count
+from pathlib import Path
+import faiss  # once, for all children
+from spacy_pel.kb import Entity, build_kb, transaction
+from spacy_pel.kb.change import merge_entities, remove_entities, update_entities
+from spacy_pel.kb.mention_changes import forget_mentions
+from spacy_pel.kb.vector_writing import reduce_vectors
+from tests.kb.learnt import learn
+from tests.kb.living import NameRows, embed
+
+WRITERS = {
+    "build": lambda folder: build_kb([Entity("X1", "new")], folder),
+    "embed": lambda folder: reduce_vectors(folder, 4),
+    "update": lambda folder: update_entities(folder, [Entity("C2", "new")], NameRows()),
+    "merge": lambda folder: merge_entities(folder, [Entity("C2", "new")], NameRows()),
+    "remove": lambda folder: remove_entities(folder, ["C2"]),
+    "learn": lambda folder: learn(folder, "b", [("scan", "C3"), ("gout", "C1")]),
+    "forget": lambda folder: forget_mentions(folder, "a"),
+}
+STEPS = ("BEGIN", "COMMIT", "DELETE", "INSERT INTO entity", "INSERT INTO re", "INSERT OR REPLACE")
+transaction._CACHE = 4  # pages are written while the change goes on
+
+def dying(function):
+    def call(*arguments, **keywords):
+        result = function(*arguments, **keywords)
+        step_done()
+        return result
+    return call
+
+def step_done(sql="COMMIT"):
+    if sql.startswith(STEPS) and next(calls) == step:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class Tracing(sqlite3.Connection):
+    def __init__(self, *arguments, **keywords):
+        super().__init__(*arguments, **keywords)
+        self.set_trace_callback(step_done)
+
+old, writer = Path(sys.argv[1]), WRITERS[sys.argv[2]]
+connect = sqlite3.connect
+for step in count():
+    folder = old.with_name(f"step{step}")
+    shutil.copytree(old, folder)
+    if not os.fork():
+        calls = count()
+        os.fsync = lambda descriptor: None  # slow, and nothing that a killed process needs
+        for name in ("replace", "unlink"):
+            setattr(os, name, dying(getattr(os, name)))
+        sqlite3.connect = lambda *a, **k: connect(*a, factory=Tracing, **k)
+        writer(folder)
+        os._exit(0)
+    if os.wait()[1] == 0:
+        break
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+@pytest.mark.parametrize(
+    "writer", ["build", "embed", "update", "merge", "remove", "learn", "forget"]
+)
+def test_killed_at_each_step(tmp_path: Path, writer: str) -> None:
+    old = living_kb(tmp_path / "old", ENTITIES)
+    if writer in ("learn", "forget"):
+        learn(old, "a", [("MS", "C3"), ("spectra", "C2")])
+    command = [sys.executable, "-c", KILLER, str(old), writer]
+    subprocess.run(command, check=True, timeout=120, cwd=Path(__file__).parents[2])
+    steps = sorted(tmp_path.glob("step*"), key=lambda path: int(path.name.removeprefix("step")))
+    states = []
+    for folder in steps:
+        with KnowledgeBase.open(folder) as kb:  # as a reader first, which rolls back what was begun
+            states.append(kb.settings["checksum"])
+        assert verify(folder) == []
+        with writing(folder):  # the next writer, which sweeps what the killed one left
+            pass
+        with KnowledgeBase.open(folder) as kb:
+            assert {p.name for p in folder.iterdir()} | {CHECKSUMS} == names_of(kb)
+    with KnowledgeBase.open(old) as kb:
+        seen = [[kb.settings["checksum"], states[-1]].index(state) for state in states]
+    assert seen == sorted(seen) and set(seen) == {0, 1}  # first the old one, then the new one

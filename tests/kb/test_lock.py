@@ -1,0 +1,86 @@
+"""Two writers, a writer that was killed, and files that a reader has open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb.lock import remove_unless_open
+from spacy_pel.system.locks import LOCK, writer_lock
+
+fcntl = pytest.importorskip("fcntl")
+
+HOLD = """
+import sys
+from pathlib import Path
+from spacy_pel.system.locks import writer_lock
+with writer_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    """Another process that holds the lock until its input ends."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        yield process
+        process.kill()
+
+
+def test_the_second_writer_is_told_who_holds_it(holder, tmp_path: Path) -> None:
+    fault = rf"process {holder.pid} on .+ \(since .+\) is writing to it; wait until that has ended"
+    for _ in range(2):
+        with pytest.raises(PelError, match=fault), writer_lock(tmp_path):
+            pass
+    holder.communicate()
+    with writer_lock(tmp_path):
+        assert (tmp_path / LOCK).exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_writer_holds_nothing(holder, tmp_path: Path) -> None:
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    assert (tmp_path / LOCK).exists()
+    with writer_lock(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_process_has_one_writer(tmp_path: Path) -> None:
+    with writer_lock(tmp_path):
+        with pytest.raises(PelError, match=f"process {os.getpid()}"), writer_lock(tmp_path):
+            pass
+        with pytest.raises(PelError), writer_lock(tmp_path):  # the refusal did not free it
+            pass
+
+
+def test_a_block_that_fails_frees_the_lock(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), writer_lock(tmp_path):
+        raise KeyboardInterrupt
+    with writer_lock(tmp_path):
+        pass
+
+
+def test_files_that_a_reader_has_open_stay(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("content")
+    with open(path) as first, open(path) as second:
+        fcntl.flock(first, fcntl.LOCK_SH)
+        fcntl.flock(second, fcntl.LOCK_SH)
+        remove_unless_open(path)
+        first.close()
+        remove_unless_open(path)
+        assert path.exists()
+    remove_unless_open(path)
+    assert not path.exists()
+    remove_unless_open(path)

@@ -1,0 +1,129 @@
+"""Mentions that a KB learns: found, kept through every change, and forgotten by source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.change import (
+    add_entities,
+    merge_entities,
+    remove_entities,
+    update_entities,
+)
+from spacy_pel.kb.mention_changes import forget_mentions, learn_mentions, set_mention_weight
+from spacy_pel.kb.settings import KB_FILE
+from spacy_pel.kb.verify import verify
+
+from .examples import ENTITIES, contents
+from .learnt import WEIGHT, MentionRows, assert_finds, learn, passages
+from .living import NameRows, embed, living_kb
+
+MENTIONS = [("MS", "C3"), ("MS", "C3"), ("spectra", "C2"), ("gout", "C9"), ("MS", "C1")]
+
+
+def test_learnt_mentions_are_found(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    assert learn(folder, "train", MENTIONS) == 5
+    set_mention_weight(folder, WEIGHT)
+    assert_finds(folder, ENTITIES, {"train": MENTIONS})
+    assert verify(folder) == []
+
+
+def test_a_source_learnt_again_replaces_its_mentions(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    learn(folder, "a", MENTIONS)
+    learn(folder, "b", MENTIONS[:2])
+    set_mention_weight(folder, WEIGHT)
+    learn(folder, "a", MENTIONS[2:3])
+    assert_finds(folder, ENTITIES, {"b": MENTIONS[:2], "a": MENTIONS[2:3]})
+
+
+def test_forgetting_leaves_no_text(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    learn(folder, "a", MENTIONS)
+    assert forget_mentions(folder, "a") == 5
+    with KnowledgeBase.open(folder) as kb:
+        assert kb.settings["mentions"] is None and not kb.mentions
+    assert b"the MS of" not in (folder / KB_FILE).read_bytes()
+
+
+_IDS = ["C1", "C2", "C3", "C10", "C11"]
+_CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("learn"), st.sampled_from("ab"), st.lists(
+            st.tuples(st.sampled_from(["MS", "spectra", "été", "new"]), st.sampled_from(_IDS)),
+            min_size=1, max_size=5)),
+        st.tuples(st.just("forget"), st.sampled_from("ab"), st.none()),
+        st.tuples(st.sampled_from(["add", "update", "merge", "remove"]), st.sampled_from(_IDS),
+                  st.sampled_from(["MS", "novel", "spectra"])),
+        st.tuples(st.just("embed"), st.none(), st.none()),
+    ),
+    max_size=6,
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(changes=_CHANGES)
+def test_every_change_keeps_the_mentions(tmp_path_factory, changes) -> None:
+    folder = living_kb(tmp_path_factory.mktemp("kb") / "kb", ENTITIES)
+    entities = {entity.concept_id: entity for entity in ENTITIES}
+    learnt: dict[str, list[tuple[str, str]]] = {}
+    for kind, name, value in [("learn", "a", MENTIONS), *changes]:
+        if kind == "learn":
+            learn(folder, name, value)
+            learnt = {s: m for s, m in learnt.items() if s != name} | {name: value}
+        elif kind == "forget" and name in learnt:
+            assert forget_mentions(folder, name) == len(learnt.pop(name))
+        elif kind == "embed":
+            embed(folder, mentions=MentionRows()).close()
+        elif kind in ("update", "merge") and name in entities:
+            changed = {"update": update_entities, "merge": merge_entities}[kind]
+            changed(folder, [Entity(name, value)], NameRows())
+            with KnowledgeBase.open(folder) as kb:
+                entities[name] = kb[name]
+        elif kind == "add" and name not in entities:
+            entities[name] = Entity(name, value)
+            add_entities(folder, [entities[name]], NameRows())
+        elif kind == "remove" and name in entities and len(entities) > 1:
+            del entities[name]
+            remove_entities(folder, [name])
+    assert verify(folder) == []
+    assert_finds(folder, entities.values(), learnt)
+
+
+def test_mentions_of_a_kb_without_vectors_get_them_later(tmp_path: Path) -> None:
+    folder = tmp_path / "kb"
+    build_kb(ENTITIES, folder).close()
+    learn(folder, "a", MENTIONS)
+    assert verify(folder) == []
+    embed(folder, mentions=MentionRows()).close()
+    assert verify(folder) == []
+    assert_finds(folder, ENTITIES, {"a": MENTIONS})
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    before = contents(folder)
+    with pytest.raises(PelError, match="no mention has an entity"):
+        learn(folder, "a", [])
+    other = MentionRows()
+    other.fingerprint = "other"
+    with pytest.raises(PelError, match="another encoder"):
+        learn_mentions(folder, "a", passages(MENTIONS), other)
+    with pytest.raises(PelError, match="mentions need vectors too"):
+        learn_mentions(folder, "a", passages(MENTIONS), None)
+    with pytest.raises(PelError, match="learnt no mentions from 'a'"):
+        forget_mentions(folder, "a")
+    assert contents(folder) == before
+    learn(folder, "a", MENTIONS)
+    with pytest.raises(PelError, match="need new vectors too"):
+        embed(folder)
+    other.fingerprint, other.mention_fingerprint = "names", "other"
+    with pytest.raises(PelError, match="another encoder read the mentions"):
+        learn_mentions(folder, "b", passages(MENTIONS), other)
