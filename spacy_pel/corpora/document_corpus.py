@@ -63,9 +63,7 @@ def open_corpus(
 
     Args:
         name: A file, a folder of files, or FOLDER:SPLIT; see ``open_documents``.
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
+        limit, spans_key, gold_mentions: See ``Corpus``.
 
     Raises:
         PelError: There is no such file or split, or its format has no entity ids. What is wrong
@@ -86,13 +84,12 @@ def make_document_corpus(
 
     Args:
         path: One or several files, folders, or FOLDER:SPLIT; see ``open_documents``.
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
-        labels: See ``Corpus``.
+        limit, spans_key, gold_mentions, labels: See ``Corpus``.
     """
-    settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
-    return DocumentCorpus(_listed(path), labels=labels, **settings)
+    names = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
+    return DocumentCorpus(
+        names, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions, labels=labels
+    )
 
 
 def make_pubtator_corpus(
@@ -106,13 +103,11 @@ def make_pubtator_corpus(
 
     Args:
         path: One or several files, plain or .gz, in the order they are read.
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
-        labels: See ``Corpus``.
+        limit, spans_key, gold_mentions, labels: See ``Corpus``.
     """
-    settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
-    return DocumentCorpus(_listed(path), format="pubtator", labels=labels, **settings)
+    corpus = make_document_corpus(path, limit, spans_key, gold_mentions, labels)
+    corpus.format = "pubtator"
+    return corpus
 
 
 def make_medmentions_corpus(
@@ -127,12 +122,9 @@ def make_medmentions_corpus(
     Args:
         path: The folder; see ``MedMentionsSplit``.
         split: "train", "dev" or "test".
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
+        limit, spans_key, gold_mentions: See ``Corpus``.
     """
-    settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
-    return DocumentCorpus([f"{path}:{split}"], **settings)
+    return make_document_corpus([f"{path}:{split}"], limit, spans_key, gold_mentions)
 
 
 def make_zeshel_corpus(
@@ -151,15 +143,8 @@ def make_zeshel_corpus(
         path: The folder; see ``ZeshelSplit``.
         split: "train", "val", "test", "heldout_train_seen" or "heldout_train_unseen".
         worlds: The worlds to take; None takes all of the split.
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
+        limit, spans_key, gold_mentions: See ``Corpus``.
     """
-    settings = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
     split_name = f"{path}:{split}"
     names = [f"{split_name}:{world}" for world in sorted(worlds or ())] or [split_name]
-    return DocumentCorpus(names, **settings)
-
-
-def _listed(path: Path | list[Path]) -> list[Path]:
-    return [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
+    return make_document_corpus(names, limit, spans_key, gold_mentions)
