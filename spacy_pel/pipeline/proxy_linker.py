@@ -33,7 +33,7 @@ from .kb_ents import offered, warn_of_threshold
 from .kb_reference import KB_REFERENCE, KBReference
 from .learning import Learning
 from .listening import packed_retriever, read_documents
-from .runtime import Runtime
+from .runtime import Runtime, use_one_thread_in_a_worker
 from .saving import Saved, SavedFile, SavedPipe, content
 from .settings import (
     AnswerSettings,
@@ -43,7 +43,6 @@ from .settings import (
     attribute_of,
     give_settings,
 )
-from .workers import use_one_thread_in_a_worker
 
 logger = logging.getLogger(__name__)
 

@@ -1,5 +1,9 @@
-"""What computes the encoders when a linker links: torch, in some precision, or ONNX Runtime."""
+"""What computes the encoders when a linker links: torch, in some precision, or ONNX Runtime.
 
+Also what the worker processes of ``nlp.pipe(n_process=2)`` need.
+"""
+
+import multiprocessing
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +13,8 @@ from ..architectures.setting_checks import check_choice
 from ..models.bert import BertEncoder
 from ..models.onnx_states import OnnxStates
 
+_TOKENIZERS = "TOKENIZERS_PARALLELISM"
+_set_here: list[str] = []  # the variables that are set while the process is forked
 # Whether torch computes in bfloat16, on processors that can.
 _TORCH = {"torch-float32": False, "torch-bfloat16": True}
 
@@ -72,3 +78,35 @@ class Runtime:
             made = OnnxStates(encoder.transformer, int8=self.name == "onnx-int8")
             self._made[place] = made
         return made
+
+
+def use_one_thread_in_a_worker() -> None:
+    """In a worker process, set torch and FAISS to one thread. Elsewhere, do nothing.
+
+    A forked process inherits the thread pools of torch, FAISS and tokenizers without their threads,
+    and would wait for them for ever. More threads would also make the workers compete for cores.
+    """
+    if multiprocessing.parent_process() is None:
+        return
+    import faiss
+    import torch
+
+    os.environ[_TOKENIZERS] = "false"  # whatever the user set: that is for the parent
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+
+
+def _quiet_tokenizers() -> None:
+    """Turn off the threads of tokenizers before a fork. After it, tokenizers would warn."""
+    if _TOKENIZERS not in os.environ:
+        os.environ[_TOKENIZERS] = "false"
+        _set_here.append(_TOKENIZERS)
+
+
+def _restore_tokenizers() -> None:
+    while _set_here:
+        del os.environ[_set_here.pop()]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_quiet_tokenizers, after_in_parent=_restore_tokenizers)

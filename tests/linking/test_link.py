@@ -46,15 +46,6 @@ def test_below_the_threshold_is_nil(best, threshold):
     assert (links.numbers == [0, 1]).all()
 
 
-def test_without_a_threshold_nothing_is_nil():
-    assert decided([-1.0, 0.0, -math.inf]).nil.tolist() == [False] * 3
-
-
-def test_without_a_candidate_it_is_nil_whatever_the_threshold():
-    links = decided([-math.inf, -1e30], nil_threshold=-1e38)
-    assert links.nil.tolist() == [True, False]
-
-
 @given(st.lists(SCORES, min_size=1), st.floats(-50, 50), st.floats(-50, 50))
 def test_probabilities_are_sigmoids(best, slope, intercept):
     links = decided(best, calibration=Calibration(slope, intercept))

@@ -274,6 +274,21 @@ def test_others_start_from_its_entities(trained: Language, tmp_path: Path) -> No
             assert (transformer.state_dict()[name] == weight).all()
 
 
+def test_the_code_of_the_page_shares_a_transformer(
+    kb: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "linking.md").read_text("utf8")
+    code = page.partition("**A shared transformer.**")[2].split("```")[1].removeprefix("python")
+    code = code.replace("sentence-transformers/all-MiniLM-L6-v2", save_bert(tmp_path))
+    code = code.replace("training/demo/model-best", str(tiny_folder))
+    made: dict[str, Any] = {}
+    exec(code.replace("kb/mesh", str(kb)), made)
+    nlp = made["nlp"]
+    nlp.initialize(lambda: examples(nlp))
+    assert nlp.get_pipe("transformer").listening_components == ["proxy_linker"]
+    assert nlp.update(examples(nlp), sgd=Adam(0.005))["proxy_linker"] > 0
+
+
 def test_a_transformer(kb: Path, tmp_path: Path) -> None:
     fix_random_seed(0)
     model = {
