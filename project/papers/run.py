@@ -62,7 +62,7 @@ class Variant(NamedTuple):
 
 
 def read_table(name: str) -> dict[str, Any]:
-    """Read a table; "extends" names another that it is laid over.
+    """Read a table; "extends" names another that it is laid over, "clear" says without its settings.
 
     Raises:
         PelError: there is none of this name.
@@ -74,7 +74,8 @@ def read_table(name: str) -> dict[str, Any]:
     table = srsly.read_yaml(path)
     if "extends" in table:
         base = read_table(table.pop("extends"))
-        settings = {**base.get("settings", {}), **table.get("settings", {})}
+        inherited = {} if table.pop("clear", False) else base.get("settings", {})
+        settings = {**inherited, **table.get("settings", {})}
         table = {**base, **table, "settings": settings}
     return {**table, "name": name}
 
@@ -113,7 +114,10 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
     """The config of a run: that of the table, with the settings of table, variant and seed."""
     reranks = "reranks" in variant.options
     config = load_config(table["reranker" if reranks else "config"], interpolate=False)
-    common = {} if reranks else table.get("settings", {})
+    common = table.get("settings", {})
+    if reranks:  # all but the places are those of its config
+        places_set = {f".paths.{name}" for name in config["paths"]}
+        common = {name: value for name, value in common.items() if name in places_set}
     steps = variant.settings.get("steps", table["rerank_steps" if reranks else "steps"])
     own = {k: v for k, v in variant.settings.items() if k != "steps"}
     for name, value in {**common, **own, ".system.seed": seed, "kb": "{kb}"}.items():
@@ -123,12 +127,14 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
             section = section[part]
         section[last] = filled(value, places)
     training, schedule = config["training"], config["training"]["optimizer"]["learn_rate"]
+    # The figures are those of the scores alone.
+    config["components"]["proxy_linker"]["sole_owners_first"] = False
+    if not steps:
+        return config  # those of the config
     schedule.update(total_steps=steps, warmup_steps=max(1, steps // 10))
     training.update(
         max_steps=steps, max_epochs=min(0, training["max_epochs"]), eval_frequency=steps
     )
-    # The figures are those of the scores alone.
-    config["components"]["proxy_linker"]["sole_owners_first"] = False
     return config
 
 
@@ -146,7 +152,8 @@ class Runner:
         self.work = work
         shared = json.dumps([table.get("kb"), table.get("prepare"), table.get("corpora")])
         self.shared = work / f"kb-{hashlib.sha256(shared.encode()).hexdigest()[:8]}"
-        self.places = {**places, "work": str(self.shared), "kb": str(self.shared / "kb")}
+        self.places = {**places, "work": str(self.shared)}
+        self.places["kb"] = filled(table.get("kb_folder", "{work}/kb"), self.places)
         self.variants = {variant.name: variant for variant in variants_of(table)}
 
     def prepare(self) -> None:
@@ -160,11 +167,14 @@ class Runner:
             kb = self.table.get("kb", {})
             if "others" in kb:
                 corpora = filled(self.table["corpora"], self.places)
-                limit = self.table.get("documents", 0)
+                limit = kb.get("documents", 0)
                 source = Path(filled(kb["source"], self.places))
                 write_sample(source, corpora, limit, kb["others"], self.shared / "sample.jsonl")
             for command in filled(self.table["prepare"], self.places):
-                subprocess.run([sys.executable, "-m", "spacy", "pel", *command.split()], check=True)
+                # "okb" is a command of ours, all others are those of "pel".
+                module = ["papers.okb"] if command.startswith("okb ") else ["spacy", "pel"]
+                words = command.removeprefix("okb ").split()
+                subprocess.run([sys.executable, "-m", *module, *words], check=True)
             done.touch()
 
     def run(self, variant: Variant, seed: int) -> dict[str, Any]:
@@ -176,9 +186,14 @@ class Runner:
         started = time.perf_counter()
         folder, kb = self._trained(variant, seed)
         nlp = load_pipeline(folder / "pipeline")
-        linker = linker_of(nlp, kb=kb)
-        dev = filled(self.table["dev"], self.places)
-        figures = measured(nlp, dev, self.table, folder / "lacking")
+        linker = linker_of(nlp)
+        dev, figures = filled(self.table["dev"], self.places), {}
+        for name, path in filled(self.table.get("kbs", {}), self.places).items():
+            _embed(linker, Path(path), folder / name)  # a world has a knowledge base of its own
+            figures |= measured(nlp, {name: dev.pop(name)}, self.table, folder / "lacking")
+        if dev:
+            linker.set_kb(kb)
+            figures |= measured(nlp, dev, self.table, folder / "lacking")
         return {
             "table": self.table["name"],
             "variant": variant.name,
@@ -205,6 +220,7 @@ class Runner:
             self._learn(variant.options["learns"], base, base_kb, folder)
         elif not (folder / "pipeline").exists():
             training = folder / "training"
+            training.mkdir(parents=True, exist_ok=True)
             if variant.options.get("trained") is False:
                 init_nlp(config.interpolate()).to_disk(training / "model-last")
             else:

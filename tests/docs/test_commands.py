@@ -53,7 +53,6 @@ def test_what_is_there_passes(arguments: list[str]) -> None:
         ("pel kb", "no command .* in kb"),
         ("pel link PIPELINE notes.txt --no-such-option", "--no-such-option"),
         ("pel link PIPELINE", "link lacks .'input'."),
-        ("pel evaluate PIPELINE dev.pubtator", "evaluate lacks .'output'."),
     ],
 )
 def test_what_is_not_there_is_found(arguments: str, fault: str) -> None:

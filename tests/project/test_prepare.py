@@ -186,7 +186,7 @@ def test_an_archive_of_something_else(
 
 
 def test_project_yml_declares_what_is_read(project: Path) -> None:
-    settings = srsly.read_yaml(project / "project.yml")
+    settings = srsly.read_yaml(project / "release" / "project.yml")
     variables = settings["vars"]
     found: dict[str, bool] = {}  # whether each asset is extra
     for asset in settings["assets"]:

@@ -49,7 +49,7 @@ def test_a_small_encoder_reads_the_texts_as_the_large_one_does(
 ) -> None:
     (tmp_path / "texts.txt").write_text("Multiple sclerosis, aspirin.\n")
     build_kb(ENTITIES[-1:], tmp_path / "kb", sources=["tiny"])  # kidney
-    command = [sys.executable, "scripts/small_encoder.py", bert, tmp_path / "small"]
+    command = [sys.executable, "release/scripts/small_encoder.py", bert, tmp_path / "small"]
     options = ["--layers", "2", "--kb", tmp_path / "kb", "--texts", tmp_path / "texts.txt", "none"]
     subprocess.run([*command, *options], check=True, capture_output=True)
     small = Tokenizer.from_file(str(tmp_path / "small" / "tokenizer.json"))
@@ -107,7 +107,7 @@ def test_a_small_encoder_learns_the_vectors_of_the_large_one(
     bert: Path, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
-    command = [sys.executable, "scripts/small_encoder.py", bert, tmp_path / "small"]
+    command = [sys.executable, "release/scripts/small_encoder.py", bert, tmp_path / "small"]
     subprocess.run([*command, "--layers", "1", "--kb", tmp_path / "kb"], check=True)
     monkeypatch.setattr(distil, "BATCH", 8)
     monkeypatch.setitem(distil.MODEL, "n_numbers", 8)

@@ -1,0 +1,157 @@
+"""Fill the tables of EXPERIMENTS.md from results.jsonl.
+
+    python papers/report.py
+
+A table stands between ``<!-- table NAME -->`` and ``<!-- end -->``. Each cell is the mean over seeds. A
+variant is compared with another by paired bootstrap over the documents of dev, with ``NAME against VARIANT``:
+each cell then has the difference and its 95 % interval.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from papers.run import RESULTS, read_table, results, variants_of  # noqa: E402
+from papers.spread import spread, spread_text  # noqa: E402
+from spacy_pel.evaluation.markdown_table import markdown_table  # noqa: E402
+from spacy_pel.evaluation.nil_metrics import average_precision  # noqa: E402
+
+COLUMNS = {
+    "@1": ("recall@1",),
+    "@64": ("recall@64",),
+    "unseen @1": ("unseen", "recall@1"),
+    "NIL": ("nil",),
+}
+SAMPLES = 2000
+
+# The result lines of a table by variant and seed.
+Lines = dict[str, dict[int, dict[str, Any]]]
+
+
+def lines_of(table: str, path: Path = RESULTS) -> Lines:
+    """The lines of a table. Of several of one variant and seed the last one counts."""
+    found: Lines = defaultdict(dict)
+    for line in results(path):
+        if line["table"] == table:
+            found[line["variant"]][line["seed"]] = line
+    return dict(found)
+
+
+def figure(line: dict[str, Any], dev: str, path: tuple[str, ...]) -> float | None:
+    """A figure of a line; None if it lacks it."""
+    found: Any = line["figures"].get(dev)
+    for part in path:
+        found = found and found.get(part)
+    return found
+
+
+def table_of(lines: Lines, order: list[str]) -> str:
+    """Markdown of a table, in percent: a row a variant; a star where files were changed beside the commit."""
+    devs = list(next(iter(next(iter(lines.values())).values()))["figures"])
+    columns = [(dev, name) for dev in devs for name in COLUMNS]
+    rows = []
+    for variant in sorted(lines, key=lambda v: order.index(v) if v in order else len(order)):
+        runs = lines[variant].values()
+        cells = [spread(figure(line, dev, COLUMNS[name]) for line in runs) for dev, name in columns]
+        dirty = any("+" in (line["commit"] or "+") for line in runs)
+        rows.append([variant + " *" * dirty, *cells, str(len(runs))])
+    kept = [n for n in range(1, len(columns) + 1) if any(row[n] for row in rows)]
+    head = ["", *(" ".join(columns[n - 1]) for n in kept), "seeds"]
+    texts = [
+        [row[0], *(spread_text(row[n], 1, 100).replace(" ", "") for n in kept), row[-1]]
+        for row in rows
+    ]
+    return markdown_table(head, texts)
+
+
+def difference(
+    ours: dict[int, dict], theirs: dict[int, dict], dev: str, what: str
+) -> tuple[float, float, float, int]:
+    """The paired difference of two variants over the seeds that both have, with its 95 % interval.
+
+    The documents of dev are drawn again with replacement, the same for all runs. Within each draw the
+    figure is computed anew and averaged over seeds.
+
+    Args:
+        ours, theirs: the lines by seed.
+        dev: the dev set.
+        what: "@1" or "NIL".
+
+    Returns:
+        The difference, the ends of the interval, and the number of seeds.
+    """
+    seeds = sorted(set(ours) & set(theirs))
+    pairs = [(ours[s]["figures"][dev], theirs[s]["figures"][dev]) for s in seeds]
+    sizes = pairs[0][0]["documents"]
+    ends = np.cumsum(sizes)
+    places = [np.arange(end - size, end) for end, size in zip(ends, sizes)]
+    rng = np.random.default_rng(0)
+
+    def value(figures: dict[str, Any], drawn: np.ndarray) -> float:
+        if what == "@1":
+            hits = np.array(list(figures["hits"]))[drawn]
+            return float((hits == "1").sum() / (hits != "-").sum())
+        is_nil = np.array(list(figures["is_nil"]))[drawn] == "1"
+        return average_precision(np.array(figures["scores"])[drawn], is_nil) or 0.0
+
+    def mean(drawn: np.ndarray) -> float:
+        return float(np.mean([value(a, drawn) - value(b, drawn) for a, b in pairs]))
+
+    samples = [
+        mean(np.concatenate([places[n] for n in rng.integers(len(places), size=len(places))]))
+        for _ in range(SAMPLES)
+    ]
+    low, high = np.percentile(samples, [2.5, 97.5])
+    return mean(np.arange(ends[-1])), float(low), float(high), len(seeds)
+
+
+def comparison_of(lines: Lines, first: str) -> str:
+    """Markdown of differences: variants whose first choice is ``first``, against those with another."""
+    rows = []
+    for variant in (v for v in lines if v.split("; ")[0] == first):
+        rest = variant.split("; ")[1:]
+        for other in (v for v in lines if v.split("; ")[1:] == rest and v != variant):
+            for dev in next(iter(lines[variant].values()))["figures"]:
+                cells, seeds = [], 0
+                for what in ("@1", "NIL"):
+                    value, low, high, seeds = difference(lines[variant], lines[other], dev, what)
+                    sure = "" if low <= 0 <= high else "**"
+                    numbers = f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+                    cells.append(f"{sure}{numbers}{sure}")
+                rows.append(["; ".join(rest), other.split("; ")[0], *cells, str(seeds)])
+    return markdown_table(["", f"{first}, against", "@1", "NIL", "seeds"], rows)
+
+
+def main() -> None:
+    page = HERE.parent / "EXPERIMENTS.md"
+
+    def filled(match: re.Match) -> str:
+        name, _, first = match[1].partition(" against ")
+        lines = lines_of(name)
+        if not lines:
+            table = "No run yet."
+        elif first:
+            table = comparison_of(lines, first)
+        else:
+            known = (HERE / "tables" / f"{name}.yml").exists()
+            order = [v.name for v in variants_of(read_table(name))] if known else []
+            table = table_of(lines, order)
+        return f"<!-- table {match[1]} -->\n\n{table}\n\n<!-- end -->"
+
+    text = page.read_text(encoding="utf8")
+    text = re.sub(r"<!-- table (.+?) -->.*?<!-- end -->", filled, text, flags=re.DOTALL)
+    page.write_text(text, encoding="utf8")
+    print(page)
+
+
+if __name__ == "__main__":
+    main()
