@@ -1,4 +1,4 @@
-"""``pel kb info`` and ``pel kb find``: what a knowledge base holds."""
+"""``pel kb info``: what a knowledge base holds."""
 
 from __future__ import annotations
 
@@ -11,56 +11,49 @@ import typer
 from .apps import command, kb
 from .terminal import msg, say
 
-Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 _SHOWN = 20  # entries of a list
 
 
 @command(kb, "info")
 def info_cli(
-    folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False
+    folder: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Words of a name, or an id, to find")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Number of entities to find")] = 10,
 ) -> None:
-    """Show what a KB holds.
+    """Show what a KB holds, or find entities in it.
 
-    Gives counts, sources, types, the size on disk, and facts about its vectors.
+    Gives counts, sources, types, the size on disk, and facts about its vectors. With NAME it gives
+    the id, name and types of each entity with this id, or with a name that has all these words; the
+    names most like it come first.
 
     \b
-    Example:
+    Examples:
       python -m spacy pel kb info kb
+      python -m spacy pel kb info kb "multiple sclerosis"
     """
-    from ..tasks.describe_kb import kb_info
+    from ..tasks.describe_kb import kb_find, kb_info
 
+    if name is not None:
+        found = kb_find(folder, name, limit)
+        if as_json:
+            say(json.dumps([entity._asdict() for entity in found], indent=2, ensure_ascii=False))
+            return
+        for entity in found:
+            types = ", ".join(entity.types)
+            say(f"{entity.concept_id}\t{entity.canonical_name}\t{types}")
+        if not found:
+            msg.text(f"{folder} has no id {name!r} and no entity whose names hold all these words")
+        return
     info = kb_info(folder)
     if as_json:
         say(json.dumps(info, indent=2, ensure_ascii=False))
         return
     width = max(map(len, info))
-    for name, value in info.items():
-        say(f"{name:<{width}}   {_readable(value)}")
-
-
-@command(kb, "find")
-def find_cli(
-    folder: Folder,
-    text: Annotated[str, typer.Argument(help="Words of a name, or an id")],
-    limit: Annotated[int, typer.Option(min=1, help="Number of entities to show")] = 10,
-) -> None:
-    """Find entities by name or id.
-
-    Shows the id, name and types of each. A name must hold all words of TEXT; the names most like it
-    come first.
-
-    \b
-    Example:
-      python -m spacy pel kb find kb "multiple sclerosis"
-    """
-    from ..tasks.describe_kb import kb_find
-
-    found = kb_find(folder, text, limit)
-    for entity in found:
-        types = ", ".join(entity.types)
-        say(f"{entity.concept_id}\t{entity.canonical_name}\t{types}")
-    if not found:
-        msg.text(f"{folder} has no id {text!r} and no entity whose names hold all these words")
+    for key, value in info.items():
+        say(f"{key:<{width}}   {_readable(value)}")
 
 
 def _readable(value: Any) -> str:

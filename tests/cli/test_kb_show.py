@@ -1,4 +1,4 @@
-"""kb info and kb find."""
+"""kb info: what a KB holds, and the entities with a name."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ def test_info_of_a_damaged_kb(run, bare_kb: KnowledgeBase, tmp_path: Path) -> No
 
 
 def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
-    assert run("kb", "find", bare_kb.path, "SCLEROSIS") == "C01 multiple sclerosis Disease"
-    assert run("kb", "find", bare_kb.path, "ms") == (
+    assert run("kb", "info", bare_kb.path, "SCLEROSIS") == "C01 multiple sclerosis Disease"
+    assert run("kb", "info", bare_kb.path, "ms") == (
         "C01 multiple sclerosis Disease C02 mass spectrometry Procedure"
     )
-    assert run("kb", "find", bare_kb.path, "ms", "--limit", 1) == "C01 multiple sclerosis Disease"
-    assert run("kb", "find", bare_kb.path, "X3") == "C03 rheumatoid arthritis Disease"
-    assert "no id 'yeti' and no entity whose names" in run("kb", "find", bare_kb.path, "yeti")
+    assert run("kb", "info", bare_kb.path, "ms", "--limit", 1) == "C01 multiple sclerosis Disease"
+    assert run("kb", "info", bare_kb.path, "X3") == "C03 rheumatoid arthritis Disease"
+    assert "no id 'yeti' and no entity whose names" in run("kb", "info", bare_kb.path, "yeti")
 
 
 def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
@@ -101,7 +101,7 @@ def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
     database.execute("UPDATE typed SET type = ? || type", (evil,))
     database.commit()
     database.close()
-    for arguments in (("find", bare_kb.path, id), ("info", bare_kb.path)):
+    for arguments in (("info", bare_kb.path, id), ("info", bare_kb.path)):
         shown = run("kb", *arguments)
         assert "\ufffd]0;owned\ufffd\ufffd2J MS" in shown
         assert not set(shown) & {"\x1b", "\x07", "\x9b"}

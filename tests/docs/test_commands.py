@@ -21,11 +21,11 @@ def test_a_block_is_taken_apart() -> None:
     ("command", "arguments"),
     [
         ("python -m spacy pel kb info kb   # look", ["pel", "kb", "info", "kb"]),
-        ('python -m spacy pel kb find kb "a; b"', ["pel", "kb", "find", "kb", "a; b"]),
+        ('python -m spacy pel kb info kb "a; b"', ["pel", "kb", "info", "kb", "a; b"]),
         ("python -m spacy pel link P - | head", None),
         ("python -m spacy pel link P - > out", None),
         ("python scripts/show_links.py", None),
-        ('python -m spacy pel kb find "', None),
+        ('python -m spacy pel kb info "', None),
     ],
 )
 def test_a_command_of_spacy_is_told(command: str, arguments: list[str] | None) -> None:
