@@ -26,7 +26,7 @@ READS = {*GROUND, "kb", "kb.records", "reading"}
 LINKS = {*READS, "kb.vectors", "architectures", "models"}
 TRAINS = {*LINKS, "linking"}
 PIPELINE = {*TRAINS, "training", "corpora", "documents", "spans", "evaluation", "registry"}
-JOBS = {*PIPELINE, "kb.readers", "pipeline", "tasks"}
+JOBS = {*PIPELINE, "kb.readers", "pipeline"}
 TASKS = {*JOBS, "kb.readers", "jobs"}
 # What its messages and options need, and the functions that are a command by themselves.
 CLI = {*GROUND, "kb", "kb.readers", "documents", "evaluation", "training", "pipeline"}
@@ -51,11 +51,10 @@ ALLOWED = {
     "documents": {*GROUND, "kb.readers", "spans"},
     "pipeline": PIPELINE,
     "jobs": JOBS,
-    "tasks": TASKS,
     "fitting": TASKS,
-    "packaging": {*TASKS, "tasks", "fitting"},
-    "serve": {*GROUND, "kb", "documents", "pipeline", "jobs", "tasks"},
-    "cli": {*CLI, "jobs", "tasks", "fitting", "packaging", "serve"},
+    "packaging": {*TASKS, "fitting"},
+    "serve": {*GROUND, "kb", "documents", "pipeline", "jobs"},
+    "cli": {*CLI, "jobs", "fitting", "packaging", "serve"},
 }
 # What a room must not import of other packages, anywhere in it.
 FORBIDDEN = {
@@ -67,7 +66,6 @@ FORBIDDEN = {
     "documents": ("thinc", "torch", "transformers"),
     "corpora": ("thinc", "torch", "transformers"),
     "jobs": ("typer", "wasabi", "tqdm"),
-    "tasks": ("typer", "wasabi", "tqdm"),
     "fitting": ("typer", "wasabi", "tqdm"),
     "packaging": ("typer", "wasabi", "tqdm"),
     "errors": ("spacy", "thinc", "torch", "numpy"),
@@ -194,7 +192,7 @@ def test_no_file_leads_back_to_itself() -> None:
     )
 
 
-@pytest.mark.parametrize("room", ["jobs", "tasks", "fitting", "packaging"])
+@pytest.mark.parametrize("room", ["jobs", "fitting", "packaging"])
 def test_what_commands_do_prints_nothing(room: str) -> None:
     for path in files_of(room):
         calls = [n for n in ast.walk(ast.parse(path.read_text("utf8"))) if isinstance(n, ast.Call)]

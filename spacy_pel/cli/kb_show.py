@@ -34,7 +34,7 @@ def info_cli(
       python -m spacy pel kb info kb
       python -m spacy pel kb info kb "multiple sclerosis"
     """
-    from ..tasks.describe_kb import kb_find, kb_info
+    from ..kb.describe import kb_find, kb_info
 
     if name is not None:
         found = kb_find(folder, name, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities, update_entities
-from spacy_pel.kb.difference import EntityDifference, difference
+from spacy_pel.kb.difference import EntityDifference, compare_kbs, difference
 
+from ..conftest import ENTITIES as SEVEN
 from .examples import ENTITIES
 
 RECORDS = st.builds(
@@ -69,3 +71,24 @@ def test_difference_of_kbs_that_were_changed(tmp_path: Path) -> None:
         EntityDifference("C2", "changed", ("aliases", "definition")),
     ]
     assert list(difference(new, KnowledgeBase.open(new.path))) == []
+
+
+def test_changes_are_counted_and_written(tiny_kb: Path, tmp_path: Path) -> None:
+    changed = SEVEN[6]._replace(aliases=("ren",), definition="A text.")
+    new = [*SEVEN[2:6], changed, *(Entity(f"D{n}", f"new {n}") for n in range(4))]
+    folder = build_kb(new, tmp_path / "new").path
+    found = compare_kbs(tiny_kb, folder, tmp_path / "changes.jsonl", n_ids=3)
+    assert found.kinds == {"added": 4, "removed": 2, "changed": 1}
+    assert found.fields == {"aliases": 1, "definition": 1}
+    assert found.first_ids == {
+        "removed": ["C01", "C02"], "changed": ["C07"], "added": ["D0", "D1", "D2"]
+    }  # fmt: skip
+    assert not found.is_not_embedded  # neither has vectors
+    lines = (tmp_path / "changes.jsonl").read_text("utf8").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == "C01 C02 C07 D0 D1 D2 D3".split()
+
+
+def test_equal_kbs(bare_kb: KnowledgeBase, tiny_kb: Path) -> None:
+    found = compare_kbs(bare_kb.path, tiny_kb)
+    assert (found.kinds, found.fields, found.first_ids) == ({}, {}, {})
+    assert not found.is_not_embedded

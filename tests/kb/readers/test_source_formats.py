@@ -21,6 +21,7 @@ from spacy_pel.kb.readers import (
 )
 from spacy_pel.kb.readers.zeshel_dictionary import DEFINITION_WORDS
 from spacy_pel.kb.records.semantic_types import SemanticType
+from spacy_pel.kb.settings import KB_FILE
 from spacy_pel.system.lines import numbered_lines
 
 from ..examples import ENTITIES
@@ -247,7 +248,8 @@ def test_a_kb_is_a_source(tmp_path: Path) -> None:
 
 
 def test_a_damaged_kb_is_named(tmp_path: Path) -> None:
-    build_kb(ENTITIES, tmp_path / "kb")
-    next((tmp_path / "kb").glob("entities-*")).unlink()
-    with pytest.raises(PelError, match="missing"):
-        open_source(tmp_path / "kb")
+    build_kb(ENTITIES, tmp_path / "kb").close()
+    file = tmp_path / "kb" / KB_FILE
+    file.write_bytes(file.read_bytes()[:5_000])
+    with pytest.raises(PelError, match=KB_FILE):
+        list(open_source(tmp_path / "kb").entities)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..kb import Entity, KnowledgeBase
+from .knowledge_base import KnowledgeBase
+from .records.entity import Entity
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
 

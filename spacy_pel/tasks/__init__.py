@@ -1,1 +1,0 @@
-"""What the commands do, as plain functions for the command line, the server and Python users."""
