@@ -150,14 +150,6 @@ def test_pubtator_has_title_abstract_and_ids(tmp_path: Path) -> None:
     assert [mention.ids for mention in document.mentions] == [("E0",), ("E1",), ()]
 
 
-def test_bioc_and_pubtator_become_each_other(tmp_path: Path) -> None:
-    text = "1|t|Lead.\n1|a|MS hurts.\n1\t6\t8\tMS\tDisease\tD1\n\n"
-    (tmp_path / "a.pubtator").write_text(text)
-    one = written(read(tmp_path / "a.pubtator", KEY), tmp_path / "b.xml", "bioc")
-    two = written(read(one, KEY), tmp_path / "c.pubtator", "pubtator")
-    assert two.read_text() == text.replace("D1", "-1")
-
-
 def test_a_suffix_is_that_of_the_name(tmp_path: Path) -> None:
     assert format_of("A.PubTator.TXT").name == "pubtator"
     assert format_of("a.txt").name == "text"

@@ -38,15 +38,6 @@ def file(folder: Path, name: str, text: str | bytes) -> Path:
     return folder / name
 
 
-def test_jsonl_keeps_id_and_mentions(tmp_path: Path) -> None:
-    lines = '{"text": "MS.", "id": 7, "mentions": [{"start": 0, "end": 2}]}\n\n{"text": "None."}'
-    first, second = read(file(tmp_path, "a.jsonl", lines))
-    assert first.user_data["id"] == 7
-    assert bounds(first, None) == [(0, 2, "MENTION")]
-    assert gives_mentions(first, None) and not gives_mentions(second, None)
-    assert "id" not in second.user_data
-
-
 def test_no_mention_is_given_too(tmp_path: Path) -> None:
     path = file(tmp_path, "a.jsonl", '{"text": "MS.", "mentions": []}')
     assert all(gives_mentions(doc, key) for key in (None, "k") for doc in read(path, key))
@@ -78,17 +69,6 @@ def test_tables(tmp_path: Path, name: str, delimiter: str) -> None:
     assert (first.text, first.user_data["id"]) == ('MS,\t"x"\nhurts', "a")
     assert second.text == long
     assert not gives_mentions(first, None)
-
-
-def test_pubtator(tmp_path: Path) -> None:
-    text = (
-        "1|t|MS.\n1|a|It hurts.\n1\t0\t2\tMS\tD\tD009103\n1\tCID\tx\ty\n2|t|Next\n\n3|a|Alone\r\n"
-    )
-    one, two, three = read(file(tmp_path, "a.pubtator", text))
-    assert (one.text, bounds(one, None)) == ("MS. It hurts.", [(0, 2, "D")])
-    assert [doc.text for doc in (two, three)] == ["Next", "Alone"]
-    assert not gives_mentions(two, None)
-    assert [doc.user_data["id"] for doc in (one, two, three)] == ["1", "2", "3"]
 
 
 def test_bioc_passages_stand_at_their_offsets(tmp_path: Path) -> None:
@@ -132,12 +112,6 @@ def test_a_damaged_docbin(tmp_path: Path) -> None:
         read(tmp_path / "a.spacy")
 
 
-def test_a_long_pubtator_document_is_read_in_time(tmp_path: Path) -> None:
-    long = "1|t|MS\n" + "1\tCID\tD1\tD2\n" * 300_000  # minutes, if bytes were added up
-    (doc,) = read(file(tmp_path, "a.pubtator", long))
-    assert doc.text == "MS"
-
-
 BAD = [
     ("a.jsonl", "{", "line 1: bad JSON"),
     ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),
@@ -156,8 +130,6 @@ BAD = [
     ("a.csv", 'text\n"a" b\n', "line 2: ',' expected"),
     ("a.csv", 'text\nfine\n"a\n', "line 3: unexpected end of data"),
     ("a.csv", b"text\n\xff\n", "line 2: not UTF-8"),
-    ("a.pubtator", "1\t0\t2\tMS\tD\tD1\n", "line 1: mention before its document, or not PubT"),
-    ("a.pubtator", "1|t|x\n\n2|t|RA\n2\t0\t2\tMS\tD\tD1\n", "line 4: the mention reads"),
     ("a.xml", "", "bad XML .no element found"),
     ("a.xml", "<collection/>", "no document in it"),
     ("a.xml", bioc(PASSAGE.format(0, "MS", ""))[:-20], "bad XML .unclosed token"),
@@ -274,10 +246,3 @@ def test_title_and_sections_are_passages(tmp_path: Path) -> None:
     ]
     assert first.passages[1].infons == {"type": "abstract", "label": "METHODS"}
     assert (second.id, second.text) == ("2", "Alone")
-
-
-def test_xml_of_another_kind_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.xml"
-    path.write_text("<html><body/></html>")
-    with pytest.raises(PelError, match="no document in it; give a BioC collection, or a file of P"):
-        [raw.document() for raw in open_documents(str(path))]

@@ -196,11 +196,6 @@ def test_predictions_that_were_accepted_are_gold(tmp_path: Path) -> None:
     ]
 
 
-def test_no_documents_are_a_list_of_none(tmp_path: Path) -> None:
-    path = written([], tmp_path / "a.label-studio.json", "label-studio")
-    assert json.loads(path.read_text("utf8")) == []
-
-
 MS = {"start": 0, "end": 2, "label": "Disease"}
 PRODIGY = "MS hurts"
 
@@ -238,11 +233,6 @@ def test_the_option_that_was_chosen_is_the_id_of_the_only_span(path: Path) -> No
     own = {**task, "spans": [{**MS, "kb_id": "C1"}]}
     chosen = [[m.ids for m in document.mentions] for document in tasks_of(path, task, other, own)]
     assert chosen == [[("C2",)], [(), ()], [("C1",)]]
-
-
-def test_without_spans_the_mentions_are_still_to_be_found(tmp_path: Path) -> None:
-    (document,) = tasks_of(tmp_path / "a.prodigy.jsonl", {"text": PRODIGY, "meta": {"source": "x"}})
-    assert document.mentions is None and document.id is None
 
 
 @pytest.mark.parametrize(

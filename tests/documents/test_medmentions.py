@@ -41,11 +41,6 @@ def test_examples_have_bare_ids_and_all_types(folder):
     assert [span.kb_id_ for span in example.predicted.spans["sc"]] == ["", ""]
 
 
-def test_limit(folder):
-    documents = make_medmentions_corpus(folder / "full", "train", limit=1).documents()
-    assert [document.id for document in documents] == ["11"]
-
-
 def test_a_document_in_no_list_is_in_no_split(folder):
     pmid_list(folder, "trng").write_text("11\n")
     splits = [

@@ -1,6 +1,5 @@
 """The PubTator reader: what it reads, and the line it names when it cannot."""
 
-import gzip
 import re
 
 import pytest
@@ -77,11 +76,6 @@ def test_documents(write, content):
     assert list(read_pubtator(write(content))) == EXPECTED
 
 
-def test_gzip_reads_the_same(write):
-    path = write(gzip.compress(TWO_DOCUMENTS.encode()), "corpus.txt.gz")
-    assert list(read_pubtator(path)) == EXPECTED
-
-
 def test_offsets_count_characters_over_title_and_abstract(write):
     content = "7|t|Na\u00efve \U0001f600|x\n7|a|a\u2028|t|b\n7\t10\t14\ta\u2028|t\tT\tC1\n"
     (document,) = read_pubtator(write(content))
@@ -93,16 +87,6 @@ def test_title_or_abstract_alone(write):
     content = "1|t|Flu\n1\t0\t3\tFlu\tD\tC1\n\n2|a|Flu\n2\t0\t3\tFlu\tD\tC1\n"
     texts = [(document.id, document.text) for document in read_pubtator(write(content))]
     assert texts == [("1", "Flu"), ("2", "Flu")]
-
-
-def test_a_document_may_occur_twice(write):
-    content = "1|t|Flu\n1|a|x\n\n1|t|Flu\n1|a|x\n"
-    assert [document.id for document in read_pubtator(write(content))] == ["1", "1"]
-
-
-def test_streams(write):
-    documents = read_pubtator(write(TWO_DOCUMENTS + "broken"))
-    assert next(documents).id == "1"
 
 
 @pytest.mark.parametrize(
@@ -167,28 +151,6 @@ def test_an_error_names_file_line_and_remedy(write, content, line, message):
     ) as error:
         list(read_pubtator(path))
     assert "\n" not in str(error.value) and "; " in str(error.value)
-
-
-@pytest.mark.parametrize("content", ["", "\n\n"])
-def test_a_file_without_documents(write, content):
-    path = write(content)
-    with pytest.raises(PelError, match=f"^{re.escape(str(path))}: no documents in it; give"):
-        list(read_pubtator(path))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, ": no such file; give a file .jsonl, "),
-        (b"not gzip", ": damaged gzip; fetch it again"),
-        (gzip.compress(TWO_DOCUMENTS.encode())[:-12], ": damaged gzip after line 1; fetch"),
-    ],
-    ids=["missing", "not-gzip", "truncated"],
-)
-def test_an_unreadable_file(write, tmp_path, content, message):
-    path = tmp_path / "corpus.txt.gz" if content is None else write(content, "corpus.txt.gz")
-    with pytest.raises(PelError, match=f"^{re.escape(str(path))}{message}"):
-        list(read_pubtator(path))
 
 
 IDS = st.sampled_from([(), ("D1", "D2")])

@@ -79,14 +79,6 @@ def test_names_types_and_definitions(tmp_path: Path, kind: str) -> None:
     ]
 
 
-def test_only_names_are_needed(tmp_path: Path) -> None:
-    write(tmp_path, "MRCONSO.RRF", [conso("C1", "A name\u2028with a \"separator' \\ inside")])
-    source = rrf.read_rrf(tmp_path, ReadOptions())
-    assert (source.types, source.version) == ((), None)
-    [entity] = source.entities
-    assert entity[:5] == ("C1", "A name\u2028with a \"separator' \\ inside", (), (), None)
-
-
 def test_windows_ends_of_line_and_a_byte_order_mark(tmp_path: Path) -> None:
     text = f"\ufeff{conso('C1', 'Fever')}\r\n{conso('C2', 'Rash')}"
     (tmp_path / "MRCONSO.RRF").write_bytes(text.encode())
@@ -159,12 +151,6 @@ def test_types_of_the_release_and_its_version(tmp_path: Path) -> None:
     assert source.version == "2017AA"
     (tmp_path / "release.dat").write_text("umls.release.name=2017AB\numls.release.date=20171106\n")
     assert rrf.read_rrf(tmp_path, ReadOptions()).version == "2017AB"
-
-
-def test_missing_names(tmp_path: Path) -> None:
-    write(tmp_path, "MRSTY.RRF", [sty("C1", "Finding")])
-    with pytest.raises(PelError, match=r"holds no MRCONSO\.RRF"):
-        read(tmp_path)
 
 
 def test_a_missing_part(tmp_path: Path) -> None:
