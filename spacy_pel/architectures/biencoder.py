@@ -24,6 +24,7 @@ def BiEncoder(
     mixed_precision: bool,
     mention_layers: int | None = None,
     n_numbers: int | None = None,
+    tree_numbers: bool | dict[str, str] = False,
 ) -> Model:
     """Retriever: a mention tower and an entity tower (PEL, section 5.2).
 
@@ -33,7 +34,8 @@ def BiEncoder(
         encoder: Where the weights come from at initialisation.
         shared: Whether both sides have one tower. Otherwise there are two, which start from the same
             weights.
-        pooling: "mean" over all tokens, "focus" over those of the mention or title, or "both".
+        pooling: "mean" over all tokens, "focus" over those of the mention or title, "both", or
+            "cls", the state of [CLS] (KRISSBERT, ArboEL).
         similarity: "cosine" (vectors of length 1) or "dot".
         mention_length: The most tokens of a mention's input.
         entity_length: The most tokens of an entity's input.
@@ -44,16 +46,19 @@ def BiEncoder(
             retriever which has embedded the KB (``freeze_entities``).
         n_numbers: How many numbers a vector has; null: as many as the encoder's states. Shorter
             vectors make a KB smaller and its search quicker (``TextEncoder``).
+        tree_numbers: Whether an entity is read with the places of its types in UMLS's hierarchy, such
+            as A1.2.3.5, as KRISSBERT reads it. They are taken from the KB at initialisation. A
+            saved retriever has them by the names of the types.
 
     Raises:
         PelError: If the pooling or the similarity is unknown, a length is too short, or
             ``mention_layers`` is set for a shared tower.
     """
-    check_choice("pooling", pooling, "mean", "focus", "both")
+    check_choice("pooling", pooling, "mean", "focus", "both", "cls")
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("mention_length", mention_length, 8)
     check_length("entity_length", entity_length, 4)
-    of_entities = entity_settings_of(pooling, similarity, entity_length, n_numbers)
+    of_entities = entity_settings_of(pooling, similarity, entity_length, n_numbers, tree_numbers)
     architecture = Architecture(
         "spacy-pel.BiEncoder.v1",
         {

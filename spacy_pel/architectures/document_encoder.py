@@ -48,7 +48,7 @@ def DocumentEncoder(
             ``mention_layers`` is set for a shared tower.
     """
     check_choice("pooling", pooling, "mean", "start", "end")
-    check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
+    check_choice("entity_pooling", entity_pooling, "mean", "focus", "both", "cls")
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("window", window, 16)
     check_length("entity_length", entity_length, 4)

@@ -6,7 +6,7 @@ A kind of retriever is one file: a function that is registered and calls ``make_
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from thinc.api import Model
@@ -36,7 +36,8 @@ class Architecture:
         name: The name under which its function is registered.
         settings: The arguments of the function that are plain data. They are saved.
         entity_settings: The settings that decide the vectors of entities, named as those of
-            ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers".
+            ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers" and
+            "tree_numbers".
         make_reader: Makes the reader of its mentions.
         listens: Whether another component reads its documents. Then the function has an argument
             ``tok2vec``.
@@ -55,11 +56,47 @@ class Architecture:
 
 
 def entity_settings_of(
-    pooling: str, similarity: str, entity_length: int, n_numbers: int | None
+    pooling: str,
+    similarity: str,
+    entity_length: int,
+    n_numbers: int | None,
+    tree_numbers: bool | dict[str, str] = False,
 ) -> dict[str, Any]:
     """The settings that decide the vectors of entities; see ``Architecture``."""
     settings = {"pooling": pooling, "similarity": similarity, "entity_length": entity_length}
-    return settings if n_numbers is None else {**settings, "n_numbers": n_numbers}
+    if n_numbers is not None:
+        settings["n_numbers"] = n_numbers
+    if tree_numbers:
+        settings["tree_numbers"] = tree_numbers
+    return settings
+
+
+def give_tree_numbers(retriever: Model, numbers: dict[str, str]) -> None:
+    """Tell a retriever whose setting is ``tree_numbers = true`` the tree numbers of the types.
+
+    They are saved with it. Another retriever stays as it is.
+
+    Args:
+        retriever: The retriever, before it is initialised.
+        numbers: The tree number of each type that has one, by the type's name.
+
+    Raises:
+        PelError: There are none.
+    """
+    architecture = architecture_of(retriever)
+    if not architecture.entity_settings.get("tree_numbers"):
+        return
+    if not numbers:
+        raise PelError(
+            "the types of the KB have no tree numbers",
+            'set "tree_numbers" of the model to false, or build the KB from UMLS',
+        )
+    known = {"tree_numbers": numbers}
+    retriever.attrs[_ARCHITECTURE] = replace(
+        architecture,
+        settings={**architecture.settings, **known},
+        entity_settings={**architecture.entity_settings, **known},
+    )
 
 
 def make_retriever(
@@ -134,8 +171,10 @@ def mention_reader(retriever: Model) -> MentionReader:
 def entity_reader(retriever: Model) -> EntityReader:
     """What turns the texts of entities into the inputs of the entity tower."""
     encoder = encoder_of(retriever.get_ref("entity"))
-    length = architecture_of(retriever).entity_settings["entity_length"]
-    return EntityReader(encoder.tokenizer, length, encoder.position_limit)
+    settings = architecture_of(retriever).entity_settings
+    length, numbers = settings["entity_length"], settings.get("tree_numbers")
+    known = numbers if isinstance(numbers, dict) else None
+    return EntityReader(encoder.tokenizer, length, encoder.position_limit, known)
 
 
 def _refuse_forward(model: Model, X, is_train: bool):

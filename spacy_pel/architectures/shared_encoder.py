@@ -51,7 +51,7 @@ def SharedEncoder(
         PelError: If a pooling or the similarity is unknown, or the length is too short.
     """
     check_choice("pooling", pooling, "mean", "start", "end")
-    check_choice("entity_pooling", entity_pooling, "mean", "focus", "both")
+    check_choice("entity_pooling", entity_pooling, "mean", "focus", "both", "cls")
     check_choice("similarity", similarity, "cosine", "dot")
     check_length("entity_length", entity_length, 4)
     of_entities = entity_settings_of(entity_pooling, similarity, entity_length, n_numbers)

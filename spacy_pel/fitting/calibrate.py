@@ -180,14 +180,8 @@ def fit(
     name_weight = linker.name_weight.value if linker.name_weight else None
     linker.nil_threshold = np.inf  # every mention is NIL that can be
     link_examples(nlp, linker, examples, progress)
+    linker.nil_threshold = None
     mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, name_weight or 0.0))
-    scores = [mention.score if mention.said_nil else np.inf for mention in mentions]
-    threshold = best_nil_threshold(scores, [not mention.golds for mention in mentions])
-    linker.nil_threshold = threshold
-    mentions = [
-        mention._replace(score=score, said_nil=bool(nil))
-        for mention, score, nil in zip(mentions, scores, is_nil(scores, threshold))
-    ]
     found = [mention for mention in mentions if mention.candidates]
     decisive = np.array([mention.decisive for mention in found])
     margins = np.array([mention.margin for mention in found])
@@ -202,6 +196,15 @@ def fit(
     labels = dict(Counter(span.label_ for span in spans))
     fitted = Calibration(slope, intercept, linker.reranked, margin_slope, labels)
     linker.calibration = fitted
+    sure = np.array([not mention.said_nil for mention in mentions])
+    if linker.sure_probability is not None:
+        has_candidate = np.array([bool(mention.candidates) for mention in mentions])
+        sure[has_candidate] |= fitted.probabilities(decisive, margins) >= linker.sure_probability
+    scores = np.where(sure, np.inf, [mention.score for mention in mentions])
+    threshold = best_nil_threshold(scores, [not mention.golds for mention in mentions])
+    linker.nil_threshold = threshold
+    said_nil = is_nil(scores, threshold).tolist()
+    mentions = [m._replace(said_nil=nil) for m, nil in zip(mentions, said_nil)]
     # The reranker's scores are logarithms of probabilities; a name may take them above 0.
     before = np.exp(np.minimum(decisive, 0)) if linker.reranked else np.clip(decisive, 0, 1)
     return CalibrationReport(

@@ -17,7 +17,7 @@ from ..reading.mention import MentionInContext
 from .calibration import Calibration, margins
 from .candidate_search import SEARCH_DEPTH, Searchable, nearest
 from .exact_names import ExactNameBonus, SoleOwnersFirst, exact_name_matches, sole_owners
-from .nil import is_nil
+from .nil import Sure, is_nil
 from .reranking import Reranking, in_order, reranked_candidates
 from .retriever import Retriever
 
@@ -70,6 +70,7 @@ def link(
     k: int,
     *,
     nil_threshold: float | None = None,
+    sure: Sure | None = None,
     calibration: Calibration | None = None,
     reranking: Reranking | None = None,
     exact_names: ExactNameBonus | SoleOwnersFirst | None = None,
@@ -86,6 +87,7 @@ def link(
         k: The number of candidates returned for each mention.
         nil_threshold: A mention whose best score by the retriever is below it is NIL. None: no
             mention is NIL (``linking.nil``).
+        sure: What keeps a mention from being NIL, whatever its score; None: nothing.
         calibration: Gives the probability of the best candidate.
         reranking: Orders the best candidates again. They come first, the others stay in their
             order. It looks at its ``top`` candidates even if k is smaller.
@@ -112,7 +114,7 @@ def link(
         SEARCH_DEPTH if exact_names else 0,
     )
     found = nearest(index, vectors, depth, filters, groups)
-    nil = is_nil(found.scores[:, 0], nil_threshold)
+    best = found.scores[:, 0]
     rerank_scores = named = None
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
@@ -124,13 +126,26 @@ def link(
         found = Candidates(*in_order(order, *found))
         if rerank_scores is not None:
             (rerank_scores,) = in_order(order, rerank_scores)
+    probabilities = None
+    if calibration is not None:
+        probabilities = calibration.probabilities(ranking_scores[:, 0], margins(ranking_scores))
+    nil = is_nil(best, nil_threshold)
+    doubtful = np.flatnonzero(nil) if sure else ()
+    if len(doubtful):  # names are looked up for these alone: they are few
+        nil[doubtful] = is_nil(
+            best[doubtful],
+            nil_threshold,
+            sure.of(
+                [mentions[i] for i in doubtful],
+                found.numbers[doubtful, 0],
+                None if probabilities is None else probabilities[doubtful],
+            ),
+        )
     return Links(
         found.numbers[:, :k],
         found.scores[:, :k],
         nil,
-        None
-        if calibration is None
-        else calibration.probabilities(ranking_scores[:, 0], margins(ranking_scores)),
+        probabilities,
         None if rerank_scores is None else rerank_scores[:, :k],
         None if named is None else named[:, :k],
         vectors,

@@ -8,26 +8,74 @@ Everything else reads the answer: ``Links.nil``, and ``"NIL"`` as the id of a sp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from ..kb.knowledge_base import KnowledgeBase
+from ..reading.mention import MentionInContext
+from .exact_names import sole_owners
 
-def is_nil(best_scores: Sequence[float] | np.ndarray, threshold: float | None) -> np.ndarray:
+
+class Sure(NamedTuple):
+    """What makes an answer sure, so that no threshold makes it NIL.
+
+    Attributes:
+        kb: Where names are looked up. A mention is sure of its first candidate if that alone has it
+            as a name.
+        probability: A mention is sure if its first candidate is right with this probability at
+            least. So NIL never contradicts the probability that is shown.
+    """
+
+    kb: KnowledgeBase
+    probability: float
+
+    def of(
+        self,
+        mentions: Sequence[MentionInContext],
+        first: np.ndarray,
+        probabilities: np.ndarray | None,
+    ) -> np.ndarray:
+        """Tell which mentions are sure.
+
+        Args:
+            mentions: The n mentions.
+            first: int64 [n], the numbers of their first candidates; -1 for none.
+            probabilities: Float [n], that these are right; None without a calibration.
+
+        Returns:
+            Bool [n].
+        """
+        named = sole_owners(self.kb, mentions, first[:, None])[:, 0]
+        if probabilities is None:
+            return named
+        return named | ((first >= 0) & (probabilities >= self.probability))
+
+
+def is_nil(
+    best_scores: Sequence[float] | np.ndarray,
+    threshold: float | None,
+    sure: np.ndarray | None = None,
+) -> np.ndarray:
     """Decide for each mention whether it is NIL.
 
-    A mention is NIL if the retriever's best score for it is below the threshold. A mention without
-    a candidate is NIL under any threshold. Without a threshold no mention is NIL.
+    A mention is NIL if the retriever's best score for it is below the threshold, unless it is sure
+    (``Sure``). A mention without a candidate is NIL under any threshold. Without a threshold no
+    mention is NIL.
 
-    The retriever's score decides, also where a reranker or exact names order the candidates: a
+    The retriever's score is compared, also where a reranker or exact names order the candidates: a
     reranker compares candidates with each other and does not say how good the best of them is.
 
     Args:
         best_scores: Float [n]: the retriever's highest score for each mention; -inf for a mention
             without a candidate, inf for one that must not be NIL.
         threshold: The NIL threshold of the linker, or None.
+        sure: Bool [n]: the mentions that are sure; None: none is.
 
     Returns:
         Bool [n].
     """
     best = np.asarray(best_scores, dtype=np.float64)
-    return np.zeros(best.shape, dtype=bool) if threshold is None else best < threshold
+    if threshold is None:
+        return np.zeros(best.shape, dtype=bool)
+    return best < threshold if sure is None else (best < threshold) & ~np.asarray(sure, dtype=bool)

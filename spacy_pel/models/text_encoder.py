@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -16,7 +17,8 @@ class TextEncoder(BertEncoder):
         pooling: The tokens whose states are averaged. "mean": all tokens, as in the paper. "focus":
             the tokens of the mention, or of the entity's title, which suits a pretrained encoder.
             "both": the sum of the two means, each at length 1; an encoder built from scratch learns
-            to use the context much sooner with it.
+            to use the context much sooner with it. "cls": the first token, [CLS], as in KRISSBERT
+            and ArboEL.
         normalize: Give vectors of length 1, so that their inner product is the cosine.
         mixed_precision: See ``BertEncoder``.
         n_numbers: How many numbers a vector has: the first ones of the pooled states. None: all.
@@ -68,7 +70,7 @@ class TextEncoder(BertEncoder):
         Returns:
             float32 [n, d].
         """
-        wanted = focus if self.pooling == "focus" else None
+        wanted = {"focus": focus, "cls": _first_token(mask)}.get(self.pooling)
         hidden = self.hidden_states(ids, mask, perturbation, wanted=wanted)
         return self._scaled(self._pool(hidden, mask, focus))
 
@@ -82,4 +84,13 @@ class TextEncoder(BertEncoder):
         if self.pooling == "both":
             means = (mean_over(hidden, tokens) for tokens in (mask, focus))
             return sum(nn.functional.normalize(mean, dim=-1) for mean in means)
+        if self.pooling == "cls":
+            return hidden[:, 0]
         return mean_over(hidden, mask if self.pooling == "mean" else focus)
+
+
+def _first_token(mask: Tensor) -> Tensor:
+    """The first token of each input, bool [n, t]."""
+    first = torch.zeros_like(mask)
+    first[:, 0] = True
+    return first

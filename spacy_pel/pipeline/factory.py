@@ -45,7 +45,7 @@ sources = null
 label_types = null
 # true: an entity that alone has the mention as one of its names comes first, whatever the scores.
 # This is not done for acronyms, with a reranker, or once "pel calibrate --names" has fitted what a
-# name is worth. NIL is decided as before. false: the scores alone decide, as in the paper.
+# name is worth. false: the scores alone decide the order, as in the paper.
 sole_owners_first = true
 # true: mentions in a document that have the same text, ignoring case, get the same answer. Each
 # candidate's score is then the mean over these mentions.
@@ -56,6 +56,9 @@ candidates = 64
 # threshold. null: the threshold that "python -m spacy pel calibrate" finds; without it no mention is
 # NIL. Scores are the retriever's: -1 to 1 with similarity = "cosine", any number with "dot".
 nil_threshold = null
+# A mention is not NIL, whatever its score, if its first candidate alone has it as a name, or is right
+# with this probability at least (which "pel calibrate" fits). null: the score alone decides.
+sure_probability = 0.5
 # These four settings of scispaCy choose the candidates in span._.kb_ents. Scores mean something
 # else than in scispaCy: see docs/migration.md. First: a candidate needs a score above "threshold".
 # null: any score.
@@ -124,7 +127,7 @@ vectors = false
 shared = true
 # A vector is the mean of states, the encoder's outputs for tokens. "mean": of all tokens, as in the
 # paper. "focus": of the tokens of the mention, or of the entity's name. "both": the sum of these two
-# means, which is best for an encoder from scratch.
+# means, which is best for an encoder from scratch. "cls": of [CLS], as in KRISSBERT and ArboEL.
 pooling = "both"
 # The score of two vectors: "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
 similarity = "cosine"
@@ -223,6 +226,7 @@ def make_proxy_linker(
     types: list[str] | None,
     sources: list[str] | None,
     label_types: dict[str, list[str]] | None,
+    sure_probability: float | None,
     sole_owners_first: bool,
     agree: bool,
     candidates: int,
@@ -268,7 +272,7 @@ def make_proxy_linker(
         scorer=scorer,
         mention_settings=MentionSettings(spans_key, resolve_abbreviations),
         search_settings=SearchSettings(
-            types, sources, label_types, sole_owners_first, agree, candidates, rerank
+            types, sources, label_types, sure_probability, sole_owners_first, agree, candidates, rerank
         ),
         answer_settings=AnswerSettings(
             threshold, no_definition_threshold, filter_for_definitions,

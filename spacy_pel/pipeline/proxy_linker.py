@@ -19,6 +19,7 @@ from ..linking.calibration import FittedWeight
 from ..linking.candidate_search import Searchable
 from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
 from ..linking.link import link, without_candidates
+from ..linking.nil import Sure
 from ..linking.reranking import Reranking
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
@@ -173,7 +174,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             spans, types=search.types, sources=search.sources, label_types=search.label_types
         )
         # In a training session weights change, and only torch follows them.
-        training = self.learning.session is not None
+        training = self.learning.trainer is not None
         with self.runtime.computes([] if training else self.encoders.berts(self.reranked > 0)):
             links = link(
                 self.retriever,
@@ -181,6 +182,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
                 mentions,
                 search.candidates,
                 nil_threshold=self.nil_threshold,
+                sure=None if training else self.sure,
                 calibration=self.fitting(self.calibration),
                 reranking=self.reranking,
                 # Evaluations in training show what the encoder has learnt, not what names know.
@@ -266,6 +268,12 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         return SoleOwnersFirst(self.kb) if by_default else None
 
     @property
+    def sure(self) -> Sure | None:
+        """What keeps a mention from being NIL, whatever its score; None: nothing."""
+        least = self.search_settings.sure_probability
+        return None if least is None else Sure(self.kb, least)
+
+    @property
     def reranking(self) -> Reranking | None:
         """How candidates are reranked; None if they are not."""
         if not self.reranked:
@@ -305,8 +313,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     @property
     def trainer(self) -> Trainer | None:
         """The trainer of the retriever or the reranker; None outside a training session."""
-        session = self.learning.session
-        return session.trainer if session else None
+        return self.learning.trainer
 
     def initialize(
         self,

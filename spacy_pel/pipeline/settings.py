@@ -39,6 +39,8 @@ class SearchSettings:
         types: The semantic types, by name or code, of the entities that are searched; None: all.
         sources: The sources of the entities that are searched; None: all.
         label_types: For mentions with a label, the types that replace ``types``.
+        sure_probability: A mention is never NIL if its first candidate alone has it as a name or,
+            once calibrated, is right with this probability at least; None: its score alone decides.
         sole_owners_first: Whether an entity that alone has the mention as a name comes first, where
             no bonus for exact names was fitted and no reranker orders the candidates.
         agree: Whether mentions of a document that have the same text get the same answer.
@@ -49,6 +51,7 @@ class SearchSettings:
     types: list[str] | None
     sources: list[str] | None
     label_types: dict[str, list[str]] | None
+    sure_probability: float | None
     sole_owners_first: bool
     agree: bool
     candidates: int

@@ -1,11 +1,15 @@
 """The texts of entities as token ids (PEL, appendix A).
 
 entity:   [CLS] title [SEP] types [SEP] description [SEP]
+
+Each type may stand behind its place in the hierarchy of types, as in KRISSBERT's references (section 3.2):
+[CLS] ESR1 gene [SEP] A1.2.3.5 Gene or Genome [SEP] ... [SEP]
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,19 +41,36 @@ class EntityReader:
         tokenizer: The encoder's tokenizer (``WordPieces``).
         length: The most tokens of an input, special tokens included.
         position_limit: The most tokens that the encoder has positions for.
+        tree_numbers: What is read before the name of a type, by that name; None: nothing.
     """
 
-    def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        length: int,
+        position_limit: int,
+        tree_numbers: Mapping[str, str] | None = None,
+    ):
         self.length = min(length, position_limit)
         self._pieces = WordPieces(tokenizer)
+        self._tree_numbers = tree_numbers or {}
+        # Names of types may have commas in them, so the longest that fits is meant.
+        names = "|".join(map(re.escape, sorted(self._tree_numbers, key=len, reverse=True)))
+        self._types = re.compile(rf"(?:^|(?<=, ))(?:{names})(?=, |$)")
 
     def tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
         """The token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``.
 
         What goes beyond ``length`` is cut off at the end.
         """
+        if self._tree_numbers:
+            entities = [entity._replace(types=self._numbered(entity.types)) for entity in entities]
         tokenized = self._pieces.tokenize(part for entity in entities for part in entity)
         return [self._joined([next(tokenized) for _ in EntityText._fields]) for _ in entities]
+
+    def _numbered(self, types: str) -> str:
+        """The types, each known one behind its tree number."""
+        return self._types.sub(lambda name: f"{self._tree_numbers[name[0]]} {name[0]}", types)
 
     def _joined(self, parts: list[list[int]]) -> TokenIds:
         """The input of one entity, from the ids of its parts."""

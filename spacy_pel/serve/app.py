@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
@@ -17,8 +17,10 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..kb import Entity
 from .messages import (
@@ -110,6 +112,40 @@ async def _body(request: Request, limits: Limits) -> bytes:
     return bytes(body)
 
 
+class Answered:
+    """Counts answers, sets headers that restrict what a browser does with them, and refuses other hosts."""
+
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics, local: bool) -> None:
+        self.app, self.metrics, self.local = app, metrics, local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500  # if there is an error instead of an answer
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                of_docs = scope["path"] == "/docs"
+                headers["content-security-policy"] = _DOCS_POLICY if of_docs else _PAGE_POLICY
+                headers["x-content-type-options"] = "nosniff"
+                headers["referrer-policy"] = "no-referrer"
+                headers.setdefault("cache-control", "no-cache")
+            await send(message)
+
+        app = self.app
+        if self.local and not _is_local(Headers(scope=scope).get("host", "")):
+            app = JSONResponse({"detail": _NOT_LOCAL}, 421)
+        try:
+            await app(scope, receive, send_with_headers)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self.metrics.note(route, status, time.perf_counter() - began)
+
+
 router = APIRouter()
 limited = APIRouter(
     route_class=LimitedRoute,
@@ -151,28 +187,7 @@ def create_app(
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
-    @app.middleware("http")
-    async def answered(
-        request: Request, answer: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        """Answers, also after a bug, with headers that restrict what a browser does; counts them."""
-        began, status = time.perf_counter(), 500  # if there is an error instead of an answer
-        try:
-            if local and not _is_local(request.headers.get("host", "")):
-                response: Response = JSONResponse({"detail": _NOT_LOCAL}, 421)
-            else:
-                response = await answer(request)
-            status = response.status_code
-        finally:
-            route = getattr(request.scope.get("route"), "path", "other")
-            metrics.note(route, status, time.perf_counter() - began)
-        of_docs = request.url.path == "/docs"
-        response.headers["content-security-policy"] = _DOCS_POLICY if of_docs else _PAGE_POLICY
-        response.headers["x-content-type-options"] = "nosniff"
-        response.headers["referrer-policy"] = "no-referrer"
-        response.headers.setdefault("cache-control", "no-cache")
-        return response
-
+    app.add_middleware(Answered, metrics=metrics, local=local)
     return app
 
 

@@ -17,13 +17,16 @@ from spacy_pel.architectures import (
     architecture_of,
     encoder_of,
     entity_reader,
+    give_tree_numbers,
     is_initialized,
     mention_reader,
+    pack_retriever,
     retriever_from_settings,
     saved_settings,
     set_dropout,
     set_gradient_caching,
     towers,
+    unpack_retriever,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
@@ -33,7 +36,7 @@ from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TextInputs
 from spacy_pel.reading.word_pieces import train_tokenizer
 
-from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, biencoder
+from ..towers import ENTITIES, MENTIONS, TEXTS, bert_states, bert_vector, biencoder, retriever
 
 SETTINGS = {
     "shared": False,
@@ -219,7 +222,7 @@ def test_an_empty_biencoder_survives_a_round_trip() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pooling": "max"}, 'unknown pooling "max"; choose "mean", "focus" or "both"'),
+        ({"pooling": "max"}, 'unknown pooling "max"; choose "mean", "focus", "both" or "cls"'),
         ({"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
     ],
 )
@@ -384,3 +387,30 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path, no_network: None) -
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(PelError, match="cannot load the encoder .*config.json, tokenizer.json"):
         pretrained(str(tmp_path))
+
+
+def test_cls_pooling_is_the_state_of_the_first_token() -> None:
+    linker = retriever(pooling="cls", layers=2)
+    encoder = encoder_of(linker.mention_tower)
+    for tokens, vector in zip(
+        linker.mention_inputs(MENTIONS).tokens, linker.mention_vectors(MENTIONS), strict=True
+    ):
+        state = bert_states(encoder, tokens)[0].detach()
+        np.testing.assert_allclose(vector, state / state.norm(), atol=1e-5)
+
+
+def test_tree_numbers_are_read_before_the_types_and_saved() -> None:
+    plain, named = biencoder(), biencoder(tree_numbers={"Disease": "B2.1", "Acid, or base": "A1"})
+    text = EntityText("x", "Acid, or base, Unknown, Disease", "y")
+    numbered = text._replace(types="A1 Acid, or base, Unknown, B2.1 Disease")
+    (found,), (expected,) = (
+        entity_reader(model).tokens([own]) for model, own in ((named, text), (plain, numbered))
+    )
+    assert found.ids.tolist() == expected.ids.tolist()
+    again = unpack_retriever(pack_retriever(named))
+    assert entity_reader(again).tokens([text])[0].ids.tolist() == found.ids.tolist()
+    assert Retriever(again).entity_fingerprint() == Retriever(named).entity_fingerprint()
+    assert Retriever(named).entity_fingerprint() != Retriever(plain).entity_fingerprint()
+    give_tree_numbers(plain, {})  # it wants none
+    with pytest.raises(PelError, match='no tree numbers; set "tree_numbers" of the model to false'):
+        give_tree_numbers(biencoder(tree_numbers=True), {})

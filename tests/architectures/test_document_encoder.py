@@ -175,7 +175,10 @@ def test_a_fingerprint_is_of_the_settings_too(change: dict) -> None:
     ("change", "message"),
     [
         ({"pooling": "focus"}, 'unknown pooling "focus"; choose "mean", "start" or "end"'),
-        ({"entity_pooling": "end"}, 'unknown entity_pooling "end"; choose "mean", "focus" or'),
+        (
+            {"entity_pooling": "end"},
+            'unknown entity_pooling "end"; choose "mean", "focus", "both" or',
+        ),
         ({"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
         ({"window": 15}, "window is 15 tokens; set it to 16 or more"),
         ({"entity_length": 3}, "entity_length is 3 tokens; set it to 4 or more"),

@@ -34,7 +34,7 @@ def spacy_pel(*arguments: object) -> subprocess.CompletedProcess:
 def test_spacy_lists_the_commands() -> None:
     result = spacy_pel("--help")
     assert result.returncode == 0, result.stderr
-    assert len(COMMANDS) > 20
+    assert len(COMMANDS) > 12
     for name in {command[0] for command in COMMANDS}:
         assert f"\n  {name} " in result.stdout
 

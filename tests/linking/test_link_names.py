@@ -16,6 +16,7 @@ from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.calibration import Calibration
 from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
 from spacy_pel.linking.link import link
+from spacy_pel.linking.nil import Sure
 from spacy_pel.linking.reranking import Reranking
 from spacy_pel.reading.mention import MentionInContext
 
@@ -85,6 +86,21 @@ def test_a_sole_owner_comes_first_and_all_else_stays(kb, scores, k) -> None:
         assert links.nil[i] == (max(row) < 0.3)
         assert links.probabilities[i] == calibration.probabilities(row[found[0]])
     assert links.named is None
+
+
+@settings(deadline=None)
+@given(tables, st.sampled_from([None, Calibration(2, 0.5), Calibration(-3, 0.5)]))
+def test_a_sure_mention_is_never_nil(kb, scores, calibration) -> None:
+    links = link(
+        Encoder(), index(scores), MENTIONS, 3,
+        nil_threshold=0.6, sure=Sure(kb, 0.7), calibration=calibration,
+        exact_names=SoleOwnersFirst(kb),
+    )  # fmt: skip
+    for i, surface in enumerate(SURFACES):
+        owners = [n for n in range(7) if is_named(n, surface)]
+        sure = owners == [links.numbers[i, 0]] and not is_acronym(surface)
+        sure |= calibration is not None and links.probabilities[i] >= 0.7
+        assert links.nil[i] == (max(scores[i]) < 0.6 and not sure)
 
 
 def test_nil_is_decided_by_the_score_alone_and_the_probability_by_the_sum(kb) -> None:

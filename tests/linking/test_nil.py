@@ -30,6 +30,13 @@ def test_a_score_at_the_threshold_is_not_nil() -> None:
     assert is_nil(np.array([0.3], dtype=np.float32), 0.3000001).tolist() == [True]
 
 
+@given(SCORES, st.floats(-2, 2), st.randoms(use_true_random=False))
+def test_what_is_sure_is_not_nil(scores, threshold, random) -> None:
+    sure = [random.random() < 0.5 for _ in scores]
+    decided = is_nil(scores, threshold, np.array(sure, dtype=bool))
+    assert decided.tolist() == [s < threshold and not own for s, own in zip(scores, sure)]
+
+
 @given(SCORES)
 def test_without_a_threshold_nothing_is_nil(scores) -> None:
     assert is_nil(scores, None).tolist() == [False] * len(scores)

@@ -25,7 +25,7 @@ def decided(trained: Trained) -> Language:
     linker = nlp.get_pipe("proxy_linker")
     low, high = sorted(ent._.kb_score for ent in nlp(two(nlp)).ents)
     linker.nil_threshold = (low + high) / 2
-    linker.calibration = Calibration(4.0, -1.0)
+    linker.calibration = Calibration(4.0, -4.0 * linker.nil_threshold)
     return nlp
 
 
@@ -60,12 +60,32 @@ def test_a_score_at_the_threshold_is_not_nil(decided: Language) -> None:
 
 
 def test_the_probability_is_the_sigmoid_of_the_score(decided: Language) -> None:
+    threshold = decided.get_pipe("proxy_linker").nil_threshold
     for ent in decided(two(decided)).ents:
-        expected = 1 / (1 + math.exp(-4.0 * ent._.kb_score + 1.0))
+        expected = 1 / (1 + math.exp(-4.0 * (ent._.kb_score - threshold)))
         assert type(ent._.kb_probability) is float
         assert ent._.kb_probability == pytest.approx(expected)
     decided.get_pipe("proxy_linker").calibration = None
     assert [ent._.kb_probability for ent in decided(two(decided)).ents] == [None, None]
+
+
+def test_what_is_sure_is_not_nil_whatever_its_score(decided: Language) -> None:
+    linker = decided.get_pipe("proxy_linker")
+    linker.nil_threshold = 2.0  # above all scores
+
+    def ids() -> list[str]:
+        return [ent.kb_id_ for ent in decided(two(decided)).ents]
+
+    named, nearest = (ent._.kb_candidates[0]["id"] for ent in decided(two(decided)).ents)
+    assert ids() == [named, "NIL"]  # "liver cyst" is the name of one entity
+    linker.calibration = None
+    assert ids() == [named, "NIL"]
+    linker.calibration = Calibration(0.0, 1.0)  # sure of everything: 73 %
+    assert ids() == [named, nearest]
+    linker.sure_probability = 0.75
+    assert ids() == [named, "NIL"]
+    linker.sure_probability = None
+    assert ids() == ["NIL", "NIL"]
 
 
 def test_nil_is_written_on_groups_and_drawn_by_displacy(decided: Language, monkeypatch) -> None:

@@ -30,7 +30,13 @@ def test_each_setting_stands_in_the_config_and_in_one_place_besides() -> None:
     [
         *[("spans_key", "sc"), ("resolve_abbreviations", False), ("types", ["T047"])],
         *[("sources", ["MSH"]), ("label_types", {"D": ["T047"]}), ("sole_owners_first", False)],
-        *[("agree", True), ("candidates", 7), ("rerank", 3), ("threshold", 0.5)],
+        *[
+            ("sure_probability", None),
+            ("agree", True),
+            ("candidates", 7),
+            ("rerank", 3),
+            ("threshold", 0.5),
+        ],
         *[("no_definition_threshold", 0.3), ("filter_for_definitions", True)],
         *[("max_entities_per_mention", 2), ("overwrite", False), ("xrefs", ["MSH"])],
         *[("vectors", True), ("name_dropout", 0.4), ("freeze_entities", True)],

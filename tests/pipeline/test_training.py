@@ -17,6 +17,8 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
+from spacy_pel.kb.records.semantic_types import SemanticType
+from spacy_pel.models.packed_weights import unpack
 from spacy_pel.pipeline import learning
 
 from ..training import problem
@@ -296,6 +298,20 @@ def test_what_a_session_searches(kb: Path, wanted: int | None, count: int) -> No
     assert len(found) == count
     assert found >= {"C01", "C05", "C06"}
     assert linker.cfg["trained_entities"] == ["C01", "C05"]
+
+
+def test_tree_numbers_come_from_the_kb(kb: Path, tmp_path: Path) -> None:
+    model = {**CONFIG["model"], "tree_numbers": True}
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(kb), "model": model})
+    with pytest.raises(PelError, match="types of the KB have no tree numbers"):
+        linker.initialize(lambda: examples(nlp, TRAIN[:1]), nlp=nlp)
+    types = [SemanticType("Disease", "T047", "B2.2"), SemanticType("Chemical")]
+    linker.set_kb(build_kb(PROBLEM, tmp_path / "types", types=types).path)
+    linker.initialize(lambda: examples(nlp, TRAIN[:1]), nlp=nlp)
+    linker.to_disk(tmp_path / "linker")
+    settings = unpack(tmp_path / "linker" / "model").settings
+    assert settings["tree_numbers"] == {"Disease": "B2.2"}
 
 
 def test_hard_negatives_are_mined_among_entities_that_dev_has_no_say_in(kb: Path) -> None:

@@ -1,51 +1,24 @@
-"""What a linker has while it is trained: a trainer, made from the KB, the encoders and settings."""
+"""The trainers of a linker, made from its KB, its encoders and its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from spacy.training import Example
-from thinc.api import Model
+from spacy.pipeline import TrainablePipe
 
 from ..architectures import architecture_of, is_initialized
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
 from ..reading.gold_mention import GoldMention
-from ..spans import mention_spans
 from ..training.gold_mentions import GoldMentions
 from ..training.pool import Pool, StoredRows, entity_index
 from ..training.retriever_trainer import RetrieverTrainer
-from ..training.trainer import Trainer
-from .gold import gold_numbers
-from .settings import TrainingSettings
 
 if TYPE_CHECKING:
-    from ..linking.reranker import Reranker
     from ..training.reranker_trainer import RerankerTrainer
-
-
-class TrainingSession:
-    """A trainer, and the entities that it has been given.
-
-    Args:
-        trainer: Trains the retriever, or the reranker.
-        kb: The KB of the entities.
-    """
-
-    def __init__(self, trainer: Trainer, kb: KnowledgeBase):
-        self.trainer = trainer
-        self._kb = kb
-        self._met: set[int] = set()
-
-    def ids_met_first(self, numbers: set[int]) -> set[str]:
-        """The concept ids of those of the entities that this session meets for the first time."""
-        new = numbers - self._met
-        self._met |= new
-        return {id for id, _ in self._kb.labels(sorted(new))}
 
 
 class IndexedEntities(NamedTuple):
@@ -90,55 +63,13 @@ class IndexedEntities(NamedTuple):
         return mined, filled_up(trained | self.evaluated, self.n_searched)
 
 
-def is_placeholder(examples: Iterable[Example], spans_key: str | None) -> bool:
-    """Whether all there is is one example without a mention, as ``nlp.initialize()`` makes it."""
-    first = [mention_spans(e.reference, spans_key) for e in islice(examples, 2)]
-    return first == [[]]
-
-
-def training_entities(
-    examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None
-) -> set[int]:
-    """The numbers of the gold entities of the examples.
-
-    Raises:
-        PelError: None of them is in the KB.
-    """
-    numbers = gold_numbers(examples, kb, spans_key)
-    if not numbers:
-        raise PelError(
-            f"no mention of the training examples has an entity in {kb.path}",
-            "check that the corpus and the KB use the same identifiers; to leave a linker as it "
-            "is, give it a source in the config, or name it among the frozen_components",
-        )
-    return numbers
-
-
-def vocabulary_texts(kb: KnowledgeBase, examples: Iterable[Example]) -> Iterator[str]:
-    """The texts that a vocabulary is learned from."""
-    for entity in kb:
-        yield from entity.names
-        yield from entity.types
-        yield entity.definition or ""
-    for example in examples:
-        yield example.reference.text
-
-
 def both_towers_trainer(
-    kb: KnowledgeBase,
-    retriever: Retriever,
-    row_kind: str,
-    settings: TrainingSettings,
-    indexed: IndexedEntities,
-    mentions: Sequence[GoldMention] | None,
+    linker: TrainablePipe, indexed: IndexedEntities, mentions: Sequence[GoldMention] | None
 ) -> RetrieverTrainer:
     """The trainer of a retriever whose entities are encoded again while it learns.
 
     Args:
-        kb: The KB that gives the texts of the proxies.
-        retriever: What is trained.
-        row_kind: What a row of the index stands for; see ``reading.proxies``.
-        settings: How it is trained.
+        linker: The ``ProxyLinker``.
         indexed: Which entities hard negatives are mined among, and which evaluations search.
         mentions: All training mentions; None: they are not known. With ``coreference`` alone they
             are needed.
@@ -146,6 +77,7 @@ def both_towers_trainer(
     Raises:
         PelError: They are needed and not known, or the retriever cannot be trained against mentions.
     """
+    kb, retriever, settings = linker.kb, linker.retriever, linker.training_settings
     known = None
     if settings.coreference is not None:
         if mentions is None:
@@ -158,14 +90,14 @@ def both_towers_trainer(
     rng = _rng()
     # Drawn by a generator of its own, so that the steps draw the same whatever is indexed.
     mined, searched = indexed.mined_and_searched(kb, rng.spawn(1)[0])
+    row_kind = linker.cfg["row_kind"]
     searched_row_kind = indexed.searched_row_kind or row_kind
     of_mined = of_searched = entity_index(kb, retriever, row_kind, mined)
     if searched_row_kind != row_kind or not np.array_equal(mined, searched):
         of_searched = entity_index(kb, retriever, searched_row_kind, searched)
-    pool = Pool(kb, row_kind, settings.name_dropout, of_mined, of_searched, known)
     return RetrieverTrainer(
         retriever,
-        pool,
+        Pool(kb, row_kind, settings.name_dropout, of_mined, of_searched, known),
         settings.loss,
         settings.negatives,
         rng,
@@ -176,36 +108,23 @@ def both_towers_trainer(
     )
 
 
-def mention_tower_trainer(
-    name: str,
-    kb: KnowledgeBase,
-    retriever: Retriever,
-    row_kind: str,
-    settings: TrainingSettings,
-) -> RetrieverTrainer:
+def mention_tower_trainer(linker: TrainablePipe) -> RetrieverTrainer:
     """The trainer of the mention tower alone, against the vectors of the KB.
-
-    Args:
-        name: The component's name, for errors. The others are those of ``both_towers_trainer``.
 
     Raises:
         PelError: The towers are one; there is a regularizer, which needs the entities' inputs, or
             there are gold clusters; the KB has no vectors of the entity tower, or has rows of another
             kind.
     """
+    kb, retriever, settings = linker.kb, linker.retriever, linker.training_settings
+    freezes, row_kind = f'"{linker.name}" freezes its entities', linker.cfg["row_kind"]
     if len(retriever.model.layers) == 1:
-        raise PelError(
-            f'"{name}" freezes its entities, but its towers are one',
-            'set "shared" of its model to false',
-        )
+        raise PelError(f"{freezes}, but its towers are one", 'set "shared" of its model to false')
     if settings.regularizer is not None:
-        raise PelError(
-            f'"{name}" freezes its entities, and FGSM would encode them',
-            'set its "regularizer" to null',
-        )
+        raise PelError(f"{freezes}, and FGSM would encode them", 'set its "regularizer" to null')
     if settings.coreference is not None:
         raise PelError(
-            f'"{name}" freezes its entities, and gold clusters are made of entities under training',
+            f"{freezes}, and gold clusters are made of entities under training",
             'set its "freeze_entities" to false, or its "coreference" to null',
         )
     if kb.fingerprint != retriever.entity_fingerprint():
@@ -217,14 +136,13 @@ def mention_tower_trainer(
         )
     if kb.row_kind != row_kind:
         raise PelError(
-            f'{kb.path}: its vectors are of the row kind "{kb.row_kind}", and "{name}" is set to '
-            f'"{row_kind}"',
+            f'{kb.path}: its vectors are of the row kind "{kb.row_kind}", and "{linker.name}" is '
+            f'set to "{row_kind}"',
             f'set its "row_kind" to "{kb.row_kind}"',
         )
-    pool = Pool(kb, row_kind, settings.name_dropout, StoredRows(kb))
     return RetrieverTrainer(
         retriever,
-        pool,
+        Pool(kb, row_kind, settings.name_dropout, StoredRows(kb)),
         settings.loss,
         settings.negatives,
         _rng(),
@@ -233,59 +151,48 @@ def mention_tower_trainer(
     )
 
 
-def reranker_trainer(
-    kb: KnowledgeBase,
-    retriever: Retriever,
-    reranker: Reranker,
-    candidates: int,
-    settings: TrainingSettings,
-) -> RerankerTrainer:
-    """The trainer of a reranker on the retriever's candidates in the KB.
-
-    Args:
-        kb: The KB that is searched.
-        retriever: Finds the candidates, and stays as it is.
-        reranker: What is trained.
-        candidates: The number of candidates of a mention.
-        settings: How it is trained.
-    """
+def reranker_trainer(linker: TrainablePipe) -> RerankerTrainer:
+    """The trainer of a reranker on the retriever's candidates in the KB."""
     # Imported here: without a reranker nothing of it is loaded.
     from ..training.reranker_trainer import RerankerTrainer
 
-    fgsm, views = settings.regularizer, settings.views
-    return RerankerTrainer(reranker, retriever, kb, candidates, fgsm, _rng(), views)
+    settings = linker.training_settings
+    candidates = linker.search_settings.rerank
+    return RerankerTrainer(
+        linker.reranker,
+        linker.retriever,
+        linker.kb,
+        candidates,
+        settings.regularizer,
+        _rng(),
+        settings.views,
+    )
 
 
-def check_candidates(name: str, kb: KnowledgeBase, retriever: Model, candidates: int) -> None:
-    """Check that there are candidates that a reranker can be trained on.
-
-    Args:
-        name: The component's name, for errors.
-        kb: The KB that is searched.
-        retriever: The model that finds the candidates.
-        candidates: The number of candidates of a mention.
+def check_candidates(linker: TrainablePipe) -> None:
+    """Check that there are candidates that the reranker of a linker can be trained on.
 
     Raises:
         PelError: The retriever is not trained, or cannot read by itself; there is no choice among
             the candidates; the KB has no vectors of this retriever.
     """
-    if not is_initialized(retriever):
+    if not is_initialized(linker.model):
         raise PelError(
-            f'the reranker of "{name}" is trained on the candidates of a trained retriever',
+            f'the reranker of "{linker.name}" is trained on the candidates of a trained retriever',
             'give the folder of one as its "path" in the config, such as training/model-best',
         )
-    if candidates < 2:
+    if linker.search_settings.rerank < 2:
         raise PelError(
-            f'"rerank" of "{name}" is {candidates}',
+            f'"rerank" of "{linker.name}" is {linker.search_settings.rerank}',
             "to train a reranker it must be 2 or more (the paper: 16)",
         )
-    if architecture_of(retriever).listens:
+    if architecture_of(linker.model).listens:
         raise PelError(
-            f'the retriever of "{name}" shares what another component reads, and a reranker '
+            f'the retriever of "{linker.name}" shares what another component reads, and a reranker '
             "is trained before that runs",
             "train it with a retriever that reads by itself",
         )
-    kb.check_fingerprint(Retriever(retriever).entity_fingerprint())
+    linker.kb.check_fingerprint(Retriever(linker.model).entity_fingerprint())
 
 
 def _rng() -> np.random.Generator:
