@@ -83,7 +83,7 @@ def test_changes_are_counted_and_written(tiny_kb: Path, tmp_path: Path) -> None:
     assert found.first_ids == {
         "removed": ["C01", "C02"], "changed": ["C07"], "added": ["D0", "D1", "D2"]
     }  # fmt: skip
-    assert not found.is_not_embedded  # neither has vectors
+    assert found.is_not_embedded == KnowledgeBase.open(tiny_kb).has_vectors
     lines = (tmp_path / "changes.jsonl").read_text("utf8").splitlines()
     assert [json.loads(line)["id"] for line in lines] == "C01 C02 C07 D0 D1 D2 D3".split()
 
