@@ -325,6 +325,9 @@ def _write(
     """Writes new records with their rows, and lists those that leave, in one transaction."""
     old = change.settings
     types = list(types)
+    if old["vectors"]:  # read before: a large change locks the file before its end
+        gone = len(kb.rows(np.frombuffer(removed.numbers, dtype=np.int64))[1])
+        projection = kb.vectors.projection
     with change.transaction() as number:
         counts, digest = staged.write(change.database, old["next_number"], types)
         counts.update(old["counts"])
@@ -340,8 +343,7 @@ def _write(
             "checksum": hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
         }
         if old["vectors"]:
-            gone = len(kb.rows(np.frombuffer(removed.numbers, dtype=np.int64))[1])
-            new = insert_rows(change, rows, old["next_number"], kb.vectors.projection)
+            new = insert_rows(change, rows, old["next_number"], projection)
             total = old["vectors"]["rows"] + new - gone
             change.settings["vectors"] = {**old["vectors"], "rows": total}
 
