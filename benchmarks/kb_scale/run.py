@@ -57,14 +57,9 @@ def opening(arguments: argparse.Namespace) -> str:
     return python(HERE / "opening.py", mesh, third, *peer)
 
 
-def ontologies(arguments: argparse.Namespace) -> str:
-    return python(HERE / "ontologies.py", arguments.data)
-
-
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "build": build,
     "opening": opening,
-    "ontologies": ontologies,
 }
 
 
