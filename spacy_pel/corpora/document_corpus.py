@@ -63,7 +63,9 @@ def open_corpus(
 
     Args:
         name: A file, a folder of files, or FOLDER:SPLIT; see ``open_documents``.
-        limit, spans_key, gold_mentions: See ``Corpus``.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
 
     Raises:
         PelError: There is no such file or split, or its format has no entity ids. What is wrong
@@ -84,7 +86,10 @@ def make_document_corpus(
 
     Args:
         path: One or several files, folders, or FOLDER:SPLIT; see ``open_documents``.
-        limit, spans_key, gold_mentions, labels: See ``Corpus``.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
+        labels: See ``Corpus``.
     """
     names = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
     return DocumentCorpus(
@@ -103,7 +108,10 @@ def make_pubtator_corpus(
 
     Args:
         path: One or several files, plain or .gz, in the order they are read.
-        limit, spans_key, gold_mentions, labels: See ``Corpus``.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
+        labels: See ``Corpus``.
     """
     corpus = make_document_corpus(path, limit, spans_key, gold_mentions, labels)
     corpus.format = "pubtator"
@@ -122,7 +130,9 @@ def make_medmentions_corpus(
     Args:
         path: The folder; see ``MedMentionsSplit``.
         split: "train", "dev" or "test".
-        limit, spans_key, gold_mentions: See ``Corpus``.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
     """
     return make_document_corpus([f"{path}:{split}"], limit, spans_key, gold_mentions)
 
@@ -143,7 +153,9 @@ def make_zeshel_corpus(
         path: The folder; see ``ZeshelSplit``.
         split: "train", "val", "test", "heldout_train_seen" or "heldout_train_unseen".
         worlds: The worlds to take; None takes all of the split.
-        limit, spans_key, gold_mentions: See ``Corpus``.
+        limit: See ``Corpus``.
+        spans_key: See ``Corpus``.
+        gold_mentions: See ``Corpus``.
     """
     split_name = f"{path}:{split}"
     names = [f"{split_name}:{world}" for world in sorted(worlds or ())] or [split_name]

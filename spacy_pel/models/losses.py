@@ -193,7 +193,8 @@ def balanced_bias(
     Args:
         positive: Float [n], the scores s(m, e+).
         negatives: Float [n, r], the scores s(m, e-); -inf where the proxy is no negative.
-        alpha, delta: Those of ``ProxyLoss``, whose docstring has the equations.
+        alpha: That of ``ProxyLoss``, whose docstring has the equations.
+        delta: That of ``ProxyLoss``.
 
     Returns:
         The bias; None if no mention has a negative.

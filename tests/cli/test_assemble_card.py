@@ -10,7 +10,7 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.kb import build_kb
+from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.calibration import Calibration
 
 from ..conftest import ENTITIES
@@ -57,9 +57,9 @@ def test_it_says_what_it_is_and_what_was_measured(
     meta = json.loads((out / "meta.json").read_text("utf8"))
     stated = [meta[key] for key in ("name", "version", "description", "license", "author")]
     assert stated == ["tiny_linker", "1.2.0", "A toy.", "MIT", "Me"]
-    manifest = json.loads((tiny_kb / "manifest.json").read_text("utf8"))
+    checksum = KnowledgeBase(tiny_kb).settings["checksum"]
     assert meta["sources"] == [{"name": "tiny"}]
-    assert meta["knowledge_base"]["checksum"] == manifest["checksum"]
+    assert meta["knowledge_base"]["checksum"] == checksum
     assert meta["knowledge_base"]["counts"]["entities"] == 7
     measured = json.loads(metrics.read_text("utf8"))
     figures = meta["performance"]["on-test"]
@@ -69,7 +69,7 @@ def test_it_says_what_it_is_and_what_was_measured(
 
     card = read_card(out)
     assert card.startswith("# xx_tiny_linker 1.2.0\n\nA toy.\n")
-    assert manifest["checksum"] in card and "| sources and releases | tiny |" in card
+    assert checksum in card and "| sources and releases | tiny |" in card
     cells = [f"{100 * measured['recall@1'][group]:.1f}" for group in ("all", "in_kb")]
     (row,) = re.findall(r"^\| recall@1 .*$", card, re.M)
     assert row.split()[3:7:2] == cells

@@ -96,5 +96,5 @@ def test_a_line_that_is_too_long_says_that_the_rest_is_not_read(
     texts = ["MS.", "MS." + " " * 60, "MS again."]
     path.write_text("".join(f"{json.dumps({'text': text})}\n" for text in texts))
     output = run("link", tiny_folder, path, "-o", out, "--on-error", "skip")
-    assert "line 2: longer than 60 bytes, and the rest of the file is not read" in output
+    assert "no end of a document in 60 bytes, and the rest of the file is not read" in output
     assert "of 1 documents, 1 skipped" in output

@@ -203,8 +203,5 @@ def test_missing_input_and_unwritable_output(run, tiny_folder: Path, text: Path)
     output = run("link", tiny_folder, text, "-o", text.parent.parent / "o.csv", code=1)
     assert "is a folder or a device; give the path of a file" in output
     output = run("link", tiny_folder, text, "-o", "linked.pdf", code=1)
-    assert (
-        "linked.pdf: the format to write is not known; end the name in one of .jsonl, .csv"
-        in output
-    )
+    assert "linked.pdf: the format to write is not known; end the name in one of .jsonl, " in output
     assert [path.name for path in text.parent.iterdir()] == [text.name]

@@ -54,7 +54,7 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
 
 def test_equations_are_mathml(site: Path) -> None:
     html = (site / "how-it-works.html").read_text(encoding="utf8")
-    assert html.count('display="block"') == 6
+    assert html.count('display="block"') == 7
     assert "$" not in html
 
 

@@ -26,7 +26,7 @@ VALUES = st.recursive(
     st.one_of(
         st.none(),
         st.booleans(),
-        st.integers(-(2**63), 2**63 - 1),
+        st.integers(1 - 2**63, 2**63 - 1),
         st.floats(allow_nan=False, allow_infinity=False),
         st.text(),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 
@@ -68,8 +70,9 @@ def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_pat
 
 
 def test_a_kb_of_another_schema(bare_kb: KnowledgeBase) -> None:
-    manifest = bare_kb.path / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"schema_version": ', '"schema_version": 9'))
+    with closing(sqlite3.connect(bare_kb.path / "kb.sqlite")) as database, database:
+        newer = "replace(value, '\"schema_version\": ', '\"schema_version\": 9')"
+        database.execute(f"UPDATE setting SET value = {newer} WHERE name = 'kb'")
     (finding,) = checks.kb_findings(bare_kb.path)
     assert finding.state == BROKEN and "schema version 9" in finding.found
     assert "pel kb build" in finding.remedy

@@ -44,6 +44,7 @@ TEST = [
 ]
 CONFIG: dict[str, Any] = {
     "candidates": 5,
+    "sure_probability": None,  # the threshold alone decides what is NIL
     "model": {
         "pooling": "focus",
         "mention_length": 32,

@@ -277,8 +277,12 @@ def test_others_start_from_its_entities(trained: Language, tmp_path: Path) -> No
 def test_the_code_of_the_page_shares_a_transformer(
     kb: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "linking.md").read_text("utf8")
-    code = page.partition("**A shared transformer.**")[2].split("```")[1].removeprefix("python")
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf8")
+    code = (
+        page.partition("In Python, with the names of an example:")[2]
+        .split("```")[1]
+        .removeprefix("python")
+    )
     code = code.replace("sentence-transformers/all-MiniLM-L6-v2", save_bert(tmp_path))
     code = code.replace("training/demo/model-best", str(tiny_folder))
     made: dict[str, Any] = {}

@@ -72,6 +72,7 @@ def test_the_probability_is_the_sigmoid_of_the_score(decided: Language) -> None:
 def test_what_is_sure_is_not_nil_whatever_its_score(decided: Language) -> None:
     linker = decided.get_pipe("proxy_linker")
     linker.nil_threshold = 2.0  # above all scores
+    linker.sure_probability = 0.5  # the default
 
     def ids() -> list[str]:
         return [ent.kb_id_ for ent in decided(two(decided)).ents]

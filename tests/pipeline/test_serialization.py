@@ -169,7 +169,9 @@ def test_threshold_and_calibration_are_kept(trained: Trained, tmp_path: Path) ->
     assert linked(fresh()[0].from_bytes(nlp.to_bytes())) == expected
 
     opened = spacy.blank("en")
-    opened.add_pipe("proxy_linker", config={"path": str(tmp_path), "candidates": 5})
+    opened.add_pipe(
+        "proxy_linker", config={"path": str(tmp_path), "candidates": 5, "sure_probability": None}
+    )
     sourced = spacy.blank("en")
     sourced.add_pipe("proxy_linker", source=nlp)
     for other in (opened, sourced):
@@ -194,6 +196,7 @@ def test_a_threshold_named_at_loading_goes_before_the_saved_one(
     ):
         if not opened.pipe_names:
             config = {"path": str(tmp_path / "calibrated"), "nil_threshold": 2.0}
+            config["sure_probability"] = None
             opened.add_pipe("proxy_linker", config=config)
         assert thresholds(opened) == 2.0
         assert {id for id, *_ in linked(opened)} == {"NIL"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import spacy
 from spacy.cli.evaluate import evaluate
 from spacy.cli.find_threshold import find_threshold
 from spacy.language import Language
@@ -47,23 +48,25 @@ def test_benchmark_accuracy_scores_links(tiny_folder: Path, tiny_nlp: Language, 
 
 @pytest.mark.parametrize("key", ["nel_nil_f", "nel_accuracy", "nel_micro_f"])
 def test_find_threshold_finds_that_of_nil(
-    tiny_folder: Path, tiny_nlp: Language, gold: Path, key: str
+    tiny_folder: Path, tmp_path: Path, gold: Path, key: str
 ) -> None:
+    # The threshold alone decides what is NIL.
+    nlp = spacy.load(tiny_folder, config={"components.proxy_linker.sure_probability": None})
+    nlp.to_disk(tmp_path / "pipeline")
     best, score, scores = find_threshold(
-        str(tiny_folder), gold, "proxy_linker", "nil_threshold", key, n_trials=6
+        str(tmp_path / "pipeline"), gold, "proxy_linker", "nil_threshold", key, n_trials=6
     )
     assert sorted(scores) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
     assert score == scores[best] == max(scores.values())
     for threshold, found in scores.items():
-        tiny_nlp.get_pipe("proxy_linker").nil_threshold = float(threshold)
-        assert tiny_nlp.evaluate(list(Corpus(gold)(tiny_nlp)))[key] == found
+        nlp.get_pipe("proxy_linker").nil_threshold = float(threshold)
+        assert nlp.evaluate(list(Corpus(gold)(nlp)))[key] == found
     assert len(set(scores.values())) > 1
 
 
 def test_nil_threshold_of_the_best_is_kept(tiny_folder: Path) -> None:
     """A threshold is a number of numpy in find-threshold."""
     import numpy as np
-    import spacy
 
     config = {"components": {"proxy_linker": {"nil_threshold": np.float64(0.4)}}}
     nlp = spacy.load(tiny_folder, config=config)
