@@ -18,7 +18,7 @@ SCISPACY_INSTALLED := $(SCISPACY_VENV)/.installed
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 # torch goes first and by its exact version, so that no other package chooses it. Its build for the CPU is
 # on an index of its own; where that cannot be reached, pip warns and takes what it finds.
-CPU_INDEX := --retries 1 --extra-index-url https://download.pytorch.org/whl/cpu
+CPU_INDEX := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 TORCH = "$$(grep '^torch==' constraints.txt)" $(if $(filter cpu,$(DEVICE)),$(CPU_INDEX))
 
 .PHONY: demo test lint format test-scispacy docs clean
