@@ -89,7 +89,7 @@ def _member(archive: Path, name: str) -> bytes:
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise PelError(f"{archive}: damaged ({error})", "delete it and fetch it again") from error
     raise PelError(
-        f"{archive}: holds no {name}, but {held}", "fetch the archive that docs/data.md names"
+        f"{archive}: holds no {name}, but {held}", "fetch the archive that docs/corpora.md names"
     )
 
 
