@@ -52,9 +52,9 @@ def discover_cli(
     Mentions that probably mean the same are joined. A group without an entity is a proposal: its
     name, other names, examples, type, the nearest entities, and how sure it is that the KB lacks it.
 
-    Two files are written: OUTPUT, a source of "pel kb add", and a page to look at it, with the
+    Two files are written: OUTPUT, a source of "pel kb change add", and a page to look at it, with the
     suffix .html. There you accept a proposal, merge it into an entity, or reject it. Then the page
-    gives you the files for "pel kb add" and "pel kb merge".
+    gives you the files for "kb change add" and "kb change merge".
 
     The pipeline has to know when two mentions mean the same: run "pel calibrate --jointly" first.
 
