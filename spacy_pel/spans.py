@@ -17,12 +17,7 @@ NIL = "NIL"
 
 
 def mention_spans(doc: Doc, spans_key: str | None = None) -> list[Span]:
-    """The mentions of a doc.
-
-    Args:
-        doc: Any doc.
-        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
-    """
+    """The mentions of a doc: ``doc.spans[spans_key]``; with None: ``doc.ents``."""
     return list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
 
 
@@ -37,17 +32,10 @@ def ids_in(kb_id: str) -> tuple[str, ...]:
 
 
 def split_tokens(doc: Doc, offsets: Iterable[int]) -> tuple[Doc, int]:
-    """A doc whose tokens do not have one of the offsets inside.
+    """A doc whose tokens have none of the character offsets inside, and the number that were split.
 
     It is made anew where tokens have to be split: spaCy's retokenizer moves all later tokens for
     each of them.
-
-    Args:
-        doc: A doc as the tokenizer makes it.
-        offsets: Offsets of characters, where mentions begin and end.
-
-    Returns:
-        The doc, and the number of tokens that were split.
     """
     from spacy.tokens import Doc
 

@@ -14,7 +14,7 @@ from spacy_pel.fitting.gold_examples import check_ids, gold_examples
 from spacy_pel.kb.vectors.candidate_lists import Candidates
 from spacy_pel.pipeline.gold import trainable_mentions
 from spacy_pel.pipeline.pipelines import linker_of
-from spacy_pel.reading.gold_mention import GoldMention
+from spacy_pel.reading.mention import GoldMention
 
 if TYPE_CHECKING:
     from spacy_pel.pipeline.proxy_linker import ProxyLinker

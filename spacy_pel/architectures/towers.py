@@ -19,7 +19,7 @@ from torch import Tensor
 from ..models.bert import BertEncoder, evenly_spaced_layers
 from ..models.bert_layers import LEAST_ROWS
 from ..models.packed_weights import Contents, Encoder, pack, unpack
-from ..reading.encoder_inputs import EncoderInputs, PaddedInputs, groups_by_length
+from ..reading.text_inputs import EncoderInputs, PaddedInputs, groups_by_length
 from ..reading.word_pieces import PAD
 from ..system.threads import in_threads
 from .encoder_sources import EncoderSource

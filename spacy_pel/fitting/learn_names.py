@@ -18,7 +18,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import normalised
 from ..pipeline.pipelines import linker_of
-from ..reading.gold_mention import GoldMention
+from ..reading.mention import GoldMention
 
 
 class LearntNames(NamedTuple):

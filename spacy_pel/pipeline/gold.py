@@ -8,8 +8,7 @@ from itertools import repeat
 from spacy.training import Example
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..reading.gold_mention import GoldMention
-from ..reading.mention import DocumentContext
+from ..reading.mention import DocumentContext, GoldMention
 from ..spans import gold_ids, mention_spans
 from .doc_mentions import mentions_in_context
 

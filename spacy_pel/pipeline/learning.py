@@ -14,8 +14,7 @@ from thinc.api import Model, Optimizer
 from .. import architectures
 from ..errors import PelError
 from ..linking.candidate_search import Searchable
-from ..reading.gold_mention import GoldMention
-from ..reading.mention import DocumentContext
+from ..reading.mention import DocumentContext, GoldMention
 from ..spans import mention_spans
 from ..training.optimizer import apply_gradients
 from ..training.retriever_trainer import RetrieverTrainer

@@ -12,7 +12,7 @@ from ..architectures import architecture_of, is_initialized
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
-from ..reading.gold_mention import GoldMention
+from ..reading.mention import GoldMention
 from ..training.gold_mentions import GoldMentions
 from ..training.pool import Pool, StoredRows, entity_index
 from ..training.retriever_trainer import RetrieverTrainer

@@ -1,100 +1,129 @@
 """Acronyms that a document defines are read as their long forms.
 
-A definition is "multiple sclerosis (MS)", or "MS (multiple sclerosis)".
-
-A mention "MS" of this document is encoded as "multiple sclerosis", in its place in the text. Only
-what stands in a mention is replaced. The rest of the text stays as it is.
+A definition is "multiple sclerosis (MS)", or "MS (multiple sclerosis)". A mention "MS" of this document
+is encoded as "multiple sclerosis", in its place in the text. Only what stands in a mention is
+replaced. The rest of the text stays as it is.
 
 ``abbreviation_extractor`` finds the definitions, as Schwartz and Hearst (2003) describe it. It is
 the one maintained package for this alone that has wheels for every Python and system that we
-support. scispaCy's detector does the same over tokens (``pipeline.doc_mentions``).
+support. Those whose short form stands first it does not find: they are found here, by stricter
+rules. scispaCy's detector finds definitions over tokens (``pipeline.doc_mentions``).
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
-from threading import Lock
+
+from abbreviation_extractor import extract_abbreviation_definition_pairs
+from ahocorasick_rs import AhoCorasick
 
 from .mention import DocumentContext, MentionInContext
-from .short_forms_first import short_forms_first
 
 Offsets = tuple[int, int]
 # The blanks are looked at once: a run of them that no parenthesis ends is not tried from each blank.
 _PADDING = re.compile(r"(?<=\() +|(?<! ) +(?=\))")
-_WORD_STARTS = re.compile(r"(?<!\w)(?=.)", re.DOTALL)
-_WORD_GOES_ON = re.compile(r"\w")
 # The characters of the longest piece in which definitions are searched at once.
 _LONGEST_PIECE = 1_000
 # Where a longer text is parted: behind a sentence, else behind a parenthesis, else at a blank.
 _ENDS = (re.compile(r"[a-z]{3} ?\. (?=[A-Z])"), re.compile(r"\) "), re.compile(r"\s"))
 
-
-class _Remembered:
-    """The definitions of the texts that were asked for last.
-
-    Args:
-        characters: The number of characters that these texts may have together.
-    """
-
-    def __init__(self, characters: int) -> None:
-        self._characters = characters
-        self._used = 0
-        self._definitions: OrderedDict[str, Mapping[str, str]] = OrderedDict()
-        self._lock = Lock()
-
-    def __contains__(self, text: str) -> bool:
-        return text in self._definitions
-
-    def get(self, text: str) -> Mapping[str, str] | None:
-        """The definitions of a text; None if they are not remembered."""
-        with self._lock:
-            if text in self._definitions:
-                self._definitions.move_to_end(text)
-            return self._definitions.get(text)
-
-    def put(self, text: str, definitions: Mapping[str, str]) -> None:
-        """Remember the definitions of a text, and forget those that were asked for least lately."""
-        with self._lock:
-            if text not in self._definitions:
-                self._definitions[text] = definitions
-                self._used += len(text)
-            while self._used > self._characters:
-                forgotten, _ = self._definitions.popitem(last=False)
-                self._used -= len(forgotten)
+# A word and a parenthesis, both of bounded length: the time is linear in the text.
+_WORD_AND_PARENTHESIS = re.compile(r"(?<![\w-])([^\W_][\w/+.-]{1,9}) ?\(([^()]{3,120})\)")
+_ENDS_LONG_FORM = re.compile("[,;:]")
+_LETTER = re.compile(r"[^\W_]")
+_WORD = re.compile(r"[^\s/-]+")
+_WORD_OF_LETTERS = re.compile(r"(?<!\w)[^\W\d_]{4,}(?!\w)")
+_NO_LETTER_BEFORE, _NO_LETTER_AFTER = re.compile(r"(?<!\w)"), re.compile(r"(?!\w)")
 
 
-# A document is asked for again in every epoch, and for each of its parts. Where mentions are
-# shuffled, this needs the texts of all documents that are shuffled together: 4,000 abstracts.
-_REMEMBERED = _Remembered(8_000_000)
-
-
-def defined_acronyms(text: str) -> Mapping[str, str]:
+def defined_acronyms(text: str) -> dict[str, str]:
     """Find the acronyms that a text defines.
 
     Returns:
         From each acronym to its long form; to the first one if the text defines it several times.
     """
-    if "(" not in text:
-        return {}
-    known = _REMEMBERED.get(text)
-    if known is None:
-        known = _found_acronyms(text)
-        _REMEMBERED.put(text, known)
-    return known
-
-
-def _found_acronyms(text: str) -> Mapping[str, str]:
-    text = _without_surrogates(text)
-    text = _PADDING.sub("", text)  # of a text that is tokens joined by blanks
     first: dict[str, str] = {}
-    for piece in _pieces(text):
-        for short, long in _definitions(piece):
-            first.setdefault(short, long)
-    return {short: long for short, long in first.items() if _is_sound(short, long)}
+    if "(" in text:
+        text = _PADDING.sub(
+            "", _without_surrogates(text)
+        )  # of a text that is tokens joined by blanks
+        for piece in _pieces(text):
+            for short, long in _definitions(piece):
+                first.setdefault(short, long)
+    # A piece of text that two parentheses happen to enclose is no definition.
+    return {
+        short: long
+        for short, long in first.items()
+        if short not in long and long.count("(") == long.count(")")
+    }
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces of bounded length, cut where no definition is expected."""
+    start = 0
+    while len(text) - start > _LONGEST_PIECE:
+        end = start + _LONGEST_PIECE
+        cuts = ([m.end() for m in pattern.finditer(text, start, end)] for pattern in _ENDS)
+        end = next((places[-1] for places in cuts if places), end)
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+# A document is asked for again in every epoch, and for each of its parts. Where mentions are
+# shuffled, this needs the texts of all documents that are shuffled together: 4,000 abstracts.
+@lru_cache(maxsize=8_000)
+def _definitions(piece: str) -> list[tuple[str, str]]:
+    """Pairs of an acronym and its long form, in the order of the text.
+
+    The time may grow with the third power of the length of a sentence.
+    """
+    pairs = extract_abbreviation_definition_pairs(piece, first_definition=True, ignore_errors=True)
+    long_first = [
+        (piece.find(pair.definition), pair.abbreviation, pair.definition) for pair in pairs
+    ]
+    return [(short, long) for _, short, long in sorted([*long_first, *short_forms_first(piece)])]
+
+
+def short_forms_first(text: str) -> Iterator[tuple[int, str, str]]:
+    """Give (place, short form, long form) of each definition whose short form stands first."""
+    for match in _WORD_AND_PARENTHESIS.finditer(text):
+        short, inside = match[1], match[2].strip()
+        for long in dict.fromkeys((_ENDS_LONG_FORM.split(inside)[0].rstrip(), inside)):
+            if is_long_form(short, long):
+                yield match.start(), short, long
+                break
+
+
+def is_long_form(short: str, long: str) -> bool:
+    """Whether a phrase is what an acronym is short for.
+
+    The letters of the acronym stand in the phrase in their order. The first one begins the phrase,
+    and at least half of the words have one. The acronym has two capitals; with two letters alone it
+    stands for several words. The phrase has a real word, of four letters or more.
+    """
+    letters, phrase = _LETTER.findall(short.casefold()), long.casefold()
+    words = [match.span() for match in _WORD.finditer(long)]
+    if sum(map(str.isupper, short)) < 2 or short.casefold() in phrase:
+        return False
+    most = min(len(letters) + 5, 2 * len(letters))  # of Schwartz and Hearst
+    least = 2 if len(letters) == 2 else 1
+    if not least <= len(words) <= most or not _WORD_OF_LETTERS.search(long):
+        return False
+    if not phrase.startswith(letters[0]):
+        return False
+    places, end = [0], len(phrase)
+    for letter in reversed(letters[1:]):  # each as late as possible
+        end = phrase.rfind(letter, 1, end)
+        if end < 0:
+            return False
+        places.append(end)
+    with_letter = sum(any(start <= place < end for place in places) for start, end in words)
+    return 2 * with_letter >= len(words)
 
 
 def expanded(
@@ -116,9 +145,15 @@ def expanded(
         document: The document that the mentions are of.
     """
     plain = [MentionInContext(text, start, end, document) for start, end in mentions]
-    defines = _defining(plain, long_forms)
+    if not long_forms:
+        return plain
+    find = _finder(long_forms)
+    defines = [
+        any(long_forms[short] in mention.surface for short, _, _ in find(mention.surface))
+        for mention in plain
+    ]
     read = [offsets for offsets, is_definition in zip(mentions, defines) if not is_definition]
-    places = _within(_occurrences(text, long_forms), read)
+    places = _within(_whole_words(text, find(text)), read)
     if not places:
         return plain
     new = _Replaced(text, places, [long_forms[text[start:end]] for start, end in places])
@@ -136,20 +171,52 @@ def at_long_forms(
     long_forms: Mapping[str, str],
     document: DocumentContext | None = None,
 ) -> list[MentionInContext]:
-    """The mentions of a text that stays as it is.
+    """The mentions of a text that stays as it is; the arguments are those of ``expanded``.
 
     A mention that is an acronym is read where its long form first stands in the text.
-
-    Args:
-        text: The text of the document.
-        mentions: As for ``expanded``.
-        long_forms: As for ``expanded``.
-        document: The document that the mentions are of.
     """
     of_mentions = [long_forms.get(text[start:end], "") for start, end in mentions]
-    first = _first_places(text, sorted({long for long in of_mentions if long}))
+    first: dict[str, Offsets] = {}
+    if wanted := sorted(set(filter(None, of_mentions))):
+        for long, start, end in _finder(wanted)(text):
+            first.setdefault(long, (start, end))
     places = [first.get(long, offsets) for long, offsets in zip(of_mentions, mentions)]
     return [MentionInContext(text, *place, document) for place in places]
+
+
+def _finder(phrases: Iterable[str]) -> Callable[[str], Iterator[tuple[str, int, int]]]:
+    """What gives each phrase wherever it stands in a text, by its end. A text is read once."""
+    phrases = list(phrases)
+    automaton = AhoCorasick(phrases)
+
+    def find(text: str) -> Iterator[tuple[str, int, int]]:
+        text = _without_surrogates(text)
+        for number, start, end in automaton.find_matches_as_indexes(text, overlapping=True):
+            yield phrases[number], start, end
+
+    return find
+
+
+def _whole_words(text: str, found: Iterable[tuple[str, int, int]]) -> Iterator[Offsets]:
+    """Where acronyms stand as whole words, ascending; of two that overlap, the earlier or longer."""
+    places = [
+        (start, end)
+        for _, start, end in found
+        if _NO_LETTER_BEFORE.match(text, start) and _NO_LETTER_AFTER.match(text, end)
+    ]
+    reached = 0
+    for start, end in sorted(places, key=lambda place: (place[0], -place[1])):
+        if start >= reached:
+            yield start, end
+            reached = end
+
+
+def _within(places: Iterable[Offsets], mentions: Sequence[Offsets]) -> list[Offsets]:
+    """The places that lie in a mention."""
+    begun = sorted(mentions)
+    starts = [start for start, _ in begun]
+    reached = [-1, *accumulate((end for _, end in begun), max)]  # by the first n of them
+    return [place for place in places if place[1] <= reached[bisect_right(starts, place[0])]]
 
 
 class _Replaced:
@@ -175,113 +242,6 @@ class _Replaced:
         return offset + self._shifts[passed]
 
 
-def _definitions(text: str) -> list[tuple[str, str]]:
-    """Pairs of an acronym and its long form, in the order of the text.
-
-    The time may grow with the third power of the length of a sentence.
-    """
-    from abbreviation_extractor import extract_abbreviation_definition_pairs
-
-    pairs = extract_abbreviation_definition_pairs(text, first_definition=True, ignore_errors=True)
-    long_first = [
-        (text.find(pair.definition), pair.abbreviation, pair.definition) for pair in pairs
-    ]
-    return [(short, long) for _, short, long in sorted([*long_first, *short_forms_first(text)])]
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces of bounded length, cut where no definition is expected."""
-    start = 0
-    while len(text) - start > _LONGEST_PIECE:
-        end = _cut(text, start, start + _LONGEST_PIECE)
-        yield text[start:end]
-        start = end
-    yield text[start:]
-
-
-def _cut(text: str, start: int, end: int) -> int:
-    """The last place up to ``end`` where a text may be parted."""
-    for pattern in _ENDS:
-        if places := [match.end() for match in pattern.finditer(text, start, end)]:
-            return places[-1]
-    return end
-
-
-def _occurrences(text: str, long_forms: Mapping[str, str]) -> list[Offsets]:
-    """Where the acronyms stand as whole words; of two that overlap, the longer."""
-    found: list[Offsets] = []
-    lengths = _lengths(long_forms)
-    reached = 0
-    for word in _WORD_STARTS.finditer(text) if long_forms else ():
-        if word.start() >= reached:
-            end = _end_of_acronym(text, word.start(), long_forms, lengths)
-            if end:
-                found.append((word.start(), end))
-                reached = end
-    return found
-
-
-def _end_of_acronym(
-    text: str, start: int, long_forms: Mapping[str, str], lengths: Sequence[int]
-) -> int | None:
-    """The end of the longest acronym that stands at a place and ends as a word; None if none does."""
-    for length in lengths:
-        short = text[start : start + length]
-        if len(short) == length and short in long_forms:
-            if not _WORD_GOES_ON.match(text, start + length):
-                return start + length
-    return None
-
-
-def _first_places(text: str, phrases: Sequence[str]) -> dict[str, Offsets]:
-    """Where each phrase that a text has stands first. The text is read once, for all of them."""
-    from ahocorasick_rs import AhoCorasick
-
-    places: dict[str, Offsets] = {}
-    if phrases:
-        automaton = AhoCorasick(phrases)
-        text = _without_surrogates(text)
-        for number, start, end in automaton.find_matches_as_indexes(text, overlapping=True):
-            places.setdefault(phrases[number], (start, end))
-    return places
-
-
-def _lengths(texts: Iterable[str]) -> list[int]:
-    """The lengths that occur, the largest first."""
-    return sorted(set(map(len, texts)), reverse=True)
-
-
 def _without_surrogates(text: str) -> str:
     """The text, in which a lone surrogate, which is no character, is a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _defining(mentions: Sequence[MentionInContext], long_forms: Mapping[str, str]) -> list[bool]:
-    """Whether each mention holds an acronym and its long form."""
-    lengths = _lengths(long_forms)
-    shortest = min(map(len, long_forms.values()), default=0)
-
-    def defines(surface: str) -> bool:
-        if not lengths or len(surface) < shortest:
-            return False
-        parts = (
-            surface[start : start + length]
-            for length in lengths
-            for start in range(len(surface) - length + 1)
-        )
-        return any(long_forms[part] in surface for part in parts if part in long_forms)
-
-    return [defines(mention.surface) for mention in mentions]
-
-
-def _within(places: Sequence[Offsets], mentions: Sequence[Offsets]) -> list[Offsets]:
-    """The places that lie in a mention."""
-    begun = sorted(mentions)
-    starts = [start for start, _ in begun]
-    reached = [-1, *accumulate((end for _, end in begun), max)]  # by the first n of them
-    return [place for place in places if place[1] <= reached[bisect_right(starts, place[0])]]
-
-
-def _is_sound(short: str, long: str) -> bool:
-    """Whether it is a definition, and no piece of text that two parentheses happen to enclose."""
-    return short not in long and long.count("(") == long.count(")")

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
-from .encoder_inputs import PaddedInputs, pad_ids
 from .mention import DocumentContext, MentionInContext
+from .text_inputs import PaddedInputs, pad_ids
 from .word_pieces import WordPieces
 
 # The least share of the tokens of a window that the next window has as well.
@@ -42,7 +42,7 @@ class WindowBatch(NamedTuple):
     """Padded windows.
 
     Attributes:
-        ids: int64 [n, t], the token ids.
+        ids: int64 [n, t].
         mask: bool [n, t], true where there is a token.
         focus: bool [n, t], true where a token is marked.
         spans: int64 [m, 2], the mentions of one window after the other. Their tokens are counted
@@ -56,11 +56,7 @@ class WindowBatch(NamedTuple):
 
 
 class WindowInputs(NamedTuple):
-    """Windows, each with an output for each of its mentions (``EncoderInputs``).
-
-    Attributes:
-        windows: The windows.
-    """
+    """Windows, each with an output for each of its mentions (``EncoderInputs``)."""
 
     windows: Sequence[Window]
 
@@ -112,8 +108,11 @@ class WindowReader:
         A text is tokenised once, split where a mention begins or ends. A mention without a token
         is read from its whole window.
         """
-        members = _by_document(mentions)
-        texts = {key: mentions[places[0]].text for key, places in members.items()}
+        # Of a document with two texts, each is read by itself.
+        members: dict[tuple[DocumentContext | None, str], list[int]] = {}
+        for place, mention in enumerate(mentions):
+            members.setdefault((mention.document, mention.text), []).append(place)
+        texts = {key: key[1] for key in members}
         offsets = {
             key: {0, len(texts[key])}.union(*(mentions[i][1:3] for i in places))
             for key, places in members.items()
@@ -127,7 +126,8 @@ class WindowReader:
 
     def _windows(self, ids: np.ndarray, spans: np.ndarray, mentions: np.ndarray) -> list[Window]:
         """The windows of one document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m]."""
-        marked = _inside(spans, len(ids))
+        opened, closed = (np.bincount(edges, minlength=len(ids) + 1) for edges in spans.T)
+        marked = (opened - closed).cumsum()[: len(ids)] > 0
         room = self.length - 2
         spans[:, 1] = np.minimum(spans[:, 1], spans[:, 0] + room)
         bounds = window_bounds(len(ids), spans, room)
@@ -138,27 +138,16 @@ class WindowReader:
             first, last = bounds[members[0]]
             places = spans[members] - first + 1
             places[places[:, 0] == places[:, 1]] = 0, last - first + 2
-            inner = slice(first, last)
-            framed = [[self._pieces.cls], ids[inner], [self._pieces.sep]]
+            framed = [[self._pieces.cls], ids[first:last], [self._pieces.sep]]
             windows.append(
                 Window(
                     np.concatenate(framed).astype(np.int32),
-                    np.concatenate([[False], marked[inner], [False]]),
+                    np.concatenate([[False], marked[first:last], [False]]),
                     mentions[members],
                     places,
                 )
             )
         return windows
-
-
-def _by_document(
-    mentions: Sequence[MentionInContext],
-) -> dict[tuple[DocumentContext | None, str], list[int]]:
-    """The places of the mentions of each document, if they also have the same text."""
-    members: dict[tuple[DocumentContext | None, str], list[int]] = {}
-    for place, mention in enumerate(mentions):
-        members.setdefault((mention.document, mention.text), []).append(place)
-    return members
 
 
 def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
@@ -183,22 +172,6 @@ def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
     return bounds
 
 
-def pad_windows(windows: Sequence[Window], pad_id: int, least: int = 0) -> WindowBatch:
-    """The windows as one padded batch.
-
-    Args:
-        windows: The windows, at least one.
-        pad_id: The id of the padding token.
-        least: The least number of tokens of the batch, padding included.
-    """
-    ids, mask = pad_ids([window.ids for window in windows], pad_id, least)
-    focus = np.zeros_like(mask)
-    focus[mask] = np.concatenate([window.marked for window in windows])
-    width = mask.shape[1]
-    spans = [row * width + window.spans for row, window in enumerate(windows)]
-    return WindowBatch(ids, mask, focus, np.concatenate(spans))
-
-
 def _laid_out(n_tokens: int, room: int) -> tuple[np.ndarray, int]:
     """The first tokens of a document's windows, int64 [k], ascending, and the length of all of them."""
     if n_tokens <= room:
@@ -209,8 +182,11 @@ def _laid_out(n_tokens: int, room: int) -> tuple[np.ndarray, int]:
     return np.arange(count) * (n_tokens - length) // (count - 1), length
 
 
-def _inside(spans: np.ndarray, n_tokens: int) -> np.ndarray:
-    """bool [n_tokens]: which tokens are in any of the spans."""
-    opened = np.bincount(spans[:, 0], minlength=n_tokens + 1)
-    closed = np.bincount(spans[:, 1], minlength=n_tokens + 1)
-    return (opened - closed).cumsum()[:n_tokens] > 0
+def pad_windows(windows: Sequence[Window], pad_id: int, least: int = 0) -> WindowBatch:
+    """At least one window as one padded batch; ``least`` is as in ``text_inputs.pad_ids``."""
+    ids, mask = pad_ids([window.ids for window in windows], pad_id, least)
+    focus = np.zeros_like(mask)
+    focus[mask] = np.concatenate([window.marked for window in windows])
+    width = mask.shape[1]
+    spans = [row * width + window.spans for row, window in enumerate(windows)]
+    return WindowBatch(ids, mask, focus, np.concatenate(spans))

@@ -69,17 +69,14 @@ class EntityReader:
         return [self._joined([next(tokenized) for _ in EntityText._fields]) for _ in entities]
 
     def _numbered(self, types: str) -> str:
-        """The types, each known one behind its tree number."""
         return self._types.sub(lambda name: f"{self._tree_numbers[name[0]]} {name[0]}", types)
 
     def _joined(self, parts: list[list[int]]) -> TokenIds:
-        """The input of one entity, from the ids of its parts."""
         while len(parts) > 1 and not parts[-1]:
             parts.pop()
         ids = [self._pieces.cls]
         for part in parts:
-            ids.extend(part)
-            ids.append(self._pieces.sep)
+            ids += [*part, self._pieces.sep]
         if len(ids) > self.length:
             ids[self.length - 1 :] = [self._pieces.sep]
         end = min(1 + len(parts[0]), self.length - 1)

@@ -47,17 +47,19 @@ class MarkedTextReader:
         A text is tokenised once for all its mentions, split where a mention begins or ends. It is
         tokenised again for a mention that splits a word, as the others need that word whole.
         """
-        keys = [_tokenised_with(mention) for mention in mentions]
+        keys: list[Hashable] = []
+        texts: dict[Hashable, str] = {}
         offsets: dict[Hashable, set[int]] = {}
-        for key, mention in zip(keys, mentions):
-            ends = mention.start, mention.end
-            offsets.setdefault(key, {0, len(mention.text)}).update(ends)
-        texts = {key: mention.text for key, mention in zip(keys, mentions)}
+        for mention in mentions:
+            text, ends = mention.text, (mention.start, mention.end)
+            splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in ends if 0 < i < len(text))
+            keys.append(mention if splits_a_word else text)
+            texts[keys[-1]] = text
+            offsets.setdefault(keys[-1], {0, len(text)}).update(ends)
         tokenized = self._pieces.tokenize_split(texts, offsets)
         return [self._marked(tokenized[key], mention) for key, mention in zip(keys, mentions)]
 
     def _marked(self, text: TokenizedText, mention: MentionInContext) -> TokenIds:
-        """The input of one mention."""
         ids, pieces = text.ids, self._pieces
         first, last = text.token_at[mention.start], text.token_at[mention.end]
         last = min(last, first + self._position_limit - 4)
@@ -71,10 +73,3 @@ class MarkedTextReader:
             focus, [pieces.mention_end], ids[last : last + right], [pieces.sep],
         )  # fmt: skip
         return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + len(focus))
-
-
-def _tokenised_with(mention: MentionInContext) -> Hashable:
-    """The key of mentions that are tokenised together: those of the same text, or each alone."""
-    text, ends = mention.text, (mention.start, mention.end)
-    splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in ends if 0 < i < len(text))
-    return mention if splits_a_word else text

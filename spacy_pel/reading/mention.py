@@ -35,9 +35,6 @@ class DocumentContext:
     """What the mentions of one document have in common, apart from the text.
 
     Two of them are never equal: documents with the same text may have different mentions.
-
-    Attributes:
-        token_states: The states of the document's tokens; None if no other component gave any.
     """
 
     token_states: TokenStates | None = None
@@ -68,6 +65,26 @@ class MentionInContext(NamedTuple):
         return self.text[self.start : self.end]
 
 
+class GoldMention(NamedTuple):
+    """A mention and the entities that it may mean, as annotators gave them.
+
+    Attributes:
+        context: The mention in the text of its document.
+        golds: The numbers of its gold entities in the KB, at least one. Any of them is right.
+        written_in: The text of its document as it is written, where the context has long forms in
+            place of acronyms. It tells documents apart.
+    """
+
+    context: MentionInContext
+    golds: tuple[int, ...]
+    written_in: str = ""
+
+    @property
+    def surface(self) -> str:
+        """The words of the mention."""
+        return self.context.surface
+
+
 class MentionReader(Protocol[Inputs]):
     """Turns mentions into what a mention tower reads.
 
@@ -79,12 +96,5 @@ class MentionReader(Protocol[Inputs]):
     reads_documents: bool
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> Inputs:
-        """The inputs of the mention tower.
-
-        Args:
-            mentions: Mentions of any number of documents, in any order.
-
-        Returns:
-            The inputs. The tower gives one vector for each mention, in the order of the mentions.
-        """
+        """The inputs of the tower, which gives one vector for each mention, in their order."""
         ...

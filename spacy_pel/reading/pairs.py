@@ -35,23 +35,15 @@ class PairReader:
         self._entities = EntityReader(tokenizer, self.length, self.length)
 
     def mentions(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
-        """The mentions' sides of pairs, in the order of the mentions."""
+        """The mentions' sides of pairs."""
         return self._mentions.tokens(mentions)
 
     def entities(self, entities: Sequence[EntityText]) -> list[TokenIds]:
-        """The entities' sides of pairs, in the order of the entities; ``pair`` takes their [CLS] off."""
+        """The entities' sides of pairs; ``pair`` takes their [CLS] off."""
         return self._entities.tokens(entities)
 
     def pair(self, mention: TokenIds, entity: TokenIds) -> TokenIds:
-        """Join the two sides.
-
-        Args:
-            mention: The mention's side.
-            entity: The entity's side.
-
-        Returns:
-            The input of the pair. Its start and end are those of the entity's side.
-        """
+        """The two sides as one input, whose start and end are those of the entity's side."""
         start = len(mention.ids)
         ids = np.concatenate([mention.ids, entity.ids[1 : 1 + self.length - start]])
         ids[-1] = entity.ids[-1]  # [SEP], also where the entity's side is cut

@@ -32,17 +32,12 @@ SINGLE_ROWS = ("entity", "title")
 # From texts to their vectors, float32 [n, d].
 EncodeEntities = Callable[[Sequence[EntityText]], np.ndarray]
 
-# The number of entities that are read and encoded at a time: enough to sort texts by length, and
-# few enough to hold.
+# Entities that are read and encoded at a time: enough to sort texts by length, few enough to hold.
 CHUNK = 2048
 
 
 def check_row_kind(row_kind: str) -> str:
-    """Return the row kind, after checking that it exists.
-
-    Raises:
-        PelError: There is no such row kind.
-    """
+    """The row kind; PelError if there is no such kind."""
     if row_kind not in ROW_KINDS:
         raise PelError(f'unknown row kind "{row_kind}"', f"choose one of {', '.join(ROW_KINDS)}")
     return row_kind
@@ -62,18 +57,13 @@ def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:
 
 
 def _sentences(*parts: str | None) -> str:
-    return ". ".join(part for part in parts if part)
+    return ". ".join(filter(None, parts))
 
 
 def entity_rows(
     entities: Sequence[Entity], row_kind: str, encode: EncodeEntities
 ) -> tuple[np.ndarray, np.ndarray]:
     """Encode the rows of entities.
-
-    Args:
-        entities: The entities.
-        row_kind: One of ``ROW_KINDS``.
-        encode: Gives the vectors of texts.
 
     Returns:
         The vectors, float32 [b, d], in the order of the entities, and for each row the place of its
@@ -87,13 +77,7 @@ def entity_rows(
 def encode_rows(
     kb: KnowledgeBase, numbers: Sequence[int], row_kind: str, encode: EncodeEntities
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Encode the rows of entities of a KB, chunk by chunk.
-
-    Args:
-        kb: The knowledge base.
-        numbers: The numbers of the entities.
-        row_kind: One of ``ROW_KINDS``.
-        encode: Gives the vectors of texts.
+    """Encode the rows of the entities of a KB with these numbers, chunk by chunk.
 
     Yields:
         The vectors of some entities, float32 [b, d], in the order of the numbers, and the number

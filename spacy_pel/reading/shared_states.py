@@ -26,11 +26,7 @@ class DocumentSpans(NamedTuple):
 
 
 class StatesInputs(NamedTuple):
-    """What a tower that pools states reads.
-
-    Attributes:
-        documents: The documents, each with its mentions.
-    """
+    """What a tower that pools states reads."""
 
     documents: Sequence[DocumentSpans]
 
@@ -44,27 +40,22 @@ class SharedStatesReader:
         """The mentions of each document, each with all tokens that it touches.
 
         Raises:
-            PelError: If no component gave the tokens of a document any states.
+            PelError: No component gave the tokens of a document any states.
         """
         members: dict[DocumentContext | None, list[int]] = {}
         for place, mention in enumerate(mentions):
             members.setdefault(mention.document, []).append(place)
         documents = []
         for document, places in members.items():
-            tokens = _token_states(document)
+            if document is None or document.token_states is None:
+                raise PelError(
+                    "the linker shares what a component before it has read, and is without it here",
+                    "load the whole pipeline, spacy.load(FOLDER)",
+                )
+            tokens = document.token_states
             spans = _token_spans(tokens.offsets, [mentions[i] for i in places])
             documents.append(DocumentSpans(tokens, np.array(places), spans))
         return StatesInputs(documents)
-
-
-def _token_states(document: DocumentContext | None) -> TokenStates:
-    """The states of the document's tokens; PelError if it has none."""
-    if document is None or document.token_states is None:
-        raise PelError(
-            "the linker shares what a component before it has read, and is without it here",
-            "load the whole pipeline, spacy.load(FOLDER)",
-        )
-    return document.token_states
 
 
 def _token_spans(offsets: np.ndarray, mentions: Sequence[MentionInContext]) -> np.ndarray:

@@ -1,24 +1,73 @@
-"""Texts as token ids: inputs that give one output each."""
+"""Inputs of the encoders: token ids in batches, whatever is read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
-
-from .encoder_inputs import PaddedInputs, TokenBatch, pad_ids
 
 # The most tokens of a pass where each core has passes of its own, in inference on a CPU. The last
 # bits of a vector depend on what else is in its pass, so it is the same for any number of threads.
 CORE_TOKENS = 1024
 
 
+class TokenBatch(NamedTuple):
+    """Padded inputs.
+
+    Attributes:
+        ids: int64 [n, t].
+        mask: bool [n, t], true where there is a token.
+        focus: bool [n, t], true where a token stands between the start and the end of its input.
+    """
+
+    ids: np.ndarray
+    mask: np.ndarray
+    focus: np.ndarray
+
+
+class PaddedInputs(NamedTuple):
+    """Inputs of one pass through an encoder.
+
+    Attributes:
+        batch: Its fields have the names of the arguments of the encoder's ``forward``.
+        perturbation: float32 [n, t, d], what is added to the input embeddings; None for nothing.
+    """
+
+    batch: NamedTuple
+    perturbation: np.ndarray | None = None
+
+
+class EncoderInputs(Protocol):
+    """Inputs of a tower around a BERT. Each is one sequence of tokens, with one output or several.
+
+    Attributes:
+        core_tokens: The most tokens of a pass where each core has passes of its own. A longer input
+            gets a pass of its own.
+        n_outputs: The number of outputs of all inputs.
+    """
+
+    core_tokens: int
+    n_outputs: int
+
+    def lengths(self) -> np.ndarray:
+        """The number of tokens of each input, int64 [n]."""
+        ...
+
+    def outputs_of(self, group: np.ndarray) -> np.ndarray:
+        """The places of the outputs, int64 [m], that the inputs at the places of a group give."""
+        ...
+
+    def padded(self, group: np.ndarray, pad_id: int, least: int) -> PaddedInputs:
+        """The inputs of a group in one length, with at least so many tokens, padding included."""
+        ...
+
+
 class TokenIds(NamedTuple):
     """One input.
 
     Attributes:
-        ids: int32 [t], the token ids.
+        ids: int32 [t].
         start: The first token of the mention, of the title, or of the entity's side of a pair.
         end: The token after its last.
     """
@@ -59,18 +108,16 @@ class TextInputs(NamedTuple):
         if self.perturbations is None:
             return PaddedInputs(batch)
         own = [self.perturbations[i] for i in group]
-        return PaddedInputs(batch, _pad_rows(own, batch.ids.shape[1]))
+        added = np.zeros((*batch.ids.shape, own[0].shape[1]), dtype=np.float32)
+        for row, array in zip(added, own):
+            row[: len(array)] = array
+        return PaddedInputs(batch, added)
 
 
 def pad_texts(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> TokenBatch:
-    """The inputs as one padded batch.
+    """At least one input as one padded batch.
 
     A mention that has no token of its own (blanks, for example) is in focus with its whole input.
-
-    Args:
-        inputs: The inputs, at least one.
-        pad_id: The id of the padding token.
-        least: The least number of tokens of the batch, padding included.
     """
     ids, mask = pad_ids([x.ids for x in inputs], pad_id, least)
     position = np.arange(mask.shape[1])
@@ -80,9 +127,31 @@ def pad_texts(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> TokenB
     return TokenBatch(ids, mask, focus)
 
 
-def _pad_rows(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
-    """Pad arrays [t, d] to one float32 [n, length, d]."""
-    padded = np.zeros((len(arrays), length, arrays[0].shape[1]), dtype=np.float32)
-    for row, array in zip(padded, arrays):
-        row[: len(array)] = array
-    return padded
+def pad_ids(ids: Sequence[np.ndarray], pad_id: int, least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids in one length, int64 [n, t], and bool [n, t], true where there is a token.
+
+    All have at least ``least`` tokens together, padding included.
+    """
+    lengths = np.array([len(x) for x in ids])
+    mask = np.arange(max(lengths.max(), -(-least // len(ids)))) < lengths[:, None]
+    padded = np.full(mask.shape, pad_id, dtype=np.int64)
+    padded[mask] = np.concatenate(ids)
+    return padded, mask
+
+
+def groups_by_length(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
+    """Group inputs by length so that little is padding; shorter inputs come first.
+
+    Args:
+        lengths: int64 [n], the number of tokens of each input.
+        max_tokens: The most tokens of a group, padding included. A group has at least one input.
+    """
+    order = np.argsort(lengths, kind="stable")
+    groups, first = [], 0
+    for position, longest in enumerate(lengths[order].tolist()):
+        if position > first and (position - first + 1) * longest > max_tokens:
+            groups.append(order[first:position])
+            first = position
+    if len(order):
+        groups.append(order[first:])
+    return groups

@@ -29,13 +29,10 @@ class TokenizedText(NamedTuple):
 
 
 class WordPieces:
-    """A BERT tokenizer, and the ids of the special tokens.
-
-    Args:
-        tokenizer: A tokenizer that has [CLS], [SEP], [PAD] and the markers [Ms], [Me].
+    """A BERT tokenizer, and the ids of its special tokens, among them the markers [Ms] and [Me].
 
     Raises:
-        PelError: If the tokenizer lacks a special token.
+        PelError: The tokenizer lacks a special token.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -49,10 +46,10 @@ class WordPieces:
                     f"the encoder's tokenizer has no {token} token",
                     "choose an encoder of BERT architecture",
                 )
+        self.cls, self.sep, self.pad, self.mention_start, self.mention_end = ids.values()
         self.mask = tokenizer.token_to_id(MASK)
         if self.mask is None:  # an encoder from scratch has none
             self.mask = tokenizer.token_to_id(UNK)
-        self.cls, self.sep, self.pad, self.mention_start, self.mention_end = ids.values()
 
     def tokenize(self, texts: Iterable[str]) -> Iterator[list[int]]:
         """The token ids of each text, without special tokens."""

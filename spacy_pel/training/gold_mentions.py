@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..linking.retriever import Retriever
-from ..reading.gold_mention import GoldMention
+from ..reading.mention import GoldMention
 from ..reading.proxies import CHUNK
 from .index import EncodedIndex
 

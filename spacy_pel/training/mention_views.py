@@ -10,8 +10,7 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import normalised
 from ..linking.retriever import Retriever
-from ..reading.gold_mention import GoldMention
-from ..reading.mention import MentionInContext
+from ..reading.mention import GoldMention, MentionInContext
 
 
 class MaskAndReplace:

@@ -15,7 +15,7 @@ from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
-from ..reading.gold_mention import GoldMention
+from ..reading.mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
 from .adversarial_passes import both_passes, row_groups
 from .gold_mentions import GoldMentions

@@ -14,7 +14,7 @@ from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import EdgeLoss, ScoreLoss, Targets
 from ..models.pair_loss import MentionPairLoss
-from ..reading.gold_mention import GoldMention
+from ..reading.mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
 from .adversarial_passes import both_passes, row_groups
 from .gold_edges import Arborescence

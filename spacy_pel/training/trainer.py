@@ -10,7 +10,7 @@ import numpy as np
 from thinc.api import Model
 
 from ..errors import PelError
-from ..reading.gold_mention import GoldMention
+from ..reading.mention import GoldMention
 from .process_memory import release_memory
 
 # Freed memory is returned after this many updates: some hundred MB, in a tenth of a second.

@@ -9,8 +9,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.learn_names import learn_names, renamed_entities
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.mention import GoldMention, MentionInContext
 
 ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
 

@@ -68,27 +68,6 @@ def test_context_is_shared_evenly_and_spills_over(length: int, mention: str, exp
     assert as_pieces(tokens)[tokens.start : tokens.end] == mention.split()
 
 
-def test_only_the_encoders_last_position_cuts_a_mention() -> None:
-    tokens = reader(64, 8).tokens([MentionInContext(TEXTS[1], 0, len(TEXTS[1]))])[0]
-    assert as_pieces(tokens) == "[CLS] [Ms] a b c d [Me] [SEP]".split()
-    assert (tokens.start, tokens.end) == (2, 6)
-
-
-def test_a_mention_in_the_middle_of_a_word() -> None:
-    tokens = reader().tokens([MentionInContext("severe hepatotoxicity", 13, 18)])[0]
-    left, middle, right = pieces("severe hepato"[:13]), pieces("toxic"), pieces("ity")
-    assert as_pieces(tokens) == ["[CLS]", *left, "[Ms]", *middle, "[Me]", *right, "[SEP]"]
-
-
-@pytest.mark.parametrize("empty", [("", 0, 0), ("pain", 0, 0), ("pain", 4, 4), ("a   b", 2, 3)])
-def test_a_mention_without_tokens_has_its_markers(empty: tuple[str, int, int]) -> None:
-    text, start, end = empty
-    tokens = reader().tokens([MentionInContext(*empty)])[0]
-    left, right = pieces(text[:start]), pieces(text[end:])
-    assert as_pieces(tokens) == ["[CLS]", *left, "[Ms]", "[Me]", *right, "[SEP]"]
-    assert tokens.start == tokens.end
-
-
 def test_special_tokens_spelt_out_in_a_text_are_text() -> None:
     text = "methyl [Me] a [SEP] [Ms]"
     tokens = reader().tokens([MentionInContext(text, 12, 13)])[0]

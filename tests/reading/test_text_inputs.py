@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from spacy_pel.reading.text_inputs import TextInputs, TokenIds, pad_texts
+from spacy_pel.reading.text_inputs import TextInputs, TokenIds, groups_by_length, pad_texts
 
 
 def test_padding() -> None:
@@ -30,3 +32,18 @@ def test_a_group_of_inputs_is_padded_with_its_perturbations() -> None:
     assert perturbation.tolist() == [[[12, 12], [12, 12]], [[11, 11], [0, 0]]]
     assert TextInputs(tokens).padded(group, 9, 0).perturbation is None
     assert TextInputs([]).lengths().shape == (0,)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 30)), st.integers(1, 60))
+def test_groups_hold_each_input_once_and_no_more_than_they_may(
+    lengths: list[int], max_tokens: int
+) -> None:
+    groups = groups_by_length(np.array(lengths, dtype=np.int64), max_tokens)
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    in_order = [lengths[i] for group in groups for i in group]
+    assert in_order == sorted(lengths)
+    for group in groups:
+        assert len(group) == 1 or len(group) * max(lengths[i] for i in group) <= max_tokens
+    for group, following in zip(groups, groups[1:]):  # no group that might have held one more
+        assert (len(group) + 1) * lengths[following[0]] > max_tokens

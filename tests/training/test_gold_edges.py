@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.models.losses import Targets
-from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.mention import GoldMention, MentionInContext
 from spacy_pel.training.gold_edges import ENTITY, Arborescence, MentionEdges, gold_tree
 from spacy_pel.training.gold_mentions import GoldMentions
 from spacy_pel.training.negatives import Row

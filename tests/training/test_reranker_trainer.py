@@ -18,7 +18,7 @@ from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.gold_mention import GoldMention
+from spacy_pel.reading.mention import GoldMention
 from spacy_pel.training import adversarial_passes
 from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_added, with_gold

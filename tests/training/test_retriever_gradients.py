@@ -23,7 +23,7 @@ from spacy_pel.models.losses import (
     Targets,
 )
 from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.gold_mention import GoldMention
+from spacy_pel.reading.mention import GoldMention
 from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training import adversarial_passes
 from spacy_pel.training.gold_edges import ENTITY, Arborescence

@@ -22,8 +22,7 @@ from spacy_pel.models.losses import (
     centred_proxy_loss,
 )
 from spacy_pel.models.pair_loss import MentionPairLoss
-from spacy_pel.reading.gold_mention import GoldMention
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.mention import GoldMention, MentionInContext
 from spacy_pel.training.gold_edges import Arborescence
 from spacy_pel.training.gold_mentions import GoldMentions
 from spacy_pel.training.mention_views import MaskAndReplace
