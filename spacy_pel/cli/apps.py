@@ -1,18 +1,21 @@
-"""The Typer apps, and what all commands share: options, output, and errors of one line."""
+"""The Typer apps, and what all commands share: options, errors of one line, and the end by SIGTERM."""
 
 from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer import Argument, Option
 
 from ..errors import PelError
-from .signals import ending_on_sigterm
 from .terminal import log_on_stderr, say_error
 
 _PEL = """Link the mentions of documents to the entities of a knowledge base (KB).
@@ -33,42 +36,32 @@ With annotated documents:
 Each command has examples, as in: python -m spacy pel link --help. If something does not work, run:
 python -m spacy pel doctor training/model-best
 """
-pel = typer.Typer(
-    help=_PEL,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-kb = typer.Typer(
-    help="Build, embed, change, search and check a knowledge base.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+
+
+def _app(help: str) -> typer.Typer:
+    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
+pel = _app(_PEL)
+kb = _app("Build, embed, change, search and check a knowledge base.")
 pel.add_typer(kb, name="kb")
-change = typer.Typer(
-    help="Add, update, merge or remove entities of a knowledge base.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+change = _app("Add, update, merge or remove entities of a knowledge base.")
 kb.add_typer(change, name="change")
 
-Pipeline = Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")]
-Component = Annotated[str, typer.Option(help="Name of the linker in the pipeline")]
-Corpora = Annotated[
-    list[Path],
-    typer.Argument(
-        help="Files whose mentions have ids (.pubtator, .jsonl, .json, .xml, .spacy, ...; also .gz), or "
-        "FOLDER:SPLIT of MedMentions or ZESHEL"
-    ),
-]
+Pipeline = Annotated[str, Argument(help="Folder or name of a trained pipeline")]
+Component = Annotated[str, Option(help="Name of the linker in the pipeline")]
+KB = Annotated[Path, Argument(metavar="KB", help="Folder of a knowledge base")]
 OtherKB = Annotated[
-    Path | None, typer.Option("--kb", help="Folder of a KB to use [default: the pipeline's own]")
-]
-Limit = Annotated[
-    int, typer.Option(min=0, help="Number of documents taken of each file; 0 takes all")
+    Path | None, Option("--kb", help="Folder of a KB to use [default: the pipeline's own]")
 ]
 SpansKey = Annotated[
-    str | None,
-    typer.Option(help="Take mentions from doc.spans[KEY] [default: as the pipeline is set]"),
+    str | None, Option(help="Take mentions from doc.spans[KEY] [default: as the pipeline is set]")
+]
+Force = Annotated[bool, Option("--force", "-f", help="Replace the pipeline in OUT")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON")]
+Engine = Annotated[str, Option(help="local: this computer; ray: a Ray cluster")]
+Address = Annotated[
+    str | None, Option(help="Address of the Ray cluster [default: Ray is started on this computer]")
 ]
 
 
@@ -81,8 +74,6 @@ def command(
     (130 for Ctrl-C, 143 for SIGTERM). Any other error is a bug and keeps its traceback.
 
     Args:
-        app: The app.
-        name: The name of the command.
         after_all: What an interruption or a failure of the disk has left, for the message.
         **settings: Further settings of Typer's ``command``.
     """
@@ -93,7 +84,7 @@ def command(
             if sys.stderr is None:  # closed, as for a daemon; progress is written to it
                 sys.stderr = open(os.devnull, "w")
             try:
-                with ending_on_sigterm(), log_on_stderr():
+                with _ending_on_sigterm(), log_on_stderr():
                     function(*args, **kwargs)
             except BrokenPipeError:  # the reader of stdout has gone: Typer ends quietly
                 raise
@@ -101,11 +92,8 @@ def command(
                 _fail(str(error), 1)
             except OSError as error:
                 place = f"{error.filename}: " if error.filename else ""
-                _fail(
-                    f"{place}{error.strerror or error}; {after_all}; check the path, its rights "
-                    "and the space on its disk, and run it again",
-                    1,
-                )
+                remedy = "check the path, its rights and the space on its disk, and run it again"
+                _fail(f"{place}{error.strerror or error}; {after_all}; {remedy}", 1)
             except KeyboardInterrupt:
                 _fail(f"interrupted; {after_all}", 130)
 
@@ -115,7 +103,47 @@ def command(
     return add
 
 
+def sources_and_folder(paths: list[Path]) -> tuple[list[Path], Path]:
+    """The files to read, and the folder to make, which comes last."""
+    *sources, out = paths
+    if not sources:
+        raise PelError(f"{out}: the last path is the folder to make", "name it after the source")
+    return sources, out
+
+
 def _fail(message: str, code: int) -> NoReturn:
     """End the program with one line on stderr. (wasabi would break it, and print it to stdout.)"""
     say_error(message)
     raise typer.Exit(code)
+
+
+_told_to_end = threading.Event()  # SIGTERM has come since the command began
+
+
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """Within the block SIGTERM raises SystemExit(143), so that half-done work is cleared away."""
+    if threading.current_thread() is not threading.main_thread():  # has no signals
+        yield
+        return
+    _told_to_end.clear()
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def end_if_told() -> None:
+    """Raise SystemExit(143) if SIGTERM has come since the command began.
+
+    The error that SIGTERM raised may have been lost: some libraries drop all errors when they try an
+    import, and Python drops those of callbacks. So a command that runs forever calls this first.
+    """
+    if _told_to_end.is_set():
+        _end()
+
+
+def _end(*_: object) -> NoReturn:
+    _told_to_end.set()
+    raise SystemExit(128 + signal.SIGTERM)

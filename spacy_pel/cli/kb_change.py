@@ -1,4 +1,4 @@
-"""``pel kb change add``, ``update``, ``merge``, ``remove``; ``pel kb diff``, ``verify``, ``export``."""
+"""``pel kb change add``, ``update``, ``merge``, ``remove``; ``pel kb learn`` and ``forget``."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from ..errors import PelError
-from .apps import Component, change, command, kb
-from .progress_bar import progress_bar
-from .terminal import msg, say_error
+from .apps import KB, Component, change, command, kb
+from .terminal import msg, progress_bar
 
 if TYPE_CHECKING:
     from ..kb.change import ChangeCounts
 
-Folder = Annotated[Path, typer.Argument(metavar="KB", help="Folder of a knowledge base")]
 Entities = Annotated[
     Path,
-    typer.Argument(
+    Argument(
         metavar="SOURCE",
         help='Entities in any format that "kb build" reads. If the format needs '
         "options, build a KB from the files first, and give its folder here",
@@ -27,18 +25,16 @@ Entities = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option(help='Format of SOURCE, as for "kb build" [default: detected from the files]'),
+    Option(help='Format of SOURCE, as for "kb build" [default: detected from the files]'),
 ]
 Encoder = Annotated[
-    str | None,
-    typer.Option("--pipeline", help="The pipeline that made the vectors of the KB, if it has any"),
+    str | None, Option("--pipeline", help="The pipeline that made the vectors of the KB, if any")
 ]
-_EXAMPLES = 5
 
 
 @command(change, "add")
 def add_cli(
-    folder: Folder,
+    folder: KB,
     source: Entities,
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
@@ -58,7 +54,7 @@ def add_cli(
 
 @command(change, "update")
 def update_cli(
-    folder: Folder,
+    folder: KB,
     source: Entities,
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
@@ -77,10 +73,10 @@ def update_cli(
 
 @command(change, "merge")
 def merge_cli(
-    folder: Folder,
+    folder: KB,
     source: Entities,
     mapping: Annotated[
-        Path | None, typer.Option(help="SSSOM table from the source's ids to the KB's")
+        Path | None, Option(help="SSSOM table from the source's ids to the KB's")
     ] = None,
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
@@ -100,9 +96,9 @@ def merge_cli(
 
 @command(change, "remove")
 def remove_cli(
-    folder: Folder,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Concept ids")] = None,
-    file: Annotated[Path | None, typer.Option(help="File with one id a line")] = None,
+    folder: KB,
+    ids: Annotated[list[str] | None, Argument(metavar="[ID]...", help="Concept ids")] = None,
+    file: Annotated[Path | None, Option(help="File with one id a line")] = None,
 ) -> None:
     """Remove entities from a KB, and their vectors.
 
@@ -116,98 +112,105 @@ def remove_cli(
     from ..jobs.change_kb import read_ids
     from ..kb.change import remove_entities
 
-    given = list(ids or ())
-    if file:
-        given += read_ids(file)
+    given = [*(ids or ()), *(read_ids(file) if file else ())]
     if not given:
         raise PelError("no ids to remove", "give them, or --file with one a line")
     start = time.perf_counter()
-    report_change(folder, remove_entities(folder, given), start)
+    _report(folder, remove_entities(folder, given), start)
 
 
-@command(kb, "diff")
-def diff_cli(
-    old: Annotated[Path, typer.Argument(help="Folder of a KB")],
-    new: Annotated[Path, typer.Argument(help="Folder of a later one")],
-    output: Annotated[
-        Path | None, typer.Option(help="File to which each change is written, as a line of JSON")
+@command(kb, "learn")
+def learn_cli(
+    folder: KB,
+    corpora: Annotated[
+        list[str],
+        Argument(
+            metavar="CORPUS...",
+            help="Files whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions",
+        ),
+    ],
+    pipeline: Encoder = None,
+    component: Component = "proxy_linker",
+    spans_key: Annotated[str | None, Option(help="Give any word here if mentions overlap")] = None,
+    mentions: Annotated[
+        bool, Option("--mentions", help="Learn the mentions themselves, not their names")
+    ] = False,
+    per_entity: Annotated[
+        int, Option(min=0, help="With --mentions: the most of an entity; 0 for all")
+    ] = 64,
+    limit: Annotated[
+        int, Option(min=0, help="With --mentions: documents of each corpus file; 0 for all")
+    ] = 0,
+    fit: Annotated[
+        str | None,
+        Option(
+            metavar="CORPUS",
+            help="With --mentions: other documents, to fit how much mentions count [default: fitted "
+            "to what is learnt]",
+        ),
     ] = None,
 ) -> None:
-    """Show what changed from one KB to another.
+    """Learn names, or whole mentions, from annotated documents. This needs no training.
 
-    Entities are compared by id, and their records field by field. Vectors are not compared.
+    Without --mentions each entity gets the names by which mentions call it. "hypertensive", for
+    example, is then found as a name of hypertension. A name goes to the entity that most of the
+    mentions mean by it. If a document defines an acronym, its long form is learnt as well.
 
-    \b
-    Example:
-      python -m spacy pel kb diff umls-2024AB umls-2025AA --output changes.jsonl
-    """
-    from ..kb.difference import compare_kbs
+    With --mentions the KB keeps the mentions themselves, in their texts. A new mention is then
+    compared with names and with mentions. "kb forget" takes them out again.
 
-    found = compare_kbs(old, new, output, n_ids=_EXAMPLES)
-    if not found.kinds:
-        msg.good(f"{old} and {new} hold the same entities")
-        return
-    for kind in ("added", "removed", "changed"):
-        count, some = found.kinds[kind], ", ".join(found.first_ids.get(kind, ()))
-        more = ", …" if count > _EXAMPLES else ""
-        msg.text(f"{kind:<8} {count:>9,}  {some}{more}")
-    for field, count in found.fields.most_common():
-        msg.text(f"  {field:<15} {count:>9,}")
-    if output:
-        msg.good(f"Wrote {output}")
-    if found.is_not_embedded:
-        embed = f"python -m spacy pel kb embed {new} PIPELINE --reuse {old}"
-        msg.text(f"To encode only what changed: {embed}")
-
-
-@command(kb, "verify")
-def verify_cli(folder: Folder) -> None:
-    """Check that a KB is undamaged.
-
-    Reads every file, compares it with its checksum, checks each record, and that all fit together.
+    Give the documents that a linker is trained on, never those that it is evaluated on.
 
     \b
-    Example:
-      python -m spacy pel kb verify kb
+    Examples:
+      python -m spacy pel kb learn kb train.pubtator --pipeline training/model-best
+      python -m spacy pel kb learn kb train.pubtator --mentions --pipeline training/model-best
     """
+    from ..fitting.learn_mentions import learn_mentions_of
+    from ..fitting.learn_names import learn_names
     from ..kb import KnowledgeBase
-    from ..kb.verify import verify
+    from ..pipeline.pipelines import load_pipeline
 
     start = time.perf_counter()
-    total = sum(path.stat().st_size for path in folder.glob("*.*"))
-    with progress_bar(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
-        problems = verify(folder, progress=bar.update)
-        size = bar.n
-    if problems:
-        for problem in problems:
-            say_error(problem)
-        raise typer.Exit(1)
-    with KnowledgeBase.open(folder) as opened:
-        count = len(opened)
+    KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
+    nlp = load_pipeline(pipeline) if pipeline else None
+    given = {"nlp": nlp, "component": component, "spans_key": spans_key}
+    with progress_bar(desc="Reading", unit=" documents") as bar:
+        if not mentions:
+            names = learn_names(folder, corpora, **given, progress=bar.update)
+        else:
+            start = time.perf_counter()
+            chosen = {"per_entity": per_entity, "limit": limit, "fit": fit}
+            learnt = learn_mentions_of(folder, corpora, **given, **chosen, progress=bar.update)
+    if not mentions:
+        msg.good(f"{names.names:,} new names in {names.mentions:,} mentions")
+        _report(folder, names.changes, start)
+        return
+    weight = "too few to fit how much they count"
+    if learnt.weight:
+        weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
     msg.good(
-        f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB as they were written, "
-        f"in {time.perf_counter() - start:.1f} s"
+        f"{learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} entities learnt in "
+        f"{time.perf_counter() - start:.1f} s; {weight}"
     )
 
 
-@command(kb, "export")
-def export_cli(
-    folder: Folder,
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder")],
+@command(kb, "forget")
+def forget_cli(
+    folder: KB,
+    source: Annotated[
+        str, Option(help='Name of the corpus, as "kb info" shows it under "mentions"')
+    ],
 ) -> None:
-    """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
+    """Take the mentions of a source out of a KB, which "kb learn --mentions" put there.
 
     \b
     Example:
-      python -m spacy pel kb export kb tables
+      python -m spacy pel kb forget kb --source train.pubtator
     """
-    from ..kb import KnowledgeBase
-    from ..kb.copies import export_kb
+    from ..kb.mention_changes import forget_mentions
 
-    with KnowledgeBase.open(folder) as opened:
-        counts = export_kb(opened, output)
-    written = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    msg.good(f"Wrote {output}: {written}")
+    msg.good(f"{forget_mentions(folder, source):,} mentions of {source} taken out of {folder}")
 
 
 def _change(
@@ -227,27 +230,16 @@ def _change(
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
     start = time.perf_counter()
+    files = {"format": format, "mapping": mapping}
     with progress_bar(desc="Reading", unit=" entities") as bar:
         counts = change_from_source(
-            kind,
-            folder,
-            source,
-            linker=linker,
-            format=format,
-            mapping=mapping,
-            progress=bar.update,
+            kind, folder, source, linker=linker, **files, progress=bar.update
         )
-    report_change(folder, counts, start)
+    _report(folder, counts, start)
 
 
-def report_change(folder: Path, counts: ChangeCounts, start: float) -> None:
-    """Print what a change of a KB did.
-
-    Args:
-        folder: The folder of the KB.
-        counts: What changed.
-        start: The value of ``time.perf_counter()`` before the change.
-    """
+def _report(folder: Path, counts: ChangeCounts, start: float) -> None:
+    """Print what a change of a KB did, and in how many seconds since ``start``."""
     from ..kb import KnowledgeBase
 
     done = ", ".join(f"{count:,} {kind}" for kind, count in counts._asdict().items() if count)

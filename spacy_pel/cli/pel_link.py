@@ -1,99 +1,92 @@
-"""``pel link``: documents in, mentions with their entities out."""
+"""``pel link``, ``discover`` and ``mentions``: documents in, what is found in them out."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from ..documents.formats import suffixes
 from ..errors import PelError
-from ..jobs.document_blocks import OnError
-from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
-from .progress_bar import counted
-from .terminal import say
-
-if TYPE_CHECKING:
-    from ..jobs.document_blocks import LinkedCounts
-    from ..jobs.link_docs import LinkingChoices
+from ..jobs.document_blocks import LinkProgress, OnError
+from ..system.printable import printable
+from .apps import KB, Address, Component, Engine, OtherKB, Pipeline, SpansKey, command, pel
+from .terminal import counted, msg, progress_bar, say
 
 STDOUT = "-"
+_BAR = "{desc}: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
+_BAR_WITHOUT_TOTAL = "{desc}:{postfix} [{elapsed}]"
+_KEPT = "what is {} is kept beside the output, and the same command goes on from there"
+
+From = Annotated[
+    str | None, Option("--from", help="Format of the input [default: from the files' names]")
+]
+BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
+Processes = Annotated[int, Option(min=1, help="Processes to use")]
+AtBadDocument = Annotated[
+    OnError,
+    Option(help="What to do at a bad document: end the run, or report it and go on without it"),
+]
 
 
-@command(
-    pel,
-    "link",
-    after_all="what is linked is kept beside the output, and the same command goes on from there",
-)
+@command(pel, "link", after_all=_KEPT.format("linked"))
 def link_cli(
     pipeline: Pipeline,
     input: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help=f"A file ({suffixes('input')}; also .gz), a folder of such files, the URL of one of "
             "these, FOLDER:SPLIT of MedMentions or ZESHEL, or - for stdin"
         ),
     ],
     output: Annotated[
         str,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             help=f"File ({suffixes('output')}), or - for stdout; FOLDER/ for a file a block",
         ),
     ] = STDOUT,
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", help="Format of the input [default: from the file's name]"),
-    ] = None,
+    from_: From = None,
     to: Annotated[
-        str | None,
-        typer.Option("--to", help="Format of the output [default: from the file's name]"),
+        str | None, Option("--to", help="Format of the output [default: from the file's name]")
     ] = None,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Documents linked at a time")] = 128,
+    batch_size: BatchSize = 128,
     n_process: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Processes to use [default: 1; of a Ray cluster one a core, or one a GPU]",
+        Option(
+            min=1, help="Processes to use [default: 1; of a Ray cluster one a core, or one a GPU]"
         ),
     ] = None,
-    engine: Annotated[str, typer.Option(help="local: this computer; ray: a Ray cluster")] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(help="Address of the Ray cluster [default: Ray is started on this computer]"),
-    ] = None,
+    engine: Engine = "local",
+    address: Address = None,
     copy_kb: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FOLDER",
             help="Copy the linker's KB to this folder of each node of the Ray cluster, once a node; "
             "may have variables of the node, such as '$TMPDIR/kb' [default: all read the same KB]",
         ),
     ] = None,
-    candidates: Annotated[int, typer.Option(min=1, help="Candidates written for each mention")] = 5,
+    candidates: Annotated[int, Option(min=1, help="Candidates written for each mention")] = 5,
     xref: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="VOCABULARY",
             help="Also write the codes of entities in this vocabulary, such as ICD10CM; may be repeated",
         ),
     ] = None,
-    on_error: Annotated[
-        OnError,
-        typer.Option(
-            help="What to do at a bad document: end the run, or report it and go on without it"
-        ),
-    ] = OnError.stop,
+    on_error: AtBadDocument = OnError.stop,
     jointly: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--jointly",
             help="Link all mentions together: mentions that are alike get one entity. Needs pel "
             "calibrate --jointly",
@@ -159,7 +152,9 @@ def link_cli(
       python -m spacy pel link training/model-best pubmed/ -o linked/ --to parquet --engine ray --address auto
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
-    from ..jobs.link_docs import LinkingChoices
+    from ..jobs.link import link_files, link_to_folder
+    from ..jobs.link_docs import LinkingChoices, read_matcher_names
+    from ..pipeline.pipelines import load_pipeline
 
     is_ray = engine != "local"
     if not is_ray and (address or copy_kb):
@@ -176,65 +171,26 @@ def link_cli(
         on_error,
         jointly,
     )
+    formats = {"input_format": from_, "output_format": to}
     if output.endswith(("/", os.sep)):
         cluster = {"engine": engine, "address": address, "workers": n_process, "copy_to": copy_kb}
-        counts = _linked_to_folder(choices, input, output, from_, to, cluster)
+        with LinkBar() as bar:
+            counts = link_to_folder(choices, input, output, **formats, progress=bar, **cluster)
     elif is_ray:
         raise PelError(
             f"{output}: a cluster writes a folder, with one file a block",
             f"end the output with a slash, as in: --output {'linked' if output == STDOUT else output}/",
         )
     else:
-        counts = _linked(choices, input, _target(output), from_, to)
-    _report(counts, pipeline, output)
+        if output == STDOUT and sys.stdout is None:
+            raise PelError("stdout is closed", "name a file with --output")
+        target = sys.stdout.buffer if output == STDOUT else Path(output)
+        linking = choices.opened()
+        read_matcher_names(linking.nlp, partial(counted, desc="Reading names"))
+        with LinkBar() as bar:
+            counts = link_files(linking, input, target, **formats, progress=bar)
 
-
-def _linked(
-    choices: LinkingChoices, input: str, target: Path | BinaryIO, from_: str | None, to: str | None
-) -> LinkedCounts:
-    """Link the input to one file, with bars."""
-    from ..jobs.link import link_files
-    from ..jobs.link_docs import read_matcher_names
-    from .link_progress import LinkBar
-
-    linking = choices.opened()
-    read_matcher_names(linking.nlp, partial(counted, desc="Reading names", unit=" entities"))
-    with LinkBar() as bar:
-        return link_files(
-            linking, input, target, input_format=from_, output_format=to, progress=bar
-        )
-
-
-def _linked_to_folder(
-    choices: LinkingChoices,
-    input: str,
-    folder: str,
-    from_: str | None,
-    to: str | None,
-    cluster: dict[str, Any],
-) -> LinkedCounts:
-    """Link the input to a folder of blocks, with a bar."""
-    from ..jobs.link import link_to_folder
-    from .link_progress import LinkBar
-
-    with LinkBar() as bar:
-        return link_to_folder(
-            choices, input, folder, input_format=from_, output_format=to, progress=bar, **cluster
-        )
-
-
-def _target(output: str) -> Path | BinaryIO:
-    if output != STDOUT:
-        return Path(output)
-    if sys.stdout is None:
-        raise PelError("stdout is closed", "name a file with --output")
-    return sys.stdout.buffer
-
-
-def _report(counts: LinkedCounts, pipeline: str, output: str) -> None:
-    """On stderr, as stdout may be the output."""
-    from ..pipeline.pipelines import load_pipeline
-
+    # On stderr, as stdout may be the output.
     if counts.documents and not counts.mentions:
         names = ", ".join(load_pipeline(pipeline).pipe_names)
         say(
@@ -249,3 +205,181 @@ def _report(counts: LinkedCounts, pipeline: str, output: str) -> None:
         f"{'stdout' if output == STDOUT else output}",
         err=True,
     )
+
+
+@command(pel, "discover", after_all=_KEPT.format("read"))
+def discover_cli(
+    pipeline: Pipeline,
+    input: Annotated[
+        list[str], Argument(help="Files, and folders of files, as pel link reads them")
+    ],
+    output: Annotated[Path, Argument(help="The JSONL file to write")],
+    from_: From = None,
+    linked: Annotated[
+        bool,
+        Option(
+            "--linked",
+            help="The input is what pel link wrote: its mentions keep their ids and their NIL",
+        ),
+    ] = False,
+    least_mentions: Annotated[
+        int, Option(min=1, help="Propose what has at least this number of mentions")
+    ] = 1,
+    kb: OtherKB = None,
+    spans_key: SpansKey = None,
+    batch_size: BatchSize = 128,
+    n_process: Processes = 1,
+    on_error: AtBadDocument = OnError.stop,
+    component: Component = "proxy_linker",
+) -> None:
+    """Propose entities that the knowledge base lacks.
+
+    Mentions that probably mean the same are joined. A group without an entity is a proposal: its
+    name, other names, examples, type, the nearest entities, and how sure it is that the KB lacks it.
+
+    Two files are written: OUTPUT, a source of "pel kb change add", and a page to look at it, with the
+    suffix .html. There you accept a proposal, merge it into an entity, or reject it. Then the page
+    gives you the files for "kb change add" and "kb change merge".
+
+    The pipeline has to know when two mentions mean the same: run "pel calibrate --jointly" first.
+
+    \b
+    Examples:
+      python -m spacy pel discover training/model-best notes/ proposals.jsonl
+      python -m spacy pel discover training/model-best linked.jsonl proposals.jsonl --linked
+      python -m spacy pel kb change add kb accepted.jsonl --pipeline training/model-best
+    """
+    from ..jobs.discover import discover
+    from ..jobs.link_docs import Linking
+    from ..pipeline.pipelines import linker_of, load_pipeline
+
+    nlp = load_pipeline(pipeline)
+    linker_of(nlp, component, kb=kb, spans_key=spans_key)
+    linking = Linking(nlp, component, batch_size, n_process, on_error, keep_ids=linked)
+    with LinkBar() as bar:
+        report = discover(
+            linking,
+            input,
+            output,
+            input_format=from_,
+            least_mentions=least_mentions,
+            progress=bar,
+        )
+    mentions, documents = report.linked.mentions, report.linked.documents
+    say(f"Read {mentions:,} mentions of {documents:,} documents", err=True)
+    msg.good(f"{report.proposals:,} proposals: {output}; to look at them, open {report.page}")
+
+
+@command(pel, "mentions", after_all=_KEPT.format("found"))
+def mentions_cli(
+    folder: KB,
+    texts: Annotated[
+        list[str],
+        Argument(
+            metavar="TEXT...",
+            help=f"Files ({suffixes('input')}; also .gz), folders of such files, or FOLDER:SPLIT of "
+            "MedMentions or ZESHEL",
+        ),
+    ],
+    output: Annotated[Path, Argument(metavar="OUT", help="File to write (.parquet)")],
+    aliases: Annotated[
+        bool, Option("--aliases", help="Look for aliases too, not only for preferred names")
+    ] = False,
+    per_entity: Annotated[int, Option(min=1, help="Most mentions kept of an entity")] = 16,
+    window: Annotated[
+        int, Option(min=0, help="Words and signs kept around a mention, half on each side")
+    ] = 64,
+    seed: Annotated[int, Option(min=0, help="Decides which mentions are kept")] = 0,
+    from_: From = None,
+    n_process: Processes = 1,
+    on_error: AtBadDocument = OnError.stop,
+) -> None:
+    """Find mentions of entities in plain text, to train a linker without annotations.
+
+    A mention is a preferred name of one entity alone. Names that several entities have are passed
+    over. Of each entity a random sample is kept. The output is a corpus like any other: a row has
+    the text around one mention, and the entity's id. Where the texts are annotated, the command
+    tells how many of its mentions are right.
+
+    Texts are read as streams, among them the files of PubMed as they come (.xml.gz). After a crash
+    or an interruption, run the same command again: it goes on where it was.
+
+    \b
+    Examples:
+      python -m spacy pel mentions kb pubmed/ mentions.parquet --n-process 8
+      python -m spacy pel mentions kb notes.txt articles.jsonl mentions.parquet --aliases
+    """
+    from spacy.lang.en.stop_words import STOP_WORDS
+
+    from ..jobs.mine import mine_mentions
+    from ..jobs.name_table import name_table
+    from ..jobs.sampled_mentions import MentionSearch
+    from ..kb import KnowledgeBase
+
+    with KnowledgeBase.open(folder) as kb:
+        entities = counted(kb, "Reading names")
+        numbers = kb.numbers().tolist()
+        names = name_table(entities, numbers, aliases=aliases, stop_words=STOP_WORDS)
+        search = MentionSearch(kb, names, per_entity, window, seed, on_error)
+        with LinkBar("Searching") as bar:
+            mined = mine_mentions(
+                search, texts, output, input_format=from_, n_process=n_process, progress=bar
+            )
+    msg.good(
+        f"{mined.kept:,} mentions of {mined.entities:,} entities, of {mined.found:,} found in "
+        f"{mined.documents:,} documents: {output}"
+    )
+    if mined.judged:
+        right = f"{mined.right / mined.judged:.1%}"
+        msg.info(f"{right} of the {mined.judged:,} that are annotated are right")
+    if mined.skipped:
+        msg.warn(f"{len(mined.skipped):,} documents skipped")
+
+
+class LinkBar(LinkProgress):
+    """A bar on stderr, in bytes of the input: the number of documents is not known before the end."""
+
+    def __init__(self, what: str = "Linking") -> None:
+        self.what = what
+        self.documents = self._linked = 0
+        self._started = time.monotonic()
+        self.bar = progress_bar(disable=True)
+
+    def __enter__(self) -> LinkBar:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.bar.close()
+
+    def started(self, n_bytes: int | None) -> None:
+        """Show the bar."""
+        self._started = time.monotonic()
+        shown_as = _BAR_WITHOUT_TOTAL if n_bytes is None else _BAR
+        self.bar = progress_bar(total=n_bytes, desc=self.what, bar_format=shown_as)
+
+    def passed_over(self, documents: int, n_bytes: int) -> None:
+        """Count documents that were linked before; they have no part in the rate."""
+        self.documents += documents
+        self.bar.initial += n_bytes
+        self.bar.update(n_bytes)
+
+    def linked(self, n_bytes: float) -> None:
+        """Count one document that was linked now."""
+        self.documents += 1
+        self._linked += 1
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        rate = f"{self.documents:,} documents, {self._linked / seconds:.1f}/s"
+        self.bar.set_postfix_str(rate, refresh=False)
+        if self.bar.total is not None:  # rounded shares may add up to a hair more
+            n_bytes = min(n_bytes, self.bar.total - self.bar.n)
+        self.bar.update(n_bytes)
+
+    def taken_back(self, documents: int, n_bytes: float) -> None:
+        """Uncount documents that are linked a second time."""
+        self.documents -= documents
+        self._linked -= documents
+        self.bar.update(-n_bytes)
+
+    def say(self, message: str) -> None:
+        """Write a line above the bar."""
+        self.bar.write(printable(message), file=sys.stderr)

@@ -5,47 +5,42 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from ..errors import PelError
-from .apps import Component, OtherKB, Pipeline, SpansKey, command, pel
-from .signals import end_if_told
+from .apps import Component, OtherKB, Pipeline, SpansKey, command, end_if_told, pel
 from .terminal import msg, say
 
 
 @command(pel, "serve")
 def serve_cli(
     pipeline: Pipeline,
-    host: Annotated[str, typer.Option(help="Address to listen at")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 takes any that is free")
-    ] = 8000,
+    host: Annotated[str, Option(help="Address to listen at")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes any that is free")] = 8000,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     entity_url: Annotated[
         str | None,
-        typer.Option(help='URL of an entity at its source, with "{id}" in the place of its id'),
+        Option(help='URL of an entity at its source, with "{id}" in the place of its id'),
     ] = None,
-    candidates: Annotated[int, typer.Option(min=1, help="Candidates given for each mention")] = 5,
-    max_body: Annotated[
-        int, typer.Option(min=1, help="Largest size of a request, in bytes")
-    ] = 1_048_576,
-    max_documents: Annotated[int, typer.Option(min=1, help="Most documents of a request")] = 64,
+    candidates: Annotated[int, Option(min=1, help="Candidates given for each mention")] = 5,
+    max_body: Annotated[int, Option(min=1, help="Largest size of a request, in bytes")] = 1_048_576,
+    max_documents: Annotated[int, Option(min=1, help="Most documents of a request")] = 64,
     max_text: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Most characters of a document")
+        int, Option(min=1, max=1_000_000, help="Most characters of a document")
     ] = 20_000,
     max_mentions: Annotated[
-        int, typer.Option(min=1, help="Most mentions that a request gives for a document")
+        int, Option(min=1, help="Most mentions that a request gives for a document")
     ] = 500,
     timeout: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Longest time for a request, in seconds")
+        float, Option(min=0.1, max=3600, help="Longest time for a request, in seconds")
     ] = 30.0,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Most requests under way at once")] = 128,
+    max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
     workers: Annotated[
-        int, typer.Option(min=1, help="Processes that serve, each with a pipeline of its own")
+        int, Option(min=1, help="Processes that serve, each with a pipeline of its own")
     ] = 1,
     verify: Annotated[
-        bool, typer.Option("--verify", help="First check every byte of the knowledge base")
+        bool, Option("--verify", help="First check every byte of the knowledge base")
     ] = False,
     component: Component = "proxy_linker",
 ) -> None:
@@ -66,11 +61,20 @@ def serve_cli(
       curl http://127.0.0.1:8000/link -H "Content-Type: application/json" \\
         -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
-    _check_extra()
+    for package in ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"):
+        if find_spec(package) is None:  # not imported: it takes a second
+            raise PelError(
+                f"the server needs {package}", 'install its extra: pip install "spacy-pel[serve]"'
+            )
     from ..serve.served import Limits, Served, address, is_local, listen
 
-    if entity_url is not None:
-        _check_entity_url(entity_url)
+    if entity_url is not None and not (
+        entity_url.startswith(("https://", "http://")) and "{id}" in entity_url
+    ):
+        raise PelError(
+            f'{entity_url}: not an address with "{{id}}" in it',
+            "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}",
+        )
     limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
     with listen(host, port) as listener:
         url, local = address(listener), is_local(listener)
@@ -97,20 +101,3 @@ def serve_cli(
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
             server.run_workers(served, listener, workers)
     say("Stopped")
-
-
-def _check_extra() -> None:
-    """Refuse to start without the packages of the extra. They are not imported: it takes a second."""
-    for package in ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"):
-        if find_spec(package) is None:
-            raise PelError(
-                f"the server needs {package}", 'install its extra: pip install "spacy-pel[serve]"'
-            )
-
-
-def _check_entity_url(template: str) -> None:
-    if not template.startswith(("https://", "http://")) or "{id}" not in template:
-        raise PelError(
-            f'{template}: not an address with "{{id}}" in it',
-            "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}",
-        )

@@ -1,18 +1,27 @@
-"""``pel start``: from an ontology to a pipeline that links, in one step."""
+"""``pel start``, ``assemble``, ``average`` and ``doctor``: pipelines as a whole."""
 
 from __future__ import annotations
 
+import json
 import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ..errors import PelError
-from .apps import command, pel
-from .progress_bar import counted, progress_bar
-from .terminal import msg
+from .apps import AsJson, Component, Force, OtherKB, Pipeline, command, pel, sources_and_folder
+from .terminal import msg, progress_bar, reading, say
+
+Out = Annotated[Path, Argument(help="Folder to make")]
+# By the state of a finding.
+_MARKS = {
+    "ok": ("ok    ", typer.colors.GREEN),
+    "note": ("note  ", typer.colors.YELLOW),
+    "broken": ("BROKEN", typer.colors.RED),
+}
 
 
 @command(
@@ -23,21 +32,19 @@ from .terminal import msg
 def start_cli(
     paths: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             metavar="SOURCE... OUT",
             help='Files or folders that "kb build" can read; last, the folder to make',
         ),
     ],
     encoder: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="A BERT, by its Hugging Face name or its folder, or a pipeline with a trained "
             "linker [default: en_pel_mesh_sm, if it is installed]"
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the pipeline in OUT")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Make a pipeline that links to your ontology.
 
@@ -57,18 +64,14 @@ def start_cli(
     """
     from ..packaging.start import start
 
-    if len(paths) < 2:
-        raise PelError(
-            f"{paths[0]}: the last path is the folder to make", "name it after the source"
-        )
-    *sources, out = paths
+    sources, out = sources_and_folder(paths)
     began = time.perf_counter()
     made = start(
         sources,
         out,
         encoder=encoder,
         force=force,
-        reading=lambda entities, name: counted(entities, f"Reading {name}", " entities"),
+        reading=reading,
         encoding=partial(progress_bar, desc="Encoding", unit=" entities"),
         report=msg.info,
     )
@@ -77,7 +80,134 @@ def start_cli(
         f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors, in "
         f"{time.perf_counter() - began:.1f} s"
     )
-    typer.echo(
-        f"To link texts: python -m spacy pel link {out} texts.txt --output linked.jsonl\n"
-        f"To see it: python -m spacy pel serve {out}"
-    )
+    say(f"To link texts: python -m spacy pel link {out} texts.txt --output linked.jsonl")
+    say(f"To see it: python -m spacy pel serve {out}")
+
+
+@command(pel, "assemble")
+def assemble_cli(
+    pipeline: Pipeline,
+    kb: Annotated[
+        Path, Argument(metavar="KB", help="Folder of a KB that has the pipeline's vectors")
+    ],
+    out: Out,
+    metrics: Annotated[
+        list[Path] | None,
+        Option(help='A file of "pel evaluate", for the model card; may be repeated'),
+    ] = None,
+    licenses: Annotated[
+        Path | None,
+        Option(
+            help="A text file: the licences of the KB's sources, of the texts and of the weights"
+        ),
+    ] = None,
+    name: Annotated[str | None, Option(help="Name of the package")] = None,
+    version: Annotated[str | None, Option(help="Version of the package")] = None,
+    description: Annotated[str | None, Option(help="What the pipeline is for")] = None,
+    license: Annotated[str | None, Option(help="Licence of the package")] = None,
+    author: Annotated[str | None, Option(help="Who made the pipeline")] = None,
+    force: Force = False,
+    component: Component = "proxy_linker",
+) -> None:
+    """Put a pipeline and its KB in one folder.
+
+    The folder can be moved, or packaged with "spacy package". Its meta.json and its model card
+    (README.md) give the version, the KB with its releases, the licences, and the metrics. A metrics
+    file must be of this linker with this KB.
+
+    \b
+    Example:
+      python -m spacy pel evaluate training/model-best test.pubtator --output test.json
+      python -m spacy pel assemble training/model-best kb release --metrics test.json
+        --licenses LICENSES.txt --name umls_linker --version 1.0.0
+      python -m spacy package release packages --build wheel
+      pip install packages/en_umls_linker-1.0.0/dist/en_umls_linker-1.0.0-py3-none-any.whl
+    """
+    from ..packaging.assemble import PackageInfo, assemble, check_replaceable
+    from ..pipeline.pipelines import load_pipeline
+
+    check_replaceable(out, force=force)
+    try:
+        notes = licenses.read_text("utf8") if licenses else ""
+    except UnicodeDecodeError as error:
+        raise PelError(f"{licenses}: not UTF-8", "save it as UTF-8") from error
+    info = PackageInfo(name, version, description, license, author, tuple(metrics or ()), notes)
+    assemble(load_pipeline(pipeline), kb, out, component=component, info=info)
+    if not notes:
+        msg.warn("It has no notes on licences: before you pass it on, give some with --licenses")
+    msg.good(f"Assembled {out}; to package it: python -m spacy package {out} PACKAGES -b wheel")
+
+
+@command(pel, "average")
+def average_cli(
+    pipeline: Pipeline,
+    encoder: Annotated[
+        str,
+        Argument(
+            help="What the training began with: a BERT, by its Hugging Face name or its folder, or "
+            "a pipeline with a trained linker"
+        ),
+    ],
+    out: Out,
+    share: Annotated[
+        float,
+        Option(min=0.0, max=1.0, help="How much the trained weights count; ENCODER's the rest"),
+    ] = 0.5,
+    force: Force = False,
+    component: Component = "proxy_linker",
+) -> None:
+    """Average a trained linker with its encoder before training.
+
+    Training on other texts than yours, such as mined mentions, gains and harms. The average often
+    links better than either: measure both. Linking takes no longer. The KB then needs new vectors;
+    thresholds and probabilities have to be calibrated again.
+
+    \b
+    Example:
+      python -m spacy pel average training/model-last sentence-transformers/all-MiniLM-L6-v2 linker
+      python -m spacy pel kb embed kb linker
+    """
+    from ..packaging.assemble import check_replaceable
+    from ..packaging.average_weights import average_weights
+    from ..pipeline.pipelines import load_pipeline
+    from ..system.whole_files import whole_folder
+
+    check_replaceable(out, force=force)
+    nlp = load_pipeline(pipeline)
+    average_weights(nlp, encoder, share, component=component)
+    with whole_folder(out) as folder:
+        nlp.to_disk(folder)
+    msg.good(f"Averaged: {out}; it needs vectors: python -m spacy pel kb embed KB {out}")
+
+
+@command(pel, "doctor", no_args_is_help=False)
+def doctor_cli(
+    pipeline: Annotated[str | None, Argument(help="Folder or name of a trained pipeline")] = None,
+    kb: OtherKB = None,
+    component: Component = "proxy_linker",
+    as_json: AsJson = False,
+) -> None:
+    """Check the installation, a pipeline and its KB.
+
+    Prints what was found, and what to do about it. The exit code is 1 if something is broken, that
+    is, if linking would fail.
+
+    \b
+    Examples:
+      python -m spacy pel doctor
+      python -m spacy pel doctor training/model-best
+      python -m spacy pel doctor training/model-best --kb kb/other --json
+    """
+    from ..packaging.diagnose import BROKEN, diagnose
+
+    findings = list(diagnose(pipeline, kb, component))
+    if as_json:
+        say(json.dumps([finding._asdict() for finding in findings], indent=2))
+    else:
+        for finding in findings:  # wasabi would break paths and commands
+            mark, colour = _MARKS[finding.state]
+            say(f"{mark} {finding.subject}: {finding.found}", fg=colour)
+            if finding.remedy:
+                say(f"    -> {finding.remedy}")
+    if any(finding.state == BROKEN for finding in findings):
+        raise typer.Exit(1)

@@ -6,16 +6,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from .apps import command, pel
-from .progress_bar import progress_bar
-from .terminal import msg
-
-if TYPE_CHECKING:
-    from ..training.loop import TrainingRun
+from .terminal import msg, progress_bar
 
 
 @command(
@@ -27,15 +24,15 @@ if TYPE_CHECKING:
 def train_cli(
     ctx: typer.Context,
     config: Annotated[
-        str, typer.Argument(help='Config file, or the name of one of ours, such as "mesh_document"')
+        str, Argument(help='Config file, or the name of one of ours, such as "mesh_document"')
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the pipeline, checkpoint and log")
+        Path, Option("--output", "-o", help="Folder for the pipeline, checkpoint and log")
     ],
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from OUTPUT's checkpoint, if there is one")
+        bool, Option("--resume", help="Go on from OUTPUT's checkpoint, if there is one")
     ] = False,
-    gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU, or -1 for the CPU")] = -1,
+    gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU, or -1 for the CPU")] = -1,
 ) -> None:
     """Train a pipeline, with checkpoints and a log.
 
@@ -59,7 +56,7 @@ def train_cli(
 
     from ..packaging.shipped_files import config_file
     from ..pipeline.registered_names import unknown_names_explained
-    from ..training.train_pipeline import start_training
+    from ..training.train_pipeline import run_training, start_training
 
     overrides = parse_config_overrides(ctx.args)
     setup_gpu(gpu_id)
@@ -74,14 +71,6 @@ def train_cli(
         return
     if run.progress.step >= 0:
         msg.info(f"Going on after step {run.progress.step}")
-    _train(run)
-    msg.good(f"Trained: {output / 'model-best'}, {output / 'model-last'}")
-
-
-def _train(run: TrainingRun) -> None:
-    """Train to the end, with a bar and the scores of evaluations."""
-    from ..training.train_pipeline import run_training
-
     steps = {"initial": run.progress.step + 1, "total": run.expected_steps}
     with progress_bar(**steps, desc="Training", unit=" steps") as bar:
 
@@ -99,14 +88,12 @@ def _train(run: TrainingRun) -> None:
             "No checkpoint was kept: that needs the optimizer spacy-pel.AdamW.v1, and torch "
             "weights in every component that is trained"
         )
+    msg.good(f"Trained: {output / 'model-best'}, {output / 'model-last'}")
 
 
 @contextmanager
 def _whole_log() -> Iterator[None]:
-    """Within the block, all that the package logs is printed, and not its warnings alone.
-
-    Initialising a pipeline takes minutes: corpora are read, candidates of a reranker are searched.
-    """
+    """Within the block, all that the package logs is printed: initialising a pipeline takes minutes."""
     logger = logging.getLogger("spacy_pel")
     level = logger.level
     logger.setLevel(logging.INFO)

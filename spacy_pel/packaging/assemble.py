@@ -11,7 +11,6 @@ from spacy.language import Language
 
 from ..errors import PelError
 from ..kb.copies import copy_kb
-from ..kb.knowledge_base import KnowledgeBase
 from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, kb_reference_of, reference_data
 from ..pipeline.pipelines import linker_of, other_linkers
 from ..system.whole_files import whole_folder
@@ -65,16 +64,28 @@ def assemble(
 
     Raises:
         PelError: There is no linker, a second linker uses another KB, the KB has no vectors of the
-            linker's encoder or a damaged file, a metrics file is of another linker or KB, or a package cannot have
-            this name or version.
+            linker's encoder or a damaged file, a metrics file is of another linker or KB, or a
+            package cannot have this name or version.
         OSError: The folder cannot be written.
     """
     linker = linker_of(nlp, component, kb=kb)
     linker.index  # refuses a KB that does not fit
     metrics = metrics_of_linker(nlp, info.metrics, component)
-    nlp.meta.update(_meta(linker.kb, info, metrics))
+    settings = linker.kb.settings
+    stated = ("name", "version", "description", "license", "author")
+    nlp.meta.update({k: v for k, v in info._asdict().items() if k in stated and v is not None})
+    nlp.meta["sources"] = [{"name": source} for source in settings["sources"]]
+    about_kb = ("sources", "counts", "created_by", "checksum")
+    nlp.meta["knowledge_base"] = {key: settings[key] for key in about_kb}
+    if metrics:
+        nlp.meta["performance"] = {name: _headline(each) for name, each in metrics.items()}
     _check_package(nlp.meta)
-    _check_other_linkers(nlp, component, linker.kb)
+    for name, other in other_linkers(nlp, component).items():
+        if other.kb.settings["checksum"] != settings["checksum"]:
+            raise PelError(
+                f'"{name}" links to another KB, {other.kb.path}, but a pipeline can hold only one',
+                f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
+            )
     kb_users = [name for name, pipe in nlp.components if kb_reference_of(pipe)]
     for name in kb_users:
         config = nlp.get_pipe_config(name)
@@ -94,10 +105,6 @@ def assemble(
 def check_replaceable(out: Path, *, force: bool) -> None:
     """Check that ``assemble`` may write to a folder.
 
-    Args:
-        out: The folder.
-        force: Whether a pipeline that is there may be replaced.
-
     Raises:
         PelError: The folder holds something else than a pipeline, or a pipeline without ``force``.
     """
@@ -109,33 +116,8 @@ def check_replaceable(out: Path, *, force: bool) -> None:
         raise PelError(f"{out}: exists", "choose a new folder, or replace it with --force")
 
 
-def _check_other_linkers(nlp: Language, component: str, kb: KnowledgeBase) -> None:
-    """Raise PelError if a second linker uses another KB."""
-    for name, other in other_linkers(nlp, component).items():
-        if other.kb.settings["checksum"] != kb.settings["checksum"]:
-            raise PelError(
-                f'"{name}" links to another KB, {other.kb.path}, but a pipeline can hold only one',
-                f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
-            )
-
-
-def _meta(
-    kb: KnowledgeBase, info: PackageInfo, metrics_by_name: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
-    """The entries of meta.json to set."""
-    manifest = kb.settings
-    stated = ("name", "version", "description", "license", "author")
-    meta = {key: getattr(info, key) for key in stated if getattr(info, key) is not None}
-    meta["sources"] = [{"name": source} for source in manifest["sources"]]
-    about_kb = ("sources", "counts", "created_by", "checksum")
-    meta["knowledge_base"] = {key: manifest[key] for key in about_kb}
-    if metrics_by_name:
-        meta["performance"] = {name: _headline(m) for name, m in metrics_by_name.items()}
-    return meta
-
-
 def _headline(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The metrics without the NIL curve, and without the entry that identifies their linker."""
+    """The metrics without the NIL curve, and without the entries that identify their linker."""
     nil = {name: value for name, value in metrics["nil"].items() if name != "curve"}
     left_out = ("linker", "kb", "pipeline")
     return {**{k: v for k, v in metrics.items() if k not in left_out}, "nil": nil}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import torch
 from spacy.language import Language
-from thinc.api import Model
 
 from ..architectures import (
     PretrainedEncoder,
@@ -22,7 +21,6 @@ from ..architectures import (
     saved_settings,
 )
 from ..errors import PelError
-from ..models.bert import BertEncoder
 from ..pipeline.pipelines import linker_of
 from ..reading.word_pieces import MENTION_END, MENTION_START
 
@@ -47,16 +45,7 @@ def average_weights(
             missing, or it has other layers or another vocabulary than the linker.
     """
     linker = linker_of(nlp, component)
-    before = _before_training(linker.model, encoder)
-    for tower, other in zip(linker.model.layers, before.layers):
-        _average(encoder_of(tower), encoder_of(other), share, encoder)
-    linker.fitted.forget_scores()
-    linker.fitted.forget_threshold()
-    linker.forget_weights()
-
-
-def _before_training(retriever: Model, encoder: str) -> Model:
-    """A retriever like this one with the weights of an encoder, which may have more layers."""
+    retriever = linker.model
     if architecture_of(retriever).listens:
         raise PelError(
             "the linker reads documents with another component, whose weights are not averaged",
@@ -69,21 +58,21 @@ def _before_training(retriever: Model, encoder: str) -> Model:
         layers = encoder_of(retriever.layers[-1]).transformer.config.num_hidden_layers
         source = PretrainedEncoder(encoder, layers)
     settings = saved_settings(retriever)
-    before = retriever_from_settings(settings)
-    return load_encoder(source, settings["mention_layers"])(before, ())
-
-
-def _average(trained: BertEncoder, before: BertEncoder, share: float, name: str) -> None:
-    """Average the weights of an encoder with those it had; the first is changed."""
-    if trained.description() != before.description():
-        raise PelError(
-            f'the encoder "{name}" has other layers or another vocabulary than the linker',
-            "give the encoder that the linker's training began with",
-        )
-    markers = [trained.tokenizer.token_to_id(token) for token in (MENTION_START, MENTION_END)]
-    words = trained.transformer.get_input_embeddings().weight
-    with torch.no_grad():
-        learnt = words[markers].clone()
-        for weight, other in zip(trained.parameters(), before.parameters(), strict=True):
-            weight.lerp_(other, 1 - share)
-        words[markers] = learnt
+    before = load_encoder(source, settings["mention_layers"])(retriever_from_settings(settings), ())
+    for towers in zip(retriever.layers, before.layers):
+        own, other = map(encoder_of, towers)
+        if own.description() != other.description():
+            raise PelError(
+                f'the encoder "{encoder}" has other layers or another vocabulary than the linker',
+                "give the encoder that the linker's training began with",
+            )
+        markers = [own.tokenizer.token_to_id(token) for token in (MENTION_START, MENTION_END)]
+        words = own.transformer.get_input_embeddings().weight
+        with torch.no_grad():
+            learnt = words[markers].clone()
+            for weight, old in zip(own.parameters(), other.parameters(), strict=True):
+                weight.lerp_(old, 1 - share)
+            words[markers] = learnt
+    linker.fitted.forget_scores()
+    linker.fitted.forget_threshold()
+    linker.forget_weights()

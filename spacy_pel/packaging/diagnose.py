@@ -1,20 +1,46 @@
-"""Whether an installation, a pipeline and its knowledge base work together."""
+"""``pel doctor``: whether an installation, a pipeline and its knowledge base work together."""
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from spacy.language import Language
 
 from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.transaction import CHUNKS_PREFIX
 from ..pipeline.pipelines import linker_of, load_pipeline
-from .checks import (
-    BROKEN,
-    Finding,
-    computing_findings,
-    installation_findings,
-    kb_findings,
-    pipeline_findings,
-)
+from ..pipeline.registered_names import INSTALL_AGAIN, names_to_install
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+
+DISTRIBUTION = "spacy-pel"
+OK, NOTE, BROKEN = "ok", "note", "broken"
+# The pipeline that the project's workflow "release" makes.
+RELEASED = "en_pel_mesh_sm"
+
+
+class Finding(NamedTuple):
+    """What a check found.
+
+    Attributes:
+        state: "ok"; "note", which may be improved; or "broken", which must be put right.
+        subject: What was checked, in a word.
+        found: What was found.
+        remedy: What to do about it; "" if there is nothing to do.
+    """
+
+    state: str
+    subject: str
+    found: str
+    remedy: str = ""
 
 
 def diagnose(
@@ -34,7 +60,7 @@ def diagnose(
         The findings, one after another. What is broken is a finding, not an error.
     """
     yield from installation_findings()
-    yield from computing_findings()
+    yield from _computing_findings()
     if pipeline is None:
         yield from [] if kb is None else kb_findings(kb)
         return
@@ -49,4 +75,178 @@ def diagnose(
     yield from of_kb
     if not any(finding.subject == "kb" and finding.state == BROKEN for finding in of_kb):
         linker.set_kb(path)
-        yield from pipeline_findings(nlp, linker)
+        yield from _pipeline_findings(nlp, linker)
+
+
+def installation_findings() -> Iterator[Finding]:
+    """Whether the installed versions are those that the package asks for."""
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+    asked = metadata(DISTRIBUTION)["Requires-Python"] or ""
+    python = platform.python_version()
+    good = SpecifierSet(asked).contains(python, prereleases=True)
+    remedy = "" if good else f"use a Python {asked}"
+    yield Finding(OK if good else BROKEN, "python", python, remedy)
+    for text in requires(DISTRIBUTION) or []:
+        requirement = Requirement(text)
+        needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        present = _version(requirement.name)
+        wanted = f"pip install '{requirement.name}{requirement.specifier}'"
+        if present is None:
+            if needed:
+                yield Finding(BROKEN, requirement.name, "not installed", wanted)
+        elif not requirement.specifier.contains(present, prereleases=True):
+            found = f"{present}, where {requirement.specifier} is asked for"
+            yield Finding(BROKEN if needed else NOTE, requirement.name, found, wanted)
+        elif needed:
+            yield Finding(OK, requirement.name, present)
+
+    if missing := names_to_install():
+        found = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
+        yield Finding(BROKEN, "registered names", found, INSTALL_AGAIN)
+    else:
+        yield Finding(OK, "registered names", "all are installed")
+
+    faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
+    if not faiss:
+        yield Finding(BROKEN, "faiss", "not installed", f"pip install '{DISTRIBUTION}[cpu]'")
+    elif len(faiss) > 1:
+        found = "faiss-cpu and faiss-gpu, one of which overwrites the other"
+        remedy = "pip uninstall faiss-cpu faiss-gpu, then install one of the two"
+        yield Finding(BROKEN, "faiss", found, remedy)
+    else:
+        yield Finding(OK, "faiss", f"{faiss[0]} {_version(faiss[0])}")
+
+    present = _version(RELEASED)  # the package for MeSH; nothing else needs it
+    remedy = "" if present else f"pip install releases/{RELEASED}-*.whl in a clone, to link to MeSH"
+    yield Finding(OK if present else NOTE, RELEASED, present or "not installed", remedy)
+
+
+def _computing_findings() -> Iterator[Finding]:
+    """What linking computes with: GPU, threads, bfloat16."""
+    import torch
+
+    from ..models.bert import has_fast_bfloat16
+
+    cuda, device = torch.version.cuda, "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda":
+        yield Finding(OK, "gpu", f"{torch.cuda.get_device_name()}, CUDA {cuda}")
+        if _version("faiss-gpu") is None:
+            remedy = f"for search on the GPU: pip install '{DISTRIBUTION}[gpu]' without faiss-cpu"
+            yield Finding(NOTE, "gpu", "used by the encoder alone, as faiss-gpu is missing", remedy)
+    elif shutil.which("nvidia-smi"):
+        build = "built for the CPU" if cuda is None else f"built for CUDA {cuda}, finds no GPU"
+        remedy = "install a torch of the driver's CUDA version, see pytorch.org/get-started"
+        yield Finding(NOTE, "gpu", f"there may be one, but torch is {build}", remedy)
+    else:
+        yield Finding(OK, "gpu", "none: all is computed on the processor")
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    threads = torch.get_num_threads()
+    few = threads < cores
+    remedy = "unset OMP_NUM_THREADS, or set it to their number" if few else ""
+    yield Finding(NOTE if few else OK, "threads", f"{threads} of {cores} processor cores", remedy)
+    if has_fast_bfloat16(device):
+        yield Finding(OK, "bfloat16", "in hardware")
+    else:
+        found = "none in hardware: mixed_precision is float32 here"
+        remedy = "for quicker training, use a processor or GPU that has it"
+        yield Finding(OK, "bfloat16", found, remedy)
+
+
+def kb_findings(path: Path) -> Iterator[Finding]:
+    """Whether a KB can be opened, and fits on the disk and in memory."""
+    try:
+        kb = KnowledgeBase.open(path)
+    except PelError as error:
+        yield Finding(BROKEN, "kb", error.problem, error.remedy)
+        return
+    with kb:
+        schema = kb.settings["schema_version"]
+        yield Finding(OK, "kb", f"{kb.path}: {len(kb):,} entities, schema {schema}")
+        size = sum(kb.file_sizes().values())
+        free = shutil.disk_usage(kb.path).free
+        state = OK if free > size else NOTE
+        remedy = "" if state == OK else "make room before the KB is changed or embedded"
+        yield Finding(state, "disk", f"the KB takes {_size(size)}, {_size(free)} are free", remedy)
+        embed = f"python -m spacy pel kb embed {kb.path} PIPELINE"
+        if not kb.has_vectors:
+            yield Finding(BROKEN, "vectors", "none: nothing can be linked to the KB", embed)
+        else:  # they are mapped from their files
+            size = sum(size for name, size in kb.file_sizes().items() if ".sqlite" not in name)
+            free = _free_memory()
+            rows = kb.settings["vectors"]["rows"]
+            found = f"{rows:,} of {kb.stored_dim} dimensions, {_size(size)}"
+            if free is not None and size > free:
+                found += f", but {_size(free)} of memory are free"
+                smaller = "make them smaller: kb embed --dim, or --dtype int8"
+                yield Finding(NOTE, "vectors", found, f"use a computer with more, or {smaller}")
+            else:
+                yield Finding(OK, "vectors", found)
+        if any(kb.path.glob(f"{CHUNKS_PREFIX}*")):
+            found = "an embedding of the KB was interrupted"
+            yield Finding(NOTE, "vectors", found, f"finish it: {embed}")
+
+
+def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
+    """Whether a pipeline is ready to link, and fits its KB."""
+    from packaging.specifiers import SpecifierSet
+
+    asked, spacy = nlp.meta.get("spacy_version", ""), version("spacy")
+    made = f"{'a pipeline' if nlp.path is None else nlp.path}: {', '.join(nlp.pipe_names)}"
+    if SpecifierSet(asked).contains(spacy, prereleases=True):
+        yield Finding(OK, "pipeline", made)
+    else:
+        found = f"{made}; saved for spaCy {asked}, but {spacy} is installed"
+        yield Finding(NOTE, "pipeline", found, "load it with that spaCy if it behaves oddly")
+    if nlp.pipe_names[0] == linker.name:
+        remedy = 'add a component that finds them before the linker, such as "ner" or "kb_matcher"'
+        yield Finding(NOTE, "mentions", "none is found by the pipeline, they must be given", remedy)
+    try:
+        fingerprint = linker.retriever.entity_fingerprint()
+    except PelError as error:
+        yield Finding(BROKEN, "weights", error.problem, error.remedy)
+        return
+    try:
+        kb = linker.kb
+        kb.check_fingerprint(fingerprint)
+    except PelError as error:
+        yield Finding(BROKEN, "fit", error.problem, error.remedy)
+    else:
+        yield Finding(OK, "fit", f"the vectors of the KB are of this encoder ({fingerprint})")
+        wanted = linker.cfg["row_kind"]
+        if kb.row_kind != wanted:
+            found = f'the KB has a row for each {kb.row_kind}, the pipeline is set to "{wanted}"'
+            remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
+            yield Finding(NOTE, "fit", found, remedy)
+    threshold = linker.nil_threshold
+    nil = "no mention is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
+    if linker.calibration is None:
+        remedy = "python -m spacy pel calibrate PIPELINE DEV"
+        yield Finding(NOTE, "calibration", f"none: no probabilities; {nil}", remedy)
+    else:
+        fitted = f"probabilities, fitted on mentions of {linker.calibration.fitted_on}"
+        yield Finding(OK, "calibration", f"{fitted}; {nil}")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _free_memory() -> int | None:
+    """The bytes of memory that are free or can be freed; None where the system does not tell."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**29 else f"{n_bytes / 2**20:,.0f} MiB"

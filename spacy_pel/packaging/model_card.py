@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spacy.language import Language
 from thinc.api import Config
@@ -16,9 +16,6 @@ from ..evaluation.nil_metrics import nil_summary
 from ..fitting.evaluate import read_metrics
 from ..jobs.fingerprints import linker_state
 from ..pipeline.pipelines import linker_of
-
-if TYPE_CHECKING:
-    from ..pipeline.proxy_linker import ProxyLinker
 
 _USE = """\
 ## Use
@@ -39,6 +36,9 @@ These are figures of the linker on gold mentions. Mentions that the pipeline mis
 there is none, are not counted. `all`: all mentions; a gold id that the knowledge base lacks is a miss.
 `in_kb`: mentions whose entity the knowledge base has. `seen`, `unseen`: whether the entity is among
 the training mentions."""
+_NO_LICENCES = """\
+No notes were given. The licences of the sources above, of the encoder that training began with and of \
+the training texts also hold for what was made of them."""
 
 
 def model_card(
@@ -52,29 +52,7 @@ def model_card(
         metrics_by_name: Metrics, see ``metrics_of_linker``.
         licences: Notes on the licences of what is inside; may be "".
     """
-    linker = linker_of(nlp, component)
-    package = package_name(nlp.meta)
-    sections = [
-        f"# {package} {nlp.meta['version']}",
-        nlp.meta["description"],
-        _table(
-            ("pipeline", ", ".join(f"`{name}`" for name in nlp.pipe_names)),
-            ("language", nlp.lang),
-            ("spaCy", nlp.meta["spacy_version"]),
-            ("licence", nlp.meta["license"] or "not stated"),
-            ("author", nlp.meta["author"] or "not stated"),
-        ),
-        _USE.format(package=package, release=version("spacy-pel")),
-        *_knowledge_base(linker),
-        *_figures(metrics_by_name),
-        *_training(nlp, linker),
-        *_limits(nlp, linker),
-        "## Licences",
-        licences.strip()
-        or "No notes were given. The licences of the sources above, of the encoder that training "
-        "began with and of the training texts also hold for what was made of them.",
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    return "\n\n".join(filter(None, _sections(nlp, component, metrics_by_name, licences))) + "\n"
 
 
 def package_name(meta: dict[str, Any]) -> str:
@@ -86,35 +64,27 @@ def package_name(meta: dict[str, Any]) -> str:
 def metrics_of_linker(
     nlp: Language, paths: Sequence[Path], component: str = "proxy_linker"
 ) -> dict[str, dict[str, Any]]:
-    """The metrics of files, which must be those of this linker with this KB.
-
-    Args:
-        nlp: A pipeline.
-        paths: Files of ``pel evaluate``.
-        component: The name of the linker in the pipeline.
-
-    Returns:
-        The metrics by the names of their files, without folder and suffix.
+    """The metrics of files of ``pel evaluate``, by the names of the files without folder and suffix.
 
     Raises:
-        PelError: A file holds no metrics, or those of another linker or KB, or two files have the
-            same name.
+        PelError: A file holds no metrics, or those of another linker or KB than the pipeline's, or
+            two files have the same name.
     """
     state = linker_state(nlp, component) if paths else {}
     metrics_by_name: dict[str, dict[str, Any]] = {}
     for path in paths:
         metrics = read_metrics(path)
-        if not isinstance(metrics.get("linker"), dict):
+        before = metrics.get("linker")
+        if not isinstance(before, dict):
             raise PelError(
                 f"{path}: does not say which linker it is for",
                 f"make it again: python -m spacy pel evaluate PIPELINE CORPUS --output {path}",
             )
-        before = metrics["linker"]
         changed = [key for key in {**before, **state} if before.get(key) != state.get(key)]
         if changed:
             raise PelError(
                 f"{path}: has figures of another {', '.join(changed)} than those of the pipeline",
-                f"evaluate it again: {evaluate_command(metrics)} --output {path}",
+                f"evaluate it again: {_evaluate_command(metrics)} --output {path}",
             )
         if path.stem in metrics_by_name:
             raise PelError(f"{path}: is the second file of this name", "rename one of them")
@@ -122,7 +92,7 @@ def metrics_of_linker(
     return metrics_by_name
 
 
-def evaluate_command(metrics: dict[str, Any]) -> str:
+def _evaluate_command(metrics: dict[str, Any]) -> str:
     """The command that computed the metrics, without the file to write."""
     words = ["python -m spacy pel evaluate", metrics["pipeline"], *metrics["corpus"]]
     for option, value in (("--spans-key", metrics["spans_key"]), ("--limit", metrics["limit"])):
@@ -130,41 +100,48 @@ def evaluate_command(metrics: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _knowledge_base(linker: ProxyLinker) -> Iterator[str]:
-    manifest = linker.kb.settings
-    counts, vectors = manifest["counts"], manifest["vectors"]
+def _sections(
+    nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
+) -> Iterator[str]:
+    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
+    from ..architectures import encoder_of
+
+    linker = linker_of(nlp, component)
+    package, settings = package_name(nlp.meta), linker.kb.settings
+    counts, vectors = settings["counts"], settings["vectors"]
+    yield f"# {package} {nlp.meta['version']}"
+    yield nlp.meta["description"]
+    yield _table(
+        ("pipeline", ", ".join(f"`{name}`" for name in nlp.pipe_names)),
+        ("language", nlp.lang),
+        ("spaCy", nlp.meta["spacy_version"]),
+        ("licence", nlp.meta["license"] or "not stated"),
+        ("author", nlp.meta["author"] or "not stated"),
+    )
+    yield _USE.format(package=package, release=version("spacy-pel"))
     yield "## Knowledge base"
     yield _table(
-        ("sources and releases", "<br>".join(manifest["sources"]) or "not stated"),
+        ("sources and releases", "<br>".join(settings["sources"]) or "not stated"),
         ("entities", f"{counts['entities']:,}"),
         ("names", f"{counts['entities'] + counts['aliases']:,}"),
         ("definitions", f"{counts['definitions']:,}"),
         ("vectors", f"{vectors['rows']:,} of {vectors['dim']} dimensions, {vectors['dtype']}"),
-        ("built by", manifest["created_by"]),
-        ("checksum", f"`{manifest['checksum']}`"),
+        ("built by", settings["created_by"]),
+        ("checksum", f"`{settings['checksum']}`"),
     )
-
-
-def _figures(metrics_by_name: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "## Figures"
     yield _FIGURES if metrics_by_name else "None were given."
     for name, metrics in metrics_by_name.items():
         yield f"### {name}"
-        yield f"`{evaluate_command(metrics)}`"
+        yield f"`{_evaluate_command(metrics)}`"
         yield metrics_table(metrics)
         yield nil_summary(metrics["nil"])
         error = metrics.get("expected_calibration_error")
         if error is not None:
             yield f"Expected calibration error of the probabilities: {100 * error:.1f}"
-
-
-def _training(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
-    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
-    from ..architectures import encoder_of
-
+    yield "## Training"
     encoders = map(encoder_of, linker.model.layers)
     parameters = sum(weights.numel() for encoder in encoders for weights in encoder.parameters())
-    yield "## Training"
     yield (
         f"The retriever has {parameters:,} parameters and vectors of {linker.retriever.width} "
         f"dimensions. {len(linker.cfg['trained_entities']):,} entities were seen in training. Other "
@@ -173,32 +150,39 @@ def _training(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
     corpus = nlp.config.interpolate()["corpora"]["train"]
     if corpus != nlp.default_config.interpolate()["corpora"]["train"]:
         yield f"The corpus:\n\n```ini\n{Config({'corpora': {'train': corpus}}).to_str()}\n```"
-
-
-def _limits(nlp: Language, linker: ProxyLinker) -> Iterator[str]:
     yield "## Intended use, and limits"
+    yield "\n".join(f"- {limit}" for limit in _limits(nlp, linker))
+    yield "## Licences"
+    yield licences.strip() or _NO_LICENCES
+
+
+def _limits(nlp: Language, linker: Any) -> Iterator[str]:
     before = nlp.pipe_names[: nlp.pipe_names.index(linker.name)]
-    finders = ", ".join(f"`{name}`" for name in before)
-    threshold = linker.nil_threshold
-    points = [
-        f"It links the mentions that come from {finders}, and no others."
-        if finders
-        else "It finds no mentions: they must be given, or found by a component before it.",
-        "It knows the entities of its knowledge base, in the releases above, and no others; "
-        + (
-            "every mention gets one of them."
-            if threshold is None
-            else f"a mention whose best score is below {threshold:.3f} is NIL: none of them."
-        ),
-        "The probability of a link was fitted on the texts that it was calibrated on, on mentions of "
-        f"{linker.calibration.fitted_on}. It may be wrong for mentions of another label."
-        if linker.calibration
-        else "Its scores are cosines, not probabilities.",
-        "Its figures hold for texts like those above. Evaluate it first on texts of another kind.",
+    if before:
+        finders = ", ".join(f"`{name}`" for name in before)
+        yield f"It links the mentions that come from {finders}, and no others."
+    else:
+        yield "It finds no mentions: they must be given, or found by a component before it."
+    rest = "every mention gets one of them."
+    if linker.nil_threshold is not None:
+        rest = (
+            f"a mention whose best score is below {linker.nil_threshold:.3f} is NIL: none of them."
+        )
+    yield (
+        "It knows the entities of its knowledge base, in the releases above, and no others; " + rest
+    )
+    if linker.calibration:
+        yield (
+            "The probability of a link was fitted on the texts that it was calibrated on, on mentions "
+            f"of {linker.calibration.fitted_on}. It may be wrong for mentions of another label."
+        )
+    else:
+        yield "Its scores are cosines, not probabilities."
+    yield "Its figures hold for texts like those above. Evaluate it first on texts of another kind."
+    yield (
         "It is for search and research. A wrong link looks like a right one, so no decision about a "
-        "patient should rest on a link that nobody has checked.",
-    ]
-    yield "\n".join(f"- {point}" for point in points)
+        "patient should rest on a link that nobody has checked."
+    )
 
 
 def _table(*rows: tuple[str, str]) -> str:

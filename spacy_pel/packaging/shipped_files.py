@@ -29,13 +29,10 @@ def shipped_folder() -> Path:
 
 
 def config_file(given: str) -> Path:
-    """A config by the path of its file, or by the name of one that comes with the package.
-
-    Args:
-        given: A path; or a name such as "mesh_document", also "configs/mesh_document.cfg".
+    """A config by its path, or by a name such as "mesh_document" or "configs/mesh_document.cfg".
 
     Raises:
-        PelError: There is neither.
+        PelError: There is neither a file nor a config of ours.
     """
     if Path(given).is_file():
         return Path(given)
@@ -48,10 +45,7 @@ def config_file(given: str) -> Path:
 
 
 def write_demo(folder: str | Path) -> None:
-    """Copy the configs and the demo's data to a folder, where the quickstart then works.
-
-    Args:
-        folder: A folder that is not there, or is empty.
+    """Copy the configs and the demo's data to a new or empty folder: the quickstart works there.
 
     Raises:
         PelError: There is something in the folder.

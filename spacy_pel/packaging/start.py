@@ -21,7 +21,7 @@ from ..kb.readers.build_from_sources import build_from_sources
 from ..kb.settings import KB_FILE
 from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
-from .checks import RELEASED
+from .diagnose import RELEASED
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +35,6 @@ _UNTRAINED = {
     "mention_length": 64,
     "entity_length": 32,
 }
-_PARTS = ".parts"  # the suffix of the folder in which an unfinished pipeline is kept
-_MADE_OF = "made_of.json"
 
 
 def start(
@@ -75,14 +73,18 @@ def start(
     """
     check_replaceable(out, force=force)
     config = _encoder_config(encoder)
-    parts = out.with_name(f"{out.name}{_PARTS}")
-    kb = parts / "kb"
-    made_of = [_state(source) for source in sources]
-    if not _is_made_of(parts, made_of):
+    parts = out.with_name(f"{out.name}.parts")  # what is unfinished
+    kb, made_of = parts / "kb", parts / "made_of.json"
+    states = [_state(source) for source in sources]
+    try:
+        is_built = json.loads(made_of.read_text("utf8")) == states and (kb / KB_FILE).is_file()
+    except (OSError, ValueError):
+        is_built = False
+    if not is_built:
         shutil.rmtree(parts, ignore_errors=True)
         build_from_sources(sources, kb, progress=reading)
-        with whole_file(parts / _MADE_OF) as file:
-            json.dump(made_of, file)
+        with whole_file(made_of) as file:
+            json.dump(states, file)
     nlp = untrained_pipeline(kb, config)
     linker = nlp.get_pipe("proxy_linker")
     update_vectors(kb, linker, progress=encoding, report=report)
@@ -97,9 +99,7 @@ def start(
 def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
     """An English pipeline that marks the names of a KB and links them, with weights and no vectors.
 
-    Args:
-        kb: The folder of the KB.
-        config: Settings of the linker: its ``model``, or the ``path`` of a trained one.
+    config: settings of the linker: its ``model``, or the ``path`` of a trained one.
     """
     nlp = spacy.blank("en")
     nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
@@ -123,15 +123,6 @@ def _encoder_config(encoder: str | None) -> dict[str, Any]:
         return {"path": encoder}
     source = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": encoder}
     return {"model": {**_UNTRAINED, "encoder": source}}
-
-
-def _is_made_of(parts: Path, made_of: list) -> bool:
-    """Whether an interrupted call has built the KB of these sources."""
-    try:
-        known = json.loads((parts / _MADE_OF).read_text("utf8"))
-    except (OSError, ValueError):
-        return False
-    return known == made_of and (parts / "kb" / KB_FILE).is_file()
 
 
 def _state(source: Path) -> list:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.cli.kb_build import chosen_recipe
-from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers import ReadOptions, Source, UmlsRecipe
 
@@ -77,17 +75,13 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr("spacy_pel.kb.readers.build_from_sources.open_source", opened)
     choices = ("--preset", "st21pv", "--language", "all", "--type", "Disease", "--type", "Anatomy")
     run("kb", "build", source, tmp_path / "kb", *choices, "--include-suppressed")
-    [options] = given
-    assert options.umls == UmlsRecipe.preset("st21pv")._replace(
+    assert given.pop().umls == UmlsRecipe.preset("st21pv")._replace(
         languages=None, types=("Disease", "Anatomy"), suppressed=True
     )
-
-
-def test_a_recipe_without_choices_is_the_preset() -> None:
-    assert chosen_recipe("full") == UmlsRecipe()
-    assert chosen_recipe("st21pv", vocabularies=["all"]).vocabularies is None
-    with pytest.raises(PelError, match="unknown preset"):
-        chosen_recipe("st22")
+    run("kb", "build", source, tmp_path / "kb")
+    assert given == [ReadOptions(umls=UmlsRecipe())]
+    output = run("kb", "build", source, tmp_path / "kb", "--preset", "st22", code=1)
+    assert "unknown preset" in output
 
 
 def test_build_says_what_is_missing(run, source: Path, tmp_path: Path) -> None:

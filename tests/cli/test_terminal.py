@@ -1,13 +1,16 @@
-"""What commands print has no control characters, whatever names hold."""
+"""What commands print: no control characters; bars in a terminal, and lines in a log."""
 
 from __future__ import annotations
 
 import logging
+import math
+import sys
+import warnings
 
 import pytest
 
-from spacy_pel.cli.progress_bar import counted
-from spacy_pel.cli.terminal import log_on_stderr, msg, say, say_error
+from spacy_pel.cli.pel_link import LinkBar
+from spacy_pel.cli.terminal import counted, log_on_stderr, msg, progress_bar, say, say_error
 
 EVIL = "\x1b]0;owned\x07\x9b2J\r"
 
@@ -37,3 +40,59 @@ def test_the_log(capsys) -> None:
     shown = capsys.readouterr().err
     assert shown.startswith("left out \ufffd]0;owned") and is_clean(shown)
     assert not logging.getLogger("spacy_pel").handlers
+
+
+def test_a_log_gets_one_line_at_the_end(capsys) -> None:
+    assert list(counted(range(1_234), "Reading a.obo", " entities")) == list(range(1_234))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("Reading a.obo: 100%, 1234 of 1234 entities [00:00<00:00, ")
+    with progress_bar(desc="Linking", unit=" documents") as bar:
+        bar.update(3)
+        bar.refresh()
+    assert capsys.readouterr().err.startswith("Linking: 3 documents [00:00, ")
+
+
+def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tqdm.std
+
+    clock = iter(range(10**6))
+    monkeypatch.setattr(tqdm.std, "time", lambda: next(clock))  # a second a look
+    with progress_bar(desc="Encoding", unit=" entities", total=1_000) as bar:
+        bar._time = lambda: next(clock)
+        for _ in range(1_000):
+            bar.update()
+            bar.set_postfix_str("x", refresh=False)
+    log = capsys.readouterr().err
+    lines = log.splitlines()
+    assert 20 < len(lines) < 40 and "\r" not in log
+    assert lines[-1].startswith("Encoding: 100%, 1000 of 1000 entities")
+    assert all(line.endswith(", x]") for line in lines)
+
+
+def test_messages_stand_between_the_lines(capsys) -> None:
+    with progress_bar(desc="Linking", total=2) as bar:
+        bar.update()
+        bar.write("Skipped one", file=sys.stderr)
+        bar.update()
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "Skipped one" and second.startswith("Linking: 100%, 2 of 2")
+
+
+def test_a_bar_begins_with_the_first_item(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    bar = counted(iter(()), "Reading")
+    assert capsys.readouterr().err == ""
+    assert list(bar) == [] and "Reading" in capsys.readouterr().err
+
+
+def test_rounded_shares_are_no_more_than_the_total(capsys) -> None:
+    n = next(n for n in range(1, 1000) if sum([1 / n] * n) > 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of tqdm
+        with LinkBar() as progress:
+            progress.started(1)
+            for _ in range(n):
+                progress.linked(1 / n)
+                progress.bar.refresh()
+    assert math.isclose(progress.bar.n, 1) and progress.documents == n
+    assert f"{n:,} documents" in capsys.readouterr().err

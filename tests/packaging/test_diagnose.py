@@ -13,9 +13,8 @@ from spacy.language import Language
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.packaging import checks
-from spacy_pel.packaging.checks import BROKEN, NOTE, OK, Finding
-from spacy_pel.packaging.diagnose import diagnose
+from spacy_pel.packaging import diagnose as checks
+from spacy_pel.packaging.diagnose import BROKEN, NOTE, OK, Finding, diagnose
 from spacy_pel.registry import REGISTERED
 
 
