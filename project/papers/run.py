@@ -38,7 +38,7 @@ from spacy_pel.errors import PelError  # noqa: E402
 from spacy_pel.jobs.embed import embed_kb  # noqa: E402
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline  # noqa: E402
 from spacy_pel.system.whole_files import whole_file, whole_folder  # noqa: E402
-from spacy_pel.training.train_pipeline import run_training, start_training  # noqa: E402
+from spacy_pel.training.loop import run_training, start_training  # noqa: E402
 
 LINKER = "components.proxy_linker"
 RESULTS = HERE / "results.jsonl"

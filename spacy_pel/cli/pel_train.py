@@ -56,7 +56,7 @@ def train_cli(
 
     from ..packaging.shipped_files import config_file
     from ..pipeline.registered_names import unknown_names_explained
-    from ..training.train_pipeline import run_training, start_training
+    from ..training.loop import run_training, start_training
 
     overrides = parse_config_overrides(ctx.args)
     setup_gpu(gpu_id)

@@ -13,8 +13,8 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
 from ..reading.mention import GoldMention
-from ..training.gold_mentions import GoldMentions
-from ..training.pool import Pool, StoredRows, entity_index
+from ..training.index import GoldMentions, StoredRows, entity_index
+from ..training.pool import Pool
 from ..training.retriever_trainer import RetrieverTrainer
 
 if TYPE_CHECKING:

@@ -21,12 +21,7 @@ from ..errors import PelError
 
 
 class Checkpoint(NamedTuple):
-    """The contents of a checkpoint.
-
-    Attributes:
-        tensors: weights, the optimizer's state and torch's random state, by name.
-        facts: everything else, as plain data.
-    """
+    """Weights, the optimizer's state and torch's random state by name, and the rest as plain data."""
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
@@ -91,15 +86,7 @@ def _checksum(facts: str, tensors: dict[str, Tensor]) -> str:
 
 
 def check_same_config(checkpoint: Checkpoint, config: str) -> None:
-    """Refuse the checkpoint of a training with another config.
-
-    Args:
-        checkpoint: one whose facts hold the config of its training.
-        config: the config of the present training.
-
-    Raises:
-        PelError: their settings differ.
-    """
+    """Raise PelError if the training of a checkpoint had another config."""
     before, now = (_settings(text) for text in (checkpoint.facts["config"], config))
     changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
     if changed:

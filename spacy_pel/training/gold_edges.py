@@ -9,8 +9,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..models.losses import Targets
-from .gold_mentions import GoldMentions
-from .negatives import Row
+from .index import GoldMentions, Row
 from .pool import Pool
 
 # What stands for the entity of a cluster, where numbers stand for its mentions.
@@ -20,7 +19,7 @@ AMONG = ("all", "nearest", "random")
 
 
 class MentionEdges(NamedTuple):
-    """The edges from mentions to the n mentions of a batch.
+    """The edges to the n mentions of a batch.
 
     Attributes:
         others: the numbers of the mentions that are encoded beside those of the batch.
@@ -34,11 +33,7 @@ class MentionEdges(NamedTuple):
     negatives: np.ndarray
 
     def beside(self, rows: list[Row], targets: Targets) -> tuple[list[Row], Targets]:
-        """Put the mentions behind the entities.
-
-        Args:
-            rows: the rows of entities.
-            targets: which of them is the positive, and which are negatives of which mention.
+        """Put the mentions behind the rows of entities.
 
         Returns:
             The rows without those that no mention needs any more, and targets whose columns are
@@ -84,13 +79,7 @@ class Arborescence:
     def __call__(
         self, numbers: Sequence[int], pool: Pool, rng: np.random.Generator
     ) -> MentionEdges:
-        """The edges from mentions to those of a batch.
-
-        Args:
-            numbers: the mentions of the batch.
-            pool: has an index of mentions.
-            rng: draws mentions, where they are random.
-        """
+        """The edges to the mentions of a batch, by the index of mentions that the pool has."""
         pool.refresh_every(self.refresh)
         sources = self._sources(numbers, pool, rng)
         wrong = pool.mentions.nearest_others(numbers, self.negatives)

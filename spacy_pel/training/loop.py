@@ -1,17 +1,24 @@
-"""spaCy's training loop, step for step, with checkpoints from which a training goes on."""
+"""spaCy's training loop, step for step, with a log, and checkpoints from which a training goes on."""
 
 from __future__ import annotations
 
+import json
+import random
 import shutil
-from collections.abc import Iterator
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from math import inf
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TextIO
 
+import torch
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
+from spacy.training.initialize import init_nlp
 from spacy.training.loop import (
     DIR_MODEL_BEST,
     DIR_MODEL_LAST,
@@ -22,17 +29,119 @@ from spacy.training.loop import (
     update_meta,
 )
 from spacy.util import registry, resolve_dot_names
-from thinc.api import constant, fix_random_seed
+from thinc.api import Config, Model, constant, fix_random_seed
 
 from ..errors import PelError
-from ..system.whole_files import whole_folder
-from .checkpoint import Checkpoint, random_states, save_checkpoint, set_random_states
+from ..system.json_lines import json_object
+from ..system.whole_files import whole_file, whole_folder
+from .checkpoint import (
+    Checkpoint,
+    check_same_config,
+    load_checkpoint,
+    random_states,
+    save_checkpoint,
+    set_python_random,
+    set_random_states,
+)
 from .optimizer import AdamW
-from .process_memory import peak_memory_mb
-from .run_progress import ResumableBatches, RunProgress
-from .trained_pipes import TrainedPipes
+from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 CHECKPOINT = "checkpoint.safetensors"
+LOG = "log.jsonl"
+
+
+def start_training(
+    config: Config,
+    output: Path,
+    *,
+    resume: bool = False,
+    gpu_id: int = -1,
+    report: Callable[[str], object] = lambda line: None,
+) -> TrainingRun | None:
+    """Initialise the pipeline of a config, and make it ready to be trained by ``run_training``.
+
+    Without ``resume``, checkpoint and log of an earlier run in the folder are removed. Its pipelines
+    stay until the first evaluation replaces them. With ``resume``, training goes on from the
+    checkpoint in the folder, to the same weights as without the interruption.
+
+    Args:
+        config: A training config of spaCy, not yet interpolated.
+        output: The folder for the pipelines "model-best" and "model-last", checkpoint and log.
+        resume: Whether to go on from a checkpoint, if there is one.
+        gpu_id: The GPU that is used, or -1 for the CPU.
+        report: Called with a line if there is no checkpoint to go on from.
+
+    Returns:
+        The run. Its ``progress.step`` is -1, or the last step before the checkpoint. None if there
+        is nothing to resume because the training has ended.
+
+    Raises:
+        PelError: The checkpoint is damaged or of another config, or a corpus or KB is at fault.
+    """
+    source, checkpoint = config.interpolate().to_str(), None
+    if resume and not (output / CHECKPOINT).exists():
+        report(f"No checkpoint in {output}: training begins")
+    elif resume:
+        checkpoint = load_checkpoint(output / CHECKPOINT)
+        check_same_config(checkpoint, source)
+        if checkpoint.facts["finished"]:
+            return None
+    run = TrainingRun(init_nlp(config, use_gpu=gpu_id), output, source)
+    if checkpoint:
+        run.resume(checkpoint)
+    output.mkdir(parents=True, exist_ok=True)
+    left = [] if checkpoint else [output / CHECKPOINT, output / LOG]
+    for path in [*left, *output.glob(".*.tmp")]:  # what a killed run has left half-written
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    return run
+
+
+def run_training(
+    run: TrainingRun, progress: Callable[[dict[str, Any]], object] = lambda line: None
+) -> None:
+    """Train to the end, and write a line of ``log.jsonl`` for each step and each evaluation.
+
+    Args:
+        run: What ``start_training`` gave.
+        progress: Called with each line of the log. The line of an evaluation has "scores".
+
+    Raises:
+        PelError: A loss or a gradient is not finite, or the dev corpus cannot be scored.
+    """
+    with _log(run.output / LOG, run.progress.step) as log:
+        for line in run.run():
+            log.write(json.dumps(line) + "\n")
+            log.flush()
+            progress(line)
+
+
+@contextmanager
+def _log(path: Path, last_step: int) -> Iterator[TextIO]:
+    """The log, open to be continued. Damaged lines, and those of later steps, are removed."""
+    kept = []
+    if path.exists():
+        lines = path.read_text(encoding="utf8", errors="replace").splitlines(keepends=True)
+        kept = [line for line in lines if line.endswith("\n") and _step(line) <= last_step]
+    with whole_file(path) as file:
+        file.writelines(kept)
+    with open(path, "a", encoding="utf8") as file:
+        yield file
+
+
+def _step(line: str) -> float:
+    """The step of a line of the log; infinity for a damaged line."""
+    try:
+        return int(json_object(line)["step"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return inf
 
 
 class TrainingRun:
@@ -64,7 +173,14 @@ class TrainingRun:
         self.batches = ResumableBatches(
             create_train_batches(nlp, train_corpus, settings["batcher"], settings["max_epochs"])
         )
-        self.pipes = TrainedPipes(nlp, settings["frozen_components"])
+        # The components that change.
+        self.pipes: dict[str, Any] = {
+            name: pipe
+            for name, pipe in nlp.pipeline
+            if name not in settings["frozen_components"]
+            and getattr(pipe, "is_trainable", False)
+            and pipe.model not in (True, False, None)
+        }
         self.score = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
         rate = settings["dropout"]
         self.dropouts = constant(rate) if isinstance(rate, float) else rate
@@ -83,6 +199,12 @@ class TrainingRun:
     def keeps_checkpoints(self) -> bool:
         """Whether the optimizer's state can be kept: that of torch's weights in AdamW can."""
         return isinstance(self.optimizer, AdamW) and not self.optimizer.mom1
+
+    @property
+    def trainers(self) -> dict[str, Trainer]:
+        """The trainers of the linkers. A linker has none outside a training session."""
+        trainers = {name: getattr(pipe, "trainer", None) for name, pipe in self.pipes.items()}
+        return {name: trainer for name, trainer in trainers.items() if trainer is not None}
 
     def run(self) -> Iterator[dict[str, Any]]:
         """Train to the end.
@@ -117,12 +239,23 @@ class TrainingRun:
             self.nlp.vocab.strings.add(string)
         n_steps = self.progress.step + 1
         self.progress.epoch, first = self.batches.skip(n_steps, facts["epochs"])
-        # Now, while the random numbers are those of the beginning.
-        self.pipes.make_missing_trainers(next(iter(self._subbatches(first)), []))
+        # Linkers that were taken from another pipeline make their trainers of the first examples:
+        # now, while the random numbers are those of the beginning.
+        for pipe in self.pipes.values():
+            if hasattr(pipe, "trainer") and pipe.trainer is None:
+                pipe.prepare_training(next(iter(self._subbatches(first)), []))
         for _ in range(n_steps):
             self.optimizer.step_schedules()
             next(self.dropouts)
-        self.pipes.restore(checkpoint, self.optimizer)
+        models = self._models()
+        for name, model in models.items():
+            model.from_bytes(checkpoint.tensors[f"weights/{name}"].numpy().tobytes())
+        for name, trainer in self.trainers.items():
+            # Before the optimizer, as a trainer may freeze weights.
+            trainer.restore(facts["trainers"][name])
+        for name, model in models.items():
+            state = checkpoint.tensors_under(f"optimizer/{name}/")
+            self.optimizer.load_state_dict(model, state)
         set_random_states(Checkpoint(checkpoint.tensors_under("random/"), facts["random"]))
 
     def _update(self, batch: list[Example]) -> dict[str, Any]:
@@ -135,8 +268,8 @@ class TrainingRun:
             step. ``seconds`` and ``counts`` (see ``WorkCounts``) are of all steps so far, without
             evaluations. ``memory_mb`` is the most so far.
         """
-        started, loss = perf_counter(), self.pipes.total_loss
-        mentions = self.pipes.counts.mentions
+        started, loss = perf_counter(), self._total_loss()
+        mentions = self._counts()["mentions"]
         learn_rate = self.optimizer.learn_rate
         subbatches = self._subbatches(batch)
         try:
@@ -146,8 +279,8 @@ class TrainingRun:
         self.optimizer.step_schedules()
         took = perf_counter() - started
         self.progress.seconds += took
-        counts, now = self.pipes.counts, self.pipes.total_loss
-        mentions = counts.mentions - mentions
+        counts, now = self._counts(), self._total_loss()
+        mentions = counts["mentions"] - mentions
         return {
             "step": self.progress.step,
             "epoch": self.progress.epoch,
@@ -158,7 +291,7 @@ class TrainingRun:
             "mentions": mentions,
             "mentions_per_second": mentions / took,
             "seconds": self.progress.seconds,
-            "counts": asdict(counts),
+            "counts": counts,
             "memory_mb": peak_memory_mb(),
         }
 
@@ -182,16 +315,33 @@ class TrainingRun:
                 exclude=settings["frozen_components"],
                 annotates=settings["annotating_components"],
             )
-        self.pipes.finish_update(self.optimizer)
+        for pipe in self.pipes.values():
+            pipe.finish_update(self.optimizer)
+
+    def _models(self) -> dict[str, Model]:
+        """The models that change. That of a linker is the one that its trainer trains."""
+        trainers = self.trainers
+        return {
+            name: trainers[name].model if name in trainers else pipe.model
+            for name, pipe in self.pipes.items()
+        }
+
+    def _counts(self) -> dict[str, int]:
+        """The work done so far by all linkers together, by the names of ``WorkCounts``."""
+        counts = [asdict(trainer.counts) for trainer in self.trainers.values()]
+        return {name: sum(each[name] for each in counts) for name in asdict(WorkCounts())}
+
+    def _total_loss(self) -> StepLoss:
+        """The sum over all steps so far and all linkers."""
+        total = NO_LOSS
+        for trainer in self.trainers.values():
+            total = total.plus(trainer.total_loss)
+        return total
 
     def _evaluate(self, batch: list[Example]) -> dict[str, Any]:
-        """Score dev and save the pipeline.
+        """Score dev and save the pipeline. Returns the line of the log.
 
-        Args:
-            batch: that of the last step, which errors name.
-
-        Returns:
-            The line of the log.
+        batch: that of the last step, which errors name.
         """
         try:
             with self.nlp.use_params(self.optimizer.averages):
@@ -216,12 +366,14 @@ class TrainingRun:
             "score": score,
             "is_best": is_best,
             "scores": numbers,
-            "counts": asdict(self.pipes.counts),
+            "counts": self._counts(),
         }
 
     def _placed(self, batch: list[Example], error: PelError, before: str = "") -> PelError:
-        """The error with the step and the documents where it was met."""
-        placed = error.at(f"{before}step {self.progress.step}, documents {_names(batch)}")
+        """The error with the step and the documents (ids, or beginnings) where it was met."""
+        docs = [example.reference for example in batch]
+        names = ", ".join(str(doc.user_data.get("id") or repr(doc.text[:30])) for doc in docs)
+        placed = error.at(f"{before}step {self.progress.step}, documents {names}")
         return PelError(placed.problem, f"{error.remedy}; what was saved before has not changed")
 
     def _save_pipeline(self, is_best: bool) -> None:
@@ -236,9 +388,15 @@ class TrainingRun:
     def _save_checkpoint(self, finished: bool) -> None:
         if not self.keeps_checkpoints:
             return
-        trainers = self.pipes.trainer_states()  # before the random states: indexes are encoded
+        # Before the random states, as this encodes indexes.
+        trainers = {name: trainer.state() for name, trainer in self.trainers.items()}
         random = random_states()
         tensors = {f"random/{name}": state for name, state in random.tensors.items()}
+        for name, model in self._models().items():
+            weights = bytearray(model.to_bytes())
+            tensors[f"weights/{name}"] = torch.frombuffer(weights, dtype=torch.uint8)
+            for key, state in self.optimizer.state_dict(model).items():
+                tensors[f"optimizer/{name}/{key}"] = state
         facts = {
             "config": self.source,
             "finished": finished,
@@ -249,11 +407,110 @@ class TrainingRun:
             "random": random.facts,
             "trainers": trainers,
         }
-        tensors |= self.pipes.tensors(self.optimizer)
         save_checkpoint(self.output / CHECKPOINT, Checkpoint(tensors, facts))
 
 
-def _names(batch: list[Example]) -> str:
-    """The ids of the documents, or the beginnings of their texts."""
-    docs = [example.reference for example in batch]
-    return ", ".join(str(doc.user_data.get("id") or repr(doc.text[:30])) for doc in docs)
+class ResumableBatches:
+    """The (epoch, batch) pairs of ``spacy.training.loop.create_train_batches``.
+
+    Attributes:
+        random_states: the state of ``random`` at the beginning of each epoch. spaCy shuffles by it.
+        first_of_epochs: the number of the first batch of each epoch.
+    """
+
+    def __init__(self, batches: Iterator[tuple[int, list[Example]]]):
+        self._batches = batches
+        self.random_states: list[Any] = []
+        self.first_of_epochs: list[int] = []
+        self._drawn = 0
+
+    def __iter__(self) -> Iterator[tuple[int, list[Example]]]:
+        return self
+
+    def __next__(self) -> tuple[int, list[Example]]:
+        state = random.getstate()
+        epoch, batch = next(self._batches)
+        if epoch == len(self.random_states):
+            self.random_states.append(state)
+            self.first_of_epochs.append(self._drawn)
+        self._drawn += 1
+        return epoch, list(batch)
+
+    def skip(self, n: int, random_states: list[Any]) -> tuple[int, list[Example]]:
+        """Skip the first n batches, at least one. This takes as long as reading the corpus.
+
+        Args:
+            n: the number of batches to skip.
+            random_states: those of the training that drew the batches.
+
+        Returns:
+            The epoch of the last batch skipped, and the first batch.
+        """
+        skipped = []
+        for _ in range(n):
+            if len(self.random_states) < len(random_states):
+                set_python_random(random_states[len(self.random_states)])
+            skipped = [*skipped[:1], next(self)]
+        return skipped[-1][0], skipped[0][1]
+
+
+@dataclass
+class RunProgress:
+    """How far a training is.
+
+    Attributes:
+        step: the number of the last step. The first one is 0, as in spaCy.
+        epoch: the epoch of the last step.
+        results: the score and the step of each evaluation.
+        losses: the sum of the losses since the last evaluation, by component.
+        seconds: the time that the steps took, without evaluations.
+    """
+
+    step: int = -1
+    epoch: int = 0
+    results: list[tuple[float, int]] = field(default_factory=list)
+    losses: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def is_over(self, patience: int, max_steps: int) -> bool:
+        """Whether to stop, as spaCy decides it.
+
+        Args:
+            patience: the number of steps without a better score after which to stop; 0: never.
+            max_steps: the number of the last step; 0: no limit.
+        """
+        if not self.results:
+            return False
+        _, best = max((score, -step) for score, step in self.results)  # the earliest of equals
+        no_gain = bool(patience) and self.step + best >= patience
+        return no_gain or bool(max_steps) and self.step >= max_steps
+
+    def note_score(self, score: float) -> bool:
+        """Note the score of an evaluation after the last step: whether none was higher."""
+        self.results.append((score, self.step))
+        return score == max(self.results)[0]
+
+    def facts(self) -> dict[str, Any]:
+        """What a checkpoint keeps. The epoch is found again with the batches."""
+        return {k: v for k, v in vars(self).items() if k != "epoch"}
+
+    def restore(self, facts: dict[str, Any]) -> None:
+        """Go on from the facts of a checkpoint."""
+        self.step, self.seconds, self.losses = facts["step"], facts["seconds"], facts["losses"]
+        self.results = [(score, step) for score, step in facts["results"]]
+
+
+def peak_memory_mb() -> float | None:
+    """The most memory used so far.
+
+    Returns:
+        MB of the GPU if torch has used one, otherwise MB of the process. None if the system does
+        not report it.
+    """
+    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+        return torch.cuda.max_memory_allocated() / 2**20
+    if resource is None:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # macOS counts bytes, Linux KB.
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)

@@ -36,13 +36,7 @@ class MaskAndReplace:
     def __call__(
         self, mentions: Sequence[GoldMention], kb: KnowledgeBase, rng: np.random.Generator
     ) -> list[MentionInContext]:
-        """The mentions as they are read, in their order.
-
-        Args:
-            mentions: The mentions.
-            kb: The names of their entities.
-            rng: Draws which are masked and replaced, and by which name.
-        """
+        """The mentions as they are read, in their order."""
         entities = kb.entities([mention.golds[0] for mention in mentions])
         views = []
         for mention, entity, draw in zip(mentions, entities, rng.random(len(mentions))):
@@ -56,11 +50,7 @@ class MaskAndReplace:
 
 
 def check_views(views: MaskAndReplace | None, retriever: Retriever) -> None:
-    """Check that there are no views, or that mentions are read one by one.
-
-    Raises:
-        PelError: Mentions are read together in their document.
-    """
+    """Raise PelError if there are views of mentions that are read together in their document."""
     if views is not None and retriever.reads_documents:
         raise PelError(
             "mentions that are read together in their document cannot be masked or replaced",

@@ -1,32 +1,20 @@
 """Which proxies a batch of mentions is trained against (PEL, section 5.3.1).
 
-A proxy is named by ``Row(entity, name)``: the number of its entity, and the position of the name
-that makes it (0 where an entity has one row). A sampler gives the rows of a batch and says which
-of them are negatives of which mention. A gold entity of a mention is never its negative: all its
-names and alternative ids have the same number.
+A sampler gives the rows of a batch and says which of them are negatives of which mention. A gold
+entity of a mention is never its negative: all its names and alternative ids have the same number.
 """
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import PelError
 from ..models.losses import Targets
-
-
-class Row(NamedTuple):
-    """One proxy.
-
-    Attributes:
-        entity: the number of the entity.
-        name: the position of the row among the entity's rows.
-    """
-
-    entity: int
-    name: int
+from .index import Row
+from .pool import Pool
 
 
 class Batch(NamedTuple):
@@ -41,21 +29,6 @@ class Batch(NamedTuple):
     positives: Sequence[Row]
     golds: Sequence[frozenset[int]]
     vectors: np.ndarray
-
-
-class Pool(Protocol):
-    """Where negatives come from."""
-
-    def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:
-        """Draw n rows of entities that are drawn uniformly from the KB."""
-
-    def hard_rows(
-        self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
-    ) -> list[list[Row]]:
-        """For each mention, the best row of each of the n best entities that are not its gold."""
-
-    def refresh_every(self, steps: int) -> None:
-        """Encode the index again if that was last done ``steps`` updates ago or earlier."""
 
 
 # From a batch to the rows it is trained against, and which of them are negatives of which mention.

@@ -65,7 +65,10 @@ class AdamW(Optimizer):
         parameters = [weight for _, weight in torch_parameters(model) if weight.grad is not None]
         if not parameters:
             return
-        self.last_norm = self._clip(parameters)
+        norm = float(nn.utils.clip_grad_norm_(parameters, self.grad_clip or math.inf))
+        if not math.isfinite(norm):
+            raise PelError(f"the norm of the gradients is {norm}", "lower the learning rate")
+        self.last_norm = norm
         inner = self._inner(model)
         for group in inner.param_groups:
             group["lr"] = self.learn_rate
@@ -73,11 +76,7 @@ class AdamW(Optimizer):
         inner.zero_grad()
 
     def state_dict(self, model: Model) -> dict[str, torch.Tensor]:
-        """The optimizer's state of the model's torch weights.
-
-        Returns:
-            Tensors by name. There are none before the first update.
-        """
+        """The optimizer's state of the model's torch weights, by name; {} before the first update."""
         if model.id not in self._of_model:
             return {}
         state = self._of_model[model.id].state
@@ -97,13 +96,6 @@ class AdamW(Optimizer):
                     key: state[f"{name}.{key}"].to("cpu" if key == "step" else weight.device)
                     for key in keys
                 }
-
-    def _clip(self, parameters: list[nn.Parameter]) -> float:
-        """The norm of the gradients, which are scaled to the largest norm allowed."""
-        norm = float(nn.utils.clip_grad_norm_(parameters, self.grad_clip or math.inf))
-        if not math.isfinite(norm):
-            raise PelError(f"the norm of the gradients is {norm}", "lower the learning rate")
-        return norm
 
     def _inner(self, model: Model) -> torch.optim.AdamW:
         """torch's optimizer of the model; a new one if the model's weights have been replaced."""

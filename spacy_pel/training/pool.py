@@ -1,73 +1,18 @@
-"""Which rows of the KB stand for entities in training, and what finds those that are hard."""
+"""Which rows of the KB stand for entities in training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.search_filter import SearchFilter, filtered_numbers
 from ..kb.vectors.index import Candidates
-from ..linking.retriever import Retriever
 from ..reading.entity_texts import EntityText
-from ..reading.proxies import SINGLE_ROWS, encode_rows, proxy_texts
-from .gold_mentions import GoldMentions
-from .index import EncodedIndex
-from .negatives import Row
-
-
-class StoredRows:
-    """The rows of an embedded KB, for training that does not change them.
-
-    Args:
-        kb: the knowledge base, with vectors.
-    """
-
-    def __init__(self, kb: KnowledgeBase):
-        self.kb = kb
-
-    def refresh(self, updates: int) -> None:
-        """Do nothing: the vectors do not change."""
-
-    def best_rows(
-        self, vectors: np.ndarray, left_out: Sequence[frozenset[int]], n: int
-    ) -> list[list[Row]]:
-        """The best row of each of the best entities; see ``EncodedIndex.best_rows``."""
-        found = self.kb.search(vectors, n + max(map(len, left_out), default=0)).numbers
-        wrong = [
-            [entity for entity in row if entity >= 0 and entity not in gold][:n]
-            for row, gold in zip(found.tolist(), left_out)
-        ]
-        stored = self._of_entities({entity for entities in wrong for entity in entities})
-        return [
-            [Row(entity, int(np.argmax(stored[entity] @ vector))) for entity in entities]
-            for vector, entities in zip(vectors, wrong)
-        ]
-
-    def vectors(self, rows: Sequence[Row]) -> np.ndarray:
-        """The vectors of the rows, float32 [n, dim].
-
-        Raises:
-            PelError: an entity has no vectors.
-        """
-        stored = self._of_entities({row.entity for row in rows})
-        return np.stack([stored[row.entity][row.name] for row in rows])
-
-    def _of_entities(self, entities: set[int]) -> dict[int, np.ndarray]:
-        """The vectors of each entity, float32 [rows, dim]."""
-        numbers = np.array(sorted(entities), dtype=np.int64)
-        vectors, owners = self.kb.rows(numbers)
-        counts = np.bincount(owners, minlength=len(numbers))
-        if not counts.all():
-            id = self.kb.labels(numbers[counts == 0][:1])[0][0]
-            raise PelError(
-                f"{self.kb.path}: {id} has no vectors",
-                f"run: python -m spacy pel kb embed {self.kb.path} PIPELINE",
-            )
-        return dict(zip(numbers.tolist(), np.split(vectors, np.cumsum(counts)[:-1])))
+from ..reading.proxies import SINGLE_ROWS, proxy_texts
+from .index import EncodedIndex, GoldMentions, Row, StoredRows
 
 
 class Pool:
@@ -153,12 +98,9 @@ class Pool:
         self._rows_before += encoded_rows - self.encoded_rows
 
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
-        """The k best of the searched entities, under the present weights.
+        """The k best of the searched entities, or of ``only`` some, under the present weights.
 
-        Args:
-            vectors: the queries, float32 [n, d].
-            k: the number of entities for each query.
-            only: the entities that may be found; None for all.
+        vectors: the queries, float32 [n, d].
         """
         # A checkpoint, which follows an evaluation, does this too. So negatives are the same with
         # and without checkpoints, and whether there are two indexes or one.
@@ -188,9 +130,6 @@ class Pool:
             surfaces: the words of the mentions.
             entities: the number of the gold entity of each mention.
             rng: draws which aliases are hidden. Canonical names never are.
-
-        Returns:
-            One row for each mention.
         """
         if self.row_kind in SINGLE_ROWS:
             return [Row(entity, 0) for entity in entities]
@@ -208,16 +147,14 @@ class Pool:
     def hard_rows(
         self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
-        """Mine hard negatives among the rows as they were last encoded, or are now.
+        """The best rows of the n best mined entities of each mention, best first.
+
+        Rows are as they were last encoded, or are now.
 
         Args:
             vectors: the mentions, float32 [m, d].
             golds: the gold entities of each mention, which are left out.
             n: the number of entities for each mention.
-
-        Returns:
-            For each mention the n mined entities that score highest, best first. Each is given by
-            the row that scores highest.
         """
         return self.mined.best_rows(vectors, golds, n) if n else [[] for _ in golds]
 
@@ -230,17 +167,6 @@ class Pool:
                 entity = entity._replace(aliases=tuple(np.array(entity.aliases)[shown]))
             texts.append(proxy_texts(entity, self.row_kind)[row.name])
         return texts
-
-
-def entity_index(
-    kb: KnowledgeBase, retriever: Retriever, row_kind: str, numbers: np.ndarray
-) -> EncodedIndex:
-    """An index of the rows of some entities, int64, ascending, which a retriever encodes."""
-
-    def encode(wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return encode_rows(kb, wanted, row_kind, retriever.entity_vectors)
-
-    return EncodedIndex(numbers, encode, f"of the KB's {len(kb)} entities ({row_kind})")
 
 
 def _likeness(a: str, b: str) -> float:

@@ -15,20 +15,16 @@ from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
-from ..reading.mention import GoldMention
+from ..reading.mention import GoldMention, MentionInContext
 from ..reading.text_inputs import TextInputs, TokenIds
-from .adversarial_passes import both_passes, row_groups
-from .gold_mentions import GoldMentions
+from .index import GoldMentions
 from .mention_views import MaskAndReplace, check_views
-from .trainer import NO_LOSS, StepLoss, Trainer
+from .trainer import NO_LOSS, StepLoss, Trainer, both_passes, row_groups
 
 logger = logging.getLogger(__name__)
 
 # The number of mentions whose candidates are searched at a time.
 CHUNK = 1024
-
-# A mention, by the digest of its text, its place, and whether it is masked.
-MentionKey = tuple[bytes, int, int, bool]
 
 
 class RerankerTrainer(Trainer):
@@ -77,15 +73,15 @@ class RerankerTrainer(Trainer):
         self.fgsm = fgsm
         self.views = views
         self.loss = CrossEntropyLoss()
-        self._kept: dict[MentionKey, tuple[np.ndarray, np.ndarray]] = {}
+        self._kept: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
         self._known: GoldMentions | None = None
 
     def retrieve(self, mentions: Sequence[GoldMention]) -> None:
         """Search the candidates of all training mentions, and keep them.
 
         Raises:
-            PelError: no mention has its gold entity among its candidates, or the retriever is sure
-                of all mentions and there are no views of them.
+            PelError: there is nothing to learn: no mention has its gold entity among its candidates,
+                or the retriever is sure of all mentions and there are no views of them.
         """
         if self.reranker.mentions:
             self._known = GoldMentions(mentions, self.retriever)
@@ -183,11 +179,7 @@ class RerankerTrainer(Trainer):
     ) -> StepLoss:
         """The loss of mentions over their pairs, whose gradients have been added.
 
-        Args:
-            pairs: the inputs.
-            cells: the pairs of each mention, int64 [n, k].
-            retriever_scores: the retriever's scores of them, float32 [n, k].
-            targets: which of them are positives and negatives.
+        cells: the pairs of each mention, int64 [n, k]. retriever_scores: float32 [n, k].
         """
         added = self.reranker.retriever_weight * retriever_scores
         self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
@@ -215,14 +207,11 @@ class RerankerTrainer(Trainer):
         return total
 
     def _retrieved(self, mentions: Sequence[GoldMention]) -> tuple[np.ndarray, np.ndarray]:
-        """The candidates of the mentions, and the retriever's scores of them.
+        """The candidates, int64 [n, k], -1 where there are fewer, and their scores, float32 [n, k].
 
         Those of mentions that were not seen before are searched now.
-
-        Returns:
-            int64 [n, candidates], -1 where there are fewer, and float32 [n, candidates].
         """
-        keys = [_key(mention) for mention in mentions]
+        keys = [_key(mention.context) for mention in mentions]
         unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._kept}
         if unseen:
             vectors = self.retriever.mention_vectors(list(unseen.values()))
@@ -235,17 +224,12 @@ class RerankerTrainer(Trainer):
 def mention_rows(
     index: GoldMentions, mentions: Sequence[GoldMention], n: int
 ) -> list[tuple[int, int, list[int]]]:
-    """Choose the other mentions that mentions of a batch are read with.
-
-    Args:
-        index: all training mentions.
-        mentions: the batch.
-        n: the number of mentions of other entities.
+    """The other mentions that mentions of a batch are read with.
 
     Returns:
         For each mention whose entity has another mention: its place in the batch, its number in the
         index, and the numbers of the others. The first is the nearest mention of its entity; then
-        come the nearest ones of other entities.
+        come the n nearest ones of other entities.
     """
     numbers = index.numbers_of(mentions)
     wrong = index.nearest_others(numbers, n)
@@ -296,7 +280,7 @@ def with_added(scores: np.ndarray, added: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(scores), scores, np.float32(0))
 
 
-def _key(mention: GoldMention) -> MentionKey:
+def _key(mention: MentionInContext) -> tuple:
     """A small key for a mention, however long its text."""
-    text = hashlib.blake2b(mention.context.text.encode(), digest_size=16).digest()
-    return text, mention.context.start, mention.context.end, mention.context.is_masked
+    text = hashlib.blake2b(mention.text.encode(), digest_size=16).digest()
+    return text, mention.start, mention.end, mention.is_masked

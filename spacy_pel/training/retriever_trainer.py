@@ -16,12 +16,12 @@ from ..models.losses import EdgeLoss, ScoreLoss, Targets
 from ..models.pair_loss import MentionPairLoss
 from ..reading.mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
-from .adversarial_passes import both_passes, row_groups
 from .gold_edges import Arborescence
+from .index import Row, StoredRows
 from .mention_views import MaskAndReplace, check_views
-from .negatives import Batch, Row, Sampler
-from .pool import Pool, StoredRows
-from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts
+from .negatives import Batch, Sampler
+from .pool import Pool
+from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts, both_passes, row_groups
 
 
 class RetrieverTrainer(Trainer):
@@ -83,11 +83,12 @@ class RetrieverTrainer(Trainer):
 
     @property
     def counts(self) -> WorkCounts:
-        """The work done so far. The pool counts what it encodes for its indexes."""
         return replace(super().counts, index_inputs=self.pool.encoded_rows)
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        batch = read = self.mentions_to_encode(mentions)
+        # All of them where a document is read once for all its mentions.
+        batch = mentions if self.retriever.reads_documents else self.one_of_each(mentions)
+        read = batch
         edges = None
         if self.coreference is not None:
             known = self.pool.mentions
@@ -107,14 +108,6 @@ class RetrieverTrainer(Trainer):
         backprop_mentions(d_vectors)
         return loss
 
-    def mentions_to_encode(self, mentions: Sequence[GoldMention]) -> Sequence[GoldMention]:
-        """The mentions of a batch that are encoded.
-
-        All of them, if a document is read once for all its mentions. Otherwise one for each name
-        of an entity in a document.
-        """
-        return mentions if self.retriever.reads_documents else self.one_of_each(mentions)
-
     def encode_mentions(
         self, mentions: Sequence[GoldMention]
     ) -> tuple[np.ndarray, Callable[[np.ndarray], object]]:
@@ -133,11 +126,7 @@ class RetrieverTrainer(Trainer):
     def choose_rows(
         self, mentions: Sequence[GoldMention], vectors: np.ndarray
     ) -> tuple[list[Row], Targets]:
-        """Choose the rows of the KB that the mentions are trained against.
-
-        Args:
-            mentions: the mentions that were encoded.
-            vectors: their vectors, float32 [n, d], by which hard negatives are found.
+        """The rows of the KB that mentions with these vectors, float32 [n, d], are trained against.
 
         Returns:
             The rows, and which of them are a positive or a negative of which mention.
@@ -153,12 +142,7 @@ class RetrieverTrainer(Trainer):
     def proxy_loss(
         self, vectors: np.ndarray, rows: list[Row], targets: Targets
     ) -> tuple[StepLoss, np.ndarray]:
-        """Compare mentions with proxies, and add the gradients of what encodes the proxies.
-
-        Args:
-            vectors: the mentions, float32 [n, d].
-            rows: the proxies, r of them.
-            targets: which proxies are a positive or a negative of which mention.
+        """Compare mentions, float32 [n, d], with proxies, and add the gradients of what encodes these.
 
         Returns:
             The losses, and the gradient of their sum with respect to the mentions, float32 [n, d].
@@ -191,7 +175,8 @@ class RetrieverTrainer(Trainer):
         by the pair's input is that of Eq. 6 for a negative, and of Eq. 7 for a positive. The
         weights get the gradients of Eq. 8.
         """
-        is_pair = pairs_of(targets)
+        is_pair = targets.negatives.copy()
+        is_pair[np.arange(len(is_pair)), targets.positive] = True
         self._counts.entity_inputs += 2 * int(is_pair.sum())
         total, d_mentions = NO_LOSS, np.zeros_like(vectors)
 
@@ -235,13 +220,6 @@ class RetrieverTrainer(Trainer):
             self.loss.restore(state["loss"])
         self.pool.restore(state["has_index"], state["counts"]["index_inputs"])
         super().restore(state)
-
-
-def pairs_of(targets: Targets) -> np.ndarray:
-    """Whether a proxy is the positive or a negative of a mention, bool [n, r]."""
-    is_pair = targets.negatives.copy()
-    is_pair[np.arange(len(is_pair)), targets.positive] = True
-    return is_pair
 
 
 def _check_coreference(retriever: Retriever, loss: ScoreLoss | None, fgsm: FGSM | None) -> None:

@@ -1,8 +1,10 @@
-"""What all trainers have in common: a step on a batch of gold mentions, and its bookkeeping."""
+"""What all trainers have in common: a step on a batch of gold mentions, and the passes of FGSM."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -10,11 +12,21 @@ import numpy as np
 from thinc.api import Model
 
 from ..errors import PelError
+from ..models.adversarial import FGSM
 from ..reading.mention import GoldMention
-from .process_memory import release_memory
+from ..reading.text_inputs import TextInputs, TokenIds
 
-# Freed memory is returned after this many updates: some hundred MB, in a tenth of a second.
+# The number of tokens that go through the encoder together. Memory grows with it.
+HELD_TOKENS = 8192
+# The tensors of a step are as long as its inputs, so they seldom fit into the gaps that those of
+# another step have left. glibc keeps the gaps: after some hundred steps, gigabytes of them. They are
+# returned after this many updates, which takes a tenth of a second.
 UPDATES_PER_RELEASE = 16
+_malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+
+# From inputs, and the weight of their loss, to that loss and its gradients by the perturbation of each
+# input. It adds the gradients of the weighted loss to those of all weights.
+Pass = Callable[[TextInputs, float], tuple[float, list[np.ndarray]]]
 
 
 class StepLoss(NamedTuple):
@@ -79,17 +91,10 @@ class Trainer:
 
     @property
     def counts(self) -> WorkCounts:
-        """The work done so far."""
         return self._counts
 
     def step(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        """Learn from one batch: add its gradients to those of the weights.
-
-        Args:
-            mentions: the batch, at least one.
-
-        Returns:
-            The loss of the batch.
+        """Learn from one batch of at least one mention: add its gradients to those of the weights.
 
         Raises:
             PelError: the loss is not finite.
@@ -122,8 +127,8 @@ class Trainer:
     def note_update(self) -> None:
         """Tell the trainer that the weights have changed."""
         self._updates += 1
-        if self._updates % UPDATES_PER_RELEASE == 0:
-            release_memory()
+        if self._updates % UPDATES_PER_RELEASE == 0 and _malloc_trim is not None:
+            _malloc_trim(0)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps in addition to the weights, as plain data."""
@@ -138,3 +143,40 @@ class Trainer:
         self.rng.bit_generator.state = state["rng"]
         self._counts = WorkCounts(**state["counts"])
         self.total_loss = StepLoss(*state["total_loss"])
+
+
+def both_passes(
+    tokens: Sequence[TokenIds], width: int, fgsm: FGSM | None, one_pass: Pass
+) -> StepLoss:
+    """L and lambda L_adv (Eq. 8): the inputs as they are and, with FGSM, perturbed (Eq. 6 and 7).
+
+    width: the width of an input embedding. With FGSM the first pass carries perturbations of zero,
+    so that its backward pass gives the gradient by each.
+    """
+    if fgsm is None:
+        return StepLoss(one_pass(TextInputs(tokens), 1.0)[0], 0.0)
+    zeros = [np.zeros((len(each.ids), width), dtype=np.float32) for each in tokens]
+    clean, d_inputs = one_pass(TextInputs(tokens, zeros), 1.0)
+    adversarial, _ = one_pass(TextInputs(tokens, fgsm.perturbations(d_inputs)), fgsm.weight)
+    return StepLoss(clean, fgsm.weight * adversarial)
+
+
+def row_groups(tokens: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows in groups of at most HELD_TOKENS tokens, or of one row.
+
+    The loss of a mention needs no other mention, so a step's memory need not grow with its batch.
+
+    Args:
+        tokens: the number of tokens of each pair of each mention, integers [n, k].
+
+    Yields:
+        The places of the mentions of a group, int64.
+    """
+    group: list[int] = []
+    sizes = tokens.sum(axis=1)
+    for row, size in enumerate(sizes.tolist()):
+        if group and sizes[group].sum() + size > HELD_TOKENS:
+            yield np.array(group)
+            group = []
+        group.append(row)
+    yield np.array(group)

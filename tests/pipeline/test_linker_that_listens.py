@@ -175,7 +175,7 @@ def test_what_is_not_frozen_learns_from_the_linker(kb: Path, frozen: bool) -> No
 
 def test_the_gradient_is_that_of_the_loss(kb: Path, monkeypatch) -> None:
     """A small step against it lowers the loss by as much as it says."""
-    monkeypatch.setattr(RetrieverTrainer, "mentions_to_encode", lambda self, mentions: mentions)
+    monkeypatch.setattr(RetrieverTrainer, "one_of_each", lambda self, mentions: mentions)
     nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
     tok2vec, linker = nlp.get_pipe("tok2vec"), nlp.get_pipe("proxy_linker")
     data = examples(nlp)

@@ -10,7 +10,7 @@ from spacy.util import load_config
 
 from spacy_pel.kb import build_kb
 from spacy_pel.kb.readers import open_source
-from spacy_pel.training.train_pipeline import run_training, start_training
+from spacy_pel.training.loop import run_training, start_training
 
 ENCODER = {
     **{"@misc": "spacy-pel.ScratchEncoder.v1", "layers": 1, "width": 32, "heads": 2},

@@ -20,7 +20,7 @@ from spacy_pel.jobs.name_table import name_table
 from spacy_pel.jobs.sampled_mentions import MentionSearch
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.readers import open_source
-from spacy_pel.training.train_pipeline import run_training, start_training
+from spacy_pel.training.loop import run_training, start_training
 
 from .test_align_config import ENCODER
 

@@ -18,7 +18,7 @@ from spacy_pel.training.checkpoint import (
     save_checkpoint,
     set_random_states,
 )
-from spacy_pel.training.run_progress import ResumableBatches
+from spacy_pel.training.loop import ResumableBatches
 
 
 def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.models.losses import Targets
 from spacy_pel.reading.mention import GoldMention, MentionInContext
 from spacy_pel.training.gold_edges import ENTITY, Arborescence, MentionEdges, gold_tree
-from spacy_pel.training.gold_mentions import GoldMentions
-from spacy_pel.training.negatives import Row
+from spacy_pel.training.index import GoldMentions, Row
 
 from ..towers import TEXTS, mention, retriever
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
 from spacy_pel.system import whole_files
 from spacy_pel.training.checkpoint import load_checkpoint
-from spacy_pel.training.loop import CHECKPOINT
+from spacy_pel.training.loop import CHECKPOINT, RunProgress, peak_memory_mb
 from spacy_pel.training.pool import Pool
 
 from ..pipeline.conftest import PROBLEM, TRAIN
@@ -79,47 +81,48 @@ def test_it_trains_as_spacy_does(kb: Path, tmp_path: Path, changes: dict[str, An
 INITIALIZE = "initialize.components.proxy_linker"
 
 
-@pytest.mark.parametrize("searched_entities", [20, 3, None])
-def test_what_evaluations_search_changes_no_weights(
-    kb: Path, tmp_path: Path, searched_entities: int | None
-) -> None:
+def test_what_evaluations_search_changes_no_weights(kb: Path, tmp_path: Path) -> None:
     trained = []
-    for name, changes in {
-        "without": {"searched_corpus": None, "searched_entities": 20},
-        "with": {"searched_entities": searched_entities},
-    }.items():
-        (folder := tmp_path / name).mkdir()
-        sizes = {f"{INITIALIZE}.{k}": v for k, v in {"mined_entities": 20, **changes}.items()}
+    for searched in (
+        {"searched_corpus": None, "searched_entities": 20},
+        {"searched_entities": 3},
+        {"searched_entities": None},
+    ):
+        (folder := tmp_path / str(len(trained))).mkdir()
+        sizes = {f"{INITIALIZE}.{k}": v for k, v in {"mined_entities": 20, **searched}.items()}
         config = write_config(folder, kb, train=TRAIN[:9], dev=TRAIN[9:], **sizes)
         list(training_run(config, folder / "output").run())
         trained.append(contents(folder / "output" / "model-last")["proxy_linker/model"])
-    assert trained[0] == trained[1]
+    assert trained[0] == trained[1] == trained[2]
 
 
-@pytest.mark.parametrize("breaks", [[4], [5]])
-def test_two_indexes_go_on_to_the_same_end(kb: Path, tmp_path: Path, breaks: list[int]) -> None:
-    sizes = {f"{INITIALIZE}.mined_entities": 12, f"{INITIALIZE}.searched_entities": 20}
-    config = write_config(tmp_path, kb, train=TRAIN[:9], dev=TRAIN[9:], **sizes)
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
+def broken_and_whole(config: Path, folder: Path, *breaks: int) -> tuple[Path, Path]:
+    """The outputs of a training that is taken up again after so many lines of its log, and not."""
+    whole, broken = folder / "whole", folder / "broken"
     list(training_run(config, whole).run())
-    for given in [*breaks, 99]:  # lines of the log
+    for given in [*breaks, 99]:
         list(islice(training_run(config, broken).run(), given))
-    assert_same_state(broken, whole)
-    train_by_spacy(config, tmp_path / "spacys")
-    for name, data in contents(tmp_path / "spacys").items():
-        assert contents(whole)[name] == data, name
+    return broken, whole
 
 
-@pytest.mark.parametrize("among", ["all", "random"])
-def test_gold_clusters_go_on_to_the_same_end(kb: Path, tmp_path: Path, among: str) -> None:
-    edges = {"@misc": "spacy-pel.Arborescence.v1", "among": among, "negatives": 2, "refresh": 2}
-    batcher = {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 5, "shuffle_mentions": True}
-    changes = {"components.proxy_linker.coreference": edges, "training.batcher": batcher}
-    config = write_config(tmp_path, kb, TRAIN[:12], **changes)
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    list(training_run(config, whole).run())
-    for given in (5, 99):  # lines of the log
-        list(islice(training_run(config, broken).run(), given))
+SHUFFLED = {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 5, "shuffle_mentions": True}
+EDGES = {"@misc": "spacy-pel.Arborescence.v1", "among": "random", "negatives": 2, "refresh": 2}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {f"{INITIALIZE}.mined_entities": 12, f"{INITIALIZE}.searched_entities": 20},
+        {"components.proxy_linker.coreference": EDGES, "training.batcher": SHUFFLED},
+    ],
+)
+def test_it_goes_on_to_the_end_of_spacys_training(
+    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    """With two indexes; and with gold clusters and batches of shuffled mentions."""
+    monkeypatch.setattr(mention_batcher, "SHUFFLED_DOCUMENTS", 4)
+    config = write_config(tmp_path, kb, train=TRAIN[:12], dev=TRAIN[9:], **changes)
+    broken, whole = broken_and_whole(config, tmp_path, 5)
     assert_same_state(broken, whole)
     train_by_spacy(config, tmp_path / "spacys")
     for name, data in contents(tmp_path / "spacys").items():
@@ -133,7 +136,7 @@ def unbroken(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     return folder, lines
 
 
-@pytest.mark.parametrize("breaks", [[1, 4], [5], [9]])
+@pytest.mark.parametrize("breaks", [[1, 4], [9]])
 def test_it_goes_on_to_the_same_end(unbroken, tmp_path: Path, breaks: list[int]) -> None:
     folder, lines = unbroken
     output = tmp_path / "output"
@@ -146,29 +149,12 @@ def test_it_goes_on_to_the_same_end(unbroken, tmp_path: Path, breaks: list[int])
     assert_same_state(output, folder / "output")
 
 
-def test_shuffled_mentions_go_on_in_the_same_batches(
-    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mention_batcher, "SHUFFLED_DOCUMENTS", 4)
-    batcher = {"@batchers": "spacy-pel.batch_by_mentions.v1", "size": 3, "shuffle_mentions": True}
-    config = write_config(tmp_path, kb, TRAIN[:12], **{"training.batcher": batcher})
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    list(training_run(config, whole).run())
-    for given in (5, 99):  # lines of the log
-        list(islice(training_run(config, broken).run(), given))
-    assert_same_state(broken, whole)
-
-
 def test_a_linker_of_another_pipeline_goes_on_to_the_same_end(unbroken, tmp_path: Path) -> None:
     folder, _ = unbroken
     config = load_config(folder / "config.cfg", overrides={"training.max_steps": 3})
     config["components"]["proxy_linker"] = {"source": str(folder / "output" / "model-last")}
     config.to_disk(tmp_path / "config.cfg")
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    list(training_run(tmp_path / "config.cfg", whole).run())
-    for given in (5, 99):  # lines of the log
-        list(islice(training_run(tmp_path / "config.cfg", broken).run(), given))
-    assert_same_state(broken, whole)
+    assert_same_state(*broken_and_whole(tmp_path / "config.cfg", tmp_path, 5))
 
 
 @pytest.mark.parametrize("part", ["model-last", "model-best", CHECKPOINT])
@@ -275,3 +261,44 @@ def test_a_dev_corpus_of_other_identifiers_is_an_error(kb: Path, tmp_path: Path)
     config = write_config(tmp_path, kb, dev=[("It is MS.", {"MS": "D009103"})])
     with pytest.raises(PelError, match="dev has no nel_recall_at_1, so .* the same identifiers"):
         list(training_run(config, tmp_path / "output").run())
+
+
+# Progress
+
+
+def evaluated(scores: list[float]) -> list[RunProgress]:
+    """A training with an evaluation at every second step, after each of them."""
+    after = []
+    for n in range(1, len(scores) + 1):
+        progress = RunProgress()
+        for i, score in enumerate(scores[:n]):
+            progress.step = 2 * i
+            progress.note_score(score)
+        after.append(progress)
+    return after
+
+
+def test_early_stopping_looks_at_the_earliest_of_the_best() -> None:
+    after = evaluated([0.1, 0.5, 0.4, 0.5, 0.3])
+    assert [progress.is_over(patience=6, max_steps=0) for progress in after] == [False] * 4 + [True]
+    assert not any(progress.is_over(patience=0, max_steps=0) for progress in after)
+
+
+@pytest.mark.parametrize(("max_steps", "over"), [(0, False), (5, False), (4, True), (3, True)])
+def test_it_is_over_at_the_last_step(max_steps: int, over: bool) -> None:
+    assert evaluated([0.1, 0.2, 0.3])[-1].is_over(patience=0, max_steps=max_steps) is over
+    assert not RunProgress(step=9).is_over(patience=1, max_steps=1)  # not before an evaluation
+
+
+def test_a_score_is_the_best_if_none_is_higher() -> None:
+    progress = RunProgress()
+    best = []
+    for progress.step, score in enumerate([0.1, 0.5, 0.4, 0.5, 0.6]):
+        best.append(progress.note_score(score))
+    assert best == [True, True, False, True, True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_peak_of_memory_is_what_the_system_says() -> None:
+    highest = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+    assert peak_memory_mb() == pytest.approx(highest, abs=8)

@@ -14,8 +14,8 @@ from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.proxies import SINGLE_ROWS, proxy_texts
-from spacy_pel.training.negatives import Row
-from spacy_pel.training.pool import Pool, StoredRows
+from spacy_pel.training.index import Row, StoredRows
+from spacy_pel.training.pool import Pool
 
 from ..towers import MENTIONS, retriever, spread_weights
 from .kbs import ENTITIES, EVERYTHING, embedded_kb, encoded_pool, ranking

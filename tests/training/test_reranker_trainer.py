@@ -19,7 +19,7 @@ from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import GoldMention
-from spacy_pel.training import adversarial_passes
+from spacy_pel.training import trainer as trainers
 from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_added, with_gold
 from spacy_pel.training.trainer import StepLoss
@@ -144,7 +144,7 @@ def assert_close(ours: Reranker, reference: Reranker) -> None:
 @pytest.mark.parametrize("held_tokens", [8192, 100, 1])
 @pytest.mark.parametrize("weight", [1.0, 0.3])
 def test_the_adversarial_step_equals_pure_torch(kb, weight, held_tokens, monkeypatch) -> None:
-    monkeypatch.setattr(adversarial_passes, "HELD_TOKENS", held_tokens)
+    monkeypatch.setattr(trainers, "HELD_TOKENS", held_tokens)
     ours = trainer(kb, FGSM(epsilon=0.01, weight=weight), layers=2)
     reference = Reranker(copy.deepcopy(ours.reranker.model))
     expected = naive_step(reference, kb, 0.01, weight)
@@ -210,7 +210,7 @@ def naive_mention_loss(ranker: Reranker) -> Tensor:
 @pytest.mark.parametrize("held_tokens", [8192, 1])
 @pytest.mark.parametrize("retriever_weight", [0.0, 0.5])
 def test_pairs_of_mentions_add_their_loss(kb, retriever_weight, held_tokens, monkeypatch) -> None:
-    monkeypatch.setattr(adversarial_passes, "HELD_TOKENS", held_tokens)
+    monkeypatch.setattr(trainers, "HELD_TOKENS", held_tokens)
     alone = trainer(kb, retriever_weight=retriever_weight)
     ours = trainer(kb, retriever_weight=retriever_weight, mentions=2)
     ours.retrieve(COREFERENT)

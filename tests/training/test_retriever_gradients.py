@@ -25,11 +25,11 @@ from spacy_pel.models.losses import (
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import GoldMention
 from spacy_pel.reading.proxies import proxy_texts
-from spacy_pel.training import adversarial_passes
+from spacy_pel.training import trainer as trainers
 from spacy_pel.training.gold_edges import ENTITY, Arborescence
-from spacy_pel.training.gold_mentions import GoldMentions
+from spacy_pel.training.index import GoldMentions, StoredRows
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
-from spacy_pel.training.pool import Pool, StoredRows
+from spacy_pel.training.pool import Pool
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss
 
@@ -181,7 +181,7 @@ def naive_step_of_pairs(linker: Retriever, naive, epsilon: float, weight: float)
 def test_the_step_of_pairs_equals_pure_torch(
     shared: bool, loss: ScoreLoss, naive, held_tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adversarial_passes, "HELD_TOKENS", held_tokens)
+    monkeypatch.setattr(trainers, "HELD_TOKENS", held_tokens)
     ours = retriever(shared=shared, layers=2)
     reference, of_batch = (Retriever(copy.deepcopy(ours.model)) for _ in range(2))
     expected_loss = naive_step_of_pairs(reference, naive, 0.01, 0.3)

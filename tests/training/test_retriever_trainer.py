@@ -24,11 +24,11 @@ from spacy_pel.models.losses import (
 from spacy_pel.models.pair_loss import MentionPairLoss
 from spacy_pel.reading.mention import GoldMention, MentionInContext
 from spacy_pel.training.gold_edges import Arborescence
-from spacy_pel.training.gold_mentions import GoldMentions
+from spacy_pel.training.index import GoldMentions, StoredRows
 from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives
 from spacy_pel.training.optimizer import AdamW, apply_gradients
-from spacy_pel.training.pool import Pool, StoredRows
+from spacy_pel.training.pool import Pool
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
