@@ -10,7 +10,7 @@ from spacy_pel.architectures import BiEncoder, ScratchEncoder, encoder_of, set_d
 from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.bert_modules import Bert
+from spacy_pel.models.bert import Bert
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TokenIds

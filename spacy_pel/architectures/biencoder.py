@@ -6,8 +6,7 @@ from functools import partial
 
 from thinc.api import Model
 
-from ..models.bert import BertEncoder
-from ..models.text_encoder import TextEncoder
+from ..models.encoders import BertEncoder, TextEncoder
 from ..reading.marked_texts import MarkedTextReader
 from .encoder_sources import EncoderSource
 from .retriever_model import Architecture, entity_settings_of, make_retriever

@@ -6,8 +6,8 @@ import numpy as np
 from thinc.api import Model
 
 from ..errors import PelError
+from ..models.encoders import PairScorer
 from ..models.packed_weights import Packed, unpack
-from ..models.pair_scorer import PairScorer
 from ..reading.pairs import PairReader
 from ..reading.text_inputs import TextInputs
 from .encoder_sources import EncoderSource, no_source

@@ -6,8 +6,7 @@ from functools import partial
 
 from thinc.api import Model
 
-from ..models.bert import BertEncoder
-from ..models.window_encoder import WindowEncoder
+from ..models.encoders import BertEncoder, WindowEncoder
 from ..reading.document_windows import WindowReader
 from .encoder_sources import EncoderSource
 from .retriever_model import Architecture, entity_settings_of, make_retriever

@@ -12,8 +12,7 @@ from typing import Any
 from thinc.api import Model
 
 from ..errors import PelError
-from ..models.bert import BertEncoder
-from ..models.text_encoder import TextEncoder
+from ..models.encoders import BertEncoder, TextEncoder
 from ..reading.entity_texts import EntityReader
 from ..reading.mention import MentionReader
 from .encoder_sources import EncoderSource

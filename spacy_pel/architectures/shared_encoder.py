@@ -10,9 +10,7 @@ from thinc.api import ArgsKwargs, Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
-from ..models.bert import BertEncoder
-from ..models.span_encoder import SpanEncoder
-from ..models.text_encoder import TextEncoder
+from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder
 from ..reading.shared_states import SharedStatesReader, StatesInputs
 from .encoder_sources import EncoderSource
 from .retriever_model import Architecture, Tok2Vec, entity_settings_of, retriever_of

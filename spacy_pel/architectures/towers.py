@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
 from thinc.util import get_torch_default_device
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..models.bert import BertEncoder, evenly_spaced_layers
-from ..models.bert_layers import LEAST_ROWS
-from ..models.packed_weights import Contents, Encoder, pack, unpack
+from ..models.bert import LEAST_ROWS, evenly_spaced_layers
+from ..models.encoders import BertEncoder
+from ..models.packed_weights import Contents, pack, unpack
 from ..reading.text_inputs import EncoderInputs, PaddedInputs, groups_by_length
 from ..reading.word_pieces import PAD
 from ..system.threads import in_threads
@@ -42,7 +42,7 @@ def make_tower(encoder: BertEncoder) -> Tower:
     return Model("tower", _tower_forward, layers=[wrapped(encoder, _to_torch)])
 
 
-def wrapped(encoder: Encoder, convert_inputs: Callable) -> Model:
+def wrapped(encoder: nn.Module, convert_inputs: Callable) -> Model:
     """A torch module that gives one tensor, as a thinc layer that gives a numpy array.
 
     Args:
@@ -106,11 +106,11 @@ def set_gradient_caching(model: Model, cached: bool) -> None:
         encoder_of(tower).gradient_caching = cached
 
 
-def _to_bytes(encoder: Encoder) -> bytes:
+def _to_bytes(encoder: nn.Module) -> bytes:
     return pack([encoder], {})
 
 
-def _from_bytes(encoder: Encoder, packed: bytes, device: torch.device) -> Encoder:
+def _from_bytes(encoder: nn.Module, packed: bytes, device: torch.device) -> nn.Module:
     unpack(packed).fill([encoder], device)
     return encoder
 

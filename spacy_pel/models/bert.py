@@ -1,22 +1,24 @@
-"""The base of all encoders: a BERT whose input embeddings can be perturbed."""
+"""A BERT in torch alone, with Hugging Face's names, and computed for the tokens that are needed.
+
+Hugging Face's own ``BertModel`` computes the same. But to import it takes seconds and a hundred MB,
+which a trained linker does not need. And it computes the last layer for every token, where an encoder
+pools the states of a few. In the last layer the other tokens are needed as keys and values alone:
+they need no query, no feed-forward layer and no state, which is five sixths of a layer's cost.
+
+Attention has no dropout, whatever the configuration says.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from contextlib import nullcontext
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint
 
 from ..errors import PelError
-from .bert_layers import last_hidden_states
-from .bert_modules import Bert
 
 # Torch's names for the instructions of x86 and ARM processors that compute in bfloat16.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
@@ -35,212 +37,217 @@ _ARCHITECTURE = (
     "layer_norm_eps",
     "pad_token_id",
 )
-# The number of tokens from which torch's fused attention is no slower in training than the plain one
-# (measured: the same time at 128, 85 % of the time at 256, 75 % at 512).
-_LONG = 128
+# Hugging Face's names of activations.
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": nn.functional.gelu,
+    "gelu_new": partial(nn.functional.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(nn.functional.gelu, approximate="tanh"),
+    "relu": nn.functional.relu,
+    "silu": nn.functional.silu,
+}
+# Vectors must not depend on the number of threads, to the last bit. Torch's sums do in a product of
+# matrices with fewer rows than LEAST_ROWS, and in attention if the number of queries is no multiple
+# of _QUERIES. So rows and queries are padded.
+LEAST_ROWS = 16
+_QUERIES = 4
 
 
-class BertEncoder(nn.Module):
-    """Base of the encoders: a BERT, its tokenizer and its precision.
+class _Linear(nn.Linear):
+    """A linear map that waits for its weights."""
 
-    The transformer and the tokenizer come later (``load``), from training or from disk; both are
-    None until then. ``packed_weights`` saves them.
+    def reset_parameters(self) -> None:
+        """Draw none: it takes time, and on the device "meta" an import of two seconds."""
+
+
+class _Embedding(nn.Embedding):
+    """Embeddings that wait for their weights."""
+
+    def reset_parameters(self) -> None:
+        """Draw none, as of ``_Linear``."""
+
+
+class Bert(nn.Module):
+    """A BERT without its pooler. Its weights are undefined until they are loaded.
 
     Args:
-        mixed_precision: Compute in bfloat16 where torch holds that to be safe. It is three times as
-            fast on a processor with bfloat16 instructions, and has no effect on one without.
+        config: The fields of Hugging Face's configuration that decide what it computes. The
+            attribute ``config`` has the same, as attributes.
 
-    Attributes:
-        transformer: A ``Bert``, or None.
-        tokenizer: Its tokenizer, or None.
-        gradient_caching: Keep only the inputs of each batch in training, and compute the batch
-            again when its gradient arrives. It takes 11 to 20 % more time, and memory for one
-            batch.
-        computed_by: Computes the hidden states in place of torch in inference, from ids, mask,
-            segments and wanted (``onnx_states.OnnxStates``). It is set for the time of a call, and
-            so it is never saved or copied.
+    Raises:
+        PelError: The activation is unknown.
     """
 
-    def __init__(self, *, mixed_precision: bool):
+    def __init__(self, config: Mapping[str, Any]):
         super().__init__()
-        self.mixed_precision = mixed_precision
-        self.gradient_caching = False
-        self.transformer: nn.Module | None = None
-        self.tokenizer: Tokenizer | None = None
-        self.computed_by: Callable[..., Tensor] | None = None
+        self.config = SimpleNamespace(**config)
+        self.embeddings = _Embeddings(self.config)
+        self.encoder = nn.Module()
+        layers = range(self.config.num_hidden_layers)
+        self.encoder.layer = nn.ModuleList(_Layer(self.config) for _ in layers)
 
-    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
-        """Take a Hugging Face BERT and its tokenizer.
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
 
-        Args:
-            transformer: The BERT, of Hugging Face or of this package. Its weights are taken as they
-                are; its pooler is dropped.
-            tokenizer: The tokenizer of its vocabulary.
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The embeddings of the word pieces."""
+        return self.embeddings.word_embeddings
 
-        Raises:
-            PelError: The BERT has relative position embeddings, which ``last_hidden_states`` does
-                not compute.
-        """
-        kind = getattr(transformer.config, "position_embedding_type", "absolute")
-        if kind != "absolute":
+
+class _Embeddings(nn.Module):
+    """The input embeddings: word, segment and position."""
+
+    def __init__(self, config: SimpleNamespace):
+        super().__init__()
+        width = config.hidden_size
+        self.word_embeddings = _Embedding(config.vocab_size, width, config.pad_token_id)
+        self.position_embeddings = _Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = _Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, inputs_embeds: Tensor, token_type_ids: Tensor | None) -> Tensor:
+        """Word embeddings [n, t, d] and segments [n, t] (None: zeros) to embeddings [n, t, d]."""
+        length, device = inputs_embeds.shape[1], inputs_embeds.device
+        if token_type_ids is None:
+            token_type_ids = torch.zeros(inputs_embeds.shape[:2], dtype=torch.long, device=device)
+        embedded = inputs_embeds + self.token_type_embeddings(token_type_ids)
+        embedded = embedded + self.position_embeddings(torch.arange(length, device=device)[None])
+        return self.dropout(self.LayerNorm(embedded))
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: SimpleNamespace):
+        super().__init__()
+        width = config.hidden_size
+        self.attention = nn.Module()
+        self.attention.self = nn.Module()
+        self.attention.self.num_attention_heads = config.num_attention_heads
+        for name in ("query", "key", "value"):
+            setattr(self.attention.self, name, _Linear(width, width))
+        self.attention.output = _Residual(width, config)
+        self.intermediate = _Intermediate(config)
+        self.output = _Residual(config.intermediate_size, config)
+
+
+class _Intermediate(nn.Module):
+    def __init__(self, config: SimpleNamespace):
+        super().__init__()
+        if config.hidden_act not in _ACTIVATIONS:
             raise PelError(
-                f'the encoder has position embeddings of type "{kind}"',
-                'choose one with "absolute"',
+                f'the encoder has the activation "{config.hidden_act}"',
+                f"choose one with {', '.join(_ACTIVATIONS)}",
             )
-        self.transformer = _own(transformer)
-        self.tokenizer = tokenizer
+        self.dense = _Linear(config.hidden_size, config.intermediate_size)
+        self.activation = _ACTIVATIONS[config.hidden_act]
 
-    @property
-    def width(self) -> int:
-        """Length of the embeddings and the states."""
-        return self.transformer.config.hidden_size
-
-    @property
-    def n_outputs(self) -> int:
-        """The number of values that it gives for an input."""
-        raise NotImplementedError
-
-    @property
-    def position_limit(self) -> int:
-        """The largest number of tokens of an input."""
-        return self.transformer.config.max_position_embeddings
-
-    def set_dropout(self, rate: float) -> None:
-        """Set the rate of every dropout layer; attention has none (see ``bert_layers``)."""
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = rate
-
-    def hidden_states(
-        self,
-        ids: Tensor,
-        mask: Tensor,
-        perturbation: Tensor,
-        segments: Tensor | None = None,
-        wanted: Tensor | None = None,
-    ) -> Tensor:
-        """Compute the last hidden states of a batch of n inputs, padded to t tokens.
-
-        Args:
-            ids: int64 [n, t], token ids.
-            mask: bool [n, t], false for padding.
-            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none. It is added to the
-                composite input embeddings (word + position + segment; PEL, Eq. 6 and 7). BERT sums
-                the three, so it may be added to the word embeddings. Its gradient is the gradient
-                by the composite embeddings.
-            segments: int64 [n, t], token types; None for zeros.
-            wanted: bool [n, t], the tokens whose states are needed. The last layer is computed for
-                them alone; the states of the others are 0. None for all tokens.
-
-        Returns:
-            float32 [n, t, d].
-        """
-        if self.computed_by is not None and not self.training:
-            return self.computed_by(ids, mask, segments, wanted)
-        inputs = ids, mask, perturbation, segments, wanted
-        if self.training and self.gradient_caching:
-            return checkpoint(self._computed_by_torch, *inputs, use_reentrant=False)
-        return self._computed_by_torch(*inputs)
-
-    def _computed_by_torch(
-        self,
-        ids: Tensor,
-        mask: Tensor,
-        perturbation: Tensor,
-        segments: Tensor | None,
-        wanted: Tensor | None,
-    ) -> Tensor:
-        """The hidden states by torch; arguments as of ``hidden_states``."""
-        in_bfloat16 = self.mixed_precision and has_fast_bfloat16(ids.device.type)
-        with (
-            torch.autocast(ids.device.type, torch.bfloat16, enabled=in_bfloat16),
-            self._attention_kernel(ids.device, ids.shape[1]),
-        ):
-            words = self.transformer.get_input_embeddings()(ids)
-            embedded = self.transformer.embeddings(
-                inputs_embeds=words + perturbation, token_type_ids=segments
-            )
-            layers = self.transformer.encoder.layer
-            return last_hidden_states(layers, embedded, mask, wanted).float()
-
-    def _attention_kernel(self, device: torch.device, length: int):
-        """A context in which torch uses the fastest attention.
-
-        That is torch's own choice, except in training with short inputs on a CPU: there the
-        backward pass of its fused attention takes twice the time of the plain one.
-        """
-        if self.training and device.type == "cpu" and length < _LONG:
-            return sdpa_kernel(SDPBackend.MATH)
-        return nullcontext()
-
-    def description(self) -> dict[str, str]:
-        """Describe everything but the weights that decides the vectors.
-
-        Returns:
-            ``config``, the transformer's configuration, and ``tokenizer``, both as JSON; {} before
-            ``load``.
-        """
-        if self.transformer is None:
-            return {}
-        config = json.dumps(_architecture(self.transformer))
-        return {"config": config, "tokenizer": self.tokenizer.to_str()}
-
-    def weights(self) -> dict[str, Tensor]:
-        """Give the weights by name; those of the transformer have Hugging Face's names."""
-        return {_short(name): weight for name, weight in self.state_dict().items()}
-
-    def restore(self, description: dict[str, str], weights: dict[str, Tensor]) -> None:
-        """Take a description and weights; it needs no network.
-
-        Args:
-            description: What ``description`` gave.
-            weights: What ``weights`` gave.
-
-        Raises:
-            RuntimeError: The weights are of another encoder.
-        """
-        transformer = Bert(json.loads(description["config"]))
-        self.load(transformer, Tokenizer.from_str(description["tokenizer"]))
-        names = {_short(name): name for name in self.state_dict()}
-        self.load_state_dict({names.get(k, k): v for k, v in weights.items()}, assign=True)
+    def forward(self, states: Tensor) -> Tensor:
+        return self.activation(self.dense(states))
 
 
-def _own(transformer: nn.Module) -> Bert:
-    """A Hugging Face BERT as ``Bert``, with the same weights and without its pooler."""
+class _Residual(nn.Module):
+    """A linear map, added to what went into its layer."""
+
+    def __init__(self, n_inputs: int, config: SimpleNamespace):
+        super().__init__()
+        self.dense = _Linear(n_inputs, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, states: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(self.dropout(self.dense(states)) + residual)
+
+
+def last_hidden_states(
+    layers: Sequence[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
+) -> Tensor:
+    """The states after the last layer, float [n, t, d].
+
+    Args:
+        layers: The layers of a ``Bert``, or of Hugging Face's.
+        states: Float [n, t, d], the input embeddings.
+        mask: bool [n, t], false for padding.
+        wanted: bool [n, t], the tokens whose states are needed; the states of the others are 0.
+            None for all tokens.
+    """
+    keys = None if bool(mask.all()) else mask[:, None, None, :]
+    for layer in layers if wanted is None else layers[:-1]:
+        queries = layer.attention.self.query(states)
+        states = _fed_forward(layer, _attended(layer, queries, states, keys), states)
+    return states if wanted is None else _states_of_some(layers[-1], states, keys, wanted)
+
+
+def _states_of_some(
+    layer: nn.Module, states: Tensor, keys: Tensor | None, wanted: Tensor
+) -> Tensor:
+    """The states of the wanted tokens after the layer, [n, t, d]; 0 for the others.
+
+    The w wanted tokens of all inputs are computed as one matrix [w, d]. They are padded for
+    attention alone, to the largest number of an input.
+    """
+    places = wanted.nonzero(as_tuple=True)
+    columns = (wanted.cumsum(1) - 1)[wanted]
+    asking = _at_least(states[places])
+    queries = layer.attention.self.query(asking)[: len(columns)]
+    padded = queries.new_zeros(len(states), int(wanted.sum(1).max()), queries.shape[-1])
+    padded = padded.index_put((places[0], columns), queries)
+    attended = _attended(layer, padded, states, keys)[places[0], columns]
+    found = _fed_forward(layer, _at_least(attended), asking)[: len(columns)]
+    return found.new_zeros(states.shape).index_put(places, found)
+
+
+def _at_least(rows: Tensor) -> Tensor:
+    """The rows [w, d], with rows of zeros up to ``LEAST_ROWS``."""
+    return nn.functional.pad(rows, (0, 0, 0, max(0, LEAST_ROWS - len(rows))))
+
+
+def _attended(layer: nn.Module, queries: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
+    """The attention of all heads: queries [n, q, d] over states [n, t, d] give [n, q, d].
+
+    keys: bool [n, 1, 1, t], the tokens that are attended to; None for all.
+    """
+    own = layer.attention.self
+    n = queries.shape[1]
+    padded = nn.functional.pad(queries, (0, 0, 0, -n % _QUERIES))
+    inputs = (padded, own.key(states), own.value(states))
+    heads = [x.unflatten(-1, (own.num_attention_heads, -1)).transpose(1, 2) for x in inputs]
+    attended = nn.functional.scaled_dot_product_attention(*heads, attn_mask=keys)
+    return attended[:, :, :n].transpose(1, 2).flatten(2)
+
+
+def _fed_forward(layer: nn.Module, attended: Tensor, states: Tensor) -> Tensor:
+    """The rest of a layer after attention, with its residual connections: [..., d] to [..., d]."""
+    states = layer.attention.output(attended, states)
+    return layer.output(layer.intermediate(states), states)
+
+
+def architecture(transformer: nn.Module) -> dict[str, Any]:
+    """The fields of its configuration that decide what a BERT computes."""
+    return {name: getattr(transformer.config, name) for name in _ARCHITECTURE}
+
+
+def own_bert(transformer: nn.Module) -> Bert:
+    """A BERT of Hugging Face as ``Bert``, with the same weights and without its pooler.
+
+    Raises:
+        PelError: It has relative position embeddings, which ``Bert`` does not compute.
+    """
+    kind = getattr(transformer.config, "position_embedding_type", "absolute")
+    if kind != "absolute":
+        raise PelError(
+            f'the encoder has position embeddings of type "{kind}"', 'choose one with "absolute"'
+        )
     if isinstance(transformer, Bert):
         return transformer
-    bert = Bert(_architecture(transformer))
+    bert = Bert(architecture(transformer))
     weights = transformer.state_dict().items()
     kept = {name: weight for name, weight in weights if not name.startswith("pooler.")}
     bert.load_state_dict(kept, assign=True)
     return bert
 
 
-def _architecture(transformer: nn.Module) -> dict[str, Any]:
-    """The fields of its configuration that decide what a BERT computes."""
-    return {name: getattr(transformer.config, name) for name in _ARCHITECTURE}
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("transformer.")
-
-
-def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Average over the tokens of each input.
-
-    Args:
-        hidden: Float [n, t, d].
-        mask: bool [n, t], the tokens that are averaged, at least one of each input.
-
-    Returns:
-        Float [n, d].
-    """
-    weight = mask.to(hidden.dtype)
-    return (hidden * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True)
-
-
 def build_transformer(**config) -> nn.Module:
-    """Make a BERT with random weights, of the given Hugging Face configuration."""
+    """A BERT with random weights, of the given Hugging Face configuration."""
     # Imported here: it takes seconds, and a saved pipeline does not need it.
     from transformers import BertConfig, BertModel
 
@@ -248,65 +255,37 @@ def build_transformer(**config) -> nn.Module:
 
 
 def first_layers(transformer: nn.Module, n: int) -> nn.Module:
-    """Keep the first n of a BERT's layers.
-
-    Args:
-        transformer: The BERT, which is changed.
-        n: The number of layers to keep.
-
-    Returns:
-        The same BERT.
+    """Keep the first n of a BERT's layers. The BERT is changed and returned.
 
     Raises:
         PelError: n is less than 1 or more than the number of its layers.
     """
-    _check_layers(transformer, n)
-    return _with_layers_at(transformer, list(range(n)))
+    return _with_layers(transformer, n, range(n))
 
 
 def evenly_spaced_layers(transformer: nn.Module, n: int) -> nn.Module:
-    """Keep n of a BERT's layers, spread evenly from the first to the last.
-
-    Args:
-        transformer: The BERT, which is changed.
-        n: The number of layers to keep.
-
-    Returns:
-        The same BERT.
-
-    Raises:
-        PelError: n is less than 1 or more than the number of its layers.
-    """
-    _check_layers(transformer, n)
-    kept = torch.linspace(0, len(transformer.encoder.layer) - 1, n).round().int().tolist()
-    return _with_layers_at(transformer, kept)
+    """Keep n of a BERT's layers, spread evenly from the first to the last. See ``first_layers``."""
+    last = len(transformer.encoder.layer) - 1
+    return _with_layers(transformer, n, torch.linspace(0, last, max(n, 0)).round().int().tolist())
 
 
-def _check_layers(transformer: nn.Module, n: int) -> None:
-    """Refuse a number of layers that the BERT cannot be cut to."""
+def _with_layers(transformer: nn.Module, n: int, kept: Sequence[int]) -> nn.Module:
     layers = transformer.encoder.layer
     if not 1 <= n <= len(layers):
         raise PelError(
             f"{n} layers of an encoder that has {len(layers)}", f"choose from 1 to {len(layers)}"
         )
-
-
-def _with_layers_at(transformer: nn.Module, kept: list[int]) -> nn.Module:
-    """The BERT, which is changed, with the layers at these places."""
-    transformer.encoder.layer = nn.ModuleList(transformer.encoder.layer[i] for i in kept)
-    transformer.config.num_hidden_layers = len(kept)
+    transformer.encoder.layer = nn.ModuleList(layers[i] for i in kept)
+    transformer.config.num_hidden_layers = n
     return transformer
 
 
 @cache
 def has_fast_bfloat16(device_type: str) -> bool:
-    """Tell whether the device has instructions that compute in bfloat16.
+    """Whether a device ("cpu", "cuda" or another type of torch's) has instructions for bfloat16.
 
     A processor without them is far slower in bfloat16 than in float32 (7 times, measured). So are
     GPUs older than Ampere, such as a V100.
-
-    Args:
-        device_type: "cpu", "cuda", or another type of torch's.
     """
     if device_type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)

@@ -1,12 +1,22 @@
-"""A BERT computed by ONNX Runtime on the CPU."""
+"""A BERT computed by ONNX Runtime on the CPU, in float32 or with 8-bit matrix products.
+
+The graph is written operator by operator and not exported: it needs no tracing, is made in a second,
+and has the operators that ONNX Runtime computes fast.
+"""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..errors import PelError
-from .onnx_graph import bert_graph
+
+# The largest 8-bit weight: seven bits with the sign. Processors without VNNI instructions add pairs of
+# products in 16 bits, which larger weights would overflow. So all processors compute the same.
+_LARGEST = 63
+# The versions of the format and of ONNX's operators, and the domain of ONNX Runtime's own operators.
+_IR_VERSION, _OPSET, _MICROSOFT = 10, 20, "com.microsoft"
 
 
 class OnnxStates:
@@ -35,13 +45,14 @@ class OnnxStates:
                 "the runtime needs ONNX Runtime",
                 'run: pip install "spacy-pel[onnx]", or set runtime = "torch"',
             ) from error
+        _check(transformer)
         self.transformer = transformer
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         # A higher level fuses each sum with the LayerNorm after it, which takes six times as long.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         self._session = onnxruntime.InferenceSession(
-            bert_graph(transformer, int8=int8).SerializeToString(),
+            _Graph(transformer, int8).serialized(),
             options,
             providers=["CPUExecutionProvider"],
         )
@@ -53,19 +64,11 @@ class OnnxStates:
         segments: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Compute the last hidden states of n inputs, padded to t tokens.
+        """The last hidden states, float32 [n, t, d]; 0 for padding and for tokens that are not wanted.
 
-        Each input is computed by itself. So no time is spent on padding, and its states are the
-        same, to the last bit, whatever it is batched with, also in 8 bits.
-
-        Args:
-            ids: int64 [n, t], token ids.
-            mask: bool [n, t], true for the first tokens of each input, false for padding.
-            segments: int64 [n, t], token types; None for zeros.
-            wanted: bool [n, t], the tokens whose states are needed; None for all.
-
-        Returns:
-            float32 [n, t, d]; 0 for padding and for tokens that are not wanted.
+        The arguments are those of ``BertEncoder.hidden_states``. Each input is computed by itself. So
+        no time is spent on padding, and its states are the same, to the last bit, whatever it is
+        batched with, also in 8 bits.
         """
         segments = torch.zeros_like(ids) if segments is None else segments
         wanted = mask if wanted is None else wanted
@@ -76,3 +79,133 @@ class OnnxStates:
             inputs = {k: v.numpy() for k, v in {**inputs, "wanted": columns}.items()}
             hidden[row, columns] = torch.from_numpy(self._session.run(["states"], inputs)[0])
         return hidden
+
+
+def _check(transformer: nn.Module) -> None:
+    """Refuse a BERT that the graph does not compute."""
+    if transformer.device.type != "cpu":
+        raise PelError(
+            f'ONNX Runtime is used on the CPU, not on "{transformer.device.type}"',
+            'set runtime = "torch"',
+        )
+    if transformer.config.hidden_act != "gelu":
+        raise PelError(
+            'ONNX Runtime is used for encoders with the activation "gelu", not '
+            f'"{transformer.config.hidden_act}"',
+            'set runtime = "torch"',
+        )
+
+
+class _Graph:
+    """The operators and constants of a graph.
+
+    Its inputs are ``ids`` and ``segments``, int64 [t], and ``wanted``, int64 [w]: the places of the
+    tokens for which the last layer is computed. Its output is ``states``, float32 [w, d]. A method
+    adds operators, and gives the name of the value that they compute.
+    """
+
+    def __init__(self, transformer: nn.Module, int8: bool):
+        self.config = transformer.config
+        self.int8 = int8
+        self.weights = {k: v.detach().numpy() for k, v in transformer.state_dict().items()}
+        self.nodes: list = []
+        self.constants: list = []
+
+    def serialized(self) -> bytes:
+        """The whole graph."""
+        from onnx import TensorProto, helper
+
+        states = self._embedded("ids", "segments")
+        last = self.config.num_hidden_layers - 1
+        for number in range(last + 1):
+            wanted = "wanted" if number == last else None
+            states = self._layer(f"encoder.layer.{number}", states, wanted)
+        self.nodes.append(helper.make_node("Identity", [states], ["states"]))
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.INT64, [length])
+            for name, length in (("ids", "t"), ("segments", "t"), ("wanted", "w"))
+        ]
+        shape = ["w", self.config.hidden_size]
+        output = helper.make_tensor_value_info("states", TensorProto.FLOAT, shape)
+        graph = helper.make_graph(self.nodes, "bert", inputs, [output], self.constants)
+        versions = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
+        model = helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION)
+        return model.SerializeToString()
+
+    def _embedded(self, ids: str, segments: str) -> str:
+        """The input embeddings, [t, d]."""
+        first, axis = self._constant(np.array([0])), self._constant(np.array([0]))
+        length = self._node("Shape", ids)
+        words, positions, kinds = (
+            self._constant(self.weights[f"embeddings.{kind}_embeddings.weight"])
+            for kind in ("word", "position", "token_type")
+        )
+        total = self._node("Gather", words, ids)
+        total = self._node("Add", total, self._node("Gather", kinds, segments))
+        total = self._node("Add", total, self._node("Slice", positions, first, length, axis))
+        return self._normalized("embeddings.LayerNorm", total)
+
+    def _layer(self, layer: str, states: str, wanted: str | None) -> str:
+        """A layer of BERT: [t, d] to [t, d], or to [w, d] for the wanted tokens."""
+        attention, kinds = f"{layer}.attention.self", ("query", "key", "value")
+        if wanted is None:
+            heads = self._projections(attention, states, *kinds)
+        else:
+            asking = self._node("Gather", states, wanted)
+            heads = self._projections(attention, asking, "query")
+            heads += self._projections(attention, states, "key", "value")
+            states = asking
+        attended = self._linear(self._attention(*heads), f"{layer}.attention.output.dense")
+        states = self._normalized(
+            f"{layer}.attention.output.LayerNorm", self._node("Add", attended, states)
+        )
+        inner = self._node("Gelu", self._linear(states, f"{layer}.intermediate.dense"))
+        outer = self._linear(inner, f"{layer}.output.dense")
+        return self._normalized(f"{layer}.output.LayerNorm", self._node("Add", outer, states))
+
+    def _projections(self, attention: str, states: str, *kinds: str) -> list[str]:
+        """Queries, keys or values, each [1, t, d], by one product of matrices."""
+        linear = self._linear(states, *(f"{attention}.{kind}" for kind in kinds))
+        joined = self._node("Unsqueeze", linear, self._constant(np.array([0])))
+        names = [f"{joined}.{kind}" for kind in kinds]
+        self._node("Split", joined, outputs=names, axis=-1, num_outputs=len(kinds))
+        return names
+
+    def _attention(self, queries: str, keys: str, values: str) -> str:
+        """Attention of all heads, [q, d]."""
+        heads = {"domain": _MICROSOFT, "num_heads": self.config.num_attention_heads}
+        attended = self._node("MultiHeadAttention", queries, keys, values, **heads)
+        return self._node("Squeeze", attended, self._constant(np.array([0])))
+
+    def _linear(self, states: str, *layers: str) -> str:
+        """Linear layers of the same input, their outputs side by side: [t, d] to [t, e]."""
+        weight = np.concatenate([self.weights[f"{name}.weight"] for name in layers]).T
+        bias = self._constant(np.concatenate([self.weights[f"{name}.bias"] for name in layers]))
+        if not self.int8:
+            return self._node("Add", self._node("MatMul", states, self._constant(weight)), bias)
+        steps = np.abs(weight).max(axis=0) / _LARGEST
+        steps[steps == 0] = 1
+        rounded = self._constant(np.round(weight / steps).astype(np.int8))
+        zeros = self._constant(np.zeros(len(steps), dtype=np.int8))
+        quantized = (states, rounded, self._constant(steps), zeros, bias)
+        return self._node("DynamicQuantizeMatMul", *quantized, domain=_MICROSOFT)
+
+    def _normalized(self, layer: str, states: str) -> str:
+        weight, bias = (self._constant(self.weights[f"{layer}.{k}"]) for k in ("weight", "bias"))
+        epsilon = self.config.layer_norm_eps
+        return self._node("LayerNormalization", states, weight, bias, epsilon=epsilon)
+
+    def _constant(self, array: np.ndarray) -> str:
+        from onnx import numpy_helper
+
+        name = f"constant.{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def _node(self, operator: str, *inputs: str, outputs: list[str] | None = None, **given) -> str:
+        """An operator; its first output."""
+        from onnx import helper
+
+        outputs = outputs or [f"{operator}.{len(self.nodes)}"]
+        self.nodes.append(helper.make_node(operator, inputs, outputs, **given))
+        return outputs[0]

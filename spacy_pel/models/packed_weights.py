@@ -13,16 +13,15 @@ import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import PelError
 
-# What was packed: its file, or its bytes.
 Packed = Path | bytes
 
 # The key of our metadata in a safetensors file. Metadata are texts by name.
@@ -31,41 +30,18 @@ _FACTS = "spacy_pel"
 _CHECKSUM = "checksum"
 
 
-class Encoder(Protocol):
-    """What can be packed: a torch module that can be restored from its description and weights."""
-
-    def description(self) -> dict[str, Any]:
-        """Describe, as plain data, everything but the weights; {} before there are weights."""
-
-    def weights(self) -> dict[str, Tensor]:
-        """Give the weights by the names that they have in a file."""
-
-    def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None:
-        """Take a description and weights; a RuntimeError if they are of another kind of encoder."""
-
-    def to(self, device: torch.device) -> object:
-        """Move the weights."""
-
-
 class Contents(NamedTuple):
-    """What was packed.
+    """What was packed: settings, and of each encoder its description, which is {} without weights.
 
-    Attributes:
-        settings: The settings, as given to ``pack``.
-        descriptions: The description of each encoder; {} for one that had no weights.
-        tensors: The weights of all encoders, each by "number of the encoder.name".
+    ``tensors`` has the weights of all encoders, each by "number of the encoder.name".
     """
 
     settings: dict[str, Any]
     descriptions: list[dict[str, Any]]
     tensors: dict[str, Tensor]
 
-    def fill(self, encoders: Sequence[Encoder], device: torch.device) -> None:
-        """Restore the encoders.
-
-        Args:
-            encoders: Encoders of the kinds that were packed, in the same order.
-            device: Where their weights go.
+    def fill(self, encoders: Sequence[nn.Module], device: torch.device) -> None:
+        """Restore encoders of the kinds that were packed, in the same order, on a device.
 
         Raises:
             RuntimeError: An encoder is of another kind.
@@ -85,15 +61,11 @@ def rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.half().float() for name, tensor in weights.items()}
 
 
-def pack(encoders: Sequence[Encoder], settings: dict[str, Any]) -> bytes:
-    """Pack encoders and settings; nothing is pickled.
+def pack(encoders: Sequence[nn.Module], settings: dict[str, Any]) -> bytes:
+    """The bytes of a safetensors file of encoders, and of plain data to be kept with them.
 
-    Args:
-        encoders: The encoders.
-        settings: Plain data to be kept with them.
-
-    Returns:
-        The bytes of a safetensors file.
+    An encoder is a module of ``encoders``: it has a description (all but the weights, as plain data),
+    weights by name, and ``restore``, which takes both.
     """
     described, tensors = [], {}
     for number, encoder in enumerate(encoders):
@@ -110,10 +82,7 @@ def pack(encoders: Sequence[Encoder], settings: dict[str, Any]) -> bytes:
 
 
 def unpack(packed: Packed) -> Contents:
-    """Read what ``pack`` gave; it needs no network.
-
-    Args:
-        packed: The file, or its bytes.
+    """Read what ``pack`` gave, from a file or from bytes; it needs no network.
 
     Raises:
         PelError: It is no such file, or it is damaged.

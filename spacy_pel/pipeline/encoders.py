@@ -11,7 +11,7 @@ from .. import architectures
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.retriever import Retriever
-from ..models.bert import BertEncoder
+from ..models.encoders import BertEncoder
 from .saving import Saved
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from ..architectures.setting_checks import check_choice
-from ..models.bert import BertEncoder
+from ..models.encoders import BertEncoder
 from ..models.onnx_states import OnnxStates
 
 _TOKENIZERS = "TOKENIZERS_PARALLELISM"

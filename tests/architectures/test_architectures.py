@@ -274,7 +274,7 @@ def test_dropout_is_set_in_every_tower() -> None:
 
 
 def test_bfloat16_is_close_to_float32_and_trains(monkeypatch) -> None:
-    monkeypatch.setattr("spacy_pel.models.bert.has_fast_bfloat16", lambda device: True)
+    monkeypatch.setattr("spacy_pel.models.encoders.has_fast_bfloat16", lambda device: True)
     exact, quick = biencoder(), biencoder(mixed_precision=True)
     np.testing.assert_allclose(vectors(quick), vectors(exact), atol=2e-2)
     before = vectors(quick)

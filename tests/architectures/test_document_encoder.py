@@ -22,7 +22,7 @@ from spacy_pel.architectures import (
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.bert import build_transformer
-from spacy_pel.models.window_encoder import WindowEncoder
+from spacy_pel.models.encoders import WindowEncoder
 from spacy_pel.reading.document_windows import WindowInputs
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TokenIds

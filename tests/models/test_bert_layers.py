@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.models.bert import build_transformer
-from spacy_pel.models.bert_layers import last_hidden_states
+from spacy_pel.models.bert import build_transformer, last_hidden_states
 
 from ..towers import spread_weights
 

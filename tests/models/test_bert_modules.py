@@ -11,11 +11,9 @@ import torch
 from transformers import BertConfig, BertModel
 
 from spacy_pel.errors import PelError
-from spacy_pel.models.bert import build_transformer
-from spacy_pel.models.bert_layers import last_hidden_states
-from spacy_pel.models.bert_modules import Bert
+from spacy_pel.models.bert import Bert, build_transformer, last_hidden_states
+from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack
-from spacy_pel.models.text_encoder import TextEncoder
 from spacy_pel.reading.word_pieces import train_tokenizer
 
 SIZES = {
@@ -103,7 +101,7 @@ import sys
 from pathlib import Path
 import torch
 from spacy_pel.models.packed_weights import unpack
-from spacy_pel.models.text_encoder import TextEncoder
+from spacy_pel.models.encoders import TextEncoder
 encoder = TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
 unpack(Path(sys.argv[1])).fill([encoder], torch.device("cpu"))
 print([name for name in ("transformers", "torch._dynamo", "sympy") if name in sys.modules])

@@ -13,8 +13,8 @@ from safetensors.torch import load, load_file, save_file
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
+from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack, rounded, unpack
-from spacy_pel.models.text_encoder import TextEncoder
 
 from ..towers import TEXTS, biencoder
 

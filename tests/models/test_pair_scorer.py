@@ -7,8 +7,8 @@ from torch import nn
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.models.bert import build_transformer
+from spacy_pel.models.encoders import PairScorer
 from spacy_pel.models.packed_weights import pack, unpack
-from spacy_pel.models.pair_scorer import PairScorer
 from spacy_pel.reading.text_inputs import TokenIds, pad_texts
 
 from ..towers import TEXTS, bert_states, pair_score, reranker

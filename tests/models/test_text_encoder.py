@@ -7,8 +7,8 @@ from transformers.models.bert.modeling_bert import BertModel
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.models.bert import build_transformer, has_fast_bfloat16, mean_over
-from spacy_pel.models.text_encoder import TextEncoder
+from spacy_pel.models.bert import build_transformer, has_fast_bfloat16
+from spacy_pel.models.encoders import TextEncoder, mean_over
 from spacy_pel.reading.text_inputs import TokenIds, pad_texts
 
 from ..towers import bert_states, biencoder, hugging_face
@@ -141,7 +141,7 @@ def test_a_pooler_is_left_behind() -> None:
 
 
 def test_bfloat16_is_close_to_float32(monkeypatch) -> None:
-    monkeypatch.setattr("spacy_pel.models.bert.has_fast_bfloat16", lambda device: True)
+    monkeypatch.setattr("spacy_pel.models.encoders.has_fast_bfloat16", lambda device: True)
     exact, quick = encoder(), encoder(mixed_precision=True)
     with torch.no_grad():
         a = exact(*batch(TOKENS), NO_PERTURBATION)

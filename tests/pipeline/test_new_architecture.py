@@ -15,8 +15,7 @@ from spacy_pel.architectures import (
 )
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.models.bert import BertEncoder
-from spacy_pel.models.text_encoder import TextEncoder
+from spacy_pel.models.encoders import BertEncoder, TextEncoder
 from spacy_pel.reading.entity_texts import EntityReader, EntityText
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TextInputs

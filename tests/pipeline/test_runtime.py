@@ -14,7 +14,7 @@ from spacy.language import Language
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.models import bert
+from spacy_pel.models import encoders
 from spacy_pel.models.onnx_states import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.reading.entity_texts import EntityText
@@ -61,7 +61,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[OnnxStates]:
 def test_the_precision_of_torch_is_chosen(
     trained: Trained, trained_so: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bert, "has_fast_bfloat16", lambda device: True)
+    monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda device: True)
     scores = {}
     for runtime in ("torch", "torch-float32", "torch-bfloat16"):
         nlp = loaded(trained, runtime)

@@ -1,0 +1,397 @@
+"""The torch modules of the towers: a BERT whose input embeddings can be perturbed, and what pools it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
+
+from ..errors import PelError
+from .bert import Bert, architecture, has_fast_bfloat16, last_hidden_states, own_bert
+
+# The number of tokens from which torch's fused attention is no slower in training than the plain one
+# (measured: the same time at 128, 85 % of the time at 256, 75 % at 512).
+_LONG = 128
+
+
+class BertEncoder(nn.Module):
+    """Base of the encoders: a BERT, its tokenizer and its precision.
+
+    The transformer and the tokenizer come later (``load``), from training or from disk; both are
+    None until then. ``packed_weights`` saves them.
+
+    Args:
+        mixed_precision: Compute in bfloat16 where torch holds that to be safe. It is three times as
+            fast on a processor with bfloat16 instructions, and has no effect on one without.
+
+    Attributes:
+        gradient_caching: Keep only the inputs of each batch in training, and compute the batch
+            again when its gradient arrives. It takes 11 to 20 % more time, and memory for one
+            batch.
+        computed_by: Computes the hidden states in place of torch in inference, from ids, mask,
+            segments and wanted (``onnx_states.OnnxStates``). It is set for the time of a call, and
+            so it is never saved or copied.
+    """
+
+    n_outputs: int  # the number of values that it gives for an input
+
+    def __init__(self, *, mixed_precision: bool):
+        super().__init__()
+        self.mixed_precision = mixed_precision
+        self.gradient_caching = False
+        self.transformer: Bert | None = None
+        self.tokenizer: Tokenizer | None = None
+        self.computed_by: Callable[..., Tensor] | None = None
+
+    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
+        """Take a BERT, of Hugging Face or of this package, with its weights, and its tokenizer."""
+        self.transformer = own_bert(transformer)
+        self.tokenizer = tokenizer
+
+    @property
+    def width(self) -> int:
+        """Length of the embeddings and the states."""
+        return self.transformer.config.hidden_size
+
+    @property
+    def position_limit(self) -> int:
+        """The largest number of tokens of an input."""
+        return self.transformer.config.max_position_embeddings
+
+    def set_dropout(self, rate: float) -> None:
+        """Set the rate of every dropout layer; attention has none (see ``bert``)."""
+        for module in self.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = rate
+
+    def hidden_states(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        perturbation: Tensor,
+        segments: Tensor | None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        """The last hidden states of a batch of n inputs, padded to t tokens: float32 [n, t, d].
+
+        Args:
+            ids: int64 [n, t], token ids.
+            mask: bool [n, t], false for padding.
+            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none. It is added to the
+                composite input embeddings (word + position + segment; PEL, Eq. 6 and 7). BERT sums
+                the three, so it may be added to the word embeddings. Its gradient is the gradient
+                by the composite embeddings.
+            segments: int64 [n, t], token types; None for zeros.
+            wanted: bool [n, t], the tokens whose states are needed. The last layer is computed for
+                them alone; the states of the others are 0. None for all tokens.
+        """
+        if self.computed_by is not None and not self.training:
+            return self.computed_by(ids, mask, segments, wanted)
+        inputs = ids, mask, perturbation, segments, wanted
+        if self.training and self.gradient_caching:
+            return checkpoint(self._computed_by_torch, *inputs, use_reentrant=False)
+        return self._computed_by_torch(*inputs)
+
+    def _computed_by_torch(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        perturbation: Tensor,
+        segments: Tensor | None,
+        wanted: Tensor | None,
+    ) -> Tensor:
+        device = ids.device.type
+        in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
+        # Torch's own choice of attention is the fastest, except in training with short inputs on a
+        # CPU: there the backward pass of its fused attention takes twice the time of the plain one.
+        is_short = self.training and device == "cpu" and ids.shape[1] < _LONG
+        attention = sdpa_kernel(SDPBackend.MATH) if is_short else nullcontext()
+        with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16), attention:
+            words = self.transformer.get_input_embeddings()(ids)
+            embedded = self.transformer.embeddings(
+                inputs_embeds=words + perturbation, token_type_ids=segments
+            )
+            layers = self.transformer.encoder.layer
+            return last_hidden_states(layers, embedded, mask, wanted).float()
+
+    def description(self) -> dict[str, str]:
+        """Everything but the weights that decides the vectors.
+
+        Returns:
+            ``config``, the transformer's configuration, and ``tokenizer``, both as JSON; {} before
+            ``load``.
+        """
+        if self.transformer is None:
+            return {}
+        config = json.dumps(architecture(self.transformer))
+        return {"config": config, "tokenizer": self.tokenizer.to_str()}
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights by name; those of the transformer have Hugging Face's names."""
+        return {_short(name): weight for name, weight in self.state_dict().items()}
+
+    def restore(self, description: dict[str, str], weights: dict[str, Tensor]) -> None:
+        """Take what ``description`` and ``weights`` gave; it needs no network.
+
+        Raises:
+            RuntimeError: The weights are of another encoder.
+        """
+        transformer = Bert(json.loads(description["config"]))
+        self.load(transformer, Tokenizer.from_str(description["tokenizer"]))
+        names = {_short(name): name for name in self.state_dict()}
+        self.load_state_dict({names.get(k, k): v for k, v in weights.items()}, assign=True)
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("transformer.")
+
+
+class TextEncoder(BertEncoder):
+    """A tower of the bi-encoder: it turns token ids into a vector (PEL, section 5.2).
+
+    Args:
+        pooling: The tokens whose states are averaged. "mean": all tokens, as in the paper. "focus":
+            the tokens of the mention, or of the entity's title, which suits a pretrained encoder.
+            "both": the sum of the two means, each at length 1; an encoder built from scratch learns
+            to use the context much sooner with it. "cls": the first token, [CLS], as in KRISSBERT
+            and ArboEL.
+        normalize: Give vectors of length 1, so that their inner product is the cosine.
+        mixed_precision: See ``BertEncoder``.
+        n_numbers: How many numbers a vector has: the first ones of the pooled states. None: all.
+            Training brings what counts into them (Kusupati et al. 2022, "Matryoshka").
+    """
+
+    def __init__(
+        self,
+        *,
+        pooling: str,
+        normalize: bool,
+        mixed_precision: bool,
+        n_numbers: int | None = None,
+    ):
+        super().__init__(mixed_precision=mixed_precision)
+        self.pooling = pooling
+        self.normalize = normalize
+        self.n_numbers = n_numbers
+
+    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
+        """As of ``BertEncoder``. Raises PelError if its states are shorter than the vectors."""
+        width = transformer.config.hidden_size
+        if self.n_numbers is not None and self.n_numbers > width:
+            raise PelError(
+                f"vectors of {self.n_numbers} numbers of an encoder that has {width}",
+                f'set "n_numbers" to {width} or less',
+            )
+        super().load(transformer, tokenizer)
+
+    @property
+    def n_outputs(self) -> int:
+        """Length of the vectors."""
+        return self.width if self.n_numbers is None else self.n_numbers
+
+    def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
+        """Encode a batch of n texts, padded to t tokens, as float32 [n, d].
+
+        Args:
+            ids: int64 [n, t], token ids.
+            mask: bool [n, t], false for padding.
+            focus: bool [n, t], the tokens of the mention or the title.
+            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none; see ``hidden_states``.
+        """
+        first = torch.zeros_like(mask)
+        first[:, 0] = True
+        wanted = {"focus": focus, "cls": first}.get(self.pooling)
+        hidden = self.hidden_states(ids, mask, perturbation, wanted=wanted)
+        if self.pooling == "both":
+            means = (mean_over(hidden, tokens) for tokens in (mask, focus))
+            return self._scaled(sum(nn.functional.normalize(mean, dim=-1) for mean in means))
+        if self.pooling == "cls":
+            return self._scaled(hidden[:, 0])
+        return self._scaled(mean_over(hidden, mask if self.pooling == "mean" else focus))
+
+    def _scaled(self, pooled: Tensor) -> Tensor:
+        """The vectors as they leave the tower."""
+        vectors = pooled[:, : self.n_numbers]
+        return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
+
+
+def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:
+    """The mean over the tokens of each input: float [n, t, d] and bool [n, t] give [n, d].
+
+    Each input has at least one token in the mask.
+    """
+    weight = mask.to(hidden.dtype)
+    return (hidden * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True)
+
+
+class WindowEncoder(TextEncoder):
+    """A ``TextEncoder`` that also reads windows of documents, with the same weights.
+
+    Args:
+        mention_pooling: How a mention's vector is made of its tokens' states: their "mean", the
+            first ("start") or the last ("end").
+        of_texts: The arguments of ``TextEncoder``. Its ``pooling`` is for texts alone.
+    """
+
+    def __init__(self, *, mention_pooling: str, **of_texts: Any):
+        super().__init__(**of_texts)
+        self.mention_pooling = mention_pooling
+
+    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
+        """As of ``TextEncoder``. Raises PelError if the BERT has a single segment embedding."""
+        if transformer.config.type_vocab_size < 2:
+            raise PelError(
+                "the encoder has one segment embedding, and mentions are marked by the second",
+                "choose one with two, or spacy-pel.BiEncoder.v1",
+            )
+        super().load(transformer, tokenizer)
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        focus: Tensor,
+        perturbation: Tensor,
+        spans: Tensor | None = None,
+    ) -> Tensor:
+        """Encode the m mentions of a batch of n windows as float32 [m, d].
+
+        The arguments are those of ``TextEncoder.forward``, and ``focus`` has the tokens of mentions,
+        which are BERT's second segment.
+
+        Args:
+            spans: int64 [m, 2], the first token of each mention and the one after its last, counted
+                through the padded windows one after the other. None: the inputs are n texts, whose
+                vectors are float32 [n, d].
+        """
+        if spans is None:
+            return super().forward(ids, mask, focus, perturbation)
+        wanted = torch.zeros_like(mask)
+        wanted.view(-1)[_pooled_tokens(spans, self.mention_pooling)[0]] = True
+        hidden = self.hidden_states(ids, mask, perturbation, focus.long(), wanted)
+        return self._scaled(pool_spans(hidden.flatten(0, 1), spans, self.mention_pooling))
+
+
+def pool_spans(hidden: Tensor, spans: Tensor, pooling: str) -> Tensor:
+    """A vector for each span of tokens, float [m, d].
+
+    Args:
+        hidden: Float [t, d], the tokens' states.
+        spans: int64 [m, 2], the first token of each span and the one after its last. A span has at
+            least one token.
+        pooling: "mean", "start" or "end"; see ``WindowEncoder``.
+    """
+    tokens, firsts = _pooled_tokens(spans, pooling)
+    return nn.functional.embedding_bag(tokens, hidden, firsts, mode="mean")
+
+
+def _pooled_tokens(spans: Tensor, pooling: str) -> tuple[Tensor, Tensor]:
+    """The tokens that are pooled for spans; see ``pool_spans``.
+
+    Returns:
+        The tokens, int64 [p], those of one span after the other; and for each span the place of its
+        first token among them, int64 [m].
+    """
+    starts, ends = spans.unbind(1)
+    if pooling != "mean":
+        tokens = starts if pooling == "start" else ends - 1
+        return tokens, torch.arange(len(spans), device=spans.device)
+    lengths = ends - starts
+    firsts = lengths.cumsum(0) - lengths
+    tokens = torch.arange(int(lengths.sum()), device=spans.device)
+    return tokens + (starts - firsts).repeat_interleave(lengths), firsts
+
+
+class PairScorer(BertEncoder):
+    """The cross-encoder: it turns the token ids of a pair into a score (PEL, appendix B).
+
+    The score is a linear layer of the mean over all tokens of the pair. The layer has no bias, which
+    would be the same for all candidates of a mention.
+
+    Attributes:
+        score: The linear layer, or None before ``load``.
+    """
+
+    n_outputs = 1
+
+    def __init__(self, *, mixed_precision: bool):
+        super().__init__(mixed_precision=mixed_precision)
+        self.score: nn.Linear | None = None
+
+    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
+        """As of ``BertEncoder``. The linear layer gets random weights."""
+        super().load(transformer, tokenizer)
+        self.score = nn.Linear(self.width, 1, bias=False)
+
+    def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
+        """Score a batch of n pairs, padded to t tokens, as float32 [n, 1].
+
+        The arguments are those of ``TextEncoder.forward``, and ``focus`` has the entity's side of the
+        pair. It is BERT's second segment, if the transformer has one.
+        """
+        segments = focus.long() if self.transformer.config.type_vocab_size > 1 else None
+        return self.score(mean_over(self.hidden_states(ids, mask, perturbation, segments), mask))
+
+
+class SpanEncoder(nn.Module):
+    """Vectors of mentions from token states that another component of the pipeline has computed.
+
+    It pools the states of each mention, and maps them into the space of the entity vectors.
+
+    Args:
+        pooling: How a mention's tokens are pooled; see ``WindowEncoder``.
+        normalize: Give vectors of length 1.
+
+    Attributes:
+        map: The linear layer, or None before ``load``, when both widths are not yet known.
+    """
+
+    def __init__(self, *, pooling: str, normalize: bool):
+        super().__init__()
+        self.pooling = pooling
+        self.normalize = normalize
+        self.map: nn.Linear | None = None
+
+    def load(self, width: int, n_outputs: int) -> None:
+        """Make the linear layer, from states of a width to vectors of the other.
+
+        It starts as the identity if both widths are equal: then a pretrained encoder that serves
+        entities as well is of use at once. Otherwise it starts at random.
+        """
+        self.map = nn.Linear(width, n_outputs)
+        if width == n_outputs:
+            nn.init.eye_(self.map.weight)
+        nn.init.zeros_(self.map.bias)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.map.out_features
+
+    def set_dropout(self, rate: float) -> None:
+        """Do nothing: it has no dropout; that of the states' own model was applied to them."""
+
+    def forward(self, states: Tensor, spans: Tensor) -> Tensor:
+        """Encode m mentions, int64 [m, 2] (see ``pool_spans``), of states [t, w] as float32 [m, d]."""
+        vectors = self.map(pool_spans(states, spans, self.pooling))
+        return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
+
+    def description(self) -> dict[str, Any]:
+        """The widths of both sides; {} before ``load``."""
+        if self.map is None:
+            return {}
+        return {"width": self.map.in_features, "n_outputs": self.map.out_features}
+
+    def weights(self) -> dict[str, Tensor]:
+        return self.state_dict()
+
+    def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None:
+        """Take what ``description`` and ``weights`` gave."""
+        self.load(description["width"], description["n_outputs"])
+        self.load_state_dict(weights, assign=True)
