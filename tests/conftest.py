@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import spacy
 import torch
+from hypothesis import settings
 from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
@@ -16,6 +17,8 @@ from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 
 torch.set_num_threads(1)
+settings.register_profile("quick", max_examples=50, deadline=None)
+settings.load_profile("quick")
 
 ENTITIES = [
     Entity("C01", "multiple sclerosis", ("MS", "disseminated sclerosis"), ("Disease",)),

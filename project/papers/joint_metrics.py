@@ -27,8 +27,7 @@ from spacy_pel.fitting.fit_joint import (
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
 from spacy_pel.kb.vectors.matrix import VectorMatrix
-from spacy_pel.linking.joint import Neighbourhood
-from spacy_pel.linking.mention_neighbours import mention_neighbours
+from spacy_pel.linking.joint import Neighbourhood, mention_neighbours
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.spans import gold_ids, mention_spans
 

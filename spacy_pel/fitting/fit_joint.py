@@ -19,8 +19,7 @@ from .gold_examples import Bars, link_examples
 
 if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates
-    from ..linking.joint import JointSettings, Neighbourhood
-    from ..linking.paired_mentions import PairedMentions
+    from ..linking.joint import JointSettings, Neighbourhood, PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
 
 _NEIGHBOURS = (1, 2, 4, 8)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ..kb.vectors.candidate_lists import Candidates
     from ..kb.vectors.matrix import VectorMatrix
     from ..linking.clusters import Clusters
-    from ..linking.joint import JointSettings, Neighbourhood
-    from ..linking.paired_mentions import PairedMentions
+    from ..linking.joint import JointSettings, Neighbourhood, PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
     from ..reading.text_inputs import TokenIds
 
@@ -134,8 +133,7 @@ def neighbours_of(vectors: VectorMatrix, k: int, pairs: PairedMentions | None) -
         k: The number of neighbours.
         pairs: See ``clusters_of``.
     """
-    from ..linking.joint import MOST_NEIGHBOURS
-    from ..linking.mention_neighbours import mention_neighbours
+    from ..linking.joint import MOST_NEIGHBOURS, mention_neighbours
 
     if pairs is None or not k:
         return mention_neighbours(vectors, k)
@@ -151,7 +149,7 @@ def paired_mentions(linker: ProxyLinker, docs: Iterable[Doc]) -> PairedMentions 
     """
     if not (linker.reranked and linker.reranker.mentions):
         return None
-    from ..linking.paired_mentions import PairedMentions
+    from ..linking.joint import PairedMentions
     from ..pipeline.doc_mentions import mentions_in_context
 
     sides: list[TokenIds] = []

@@ -35,14 +35,9 @@ class Calibration(NamedTuple):
     labels: Mapping[str, int] | None = None
 
     def probabilities(self, scores: np.ndarray, margins: np.ndarray | float = 0.0) -> np.ndarray:
-        """Turn scores into probabilities.
+        """The probabilities, float64 [n], of the best candidates' scores and ``margins``.
 
-        Args:
-            scores: Float [n], of the best candidates; -inf where there is none.
-            margins: Float [n], see ``margins``.
-
-        Returns:
-            float64 [n].
+        A score of -inf stands for no candidate.
         """
         logits = self.slope * np.asarray(scores, dtype=np.float64) + self.intercept
         logits = logits + self.margin_slope * np.asarray(margins, dtype=np.float64)
@@ -70,15 +65,13 @@ class Calibration(NamedTuple):
 
 
 def margins(ranking_scores: np.ndarray) -> np.ndarray:
-    """How far the first candidate's score is above the best of the others.
+    """How far the first candidate's score is above the best of the others, float64 [n].
 
-    It is below 0 where an exact name put the first candidate before one with a higher score.
+    It is below 0 where an exact name put the first candidate before one with a higher score, and 0
+    where there are not two candidates.
 
     Args:
         ranking_scores: Float [n, k], the scores that order the candidates; -inf for no candidate.
-
-    Returns:
-        float64 [n]; 0 where there are not two candidates.
     """
     scores = np.asarray(ranking_scores, dtype=np.float64)
     others = scores[:, 1:].max(axis=1, initial=-np.inf)
@@ -90,8 +83,7 @@ class FittedWeight(NamedTuple):
     """The fitted weight of something that is added to a score.
 
     Attributes:
-        value: The weight. It multiplies the cross-encoder's score, or it is what an exact name
-            adds to a candidate's score.
+        value: What the cross-encoder's score is multiplied by, or what an exact name adds.
         reranked: The number of candidates that were reranked when it was fitted, as in
             ``Calibration``.
     """

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..kb.search_filter import SearchFilter
 from ..kb.vectors.index import Candidates
-from .mention_groups import group_means
 
 # The number of candidates searched for a mention, at least, where exact names count and in
 # evaluations. It is the same in both, so that what is evaluated is what is linked.
@@ -31,7 +30,7 @@ def nearest(
     filters: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
 ) -> Candidates:
-    """Search the k nearest entities of each vector.
+    """Search the k nearest entities of each vector, best first.
 
     Args:
         index: What is searched.
@@ -42,25 +41,12 @@ def nearest(
         groups: int [n], the group of each vector. A group is searched once, with the mean of its
             vectors and the filter of its first member. The scores of the mean vector are the means
             of the members' scores.
-
-    Returns:
-        Numbers int64 [n, k] and scores float32 [n, k], best first.
     """
-    if groups is None:
-        return _nearest_filtered(index, vectors, k, filters)
-    _, first, members = np.unique(groups, return_index=True, return_inverse=True)
-    of_groups = None if filters is None else [filters[mention] for mention in first]
-    found = _nearest_filtered(index, group_means(vectors, groups)[first], k, of_groups)
-    return Candidates(found.numbers[members], found.scores[members])
-
-
-def _nearest_filtered(
-    index: Searchable,
-    vectors: np.ndarray,
-    k: int,
-    filters: Sequence[SearchFilter | None] | None,
-) -> Candidates:
-    """The k nearest entities of each vector, with one search for each distinct filter."""
+    if groups is not None:
+        _, first, members = np.unique(groups, return_index=True, return_inverse=True)
+        of_groups = None if filters is None else [filters[mention] for mention in first]
+        found = nearest(index, group_means(vectors, groups)[first], k, of_groups)
+        return Candidates(found.numbers[members], found.scores[members])
     if filters is None:
         return index.search(vectors, k)
     numbers = np.empty((len(vectors), k), dtype=np.int64)
@@ -69,3 +55,14 @@ def _nearest_filtered(
         places = [place for place, other in enumerate(filters) if other == own]
         numbers[places], scores[places] = index.search(vectors[places], k, own)
     return Candidates(numbers, scores)
+
+
+def group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Each of the rows [n, ...] replaced by the mean of the rows of its group, int [n].
+
+    Sums are taken in float64. The dtype of the rows stays.
+    """
+    _, members, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    together = rows[np.argsort(members, kind="stable")]
+    sums = np.add.reduceat(together, counts.cumsum() - counts, dtype=np.float64)
+    return (sums / counts[:, None]).astype(rows.dtype)[members]

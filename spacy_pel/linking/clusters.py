@@ -7,12 +7,14 @@ edge's source and target. So there is one right answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from .arborescence import one_edge_each
+
+_BLOCK = 1 << 16
 
 
 class MentionGraph(NamedTuple):
@@ -55,11 +57,7 @@ class Clusters(NamedTuple):
 def undirected_clusters(graph: MentionGraph) -> Clusters:
     """Join along the edges, in their order, what does not bring two entities together (Kruskal).
 
-    Args:
-        graph: The graph; the directions of its edges do not count.
-
-    Returns:
-        The clusters. It takes the time of sorting the edges, O(E log E).
+    The directions of the edges do not count. It takes the time of sorting them, O(E log E).
     """
     edges, entities = _edges_of(graph)
     n = len(graph.entities)
@@ -78,13 +76,7 @@ def directed_clusters(graph: MentionGraph) -> Clusters:
     each mention takes its best edge; mentions in a circle become one, which takes the best edge that
     leaves it (Chu-Liu and Edmonds). Of two ways out of a circle the one by the better edge is left
     by the deletions too, so no edge needs another weight. Mentions that reach no entity keep all
-    their edges.
-
-    Args:
-        graph: The graph.
-
-    Returns:
-        The clusters. It takes O(E log E).
+    their edges. It takes O(E log E).
     """
     edges, entities = _edges_of(graph)
     n = len(graph.entities)
@@ -125,7 +117,9 @@ def _joined(edges: np.ndarray, n: int, n_nodes: int) -> tuple[np.ndarray, np.nda
     """
     parents = list(range(n_nodes))
     kept = bytearray(len(edges))
-    for place, (a, b) in enumerate(_pairs(edges)):
+    # Not all edges become ints at once, which would take gigabytes.
+    blocks = (edges[start : start + _BLOCK].tolist() for start in range(0, len(edges), _BLOCK))
+    for place, (a, b) in enumerate(chain.from_iterable(blocks)):
         while parents[a] != a:
             parents[a] = a = parents[parents[a]]
         while parents[b] != b:
@@ -165,9 +159,3 @@ def _clusters(roots: np.ndarray, before: np.ndarray, entities: np.ndarray) -> Cl
     own = np.full(n, -1, dtype=np.int64)
     own[roots >= n] = entities[roots[roots >= n] - n]
     return Clusters(numbers, own, np.where(before[:n] < n, before[:n], -1))
-
-
-def _pairs(edges: np.ndarray) -> Iterator[list[int]]:
-    """The edges as pairs of ints; not all at once, which would take gigabytes."""
-    for start in range(0, len(edges), 1 << 16):
-        yield from edges[start : start + (1 << 16)].tolist()

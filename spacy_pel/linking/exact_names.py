@@ -34,9 +34,6 @@ class SoleOwnersFirst(NamedTuple):
 
     Of mentions in abstracts that a knowledge base calls by one name alone, 97 to 98 % mean its
     owner. Of acronyms fewer do, so for these the context decides, as for names with several owners.
-
-    Attributes:
-        kb: Where the names are looked up.
     """
 
     kb: KnowledgeBase
@@ -45,9 +42,7 @@ class SoleOwnersFirst(NamedTuple):
 def exact_name_matches(
     kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
 ) -> np.ndarray:
-    """Tell which candidates have the mention as one of their names.
-
-    Each distinct mention is looked up once.
+    """Tell which candidates have the mention as one of their names. Each name is looked up once.
 
     Args:
         kb: Where the names are looked up.
@@ -57,7 +52,7 @@ def exact_name_matches(
     Returns:
         Bool [n, k]; false where there is no candidate.
     """
-    owners = {surface: kb.numbers_named(surface) for surface in _surfaces(mentions)}
+    owners = {surface: kb.numbers_named(surface) for surface in {m.surface for m in mentions}}
     matches = [np.isin(row, owners[mention.surface]) for mention, row in zip(mentions, numbers)]
     return np.array(matches).reshape(numbers.shape)
 
@@ -65,19 +60,11 @@ def exact_name_matches(
 def sole_owners(
     kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
 ) -> np.ndarray:
-    """Tell which candidates alone have the mention as a name. An acronym has no sole owner.
-
-    Args:
-        kb: Where the names are looked up.
-        mentions: The n mentions.
-        numbers: As for ``exact_name_matches``.
-
-    Returns:
-        Bool [n, k], with at most one true for each mention.
-    """
-    alone = {surface: sole_owner(kb, surface) for surface in _surfaces(mentions)}
-    owners = [-2 if (n := alone[mention.surface]) is None else n for mention in mentions]
-    return numbers == np.array(owners, dtype=np.int64)[:, None]  # -1 is no candidate, -2 no owner
+    """Tell which candidates alone have the mention as a name: as ``exact_name_matches``."""
+    owners = {surface: sole_owner(kb, surface) for surface in {m.surface for m in mentions}}
+    # No number equals None.
+    matches = [row == owners[mention.surface] for mention, row in zip(mentions, numbers)]
+    return np.array(matches, dtype=bool).reshape(numbers.shape)
 
 
 def sole_owner(kb: KnowledgeBase, name: str) -> int | None:
@@ -95,8 +82,3 @@ def is_acronym(text: str) -> bool:
     return (
         len(letters) <= _ACRONYM and sum(map(str.isupper, letters)) >= 2 and len(text.split()) == 1
     )
-
-
-def _surfaces(mentions: Sequence[MentionInContext]) -> list[str]:
-    """The distinct texts of mentions."""
-    return list(dict.fromkeys(mention.surface for mention in mentions))

@@ -4,20 +4,35 @@ An edge's score is a log-odds: that the mention's best candidate is right (the l
 probability), or that two mentions mean the same (a sigmoid of the cosine of their vectors). ArboEL
 compares the inner products themselves. Those of mentions with each other and those of mentions with
 entities are on one scale only if the encoder was trained on both. If the linker has a cross-encoder
-that reads two mentions, its score takes the place of the cosine (``paired_mentions``).
+that reads two mentions, its score takes the place of the cosine (``PairedMentions``).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..kb.vectors.index import Candidates
+from ..kb.vectors.index import Candidates, VectorIndex
+from ..kb.vectors.inverted_file import InvertedFile, built_inverted_file
+from ..kb.vectors.matrix import VectorMatrix
+from ..reading.text_inputs import TokenIds
 from .clusters import Clusters, MentionGraph, directed_clusters, undirected_clusters
+from .reranking import in_order
+
+if TYPE_CHECKING:
+    from .reranker import Reranker
 
 # The most neighbours of a mention that count.
 MOST_NEIGHBOURS = 8
+# Up to this many mentions, each is compared with every other one. Above, an inverted file of FAISS
+# finds them: the time of comparing all grows with the square of the number.
+COMPARED = 50_000
+# The lists of the inverted file that are looked at for a mention. At one million mentions in 2,000
+# lists that is one mention in 125.
+_PROBES = 16
+_TOGETHER = 8_192  # mentions searched at a time
 
 
 class Neighbourhood(NamedTuple):
@@ -63,6 +78,49 @@ def log_odds_of(probabilities: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         p = np.asarray(probabilities, dtype=np.float64)
         return (np.log(p) - np.log1p(-p)).astype(np.float32)
+
+
+def mention_neighbours(matrix: VectorMatrix, k: int) -> Candidates:
+    """The k nearest other mentions of each of n mentions, by the inner products of their vectors.
+
+    Numbers of mentions, int64 [n, k], -1 where there are fewer, and scores, float32 [n, k], best
+    first; equal scores by number.
+    """
+    n = len(matrix)
+    numbers = np.full((n, k), -1, dtype=np.int64)
+    scores = np.full((n, k), -np.inf, dtype=np.float32)
+    if not n or not k:
+        return Candidates(numbers, scores)
+    finder = InvertedFile(built_inverted_file(matrix, "SQ8"), _PROBES) if n > COMPARED else None
+    index = VectorIndex(matrix, np.arange(n), finder)
+    for start in range(0, n, _TOGETHER):
+        own = np.arange(start, min(n, start + _TOGETHER))
+        found = index.search(matrix.take(own), k + 1)
+        left_out = found.numbers == own[:, None]  # the mention itself; else the last
+        left_out[~left_out.any(axis=1), -1] = True
+        numbers[own] = found.numbers[~left_out].reshape(len(own), k)
+        scores[own] = found.scores[~left_out].reshape(len(own), k)
+    return Candidates(numbers, scores)
+
+
+class PairedMentions(NamedTuple):
+    """The mentions of a corpus, each as one side of a pair of two that a cross-encoder reads."""
+
+    reranker: Reranker
+    sides: Sequence[TokenIds]
+
+    def of(self, places: np.ndarray) -> PairedMentions:
+        """Those of the mentions at some places."""
+        return self._replace(sides=[self.sides[place] for place in places])
+
+    def scored(self, neighbours: Candidates) -> Candidates:
+        """The neighbours of each mention and their cosines, [n, k], by the cross-encoder's scores.
+
+        Best first; equal scores by number.
+        """
+        scores = self.reranker.mention_scores(self.sides, neighbours)
+        order = np.lexsort((neighbours.numbers, -scores))
+        return Candidates(*in_order(order, neighbours.numbers, scores))
 
 
 def joint_clusters(

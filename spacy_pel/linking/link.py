@@ -100,9 +100,6 @@ def link(
             same surface and filter, get one answer: each candidate gets the mean of its scores.
         known: The mentions that the KB has learnt, to say by which of them candidates were found.
 
-    Returns:
-        The candidates with their scores, and the decisions.
-
     Raises:
         PelError: The reranker gives scores that are not finite.
     """
@@ -115,74 +112,53 @@ def link(
     )
     found = nearest(index, vectors, depth, filters, groups)
     best = found.scores[:, 0]
-    rerank_scores = named = None
+    rerank_scores = named = probabilities = rows = None
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
     ranking_scores = _ranking_scores(found.scores, rerank_scores)
     if exact_names is not None:
-        order, ranking_scores, named = _by_exact_names(
-            mentions, found.numbers, ranking_scores, exact_names
-        )
-        found = Candidates(*in_order(order, *found))
+        if isinstance(exact_names, SoleOwnersFirst):
+            order = np.argsort(~sole_owners(exact_names.kb, mentions, found.numbers), kind="stable")
+        else:
+            named = exact_name_matches(exact_names.kb, mentions, found.numbers)
+            ranking_scores = ranking_scores + exact_names.weight * named
+            order = np.argsort(-ranking_scores, kind="stable")
+            (named,) = in_order(order, named)
+        *found, ranking_scores = in_order(order, *found, ranking_scores)
+        found = Candidates(*found)
         if rerank_scores is not None:
             (rerank_scores,) = in_order(order, rerank_scores)
-    probabilities = None
     if calibration is not None:
         probabilities = calibration.probabilities(ranking_scores[:, 0], margins(ranking_scores))
     nil = is_nil(best, nil_threshold)
     doubtful = np.flatnonzero(nil) if sure else ()
     if len(doubtful):  # names are looked up for these alone: they are few
-        nil[doubtful] = is_nil(
-            best[doubtful],
-            nil_threshold,
-            sure.of(
-                [mentions[i] for i in doubtful],
-                found.numbers[doubtful, 0],
-                None if probabilities is None else probabilities[doubtful],
-            ),
+        is_sure = sure.of(
+            [mentions[i] for i in doubtful],
+            found.numbers[doubtful, 0],
+            None if probabilities is None else probabilities[doubtful],
         )
+        nil[doubtful] = is_nil(best[doubtful], nil_threshold, is_sure)
+    numbers = found.numbers[:, :k]
+    if known:
+        rows = np.full(numbers.shape, -1, dtype=np.int64)
+        rows[:, :_EXPLAINED] = known.nearest_of(vectors, numbers[:, :_EXPLAINED])
     return Links(
-        found.numbers[:, :k],
+        numbers,
         found.scores[:, :k],
         nil,
         probabilities,
         None if rerank_scores is None else rerank_scores[:, :k],
         None if named is None else named[:, :k],
         vectors,
-        _mention_rows(known, vectors, found.numbers[:, :k]) if known else None,
+        rows,
     )
 
 
-def _by_exact_names(
-    mentions: Sequence[MentionInContext],
-    numbers: np.ndarray,
-    ranking_scores: np.ndarray,
-    exact_names: ExactNameBonus | SoleOwnersFirst,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The new order of candidates, their scores and matches in it; no matches without a bonus."""
-    if isinstance(exact_names, SoleOwnersFirst):
-        owners = sole_owners(exact_names.kb, mentions, numbers)
-        order = np.argsort(~owners, axis=1, kind="stable")
-        return order, *in_order(order, ranking_scores), None
-    named = exact_name_matches(exact_names.kb, mentions, numbers)
-    ranking_scores = ranking_scores + exact_names.weight * named
-    order = np.argsort(-ranking_scores, axis=1, kind="stable")
-    return order, *in_order(order, ranking_scores, named)
-
-
-def _mention_rows(known: KnownMentions, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    rows = np.full(numbers.shape, -1, dtype=np.int64)
-    rows[:, :_EXPLAINED] = known.nearest_of(vectors, numbers[:, :_EXPLAINED])
-    return rows
-
-
 def without_candidates(links: Links, rows: np.ndarray, nil_threshold: float | None) -> Links:
-    """The links, in which some mentions have no candidate.
+    """The links, in which some of the n mentions, bool [n], have no candidate.
 
-    Args:
-        links: What linking says of n mentions.
-        rows: bool [n], the mentions that lose their candidates.
-        nil_threshold: The threshold that the links were made with.
+    ``nil_threshold`` is the threshold that the links were made with.
     """
     without = rows[:, None]
     scores = np.where(without, np.float32(-np.inf), links.scores)

@@ -36,15 +36,12 @@ class Sure(NamedTuple):
         first: np.ndarray,
         probabilities: np.ndarray | None,
     ) -> np.ndarray:
-        """Tell which mentions are sure.
+        """Tell which of n mentions are sure, bool [n].
 
         Args:
-            mentions: The n mentions.
+            mentions: The mentions.
             first: int64 [n], the numbers of their first candidates; -1 for none.
             probabilities: Float [n], that these are right; None without a calibration.
-
-        Returns:
-            Bool [n].
         """
         named = sole_owners(self.kb, mentions, first[:, None])[:, 0]
         if probabilities is None:
@@ -57,7 +54,7 @@ def is_nil(
     threshold: float | None,
     sure: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Decide for each mention whether it is NIL.
+    """Decide for each of n mentions whether it is NIL, bool [n].
 
     A mention is NIL if the retriever's best score for it is below the threshold, unless it is sure
     (``Sure``). A mention without a candidate is NIL under any threshold. Without a threshold no
@@ -71,9 +68,6 @@ def is_nil(
             without a candidate, inf for one that must not be NIL.
         threshold: The NIL threshold of the linker, or None.
         sure: Bool [n]: the mentions that are sure; None: none is.
-
-    Returns:
-        Bool [n].
     """
     best = np.asarray(best_scores, dtype=np.float64)
     if threshold is None:

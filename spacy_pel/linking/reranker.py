@@ -23,8 +23,10 @@ CHUNK = 256
 class Reranker:
     """An initialised cross-encoder with its tokenizer.
 
-    Attributes:
+    Args:
         model: The thinc model (``architectures.crossencoder``).
+
+    Attributes:
         reader: Makes the token ids of a mention and an entity that are read together.
         retriever_weight: What the retriever's score is multiplied by before it is added to the
             cross-encoder's; 0 for the cross-encoder's alone.
@@ -66,9 +68,6 @@ class Reranker:
 
         Returns:
             float32 [n, k]; -inf for no candidate.
-
-        Raises:
-            PelError: The cross-encoder gives NaN or infinity.
         """
         scores = np.where(numbers < 0, np.float32(-np.inf), np.float32(0))
         unsure = np.flatnonzero(self.unsure(retriever_scores)) if weight else ()
@@ -82,9 +81,7 @@ class Reranker:
         return scores
 
     def mention_scores(self, mentions: Sequence[TokenIds], neighbours: Candidates) -> np.ndarray:
-        """Score each mention with each of its neighbours.
-
-        The score is  cross-encoder + retriever_weight * cosine.
+        """Score each mention with each neighbour:  cross-encoder + retriever_weight * cosine.
 
         Args:
             mentions: The mentions' sides of pairs (``reader``).
@@ -92,9 +89,6 @@ class Reranker:
 
         Returns:
             float32 [n, k]; -inf for no neighbour.
-
-        Raises:
-            PelError: The cross-encoder gives NaN or infinity.
         """
         scores = np.full(neighbours.numbers.shape, -np.inf, dtype=np.float32)
         for first in range(0, len(scores), CHUNK):
@@ -117,16 +111,11 @@ class Reranker:
         return outputs
 
     def unsure(self, retriever_scores: np.ndarray) -> np.ndarray:
-        """Tell which mentions the cross-encoder reads.
+        """Tell which mentions the cross-encoder reads, bool [n]; none without a candidate.
 
         A mention is read unless the retriever is sure of its best candidate: that is, unless the
-        softmax of its weighted scores gives that candidate a probability of ``sure`` or more.
-
-        Args:
-            retriever_scores: float32 [n, k], best first; -inf for no candidate.
-
-        Returns:
-            Bool [n]; false for a mention without a candidate.
+        softmax of its weighted scores, float32 [n, k], gives that candidate a probability of ``sure``
+        or more.
         """
         there = np.isfinite(retriever_scores)
         if self.sure == 1:
@@ -139,14 +128,9 @@ class Reranker:
     def pairs(
         self, mentions: Sequence[MentionInContext], numbers: np.ndarray, kb: KnowledgeBase
     ) -> tuple[list[TokenIds], np.ndarray]:
-        """Make the inputs of the mentions with their candidates.
+        """Make the inputs of mentions with their candidates; the arguments are those of ``scores``.
 
         Each mention and each entity is tokenised once. Equal pairs are one input.
-
-        Args:
-            mentions: The n mentions.
-            numbers: int64 [n, k], the entity numbers of their candidates; -1 for no candidate.
-            kb: Where the candidates' texts are.
 
         Returns:
             The distinct inputs, and for each candidate the place of its input among them: int64

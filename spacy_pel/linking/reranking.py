@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
-from .mention_groups import group_means
+from .candidate_search import group_means
 
-
-class CandidateScorer(Protocol):
-    """What scores candidates again; see ``reranker.Reranker.scores``."""
-
-    def scores(
-        self,
-        mentions: Sequence[MentionInContext],
-        numbers: np.ndarray,
-        retriever_scores: np.ndarray,
-        kb: KnowledgeBase,
-        weight: float,
-    ) -> np.ndarray: ...
+if TYPE_CHECKING:
+    from .reranker import Reranker
 
 
 class Reranking(NamedTuple):
@@ -36,7 +26,7 @@ class Reranking(NamedTuple):
         weight: What the cross-encoder's score is multiplied by; see ``reranker.Reranker.scores``.
     """
 
-    reranker: CandidateScorer
+    reranker: Reranker
     kb: KnowledgeBase
     top: int
     weight: float = 1.0
@@ -63,41 +53,21 @@ def reranked_candidates(
         The candidates in their new order, and their rerank scores, float32 [n, k]: the logarithm of
         a candidate's probability among those reranked; NaN for the others.
     """
-    numbers = found.numbers[:, : reranking.top]
-    rerank_scores = np.full(found.scores.shape, np.nan, dtype=np.float32)
-    rerank_scores[:, : reranking.top] = _log_probabilities(found, mentions, reranking, groups)
-    order = _order_by_score_and_id(rerank_scores, numbers, reranking.kb)
-    numbers, scores, rerank_scores = in_order(order, *found, rerank_scores)
-    rerank_scores = np.where(numbers < 0, np.float32(np.nan), rerank_scores)
-    return Candidates(numbers, scores), rerank_scores
-
-
-def _log_probabilities(
-    found: Candidates,
-    mentions: Sequence[MentionInContext],
-    reranking: Reranking,
-    groups: np.ndarray | None,
-) -> np.ndarray:
-    """The rerank scores of the best ``top`` candidates, float32 [n, top], in the order given."""
     reranker, kb, top, weight = reranking
-    scores = reranker.scores(mentions, found.numbers[:, :top], found.scores[:, :top], kb, weight)
-    return log_softmax(scores if groups is None else group_means(scores, groups))
+    numbers = found.numbers[:, :top]
+    scores = reranker.scores(mentions, numbers, found.scores[:, :top], kb, weight)
+    rerank_scores = np.full(found.scores.shape, np.nan, dtype=np.float32)
+    rerank_scores[:, :top] = log_softmax(scores if groups is None else group_means(scores, groups))
 
-
-def _order_by_score_and_id(
-    rerank_scores: np.ndarray, numbers: np.ndarray, kb: KnowledgeBase
-) -> np.ndarray:
-    """int64 [n, k]: the columns of the scores [n, k] in their new order.
-
-    Only the first columns, those of the numbers [n, top], are moved.
-    """
     distinct = np.unique(numbers[numbers >= 0]).tolist()
     ids = {number: id for number, (id, _) in zip(distinct, kb.labels(distinct))}
     order = np.tile(np.arange(rerank_scores.shape[1]), (len(rerank_scores), 1))
     for columns, row, candidates in zip(order, rerank_scores, numbers):
         keys = [(-row[i], ids[n]) for i, n in enumerate(candidates.tolist()) if n >= 0]
         columns[: len(keys)] = sorted(range(len(keys)), key=keys.__getitem__)
-    return order
+    candidates = Candidates(*in_order(order, *found))
+    (rerank_scores,) = in_order(order, rerank_scores)
+    return candidates, np.where(candidates.numbers < 0, np.float32(np.nan), rerank_scores)
 
 
 def in_order(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
@@ -106,10 +76,7 @@ def in_order(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """Turn each row of scores [n, k] into logarithms of probabilities.
-
-    A score of -inf, which stands for no candidate, stays -inf.
-    """
+    """Each row of scores [n, k] as logarithms of probabilities; -inf, for no candidate, stays."""
     best = scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min)
     total = np.exp(scores - best).sum(axis=1, keepdims=True)
     return scores - best - np.log(np.maximum(total, np.finfo(np.float32).tiny))

@@ -27,32 +27,22 @@ class Retriever:
 
     Args:
         model: What a function of ``architectures`` made. It has weights.
+
+    Attributes:
+        mention_tower: Gives the vectors of mentions.
+        entity_tower: Gives the vectors of entities.
+        width: The length of the vectors.
+        reads_documents: Whether a document is read once for all its mentions (``MentionReader``).
     """
 
     def __init__(self, model: Model):
         self.model = model
         self._mention_reader = mention_reader(model)
         self._entity_reader = entity_reader(model)
-
-    @property
-    def mention_tower(self) -> Tower:
-        """Gives the vectors of mentions."""
-        return self.model.get_ref("mention")
-
-    @property
-    def entity_tower(self) -> Tower:
-        """Gives the vectors of entities."""
-        return self.model.get_ref("entity")
-
-    @property
-    def width(self) -> int:
-        """The length of the vectors."""
-        return encoder_of(self.entity_tower).n_outputs
-
-    @property
-    def reads_documents(self) -> bool:
-        """Whether a document is read once for all its mentions (``MentionReader``)."""
-        return self._mention_reader.reads_documents
+        self.mention_tower: Tower = model.get_ref("mention")
+        self.entity_tower: Tower = model.get_ref("entity")
+        self.width: int = encoder_of(self.entity_tower).n_outputs
+        self.reads_documents: bool = self._mention_reader.reads_documents
 
     def mention_inputs(self, mentions: Sequence[MentionInContext]) -> Any:
         """What the mention tower reads; the architecture decides its type."""
@@ -84,7 +74,6 @@ class Retriever:
 
 
 def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:
-    """A digest of some settings, and of the encoders in some towers."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(settings, sort_keys=True).encode())
     for tower in towers:

@@ -19,8 +19,7 @@ from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking, link_documents
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.clusters import MentionGraph, directed_clusters
-from spacy_pel.linking.joint import Neighbourhood, log_odds_of
-from spacy_pel.linking.mention_neighbours import mention_neighbours
+from spacy_pel.linking.joint import Neighbourhood, log_odds_of, mention_neighbours
 from spacy_pel.reading.mention import MentionInContext
 
 from .joint_corpus import TEXTS, make_joint, write_texts

@@ -79,7 +79,7 @@ def assert_ways_end_at_the_entity(found: Clusters, graph: MentionGraph) -> None:
         assert len(way) == 1 if entity < 0 else graph.entities[way[-1]] == entity
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_undirected_clusters_are_those_of_deletions(seed: int) -> None:
     """An edge is deleted, from the worst on, if its ends hang together without it.
 
@@ -100,7 +100,7 @@ def test_undirected_clusters_are_those_of_deletions(seed: int) -> None:
         assert_ways_end_at_the_entity(found, graph)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_directed_clusters_are_those_of_deletions(seed: int) -> None:
     """An edge is deleted, from the worst on, if its source reaches an entity without it."""
     rng = np.random.default_rng(seed + 1000)

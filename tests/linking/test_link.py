@@ -38,14 +38,6 @@ def decided(best, k=2, **settings):
     return link(NoEncoder(), FixedScores(scores), [None] * len(scores), k, **settings)
 
 
-@given(st.lists(SCORES, min_size=1), st.one_of(SCORES, st.floats(-2, 2)))
-def test_below_the_threshold_is_nil(best, threshold):
-    links = decided(best, nil_threshold=threshold)
-    assert links.nil.tolist() == [score < threshold for score in best]
-    assert links.scores[:, 0].tolist() == best and links.probabilities is None
-    assert (links.numbers == [0, 1]).all()
-
-
 @given(st.lists(SCORES, min_size=1), st.floats(-50, 50), st.floats(-50, 50))
 def test_probabilities_are_sigmoids(best, slope, intercept):
     links = decided(best, calibration=Calibration(slope, intercept))
@@ -71,3 +63,17 @@ def test_mentions_that_lose_their_candidates(threshold: float | None) -> None:
     assert left.numbers.tolist() == [[0, 1], [-1, -1]]
     assert left.scores.tolist() == [[1, 0], [-math.inf, -math.inf]]
     assert left.nil.tolist() == [False, threshold is not None]
+
+
+def test_extreme_scores_do_not_overflow():
+    with np.errstate(all="raise"):
+        found = Calibration(100.0, 0.0).probabilities(np.array([-1e6, 0, 1e6, -math.inf]))
+    assert found.tolist() == [0.0, 0.5, 1.0, 0.0]
+
+
+def test_a_margin_is_to_the_best_of_the_others():
+    none = -math.inf
+    table = np.array([[5, 3, 4], [1, 2, 0], [7, none, none], [none, none, none]])
+    assert margins(table).tolist() == [1, -1, 0, 0]
+    assert margins(table[:, :1]).tolist() == [0, 0, 0, 0]
+    assert margins(np.empty((0, 3))).tolist() == []

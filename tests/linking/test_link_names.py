@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.calibration import Calibration
-from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
+from spacy_pel.linking.exact_names import (
+    ExactNameBonus,
+    SoleOwnersFirst,
+    exact_name_matches,
+    is_acronym,
+    sole_owners,
+)
 from spacy_pel.linking.link import link
 from spacy_pel.linking.nil import Sure
 from spacy_pel.linking.reranking import Reranking
@@ -162,8 +167,30 @@ def test_mentions_of_the_same_limits_are_searched_together() -> None:
     assert links.numbers[:, 0].tolist() == [1, 2, 3, 1, 2]
 
 
-def test_a_type_that_the_kb_lacks_is_refused(tiny_nlp) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.label_types = {"TERM": ["T999"]}
-    with pytest.raises(PelError, match="no semantic type 'T999'"):
-        tiny_nlp("Aspirin relieves headache.")
+def test_a_match_is_a_name_ignoring_case_and_punctuation(kb: KnowledgeBase) -> None:
+    numbers = np.array([[3, 0, 5, 1, -1]] * len(MENTIONS))
+    expected = [
+        [n >= 0 and normalised(s) in map(normalised, ENTITIES[n].names) for n in numbers[0]]
+        for s in SURFACES
+    ]
+    assert exact_name_matches(kb, MENTIONS, numbers).tolist() == expected
+    assert exact_name_matches(kb, [], np.empty((0, 3), dtype=np.int64)).shape == (0, 3)
+
+
+def test_a_sole_owner_is_the_one_entity_that_has_the_name(kb: KnowledgeBase) -> None:
+    numbers = np.array([[3, 0, 5, 1, 2, -1]] * len(MENTIONS))
+    owners = [
+        [n for n, e in enumerate(ENTITIES) if normalised(s) in map(normalised, e.names)]
+        for s in SURFACES
+    ]
+    expected = [
+        [owned == [n] and not is_acronym(s) for n in numbers[0]]
+        for s, owned in zip(SURFACES, owners)
+    ]
+    assert sole_owners(kb, MENTIONS, numbers).tolist() == expected
+    assert sum(map(sum, expected)) >= 2
+
+
+def test_what_an_acronym_is() -> None:
+    assert all(map(is_acronym, ["MS", "CsA", "IL-6", "COPD", "NaCl"]))
+    assert not any(map(is_acronym, ["Ms", "ms", "Na", "ASPIRIN", "M S", "Aspirin", "", "6"]))

@@ -69,13 +69,6 @@ def test_a_pair_may_be_two_mentions(retriever_weight: float, chunk: int, monkeyp
     assert scores.dtype == np.float32
 
 
-def test_a_pair_of_mentions_has_both_marked_and_whole() -> None:
-    ranker = reranker(length=40, mentions=2)
-    left, right = ranker.reader.mentions(MENTIONS[:2])
-    pair = ranker.reader.pair(left, right)
-    assert pair.ids.tolist() == [*left.ids, *right.ids[1:]] and pair.start == len(left.ids)
-
-
 @pytest.mark.parametrize("chunk", [256, 3, 1])
 def test_scores_are_those_of_the_pairs_one_by_one(kb, chunk, monkeypatch) -> None:
     monkeypatch.setattr(module, "CHUNK", chunk)
@@ -84,14 +77,6 @@ def test_scores_are_those_of_the_pairs_one_by_one(kb, chunk, monkeypatch) -> Non
     expected = [[naive(ranker, m, n) for n in row] for m, row in zip(MENTIONS, NUMBERS.tolist())]
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, expected, atol=1e-5)
-
-
-def test_the_retrievers_scores_count_as_they_are_weighed(kb) -> None:
-    alone = reranker().scores(MENTIONS, NUMBERS, FOUND, kb)
-    beside = reranker(retriever_weight=3.0).scores(MENTIONS, NUMBERS, FOUND, kb)
-    there = NUMBERS >= 0
-    np.testing.assert_allclose(beside[there], (alone + 3 * FOUND)[there], atol=1e-5)
-    assert np.isneginf(beside[~there]).all()
 
 
 def test_the_cross_encoders_scores_count_as_they_are_weighed(kb) -> None:

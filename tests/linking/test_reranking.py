@@ -114,13 +114,3 @@ def test_probabilities_are_of_the_rerankers_scores():
     expected = [best / (1 + best), 0.5, 0.0]
     assert links.probabilities.tolist() == pytest.approx(expected, abs=1e-6)
     assert links.numbers[0].tolist() == [4, 3]
-
-
-def test_as_many_are_read_again_as_wanted_where_fewer_are_kept():
-    numbers = np.array([[0, 1, 2]])
-    index = FixedCandidates(numbers, np.array([[0.9, 0.8, 0.7]], dtype=np.float32))
-    reranking = Reranking(ByTable([[0, 1, 5]]), Labels(), 3)
-    links = link(NoEncoder(), index, np.arange(1), 1, reranking=reranking)
-    assert links.numbers.tolist() == [[2]] and links.scores[0, 0] == np.float32(0.7)
-    assert link(NoEncoder(), index, np.arange(1), 1).numbers.tolist() == [[0]]
-    assert link(NoEncoder(), index, np.arange(1), 1).rerank_scores is None

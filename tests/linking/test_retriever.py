@@ -50,12 +50,6 @@ def test_linking_is_brute_force_over_cosines() -> None:
         np.testing.assert_allclose(scores, [best[e] for e in expected], atol=1e-5)
 
 
-def test_no_mention_is_no_candidate() -> None:
-    linker = retriever()
-    assert linker.mention_vectors([]).shape == (0, 32)
-    assert linker.entity_vectors([]).shape == (0, 32)
-
-
 def test_a_fingerprint_is_of_all_that_decides_the_vectors() -> None:
     linker = retriever(shared=False)
     fingerprint = linker.fingerprint()
@@ -145,10 +139,3 @@ def test_an_entity_fingerprint_is_of_what_decides_the_vectors_of_entities(archit
     encoder_of(linker.entity_tower).tokenizer.add_tokens(["anything"])
     others.append(linker.entity_fingerprint())
     assert len({fingerprint, *others}) == len(others) + 1
-
-
-def test_a_shared_tower_is_that_of_the_entities() -> None:
-    linker = begun()
-    before = linker.entity_fingerprint()
-    move_weights(linker.mention_tower)
-    assert linker.entity_fingerprint() != before
