@@ -11,7 +11,7 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.gold_examples import check_ids, gold_examples
-from spacy_pel.kb.vectors.candidate_lists import Candidates
+from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.pipeline.gold import trainable_mentions
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.reading.mention import GoldMention

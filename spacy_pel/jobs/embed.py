@@ -17,7 +17,7 @@ from spacy.language import Language
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
 from ..kb.vector_writing import reduce_vectors, write_vectors
-from ..kb.vectors.inverted_file import INDEX_MEMORY
+from ..kb.vectors.finders import INDEX_MEMORY
 from ..reading import proxies
 from ..system.locks import writer_lock
 from .kb_rows import LinkerMentions, LinkerRows, StoredRows

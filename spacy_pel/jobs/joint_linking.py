@@ -20,7 +20,7 @@ from ..spans import mention_spans
 from .link_docs import Linking
 
 if TYPE_CHECKING:
-    from ..kb.vectors.candidate_lists import Candidates
+    from ..kb.vectors.index import Candidates
     from ..kb.vectors.matrix import VectorMatrix
     from ..linking.clusters import Clusters
     from ..linking.joint import JointSettings, Neighbourhood, PairedMentions

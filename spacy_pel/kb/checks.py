@@ -122,8 +122,8 @@ def _misfits(folder: Path, opener: Opener) -> Iterator[PelError]:
         for fault in _wrong_records(store, kb):
             yield PelError(f"{path}: {fault}", "build the KB again")
         if kb.has_vectors:
-            rows = len(kb.vectors.filed.owners)
-            rows += len(kb.vectors.added.owners) if kb.vectors.added else 0
+            rows = len(kb.vectors.filed.row_entities)
+            rows += len(kb.vectors.added.row_entities) if kb.vectors.added else 0
             live = kb.numbers()
             n_rows = sum(len(part.rows_of(live)[0]) for part in kb.vectors.parts)
             if n_rows != kb.settings["vectors"]["rows"] or rows < n_rows:

@@ -24,7 +24,7 @@ from .settings import KB_FILE, Settings, vector_files
 from .store import Store
 from .stored_vectors import StoredVectors
 from .transaction import checked_settings
-from .vectors.candidate_lists import Candidates
+from .vectors.index import Candidates
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
@@ -338,7 +338,7 @@ class KnowledgeBase:
         """The vectors as they are stored; PelError if the KB has none."""
         if not self.has_vectors:
             raise PelError(f"{self.path} has no vectors", f"run: {self._embed_command}")
-        return StoredVectors(self.path, self.settings, self._store, self._store.labels)
+        return StoredVectors(self.path, self.settings, self._store)
 
     @cached_property
     def mentions(self) -> KnownMentions:

@@ -19,7 +19,7 @@ import numpy as np
 
 from .mentions import KnownMentions, MentionWeight, NearMentions
 from .stored_vectors import StoredVectors
-from .vectors.candidate_lists import Candidates
+from .vectors.index import Candidates
 
 NEAREST = 256  # mentions of a query that count
 SHARPNESS = 20.0  # 1: all mentions count alike; very high: only the nearest one counts
@@ -137,7 +137,7 @@ def _merged(
     found = scored_pairs(stored, vectors, names, raised)
     bonus = weight.weight * np.maximum(found.closeness - weight.level, 0)
     scores = found.by_name + bonus.astype(np.float32)
-    return stored.best_candidates(len(vectors), found.lines, found.numbers, scores, k)
+    return stored.best(len(vectors), found.lines, found.numbers, scores, k)
 
 
 def _places(

@@ -191,7 +191,7 @@ class KnownMentions:
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """The vectors of these rows, float32 [n, dim]."""
-        return self.index.vectors(rows)
+        return self.index.matrix.take(rows)
 
     def sources_of_rows(self) -> np.ndarray:
         """The source of each row, as its place in ``sources``: int64 [rows]."""

@@ -17,15 +17,23 @@ from .knowledge_base import KnowledgeBase
 from .mention_changes import MentionEncoder, insert_mention_vectors, mention_vectors
 from .transaction import Writing, temporary_path, write_checksums, writing
 from .vectors.faiss_library import write_index
-from .vectors.fast_scan import FAST_SCAN_KIND, built_fast_scan, representative_rows
-from .vectors.inverted_file import (
+from .vectors.finders import (
+    FAST_SCAN_KIND,
     INDEX_MEMORY,
+    built_fast_scan,
     built_inverted_file,
     fitting_kind,
     mapped_inverted_file,
+    representative_rows,
 )
-from .vectors.matrix import DTYPES, MatrixWriter, VectorMatrix, as_stored
-from .vectors.projection import Projection, principal_projection
+from .vectors.matrix import (
+    DTYPES,
+    MatrixWriter,
+    Projection,
+    VectorMatrix,
+    as_stored,
+    principal_projection,
+)
 from .vectors.recall import chosen_oversampling, chosen_probes
 
 logger = logging.getLogger(__name__)
@@ -115,6 +123,8 @@ def reduce_vectors(
     """
     if dim is None and alike is None:
         raise PelError("nothing to reduce", "give the length of a vector, or --alike, or both")
+    if alike is not None and not 0 < alike < 1:
+        raise PelError(f"--alike {alike} is not between 0 and 1", "choose a cosine such as 0.95")
     with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
         vectors = kb.vectors.settings
         if dim is not None and vectors["stored_dim"] < vectors["dim"]:
@@ -128,10 +138,15 @@ def reduce_vectors(
                 f"{kb.path}: its vectors have {vectors['dim']} numbers",
                 f"choose from 1 to {vectors['dim'] - 1} of them, not {dim}",
             )
-        if alike is not None:
-            _check_alike(kb.path, vectors["found_by"], alike)
-            vectors = {**vectors, "alike": alike}
-        share = _file(change, _stored(kb), vectors, kb.vectors.projection, dim)
+        found_by = vectors["found_by"]
+        if alike is not None and not (found_by and found_by["kind"] == FAST_SCAN_KIND):
+            raise PelError(
+                f"{kb.path}: has no index of the kind {FAST_SCAN_KIND}",
+                "reduce it without --alike (fewer vectors "
+                "than such an index is for are searched exactly, more by lists)",
+            )
+        about = vectors if alike is None else {**vectors, "alike": alike}
+        share = _file(change, _stored(kb), about, kb.vectors.projection, dim)
     return KnowledgeBase.open(path), share
 
 
@@ -195,34 +210,46 @@ def _file(
     Returns:
         The share of the rows' squared length that was kept.
     """
-    dtype, index, width = about["dtype"], about["index"], about["dim"]
+    dtype, index = about["dtype"], about["index"]
     if dtype not in ("auto", *DTYPES):
         raise PelError(f"unknown dtype {dtype!r}", f"choose auto, {', '.join(DTYPES)}")
     if index not in EXACT_ROWS:
         raise PelError(f"unknown index {index!r}", f"choose {', '.join(EXACT_ROWS)}")
-    width = projection.width if projection else width
     with KnowledgeBase.open(change.folder) as kb:
-        ranks, n_entities = _Ranks(kb), len(kb)
-    rows = _RowsFile(change, width, dtype, FLOAT32_ROWS[index])
+        by_id, ranked = kb.numbers_by_id(), not kb.is_in_order
+        ranks = np.full(kb.n_records(), -1, dtype=np.int64)
+        ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
+    width = projection.width if projection else about["dim"]
+    rows = _RowsFile(change.folder, width, dtype, FLOAT32_ROWS[index])
     for vectors, numbers in _checked(batches, width):
-        rows.append(vectors, ranks.of(numbers))
-    rows.close()
-    owners = rows.checked_owners(n_entities)
+        there = (numbers >= 0) & (numbers < len(ranks))
+        there[there] = ranks[numbers[there]] >= 0
+        if not there.all():
+            raise PelError(
+                f"no entity has the number {numbers[~there][0]}", "give numbers of this KB"
+            )
+        rows.append(vectors, ranks[numbers])
+    matrix, owners = rows.closed()
+    if not len(owners):
+        raise PelError("no vectors to write", "embed at least one entity")
+    if (owners[1:] < owners[:-1]).any():
+        raise PelError(
+            "entity numbers that descend", "give the rows sorted by the id of their entity"
+        )
+    if missing := len(by_id) - len(np.unique(owners)):
+        logger.warning("%d of %d entities have no vector", missing, len(by_id))
     share = 1.0
     if reduce_to is not None:
-        whole = rows
-        projection, share = principal_projection(whole.matrix, reduce_to)
-        rows = _RowsFile(change, reduce_to, whole.dtype, inf)
-        for start, block in whole.matrix.blocks():
-            rows.append(projection.projected_rows(block), owners[start : start + len(block)])
-        rows.close()
-        whole.path.unlink()
-    file = change.publish(rows.path, "vectors")
-    matrix = VectorMatrix.opened(change.folder / file["name"], rows.scales)
+        projection, share = principal_projection(matrix, reduce_to)
+        shorter = _RowsFile(change.folder, reduce_to, rows.dtype, inf)
+        for start, block in matrix.blocks():
+            part = owners[start : start + len(block)]
+            shorter.append(projection.projected_rows(block), part)
+        matrix.path.unlink()
+        matrix, _ = shorter.closed()
+    file = change.publish(matrix.path, "vectors")
+    matrix = VectorMatrix.opened(change.folder / file["name"], matrix.scales)
     exact = len(owners) <= EXACT_ROWS[index]
-    found_by = None if exact else _built_index(change, matrix, owners, about)
-    made = mention_vectors(change.folder, mentions) if mentions else None
-    old = [entry["file"]["name"] for entry in [change.settings["vectors"]] if entry]
     settings = {
         **about,
         "file": file,
@@ -230,14 +257,16 @@ def _file(
         "dtype": rows.dtype,
         "stored_rows": len(owners),
         "rows": len(owners),
-        "found_by": found_by,
+        "found_by": None if exact else _built_index(change, matrix, owners, about),
     }
-    blobs = (
-        owners.astype("<i4").tobytes(),
-        None if ranks.ordered is None else ranks.ordered.astype("<i4").tobytes(),
-        None if rows.scales is None else rows.scales.astype("<f4").tobytes(),
-        None if projection is None else projection.axes.astype("<f4").tobytes(),
-    )
+    made = mention_vectors(change.folder, mentions) if mentions else None
+    blobs = [
+        owners.astype("<i4"),
+        by_id.astype("<i4") if ranked else None,
+        None if matrix.scales is None else matrix.scales.astype("<f4"),
+        None if projection is None else projection.axes.astype("<f4"),
+    ]
+    old = [entry["file"]["name"] for entry in [change.settings["vectors"]] if entry]
     with change.transaction():
         execute = change.database.execute
         # The rows before stay for readers who have them open; those before these go.
@@ -246,14 +275,13 @@ def _file(
         execute("DELETE FROM vectors WHERE name NOT IN (SELECT value FROM json_each(?))", (kept,))
         if file["name"] in old:  # the same rows as before: what was added since is among them
             execute("DELETE FROM row WHERE vectors = ?", (file["name"],))
-        execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *blobs))
+        values = [None if blob is None else blob.tobytes() for blob in blobs]
+        execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *values))
         if made is not None:
             insert_mention_vectors(change, made, mentions)
         text = json.dumps([change.settings["checksum"], settings], sort_keys=True)
-        change.settings |= {
-            "vectors": settings,
-            "checksum": hashlib.sha256(text.encode()).hexdigest(),
-        }
+        checksum = hashlib.sha256(text.encode()).hexdigest()
+        change.settings |= {"vectors": settings, "checksum": checksum}
     write_checksums(change.folder)
     return share
 
@@ -290,29 +318,6 @@ def _stored(kb: KnowledgeBase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield vectors, block[places]
 
 
-class _Ranks:
-    """The places of entities in order of concept id, by their numbers."""
-
-    def __init__(self, kb: KnowledgeBase) -> None:
-        self.ordered = None if kb.is_in_order else kb.numbers_by_id()
-        self._next_number: int = kb.settings["next_number"]
-        if self.ordered is not None:
-            self._ranks = np.full(self._next_number, -1, dtype=np.int64)
-            self._ranks[self.ordered] = np.arange(len(self.ordered))
-
-    def of(self, numbers: np.ndarray) -> np.ndarray:
-        """The places of numbers; PelError for one that no entity has."""
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self._next_number:
-            raise PelError(
-                f"entity numbers outside of 0 to {self._next_number - 1}",
-                "give numbers of this KB",
-            )
-        ranks = numbers if self.ordered is None else self._ranks[numbers]
-        if len(ranks) and ranks.min() < 0:
-            raise PelError("numbers of entities that were removed", "give numbers of this KB")
-        return ranks
-
-
 def _checked(batches: Batches, dim: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The batches as arrays, checked to be vectors of this length; PelError if they are not."""
     for vectors, numbers in batches:
@@ -327,74 +332,32 @@ def _checked(batches: Batches, dim: int) -> Iterator[tuple[np.ndarray, np.ndarra
         yield vectors, np.asarray(numbers, dtype=np.int64)
 
 
-def _check_alike(folder: Path, found_by: dict | None, alike: float) -> None:
-    if not 0 < alike < 1:
-        raise PelError(f"--alike {alike} is not between 0 and 1", "choose a cosine such as 0.95")
-    if not found_by or found_by["kind"] != FAST_SCAN_KIND:
-        raise PelError(
-            f"{folder}: has no index of the kind {FAST_SCAN_KIND}",
-            "reduce it without --alike (fewer vectors "
-            "than such an index is for are searched exactly, more by lists)",
-        )
-
-
 class _RowsFile:
-    """Writes rows to a new file, and remembers their owners."""
+    """Writes rows to a new file, and remembers their owners.
 
-    def __init__(self, change: Writing, dim: int, dtype: str, float32_rows: float) -> None:
-        """With the dtype "auto", up to ``float32_rows`` rows are float32; more become float16."""
-        self._folder = change.folder
-        self._dim = dim
+    With the dtype "auto", up to ``float32_rows`` rows are float32; more become float16.
+    """
+
+    def __init__(self, folder: Path, dim: int, dtype: str, float32_rows: float) -> None:
+        self._new_file = lambda dtype: MatrixWriter(temporary_path(folder, ".npy"), dim, dtype)
         self._switch = float32_rows if dtype == "auto" else inf
-        self._owners: list[np.ndarray] = []
-        self._writer = self._new_writer("float32" if dtype == "auto" else dtype)
+        self._file = self._new_file("float32" if dtype == "auto" else dtype)
+        self._owners = [np.empty(0, np.int32)]
 
     @property
-    def path(self) -> Path:
-        """The file."""
-        return self._writer.path
+    def dtype(self) -> str:
+        return self._file.dtype
 
     def append(self, vectors: np.ndarray, owners: np.ndarray) -> None:
-        """Appends rows."""
-        if self._writer.n_rows + len(owners) > self._switch:
+        if self._file.n_rows + len(owners) > self._switch:
             self._switch = inf
-            old = self._writer
-            old.close()
-            self._writer = self._new_writer("float16")
-            for _, block in VectorMatrix.opened(old.path).blocks():
-                self._writer.append(block)
-            old.path.unlink()
-        self._writer.append(vectors)
+            whole, self._file = self._file.closed(), self._new_file("float16")
+            for _, block in whole.blocks():
+                self._file.append(block)
+            whole.path.unlink()
+        self._file.append(vectors)
         self._owners.append(owners.astype(np.int32))
 
-    def close(self) -> None:
-        """Closes the file."""
-        self._writer.close()
-
-    @property
-    def scales(self) -> np.ndarray | None:
-        """The scales of int8 rows, float32 [n]; None for other types."""
-        scales = self._writer.scales
-        return np.concatenate(scales) if scales else None
-
-    @property
-    def matrix(self) -> VectorMatrix:
-        """The rows of the file, which must be closed."""
-        return VectorMatrix.opened(self.path, self.scales)
-
-    def checked_owners(self, n_entities: int) -> np.ndarray:
-        """The owner of each row, int32, ascending; PelError if there is none, or they descend."""
-        owners = np.concatenate([np.empty(0, np.int32), *self._owners])
-        if not len(owners):
-            raise PelError("no vectors to write", "embed at least one entity")
-        if (owners[1:] < owners[:-1]).any():
-            raise PelError(
-                "entity numbers that descend", "give the rows sorted by the id of their entity"
-            )
-        if missing := n_entities - len(np.unique(owners)):
-            logger.warning("%d of %d entities have no vector", missing, n_entities)
-        return owners
-
-    def _new_writer(self, dtype: str) -> MatrixWriter:
-        self.dtype = dtype
-        return MatrixWriter(temporary_path(self._folder, ".npy"), self._dim, dtype)
+    def closed(self) -> tuple[VectorMatrix, np.ndarray]:
+        """The rows of the finished file, and their owners, int32."""
+        return self._file.closed(), np.concatenate(self._owners)

@@ -10,7 +10,7 @@ from thinc.api import Model
 from ..architectures.crossencoder import pair_reader
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.vectors.candidate_lists import Candidates
+from ..kb.vectors.index import Candidates
 from ..reading.entity_texts import EntityText
 from ..reading.mention import MentionInContext
 from ..reading.proxies import proxy_texts

@@ -108,7 +108,7 @@ class EncodedIndex:
             nearest 16 n rows are of fewer.
         """
         # The names of one entity crowd together, so more than n rows are read.
-        nearest = self._index().nearest_rows(vectors, 16 * n)
+        nearest = self._index().best_rows(vectors, 16 * n)[1]
         owners = self._owners[nearest]
         firsts = np.searchsorted(self._owners, owners)
         found = []

@@ -12,8 +12,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing, write_
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.transaction import CHECKSUMS
 from spacy_pel.kb.vector_writing import reduce_vectors
-from spacy_pel.kb.vectors.matrix import VectorMatrix
-from spacy_pel.kb.vectors.projection import principal_projection
+from spacy_pel.kb.vectors.matrix import VectorMatrix, principal_projection
 from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES
@@ -108,7 +107,7 @@ def test_an_index_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     reduce_vectors(folder, 4, alike=0.05)[0].close()
     for _ in range(2):
         with KnowledgeBase.open(folder) as kb:
-            finder = kb.vectors.filed.index._finder
+            finder = kb.vectors.filed._finder
             assert finder.finds_entities and kb.settings["vectors"]["alike"] == 0.05
             assert finder._codes.ntotal < kb.settings["vectors"]["rows"]
         assert verify(folder) == []
@@ -128,7 +127,7 @@ def test_names_share_codes_at_any_time(tmp_path: Path, dim: int | None) -> None:
     for old, new in zip(before.rows(before.numbers()), kb.rows(kb.numbers())):
         np.testing.assert_array_equal(new, old)
     codes = kb.settings["vectors"]["found_by"]["codes"]
-    assert codes == kb.vectors.filed.index._finder._codes.ntotal < len(old)
+    assert codes == kb.vectors.filed._finder._codes.ntotal < len(old)
     assert verify(folder) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacy_pel.kb.vectors.candidate_lists import Candidates
+from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.joint import PairedMentions, mention_neighbours
 

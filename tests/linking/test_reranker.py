@@ -5,7 +5,7 @@ import pytest
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.vectors.candidate_lists import Candidates
+from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking import reranker as module
 from spacy_pel.reading.entity_texts import EntityText
 

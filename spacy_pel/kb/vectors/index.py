@@ -2,36 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import PelError
 from ...system.damaged_files import damaged
-from ...system.threads import in_threads
-from .candidate_lists import Candidates, compacted, first_occurrences, no_candidates
-from .exact import nearest_of_all
-from .faiss_library import imported_faiss
-from .inner_products import inner_products
-from .matrix import VectorMatrix
-from .projection import Projection
-from .row_finder import RowFinder, RowSelection
+from .faiss_library import all_products, imported_faiss
+from .finders import RowFinder, RowSelection
+from .matrix import Projection, VectorMatrix
 
-_CELLS = 1 << 19  # rows found for all queries of a chunk: limits the memory of a search
+_TOGETHER = 128  # queries of which all rows are looked at together: limits the memory of a search
+_SAMPLED = 1 << 12  # rows of the first block that tell how low a score is of no interest
+_GATHERED = 1 << 14  # selected rows copied from the matrix at a time
+_CELLS = 1 << 19  # rows found for all queries of a chunk: limits the memory as well
 _TOLERANCE = 1e-5  # of the best score; float32 sums in another order differ by less
-_OVERSAMPLING = 4  # rows found for each entity wanted, where every row is looked at
 _SPARE = 16  # entities wanted in addition
 _COMPARED = 48  # entities scored by all their rows in addition, where a row found stands for others
-_SHARE = 8  # where exact search must find more than one in so many rows, it scores all of them
+_SHARE = 8  # finding more than one in so many rows is slower than looking at each
 _FEW_ROWS = 50_000  # up to this many selected rows, looking at each is faster than finding them
+
+
+class Candidates(NamedTuple):
+    """The best entities of n queries, sorted by score, highest first, then by number.
+
+    Attributes:
+        numbers: int64 [n, k], the numbers of the entities; -1 where there are fewer than k.
+        scores: float32 [n, k], inner products; -inf where there are fewer than k.
+    """
+
+    numbers: np.ndarray
+    scores: np.ndarray
+
+
+def best_candidates(
+    n: int, lines: np.ndarray, numbers: np.ndarray, scores: np.ndarray, k: int
+) -> Candidates:
+    """The k best of scored pairs of one of n queries and a number, which are all different."""
+    order = np.lexsort((numbers, -scores, lines))
+    lines, numbers, scores = lines[order], numbers[order], scores[order]
+    ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
+    best = ranks < k
+    lines, ranks = lines[best], ranks[best]
+    found = Candidates(np.full((n, k), -1), np.full((n, k), -np.inf, dtype=np.float32))
+    found.numbers[lines, ranks] = numbers[best]
+    found.scores[lines, ranks] = scores[best]
+    return found
 
 
 class VectorIndex:
     """An index of rows. A row is a vector that stands for an entity; an entity may have several.
 
+    Entities may have numbers that do not ascend with the order in which equal scores are to be
+    sorted. Then the rows have ranks in that order, and searches take and return numbers.
+
     Attributes:
-        row_entities: The entity of each row, integers [n_rows].
+        matrix: The rows.
+        row_entities: The entity, or its rank, of each row: integers [n_rows], ascending.
         projection: The projection that made the rows shorter than queries; None if they are not.
     """
 
@@ -41,33 +69,32 @@ class VectorIndex:
         row_entities: np.ndarray,
         finder: RowFinder | None = None,
         projection: Projection | None = None,
+        numbers: np.ndarray | None = None,
     ) -> None:
-        """Takes rows that are open.
+        """Takes open rows.
 
         Args:
             matrix: The rows.
-            row_entities: The entity of each row, integers [n_rows].
+            row_entities: As the attribute.
             finder: Finds rows near a query approximately. Without it every row is looked at.
-            projection: The projection that made the rows shorter than queries, if they are.
+            projection: As the attribute.
+            numbers: The number of each rank; None if the rank is the number.
         """
         if len(row_entities) != len(matrix):
             raise ValueError(f"{len(row_entities)} row entities, {len(matrix)} vectors")
         imported_faiss()
+        self.matrix = matrix
         self.row_entities = row_entities
-        self._matrix = matrix
-        self._finder = finder
         self.projection = projection
+        self._finder = finder
+        self._numbers = numbers
+        self._order = None if numbers is None else np.argsort(numbers, kind="stable")
         self._remembered: tuple[np.ndarray, RowSelection] | None = None
 
     @classmethod
     def from_vectors(cls, vectors: np.ndarray, row_entities: np.ndarray) -> VectorIndex:
         """An exact index, in memory, of vectors [n_rows, dim]."""
         return cls(VectorMatrix(np.ascontiguousarray(vectors, dtype=np.float32)), row_entities)
-
-    @property
-    def dim(self) -> int:
-        """The length of queries."""
-        return self.projection.dim if self.projection else self._matrix.dim
 
     def search(self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
@@ -79,7 +106,7 @@ class VectorIndex:
         Args:
             vectors: The queries, float32 [n, dim].
             k: The number of entities for each query.
-            allowed: Booleans [n_entities]: which entities may be found. What is derived from a
+            allowed: Booleans, by number: which entities may be found. What is derived from a
                 read-only array is kept for the next search.
 
         Raises:
@@ -87,65 +114,35 @@ class VectorIndex:
         """
         queries = self._checked(vectors, k)
         selection = None if allowed is None else self._selection(allowed)
-        n_rows = self._n_rows(selection)
-        numbers, scores = no_candidates(len(queries), k)
-        pending, effort = np.arange(len(queries) if n_rows else 0), 1
-        while len(pending):
-            depth = min(effort * self._enough(k), n_rows)
-
-            # An untrained encoder's scores are so near each other that no depth but the last is enough.
-            of_all = effort > 1 and depth * _SHARE > n_rows and self._is_exact(depth, selection)
-            depth = n_rows if of_all else depth
-
-            def fill(chunk: np.ndarray) -> np.ndarray:
-                if of_all:
-                    numbers[chunk], scores[chunk] = self._best_of_all(queries[chunk], k, selection)
-                    return chunk[:0]
-                found, complete = self._best_entities(queries[chunk], k, depth, effort, selection)
-                numbers[chunk], scores[chunk] = found
-                return chunk[~complete]
-
-            pending = np.concatenate(self._for_chunks(fill, pending, depth, selection))
-            effort *= 2
-        return Candidates(numbers, scores)
-
-    def _for_chunks(
-        self,
-        work: Callable[[np.ndarray], np.ndarray],
-        queries: np.ndarray,
-        depth: int,
-        selection: RowSelection | None,
-    ) -> list[np.ndarray]:
-        """What ``work`` returns for chunks of the queries that limit the memory of a search.
-
-        Exact search is one product of matrices, which numpy spreads over the cores itself. All else
-        is computed for each query alone: there each core gets the same number of chunks.
-        """
-        faiss = imported_faiss()
-        exact = self._is_exact(depth, selection)
-        n_threads = 1 if exact else faiss.omp_get_max_threads()
-        rounds = -(-len(queries) * depth // (_CELLS * n_threads))
-        chunks = np.array_split(queries, min(len(queries), max(1, rounds) * n_threads))
-        return in_threads(work, chunks, n_threads, partial(faiss.omp_set_num_threads, 1))
-
-    def nearest_rows(self, vectors: np.ndarray, n: int) -> np.ndarray:
-        """The n best rows of each query, best first, or all rows if there are fewer.
-
-        Several rows may belong to one entity. With a finder the order is that of its scores.
-
-        Returns:
-            int64 [queries, n]; -1 where the finder did not find that many.
-
-        Raises:
-            PelError: As ``search`` does.
-        """
-        queries = self._checked(vectors, n)
-        return self._nearest(queries, min(n, len(self.row_entities)), 1, None)[1]
+        found = best_candidates(len(queries), *np.empty((3, 0), dtype=np.int64), k)
+        pending, effort = np.arange(len(queries)), 1
+        while len(pending) and (depth := self._depth(k, effort, selection)):
+            step = max(1, _CELLS // depth)
+            chunks = [pending[start : start + step] for start in range(0, len(pending), step)]
+            left = []
+            for chunk in chunks:
+                best, is_complete = self._found(queries[chunk], k, effort, selection)
+                found.numbers[chunk], found.scores[chunk] = best
+                left.append(chunk[~is_complete])
+            pending, effort = np.concatenate(left), 2 * effort
+        for start in range(0, len(pending), _TOGETHER):
+            chunk = pending[start : start + _TOGETHER]
+            lines, rows, scores = self._decisive(queries[chunk], k, selection, self.row_entities)
+            at = _best_of_each(lines, self.row_entities[rows], scores)
+            best = best_candidates(
+                len(chunk), lines[at], self.row_entities[rows[at]], scores[at], k
+            )
+            found.numbers[chunk], found.scores[chunk] = best
+        if self._numbers is None:
+            return found
+        there = found.numbers >= 0
+        numbers = np.where(there, self._numbers[np.where(there, found.numbers, 0)], -1)
+        return Candidates(numbers.astype(np.int64), found.scores)
 
     def best_rows(
         self, vectors: np.ndarray, n: int, allowed: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best rows of each query with their exact scores, best first, then by number.
+        """The n best rows of each query with their scores, best first, then by row. Looks at each.
 
         Args:
             vectors: The queries, float32 [queries, dim].
@@ -161,36 +158,22 @@ class VectorIndex:
         """
         queries = self._checked(vectors, n)
         selection = None if allowed is None else self._selection(allowed)
-        depth = min(2 * n, self._n_rows(selection))  # more, as their order may be approximate
-        scores = np.full((len(queries), n), -np.inf, dtype=np.float32)
-        rows = np.full((len(queries), n), -1, dtype=np.int64)
-        if not depth or not len(queries):
-            return scores, rows
-
-        def fill(chunk: np.ndarray) -> None:
-            found = self._nearest(queries[chunk], depth, 1, selection)[1]
-            exact = self._exact_scores(queries[chunk], found)
-            order = np.lexsort((found, -exact), axis=1)[:, :n]
-            width = order.shape[1]
-            scores[chunk, :width] = np.take_along_axis(exact, order, axis=1)
-            rows[chunk, :width] = np.take_along_axis(found, order, axis=1)
-
-        self._for_chunks(fill, np.arange(len(queries)), depth, selection)
-        return scores, rows
-
-    def vectors(self, rows: np.ndarray) -> np.ndarray:
-        """The stored vectors of these rows, float32 [n, width]."""
-        return self._matrix.take(rows)
+        found = best_candidates(len(queries), *np.empty((3, 0), dtype=np.int64), n)
+        for start in range(0, len(queries), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            pairs = self._decisive(queries[some], n, selection, None)
+            found.numbers[some], found.scores[some] = best_candidates(len(queries[some]), *pairs, n)
+        return found.scores, found.numbers
 
     def best_rows_of(
-        self, vectors: np.ndarray, lines: np.ndarray, entities: np.ndarray
+        self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The best row of pairs of a query and an entity; the first of equal ones.
 
         Args:
             vectors: The queries, float32 [queries, dim].
             lines: The query of each pair, int64 [n], ascending.
-            entities: The entity of each pair, int64 [n].
+            numbers: The entity of each pair, int64 [n].
 
         Returns:
             Scores, float32 [n], and rows, int64 [n]; -inf and -1 for an entity without rows.
@@ -198,31 +181,26 @@ class VectorIndex:
         Raises:
             PelError: As ``search`` does.
         """
-        queries = self._checked(vectors, 1)
-        wanted = entities.astype(self.row_entities.dtype)  # else numpy would convert all of them
-        starts = np.searchsorted(self.row_entities, wanted)
-        counts = np.searchsorted(self.row_entities, wanted, "right") - starts
-        best = np.full(len(entities), -np.inf, dtype=np.float32)
-        best_rows = np.full(len(entities), -1, dtype=np.int64)
-        if not counts.sum():
-            return best, best_rows
-        behind = counts.cumsum()
-        rows = np.arange(behind[-1]) + np.repeat(starts - behind + counts, counts)
-        scores = inner_products(self._matrix, queries, np.repeat(lines, counts), rows)
-        order = np.lexsort((rows, -scores, np.repeat(np.arange(len(counts)), counts)))
-        there = counts > 0
-        first = order[(behind - counts)[there]]
-        best[there], best_rows[there] = scores[first], rows[first]
-        return best, best_rows
+        return self._best_rows_of(self._checked(vectors, 1), lines, *self.rows_of(numbers))
+
+    def rows_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of entities, and for each the place of its entity in ``numbers``: int64."""
+        ranks = numbers
+        if self._numbers is not None:
+            places = np.searchsorted(self._numbers, numbers, sorter=self._order)
+            ranks = self._order[np.minimum(places, len(self._order) - 1)]
+            ranks = np.where(self._numbers[ranks] == numbers, ranks, -1)
+        return self._rows_of(ranks)
 
     def _checked(self, vectors: np.ndarray, k: int) -> np.ndarray:
         """The queries in the form of the rows: float32 [n, width]. PelError for unusable ones."""
         if k < 1:
             raise PelError(f"k is {k}", "ask for 1 candidate or more")
         queries = np.ascontiguousarray(vectors, dtype=np.float32)
-        if queries.ndim != 2 or queries.shape[1] != self.dim:
+        dim = self.projection.dim if self.projection else self.matrix.dim
+        if queries.ndim != 2 or queries.shape[1] != dim:
             raise PelError(
-                f"queries of shape {queries.shape} for an index of {self.dim} dimensions",
+                f"queries of shape {queries.shape} for an index of {dim} dimensions",
                 "use the encoder that made its vectors",
             )
         if not np.isfinite(queries).all():
@@ -231,160 +209,149 @@ class VectorIndex:
 
     def _selection(self, allowed: np.ndarray) -> RowSelection:
         """The rows of the allowed entities."""
-        remembered = self._remembered
-        if remembered is not None and remembered[0] is allowed:
-            return remembered[1]
-        mask = allowed[self.row_entities]
-        rows = np.flatnonzero(mask)
-        sizes = self._finder.list_sizes(rows) if self._finder else None
-        selection = RowSelection(rows, np.packbits(mask, bitorder="little"), sizes)
+        if self._remembered is not None and self._remembered[0] is allowed:
+            return self._remembered[1]
+        of_ranks = allowed if self._numbers is None else allowed[self._numbers]
+        mask = of_ranks[self.row_entities]
+        selection = RowSelection(np.flatnonzero(mask), np.packbits(mask, bitorder="little"))
         self._remembered = None if allowed.flags.writeable else (allowed, selection)
         return selection
 
-    def _n_rows(self, selection: RowSelection | None) -> int:
-        return len(self.row_entities if selection is None else selection.rows)
+    def _rows_of(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        wanted = ranks.astype(self.row_entities.dtype)  # else numpy would convert all owners
+        starts = np.searchsorted(self.row_entities, wanted)
+        counts = np.searchsorted(self.row_entities, wanted, "right") - starts
+        rows = np.repeat(starts - counts.cumsum() + counts, counts) + np.arange(counts.sum())
+        return rows, np.repeat(np.arange(len(ranks)), counts)
 
-    def _enough(self, k: int) -> int:
-        """The number of rows to find so that the k best entities are likely among their entities."""
-        oversampling = self._finder.oversampling if self._finder else _OVERSAMPLING
-        return oversampling * (k + _SPARE)
-
-    def _is_exact(self, depth: int, selection: RowSelection | None) -> bool:
-        """Whether every row, or every selected row, is looked at."""
-        few = selection is not None and len(selection.rows) <= _FEW_ROWS
-        return self._finder is None or few or not self._finder.suits(depth, selection)
-
-    def _nearest(
-        self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
+    def _best_rows_of(
+        self, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and numbers of rows [n, depth], best first by scores that may be approximate."""
-        if self._is_exact(depth, selection):
-            rows = None if selection is None else selection.rows
-            return nearest_of_all(self._matrix, queries, depth, rows)
-        scores, rows = self._finder.nearest(queries, depth, effort, selection)
-        if rows.size and rows.max() >= len(self.row_entities):
-            raise damaged(self._matrix.path, f"has no row {rows.max()}, which its index finds")
-        return scores, rows
+        best = np.full(len(lines), -np.inf, dtype=np.float32)
+        best_rows = np.full(len(lines), -1, dtype=np.int64)
+        scores = self.matrix.inner_products(queries, lines[places], rows)
+        at = _best_of_each(places, rows * 0, scores)
+        best[places[at]], best_rows[places[at]] = scores[at], rows[at]
+        return best, best_rows
 
-    def _finds_all(self, depth: int, effort: int, selection: RowSelection | None) -> bool:
-        """Whether ``_nearest`` returns every row."""
-        exact = self._is_exact(depth, selection) or self._finder.sees_all(effort, selection)
-        return depth == self._n_rows(selection) and exact
-
-    def _best_entities(
+    def _decisive(
         self,
         queries: np.ndarray,
         k: int,
-        depth: int,
-        effort: int,
         selection: RowSelection | None,
+        owners: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pairs of a query and a row that hold the k best owners, by a look at every row.
+
+        Products of matrices tell which rows may be among them, however their last bits fall. Only
+        these are scored exactly.
+
+        Args:
+            queries: float32 [n, width].
+            k: The number of owners.
+            selection: The rows to look at; None for all.
+            owners: The owner of each row of the index, ascending; None: each row is by itself.
+
+        Returns:
+            Queries, int64, ascending; rows, int64; and scores, float32.
+        """
+        n = len(queries)
+        lines = rows = np.empty(0, dtype=np.int64)
+        rough = np.empty(0, dtype=np.float32)
+        floor, slack = np.full((2, n), -np.inf, dtype=np.float32)
+        for numbers, block in self._blocks(selection):
+            products = all_products(queries, block)
+            self.matrix.check_finite(products)
+            slack = np.maximum(slack, 2 * _TOLERANCE * np.abs(products.max(axis=1)))
+            if not len(rows):  # some of the rows tell what is too low
+                some = slice(None, None, max(1, len(numbers) // max(_SAMPLED, 8 * k)))
+                best = products[:, some]
+                if owners is not None:
+                    starts = np.flatnonzero(np.diff(owners[numbers[some]], prepend=-1))
+                    best = np.maximum.reduceat(best, starts, axis=1)
+                if best.shape[1] >= k:
+                    floor = np.partition(best, -k, axis=1)[:, -k]
+            line, place = np.divmod(
+                np.flatnonzero(products >= (floor - slack)[:, None]), len(numbers)
+            )
+            lines = np.concatenate([lines, line])
+            rows = np.concatenate([rows, numbers[place]])
+            rough = np.concatenate([rough, products[line, place]])
+            of = rows if owners is None else owners[rows]
+            at = _best_of_each(lines, of, rough)
+            floor = best_candidates(n, lines[at], of[at], rough[at], k).scores[:, -1]
+            kept = rough >= (floor - slack)[lines]
+            lines, rows, rough = lines[kept], rows[kept], rough[kept]
+        order = np.argsort(lines, kind="stable")
+        lines, rows = lines[order], rows[order]
+        return lines, rows, self.matrix.inner_products(queries, lines, rows)
+
+    def _blocks(self, selection: RowSelection | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Numbers of rows, int64 [n], and their vectors, float32 [n, width]."""
+        if selection is None:
+            for start, block in self.matrix.blocks():
+                yield np.arange(start, start + len(block)), block
+        else:
+            for start in range(0, len(selection.rows), _GATHERED):
+                numbers = selection.rows[start : start + _GATHERED]
+                yield numbers, self.matrix.take(numbers)
+
+    def _depth(self, k: int, effort: int, selection: RowSelection | None) -> int:
+        """How many rows to ask the finder for; 0 if looking at every row is faster."""
+        if self._finder is None:
+            return 0
+        depth = effort * self._finder.oversampling * (k + _SPARE)
+        if selection is not None:
+            if len(selection.rows) <= _FEW_ROWS:
+                return 0
+            depth = selection.reach(depth)
+        return depth if depth * _SHARE < self._finder.n_rows else 0
+
+    def _found(
+        self, queries: np.ndarray, k: int, effort: int, selection: RowSelection | None
     ) -> tuple[Candidates, np.ndarray]:
-        """The best entities of the rows found, and whether each query is answered: booleans [n].
+        """The best entities of rows that the finder finds; whether each query is answered: [n].
 
         A query is answered if k entities score more than any row that was not found can score. Such
         a row can score at most the lowest score found, plus the most that a found score was too
         low. If the finder's scores are too rough for that, a query is answered if it has k entities
         and as many rows as a measurement showed to be enough.
         """
-        found_scores, found = self._nearest(queries, depth, effort, selection)
-        exact = self._is_exact(depth, selection)
-        if not exact and self._finder.finds_entities:
-            return self._best_found(queries, found, k)
-        if exact:
-            found = self._decisive(found_scores, found, k)
-        scores = self._exact_scores(queries, found)
-        there = found >= 0
-        errors = np.subtract(scores, found_scores, where=there, out=np.zeros_like(scores))
-        tolerance = _TOLERANCE * np.abs(scores).max(axis=1, where=there, initial=0)
-        # The most that a row not found can score; -inf if there were fewer rows than places.
-        reach = found_scores[:, -1] + errors.max(axis=1) + tolerance
-        entities = np.where(there, np.asarray(self.row_entities)[found], -1)
-        order = np.lexsort((entities, -scores), axis=1)
-        entities = np.take_along_axis(entities, order, axis=1)
-        scores = np.take_along_axis(scores, order, axis=1)
-        first = first_occurrences(entities) & (entities >= 0)
-        if exact or self._finder.bounds:
-            complete = (first & (scores > reach[:, None])).sum(axis=1) >= k
+        finder, n = self._finder, len(queries)
+        enough = finder.oversampling * (k + _SPARE)
+        rough, found = finder.nearest(queries, effort * enough, effort, selection)
+        if found.size and found.max() >= len(self.row_entities):
+            path = self.matrix.path
+            raise damaged(path, f"has no row {found.max()}, which its index finds")
+        lines, places = np.nonzero(found >= 0)
+        rows = found[lines, places]
+        scores = self.matrix.inner_products(queries, lines, rows)
+        at = _best_of_each(lines, self.row_entities[rows], scores)
+        pairs = lines[at], self.row_entities[rows[at]], scores[at]
+        if finder.bounds:
+            too_low = np.zeros_like(rough)
+            too_low[lines, places] = scores - rough[lines, places]
+            highest = np.zeros_like(rough)
+            highest[lines, places] = np.abs(scores)
+            reach = rough[:, -1] + too_low.max(axis=1) + _TOLERANCE * highest.max(axis=1)
+            sure = pairs[0][pairs[2] > reach[pairs[0]]]
+            is_complete = np.bincount(sure, minlength=n) >= k
         else:
-            complete = (first.sum(axis=1) >= k) & (there.sum(axis=1) >= self._enough(k))
-        complete |= self._finds_all(depth, effort, selection)
-        return compacted(entities, scores, first, k), complete
+            is_complete = np.bincount(pairs[0], minlength=n) >= k
+            is_complete &= np.bincount(lines, minlength=n) >= enough
+        if finder.finds_entities:
+            # A row found stands for other rows of its entity: somewhat more than k are compared.
+            compared = best_candidates(n, *pairs, k + k // 2 + _COMPARED).numbers
+            lines, places = np.nonzero(compared >= 0)
+            ranks = compared[lines, places]
+            scores, _ = self._best_rows_of(queries, lines, *self._rows_of(ranks))
+            pairs = lines, ranks, scores
+        return best_candidates(n, *pairs, k), is_complete
 
-    def _best_of_all(
-        self, queries: np.ndarray, k: int, selection: RowSelection | None
-    ) -> Candidates:
-        """The best entities, by the exact scores of all rows, or of all selected ones."""
-        rows = np.arange(len(self.row_entities)) if selection is None else selection.rows
-        owners = np.asarray(self.row_entities)[rows]
-        order = np.argsort(owners, kind="stable")
-        rows, owners = rows[order], owners[order]
-        starts = np.flatnonzero(np.diff(owners, prepend=-1))
-        lines = np.repeat(np.arange(len(queries)), len(rows))
-        scores = inner_products(self._matrix, queries, lines, np.tile(rows, len(queries)))
-        of_entities = np.maximum.reduceat(scores.reshape(len(queries), -1), starts, axis=1)
-        entities = owners[starts]
-        k_there = min(k, len(entities))
-        last = np.partition(of_entities, -k_there, axis=1)[:, -k_there]
-        lines, places = np.nonzero(of_entities >= last[:, None])
-        order = np.lexsort((entities[places], -of_entities[lines, places], lines))
-        lines, places = lines[order], places[order]
-        ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
-        lines, places, ranks = (x[ranks < k] for x in (lines, places, ranks))
-        best = no_candidates(len(queries), k)
-        best.numbers[lines, ranks] = entities[places]
-        best.scores[lines, ranks] = of_entities[lines, places]
-        return best
 
-    def _best_found(
-        self, queries: np.ndarray, found: np.ndarray, k: int
-    ) -> tuple[Candidates, np.ndarray]:
-        """``_best_entities`` for a finder whose rows stand for other rows of their entities.
-
-        Takes the entities of the best rows found, somewhat more than k, and scores all their rows.
-        """
-        order = np.argsort(-self._exact_scores(queries, found), axis=1, kind="stable")
-        found = np.take_along_axis(found, order, axis=1)
-        there = found >= 0
-        entities = np.where(there, np.asarray(self.row_entities)[found], -1)
-        first = first_occurrences(entities) & there
-        rank = first.cumsum(axis=1)
-        n_compared = k + k // 2 + _COMPARED
-        lines, places = np.nonzero(first & (rank <= n_compared))
-        numbers = entities[lines, places]
-        starts = self._first_rows[numbers]
-        counts = self._first_rows[numbers + 1] - starts
-        behind = counts.cumsum()
-        rows = np.arange(counts.sum()) + np.repeat(starts - behind + counts, counts)
-        scores = inner_products(self._matrix, queries, np.repeat(lines, counts), rows)
-        compared = no_candidates(len(queries), n_compared)
-        compared.numbers[lines, rank[lines, places] - 1] = numbers
-        best = np.maximum.reduceat(scores, behind - counts)
-        compared.scores[lines, rank[lines, places] - 1] = best
-        order = np.lexsort((compared.numbers, -compared.scores), axis=1)[:, :k]
-        complete = (rank[:, -1] >= k) & (there.sum(axis=1) >= self._enough(k))
-        return Candidates(*(np.take_along_axis(x, order, axis=1) for x in compared)), complete
-
-    @cached_property
-    def _first_rows(self) -> np.ndarray:
-        """The first row of each entity, int64 [n_entities + 1]; an entity's rows are neighbours."""
-        n_entities = int(self.row_entities[-1]) + 1
-        return np.searchsorted(self.row_entities, np.arange(n_entities + 1))
-
-    def _decisive(self, scores: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
-        """The rows found, with -1 for those that cannot be among the k best entities.
-
-        That is so if they would be too far behind even with other last bits in their scores.
-        """
-        entities = np.where(rows >= 0, np.asarray(self.row_entities)[rows], -1)
-        rank = first_occurrences(entities).cumsum(axis=1)
-        last = np.where(rank[:, -1] >= k, (rank >= k).argmax(axis=1), rows.shape[1] - 1)
-        floor = np.take_along_axis(scores, last[:, None], axis=1)
-        slack = 2 * _TOLERANCE * np.abs(scores[:, :1])
-        return np.where(scores >= floor - slack, rows, -1)
-
-    def _exact_scores(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The inner products of each query with its rows [n, m]; -inf for row -1."""
-        scores = np.full(rows.shape, -np.inf, dtype=np.float32)
-        places = np.nonzero(rows >= 0)
-        scores[places] = inner_products(self._matrix, queries, places[0], rows[places])
-        return scores
+def _best_of_each(lines: np.ndarray, owners: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The places of the best score of each pair of a line and an owner; the first of equal ones."""
+    order = np.lexsort((-scores, owners, lines))
+    lines, owners = lines[order], owners[order]
+    is_first = (np.diff(lines, prepend=-1) != 0) | (np.diff(owners, prepend=-1) != 0)
+    return order[is_first]

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .fast_scan import FastScan
+from .finders import FastScan, InvertedFile, RowFinder
 from .index import Candidates, VectorIndex
-from .inverted_file import InvertedFile
 from .matrix import VectorMatrix
 
 DEPTH = 64
@@ -24,30 +23,19 @@ _SEED = 0
 def chosen_probes(
     matrix: VectorMatrix, row_entities: np.ndarray, ivf: Any
 ) -> tuple[int, dict[str, float | int]]:
-    """The number of lists that a search should look at, and its recall.
+    """The number of lists of an inverted file that a search should look at, and its recall.
 
     It is the smallest power of 2 with enough recall for a sample of queries, times a margin.
-
-    Args:
-        matrix: The rows.
-        row_entities: The entity of each row, integers [n_rows].
-        ivf: The FAISS inverted file of the rows.
 
     Returns:
         The number of lists, and ``recall`` with the number of queries it was measured on.
     """
-    queries = sample_queries(matrix)
-    truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
-
-    def recall_of(probes: int) -> dict[str, float]:
-        index = VectorIndex(matrix, row_entities, InvertedFile(ivf, probes))
-        return recall(index.search(queries, DEPTH), truth)
-
+    sample = _Sample(matrix, row_entities)
     probes = 1
-    while probes < ivf.nlist and min(recall_of(probes).values()) < _WANTED:
+    while probes < ivf.nlist and min(sample.recall(InvertedFile(ivf, probes)).values()) < _WANTED:
         probes *= 2
     probes = min(_MARGIN * probes, ivf.nlist)
-    return probes, {**recall_of(probes), "queries": len(queries)}
+    return probes, {**sample.recall(InvertedFile(ivf, probes)), "queries": len(sample.queries)}
 
 
 def chosen_oversampling(
@@ -59,45 +47,47 @@ def chosen_oversampling(
     entity when only one is wanted, and recall of 64 entities. Where rows share codes, it is the
     lowest number, because more would not help.
 
-    Args:
-        matrix: The rows.
-        row_entities: The entity of each row, integers [n_rows].
-        codes: The FAISS index of the codes.
-
     Returns:
         The number of rows, and ``recall`` with the number of queries it was measured on.
     """
-    queries = sample_queries(matrix)
-    truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
+    sample = _Sample(matrix, row_entities)
 
-    def recall_of(oversampling: int) -> dict[str, float]:
-        index = VectorIndex(matrix, row_entities, FastScan(codes, oversampling))
-        measured = recall(index.search(queries, DEPTH), truth)
-        first = index.search(queries, 1)
-        return {**measured, "1": recall(first, Candidates(*(x[:, :1] for x in truth)))["1"]}
+    def measured(oversampling: int) -> dict[str, float]:
+        finder = FastScan(codes, oversampling)
+        return {**sample.recall(finder), "1": sample.recall(finder, 1)["1"]}
 
-    oversampling, measured = _OVERSAMPLING, recall_of(_OVERSAMPLING)
+    oversampling = _OVERSAMPLING
+    found = measured(oversampling)
     wanted = {} if FastScan(codes, oversampling).finds_entities else _WANTED_OF_CODES
-    while any(measured[at] < share for at, share in wanted.items()):
+    while any(found[at] < share for at, share in wanted.items()):
         oversampling *= 2  # this ends where search becomes exact
-        measured = recall_of(oversampling)
-    return oversampling, {**measured, "queries": len(queries)}
+        found = measured(oversampling)
+    return oversampling, {**found, "queries": len(sample.queries)}
 
 
-def sample_queries(matrix: VectorMatrix) -> np.ndarray:
-    """Queries to measure recall with, float32 [n, dim]: the same for the same matrix.
+class _Sample:
+    """Queries to measure recall with, the same for the same matrix, and what they should find.
 
     Half of them are rows with noise. The others lie midway between two rows: far from the centre of
     any list, so that their nearest rows are in several lists.
     """
-    random = np.random.default_rng(_SEED)
-    rows = np.sort(random.choice(len(matrix), min(_QUERIES, len(matrix)), replace=False))
-    vectors = matrix.take(rows)[random.permutation(len(rows))]
-    between = vectors + np.roll(vectors, 1, axis=0)
-    noise = random.standard_normal(vectors.shape, dtype=np.float32)
-    noise *= _NOISE / np.sqrt(matrix.dim) * np.linalg.norm(vectors, axis=1, keepdims=True)
-    half = len(rows) // 2
-    return np.concatenate([(vectors + noise)[:half], between[half:]])
+
+    def __init__(self, matrix: VectorMatrix, row_entities: np.ndarray) -> None:
+        self._rows = matrix, row_entities
+        random = np.random.default_rng(_SEED)
+        rows = np.sort(random.choice(len(matrix), min(_QUERIES, len(matrix)), replace=False))
+        vectors = matrix.take(rows)[random.permutation(len(rows))]
+        between = vectors + np.roll(vectors, 1, axis=0)
+        noise = random.standard_normal(vectors.shape, dtype=np.float32)
+        noise *= _NOISE / np.sqrt(matrix.dim) * np.linalg.norm(vectors, axis=1, keepdims=True)
+        half = len(rows) // 2
+        self.queries = np.concatenate([(vectors + noise)[:half], between[half:]])
+        self._truth = VectorIndex(matrix, row_entities).search(self.queries, DEPTH)
+
+    def recall(self, finder: RowFinder, k: int = DEPTH) -> dict[str, float]:
+        """The recall of a finder that is asked for k entities."""
+        found = VectorIndex(*self._rows, finder).search(self.queries, k)
+        return recall(found, Candidates(*(each[:, :k] for each in self._truth)))
 
 
 def recall(found: Candidates, truth: Candidates) -> dict[str, float]:

@@ -11,16 +11,21 @@ from hypothesis.extra import numpy as arrays
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb.vectors import matrix as module
-from spacy_pel.kb.vectors.matrix import MatrixWriter, VectorMatrix, as_stored, mapped, quantized
+from spacy_pel.kb.vectors.matrix import (
+    DTYPES,
+    MatrixWriter,
+    VectorMatrix,
+    as_stored,
+    mapped,
+    quantized,
+)
 
 
 def written(folder: Path, blocks: list[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
     writer = MatrixWriter(folder / "vectors.npy", dim, dtype)
     for block in blocks:
         writer.append(block)
-    writer.close()
-    scales = np.concatenate(writer.scales) if writer.scales else None
-    return VectorMatrix.opened(folder / "vectors.npy", scales)
+    return writer.closed()
 
 
 @pytest.mark.parametrize("small", [0, module._SMALL])
@@ -37,7 +42,6 @@ def test_what_is_written_piece_by_piece_is_read(
     assert taken.dtype == np.float32 and taken.flags.writeable
     np.testing.assert_allclose(taken, rows[some], atol=error)
     np.testing.assert_array_equal(taken, as_stored(rows[some], dtype))
-    np.testing.assert_array_equal(matrix.block(3, 9), matrix.take(np.arange(3, 9)))
     assert matrix.take(some[:0]).shape == (0, 7)
     assert np.load(tmp_path / "vectors.npy").dtype == dtype
 
@@ -100,3 +104,22 @@ def test_unreadable_files(tmp_path: Path, content: bytes) -> None:
         mapped(path)
     with pytest.raises(PelError, match="gone.npy: cannot be read"):
         mapped(tmp_path / "gone.npy")
+
+
+@pytest.mark.parametrize("dtype", ["memory", *DTYPES])
+def test_inner_products_are_the_same_in_any_batch(tmp_path: Path, dtype: str) -> None:
+    random = np.random.default_rng(0)
+    rows, queries = (random.standard_normal((n, 37)).astype(np.float32) for n in (50, 9))
+    if dtype == "memory":
+        matrix = VectorMatrix(rows)
+    else:
+        matrix = written(tmp_path, [rows], 37, dtype)
+    lines, places = np.repeat(np.arange(9), 50), np.tile(np.arange(50), 9)
+    together = matrix.inner_products(queries, lines, places).reshape(9, 50)
+    expected = queries.astype(float) @ matrix.take(np.arange(50)).astype(float).T
+    np.testing.assert_allclose(together, expected, atol=1e-5)
+    for query in range(9):
+        for some in (slice(0, 50), slice(7, 8), slice(3, 20), slice(0, 0)):
+            own = places[some]
+            alone = matrix.inner_products(queries[query : query + 1], own * 0, own)
+            np.testing.assert_array_equal(alone, together[query, some])

@@ -1,0 +1,248 @@
+"""Approximate search by codes and by lists, beside search that looks at every row."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import VectorIndex
+from spacy_pel.kb.vectors import index
+from spacy_pel.kb.vectors.faiss_library import write_index
+from spacy_pel.kb.vectors.finders import (
+    CODE_BITS,
+    FastScan,
+    InvertedFile,
+    built_fast_scan,
+    built_inverted_file,
+    fitting_kind,
+    mapped_inverted_file,
+    representative_rows,
+)
+from spacy_pel.kb.vectors.matrix import VectorMatrix
+from spacy_pel.kb.vectors.recall import chosen_oversampling, chosen_probes, recall
+
+N, DIM = 3000, 24
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+class Example:
+    """Rows of entities in clusters, an approximate index of them, and queries.
+
+    Of "codes" and "lists" an entity has three rows anywhere in a cluster. Of "alike" it has nine, in
+    three bunches with a code each.
+    """
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        random = np.random.default_rng(0)
+        self.clusters = np.sort(random.integers(0, 40, N))
+        centres = unit(random.standard_normal((40, DIM)))
+        noise = random.standard_normal((N, DIM)) / DIM**0.5
+        rows = unit(centres[self.clusters] + 0.5 * noise)
+        self.row_entities = (np.arange(N) // 3).astype(np.int32)
+        if kind == "alike":
+            bunches = unit(random.standard_normal((N // 3, DIM)))
+            rows = unit(np.repeat(bunches, 3, axis=0) + 0.05 * noise)
+            self.row_entities = (np.arange(N) // 9).astype(np.int32)
+        self.matrix = VectorMatrix(rows.astype(np.float16))
+        self.path = folder / "index.faiss"
+        self.coded = None
+        if kind == "lists":
+            write_index(built_inverted_file(self.matrix, "SQ8"), self.path)
+            ivf = mapped_inverted_file(self.path)
+            effort, self.recall = chosen_probes(self.matrix, self.row_entities, ivf)
+            self.finder = InvertedFile.opened(self.path, {"probes": effort})
+        else:
+            if kind == "alike":
+                self.coded = representative_rows(self.matrix, self.row_entities, 0.9)
+            codes = built_fast_scan(self.matrix, self.coded)
+            write_index(codes, self.path)
+            effort, self.recall = chosen_oversampling(self.matrix, self.row_entities, codes)
+            self.finder = FastScan.opened(self.path, {"oversampling": effort})
+        assert self.finder.fits(self.matrix)
+        self.queries = unit(rows[::30] + 0.3 * noise[::-30])
+        self.exact = VectorIndex(self.matrix, self.row_entities)
+        self.index = VectorIndex(self.matrix, self.row_entities, self.finder)
+
+
+@pytest.fixture(scope="module", params=["codes", "alike", "lists"])
+def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Example:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index, "_SHARE", 1)
+        # With a margin all of so few lists would be looked at.
+        patch.setattr("spacy_pel.kb.vectors.recall._MARGIN", 1)
+        return Example(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(autouse=True)
+def approximate_also_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_FEW_ROWS", 20)
+    monkeypatch.setattr(index, "_SHARE", 1)
+
+
+@pytest.mark.parametrize("k", [1, 5, 64])
+def test_agrees_with_exact_search(example: Example, k: int) -> None:
+    assert example.index._depth(k, 1, None) > 0  # rows are found, not all looked at
+    found = example.index.search(example.queries, k)
+    shares = recall(found, example.exact.search(example.queries, k))
+    assert shares["1"] >= 0.99 and shares["64"] >= (0.95 if example.coded is not None else 0.99)
+    everything = example.exact.search(example.queries[:9], N)
+    for numbers, scores, all_numbers, all_scores in zip(*found, *everything):
+        exact = dict(zip(all_numbers.tolist(), all_scores.tolist()))
+        assert scores.tolist() == [exact[number] for number in numbers.tolist()]
+        assert (np.diff(scores) <= 0).all() and len(set(numbers.tolist())) == k
+
+
+def test_the_recall_that_was_measured_suffices(example: Example) -> None:
+    assert example.recall["queries"] == 512
+    if example.coded is None:
+        assert example.recall["1"] >= 0.995 and example.recall["64"] >= 0.99
+    if isinstance(example.finder, InvertedFile):
+        assert example.finder._probes < example.finder._ivf.nlist / 2
+
+
+def test_alone_equals_together_in_any_chunks(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = example.index.search(example.queries, 20)
+    monkeypatch.setattr(index, "_CELLS", 5000)
+    for size in (1, 7, len(example.queries)):
+        for start in range(0, len(example.queries) - size + 1, 13):
+            part = example.index.search(example.queries[start : start + size], 20)
+            for mine, all_ in zip(part, together):
+                np.testing.assert_array_equal(mine, all_[start : start + size])
+
+
+@pytest.mark.parametrize("name", ["0.999", "0.5", "0.1", "0.001", "far", "none", "all"])
+def test_of_allowed_entities(example: Example, name: str) -> None:
+    random, n = np.random.default_rng(1), example.row_entities[-1] + 1
+    if name == "far":  # whole clusters, of which most queries are far
+        allowed = np.zeros(n, dtype=bool)
+        allowed[example.row_entities[np.isin(example.clusters, [3, 4, 5, 6, 7, 8, 9])]] = True
+    else:
+        allowed = random.random(n) < float({"none": "0", "all": "1"}.get(name, name))
+    for k in (3, 30):
+        found = example.index.search(example.queries, k, allowed)
+        truth = example.exact.search(example.queries, k, allowed)
+        np.testing.assert_array_equal(found.numbers >= 0, truth.numbers >= 0)
+        assert allowed[found.numbers[found.numbers >= 0]].all()
+        if allowed.any():
+            assert recall(found, truth)["1"] >= 0.99
+            hits = [np.isin(a, b).mean() for a, b in zip(found.numbers, truth.numbers)]
+            assert np.mean(hits) >= (0.95 if example.coded is not None else 0.98)
+
+
+def test_nothing_of_a_selection_may_be_near(example: Example) -> None:
+    rows, n_entities = example.matrix.take(np.arange(N)), example.row_entities[-1] + 1
+    for query in example.queries[:5]:
+        best = np.full(n_entities, -np.inf)
+        np.maximum.at(best, example.row_entities, rows @ query)
+        allowed = best < np.median(best)  # none of these is among the first rows found
+        found = example.index.search(query[None], 3, allowed)
+        assert allowed[found.numbers].all() and (found.numbers >= 0).all()
+
+
+def test_more_is_looked_at_until_there_are_k(example: Example) -> None:
+    k = int(example.row_entities[-1]) + 4
+    found = example.index.search(example.queries[:5], k)
+    truth = example.exact.search(example.queries[:5], k)
+    np.testing.assert_array_equal(found.numbers, truth.numbers)
+    np.testing.assert_array_equal(found.scores, truth.scores)
+
+
+def _search_in_child(example: Example, results) -> None:
+    import faiss
+
+    faiss.omp_set_num_threads(1)  # as the pipeline does in its workers
+    results.put(example.index.search(example.queries, 5).numbers)
+
+
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
+)
+def test_after_a_fork(example: Example) -> None:
+    truth = example.index.search(example.queries, 5).numbers
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    child = context.Process(target=_search_in_child, args=(example, results))
+    child.start()
+    np.testing.assert_array_equal(results.get(timeout=60), truth)
+    child.join()
+
+
+def test_the_same_rows_make_the_same_file(example: Example, tmp_path: Path) -> None:
+    if isinstance(example.finder, InvertedFile):
+        again = built_inverted_file(example.matrix, "SQ8")
+    else:
+        again = built_fast_scan(example.matrix, example.coded)
+    write_index(again, tmp_path / "again.faiss")
+    assert (tmp_path / "again.faiss").read_bytes() == example.path.read_bytes()
+
+
+def test_unreadable_index(example: Example, tmp_path: Path) -> None:
+    (tmp_path / "index.faiss").write_bytes(b"nonsense")
+    for name in ("index.faiss", "gone.faiss"):
+        with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb verify"):
+            type(example.finder).opened(tmp_path / name, {"probes": 1, "oversampling": 4})
+
+
+def test_rows_that_stand_for_all() -> None:
+    random = np.random.default_rng(0)
+    bunches = np.repeat(unit(random.standard_normal((300, DIM))), 3, axis=0)
+    rows = unit(bunches + 0.05 * random.standard_normal((900, DIM)) / DIM**0.5)
+    entities = np.arange(900) // 9
+    coded = representative_rows(VectorMatrix(rows), entities, 0.9)
+    assert 270 < len(coded) < 360
+    for entity in range(100):
+        own = np.flatnonzero(entities == entity)
+        chosen = np.intersect1d(own, coded)
+        assert ((rows[own] @ rows[chosen].T).max(axis=1) >= 0.9 - 1e-6).all()
+        near = rows[chosen] @ rows[chosen].T
+        assert (near[~np.eye(len(chosen), dtype=bool)] < 0.9).all()
+    none = VectorMatrix(np.zeros((3, DIM), dtype=np.float32))  # of no direction, like none
+    assert representative_rows(none, np.array([0, 0, 4]), 0.9).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["codes", "lists"])
+def test_equal_rows_tie_by_number_and_names_do_not_crowd_out(kind: str) -> None:
+    random = np.random.default_rng(2)
+    names = np.tile(unit(random.standard_normal((1, 8))), (900, 1))
+    rows = np.concatenate([names, unit(random.standard_normal((2100, 8)))])
+    entities = np.concatenate([np.repeat([3, 5, 9], 300), np.arange(100, 2200)])
+    matrix = VectorMatrix(rows)
+    if kind == "codes":
+        finder = FastScan(built_fast_scan(matrix), 4)
+    else:
+        finder = InvertedFile(built_inverted_file(matrix, "SQ8"), 16)
+    found = VectorIndex(matrix, entities, finder).search(names[:1], 10)
+    truth = VectorIndex(matrix, entities).search(names[:1], 10)
+    assert found.numbers[0, :3].tolist() == [3, 5, 9]
+    assert np.isin(found.numbers, truth.numbers).mean() >= 0.9
+
+
+@pytest.mark.parametrize("n, dim", [(1, 8), (3, 1), (10, 2), (40, 7), (300, 8)])
+@pytest.mark.parametrize("kind", ["PQ4", *CODE_BITS])
+def test_a_few_rows_of_few_dimensions(n: int, dim: int, kind: str) -> None:
+    rows = unit(np.random.default_rng(3).standard_normal((n, dim)))
+    matrix = VectorMatrix(rows)
+    if kind == "PQ4":
+        finder = FastScan(built_fast_scan(matrix), 4)
+    else:
+        finder = InvertedFile(built_inverted_file(matrix, kind), 1)
+    truth = VectorIndex(matrix, np.arange(n)).search(rows, n + 1)
+    found = VectorIndex(matrix, np.arange(n), finder)
+    np.testing.assert_array_equal(found.search(rows, n + 1).numbers, truth.numbers)
+    assert found.search(rows[:1], 1).numbers.shape == (1, 1)
+
+
+def test_the_kind_is_what_memory_has_room_for() -> None:
+    rows, gigabyte = 3_000_000, 1 << 30
+    assert fitting_kind(rows, 384, 2 * gigabyte) == "SQ8"
+    assert fitting_kind(rows, 768, 2 * gigabyte) == "SQ4"
+    assert fitting_kind(rows, 384, 500 << 20) == "SQ4"  # nothing is shorter
