@@ -145,7 +145,7 @@ def test_imports_are_read_rightly() -> None:
         "faiss",
     }
     assert rooms_imported(PACKAGE / "pipeline" / "kb_reference.py") == {"errors", "kb", "pipeline"}
-    assert room_of("spacy_pel.kb.readers.obo") == "kb.readers"
+    assert room_of("spacy_pel.kb.readers.mesh") == "kb.readers"
     assert room_of("spacy_pel.kb.search_filter") == "kb"
 
 

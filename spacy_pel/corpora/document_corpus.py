@@ -1,16 +1,127 @@
-"""Corpora of any format of documents that has entity ids, and one way to name them."""
+"""Annotated documents as spaCy Examples: corpora of any format that has entity ids, by their names."""
 
 # Without "from __future__ import annotations": the registry reads the types of the functions below.
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from spacy.language import Language
+from spacy.tokens import Span
+from spacy.training import Example
+from spacy.util import filter_spans
+
+from ..documents.docs import set_mentions, span_of, tokenized
 from ..documents.document import Document
 from ..documents.document_stream import RawDocument
 from ..documents.open_documents import open_documents
 from ..errors import PelError
-from .corpus import Corpus
+from ..spans import NIL
+
+logger = logging.getLogger(__name__)
+
+
+class Corpus:
+    """Examples of annotated documents, read again at every call. A subclass gives the sources.
+
+    A mention's ``kb_id_`` is its ids joined by "|", or "NIL"; read it with ``gold_ids``. Tokens are
+    the tokenizer's, split at each edge of a mention that falls inside one. The document's id is
+    ``doc.user_data["id"]``. Documents without any text are passed over, as spaCy's own corpora do.
+
+    Args:
+        limit: The number of documents taken from each source, for example a file; 0 takes all.
+        spans_key: Where the mentions stand: ``doc.spans[spans_key]``, or ``doc.ents`` if None. The
+            latter holds no overlaps: of overlapping mentions the longest stays, and the number left
+            out is logged as a warning.
+        gold_mentions: Whether the predicted docs carry the mentions, with labels and without ids,
+            so that linking alone is trained and scored. False leaves them to the pipeline.
+        labels: New labels of mentions, by the labels in the source. A label that is not there stays.
+
+    Raises:
+        PelError: If the limit is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: int = 0,
+        spans_key: str | None = None,
+        gold_mentions: bool = True,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        if limit < 0:
+            raise PelError(f"limit of a corpus is {limit}", "set it to 0 to read all")
+        self.limit = limit
+        self.spans_key = spans_key
+        self.gold_mentions = gold_mentions
+        self.labels = labels or {}
+
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
+        """The sources that the limit counts for: a name, for messages, and all documents of each.
+
+        Their ``mentions`` are never None: nothing is to be found in a corpus.
+        """
+        raise NotImplementedError
+
+    def documents(self) -> Iterator[Document]:
+        """The documents as annotated; raises PelError where a source breaks its format."""
+        for _, documents in self.documents_by_source():
+            yield from islice(documents, self.limit or None)
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        """Yield an Example a document, with the tokens of this pipeline's tokenizer.
+
+        The counts of a source are logged when it is first read to its end.
+
+        Raises:
+            PelError: Where a source breaks its format, and as ``tokenized`` does.
+        """
+        for name, documents in self.documents_by_source():
+            counts: Counter[str] = Counter()
+            for document in islice(documents, self.limit or None):
+                if document.text:
+                    yield self._example(nlp, name, document, counts)
+            _log_once(
+                logging.INFO,
+                f"{name}: {counts['documents']:,} documents, {counts['mentions']:,} mentions, "
+                f"{counts['left_out']:,} left out, {counts['split']:,} tokens split",
+            )
+            if counts["left_out"]:
+                _log_once(
+                    logging.WARNING,
+                    f"{name}: {counts['left_out']:,} of {counts['mentions']:,} mentions left out, "
+                    "as they overlap a longer one and doc.ents allows no overlap; set spans_key to "
+                    "keep them",
+                )
+
+    def _example(self, nlp: Language, name: str, document: Document, counts: Counter) -> Example:
+        try:
+            reference, n_split = tokenized(nlp, document)
+        except PelError as error:
+            raise error.at(name) from error
+        predicted = reference.copy()
+        spans = []
+        for mention in document.mentions or ():
+            labelled = mention._replace(label=self.labels.get(mention.label, mention.label))
+            spans.append(span_of(reference, labelled, "|".join(mention.ids) or NIL))
+        kept = spans if self.spans_key else filter_spans(spans)
+        set_mentions(reference, kept, self.spans_key)
+        if self.gold_mentions:
+            bare = [Span(predicted, span.start, span.end, span.label) for span in kept]
+            set_mentions(predicted, bare, self.spans_key)
+        counts.update(
+            documents=1, mentions=len(spans), left_out=len(spans) - len(kept), split=n_split
+        )
+        return Example(predicted, reference)
+
+
+@lru_cache(maxsize=64)  # a corpus is read every epoch, and a config makes it more than once
+def _log_once(level: int, message: str) -> None:
+    logger.log(level, message)
 
 
 class DocumentCorpus(Corpus):
@@ -36,7 +147,6 @@ class DocumentCorpus(Corpus):
         self.format = format
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
-        """See ``Corpus``."""
         for name in self.names:
             stream = open_documents(name, self.format, with_ids=True)
             for source, documents in stream.documents_by_source():
@@ -59,13 +169,7 @@ def open_corpus(
     spans_key: str | None = None,
     gold_mentions: bool = True,
 ) -> DocumentCorpus:
-    """The corpus that a name stands for, of any format. The commands take such names.
-
-    Args:
-        name: A file, a folder of files, or FOLDER:SPLIT; see ``open_documents``.
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
+    """The corpus that a name stands for, of any format; see ``open_documents`` and ``Corpus``.
 
     Raises:
         PelError: There is no such file or split, or its format has no entity ids. What is wrong
@@ -75,6 +179,9 @@ def open_corpus(
     return DocumentCorpus([name], limit=limit, spans_key=spans_key, gold_mentions=gold_mentions)
 
 
+# For a [corpora] block of a config. For what is not described here see ``Corpus``.
+
+
 def make_document_corpus(
     path: Path | list[Path],
     limit: int = 0,
@@ -82,15 +189,7 @@ def make_document_corpus(
     gold_mentions: bool = True,
     labels: dict[str, str] | None = None,
 ) -> DocumentCorpus:
-    """Return a corpus of any format with entity ids, for a ``[corpora]`` block of a config.
-
-    Args:
-        path: One or several files, folders, or FOLDER:SPLIT; see ``open_documents``.
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
-        labels: See ``Corpus``.
-    """
+    """Return a corpus of one or several files, folders, or FOLDER:SPLIT; see ``open_documents``."""
     names = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
     return DocumentCorpus(
         names, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions, labels=labels
@@ -104,15 +203,7 @@ def make_pubtator_corpus(
     gold_mentions: bool = True,
     labels: dict[str, str] | None = None,
 ) -> DocumentCorpus:
-    """Return a corpus of PubTator files of any name, for a ``[corpora]`` block of a config.
-
-    Args:
-        path: One or several files, plain or .gz, in the order they are read.
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
-        labels: See ``Corpus``.
-    """
+    """Return a corpus of one or several PubTator files of any name, plain or .gz."""
     corpus = make_document_corpus(path, limit, spans_key, gold_mentions, labels)
     corpus.format = "pubtator"
     return corpus
@@ -125,15 +216,7 @@ def make_medmentions_corpus(
     spans_key: str | None = None,
     gold_mentions: bool = True,
 ) -> DocumentCorpus:
-    """Return a split of MedMentions, for a ``[corpora]`` block of a config.
-
-    Args:
-        path: The folder; see ``MedMentionsSplit``.
-        split: "train", "dev" or "test".
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
-    """
+    """Return a split of MedMentions: "train", "dev" or "test"; see ``MedMentionsSplit``."""
     return make_document_corpus([f"{path}:{split}"], limit, spans_key, gold_mentions)
 
 
@@ -145,17 +228,9 @@ def make_zeshel_corpus(
     spans_key: str | None = None,
     gold_mentions: bool = True,
 ) -> DocumentCorpus:
-    """Return a split of ZESHEL, for a ``[corpora]`` block of a config.
+    """Return a split of ZESHEL, of all its worlds or of some; see ``ZeshelSplit``.
 
     To train on it without holding all documents in memory, set ``max_epochs`` to -1.
-
-    Args:
-        path: The folder; see ``ZeshelSplit``.
-        split: "train", "val", "test", "heldout_train_seen" or "heldout_train_unseen".
-        worlds: The worlds to take; None takes all of the split.
-        limit: See ``Corpus``.
-        spans_key: See ``Corpus``.
-        gold_mentions: See ``Corpus``.
     """
     split_name = f"{path}:{split}"
     names = [f"{split_name}:{world}" for world in sorted(worlds or ())] or [split_name]

@@ -1,6 +1,6 @@
 """Batches by their number of mentions, which is what a linker's batch size means."""
 
-# Without "from __future__ import annotations": the registry reads the types of the function below.
+# Without "from __future__ import annotations": the registry reads the types of the functions below.
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from spacy.tokens import Span
 from spacy.training import Example
 
+from ..documents.docs import set_mentions
 from ..errors import PelError
 from ..spans import mention_spans
 
@@ -26,10 +27,8 @@ class DocumentMentions(NamedTuple):
     example: Example
     mentions: Sequence[Span]
 
-    @classmethod
-    def of(cls, example: Example, spans_key: str | None) -> "DocumentMentions":
-        """Those of an example."""
-        return cls(example, mention_spans(example.reference, spans_key))
+
+_Mention = tuple[DocumentMentions, Span]
 
 
 def make_mention_batcher(
@@ -38,20 +37,17 @@ def make_mention_batcher(
     """Make a batcher whose batches have the same number of gold mentions, for ``[training.batcher]``.
 
     A batch has a copy of each document that has only those of its mentions that are in the batch.
-    Documents without a mention, which teach a linker nothing, are left out.
+    Documents without a mention, which teach a linker nothing, are left out. The order follows from
+    the state of ``random`` when the batcher begins, which spaCy sets.
 
     Args:
         size: The number of mentions of a batch.
         spans_key: Where the mentions are, as in the corpus.
-        shuffle_mentions: Whether mentions are shuffled one by one. If not, they stay in the order of
-            their documents, which spaCy shuffles: a batch then has the mentions of a few documents,
-            which are alike. Shuffle them if each is read in a text of its own
-            (``spacy-pel.BiEncoder.v1``, ``spacy-pel.CrossEncoder.v1``), not if a document is read
-            once for all its mentions: it would be read again for nearly each of them. The mentions
-            of 3,000 documents are shuffled at a time.
-
-    Returns:
-        The batcher. Its order follows from the state of ``random`` when it begins, which spaCy sets.
+        shuffle_mentions: Whether mentions are shuffled one by one, those of 3,000 documents at a
+            time. If not, they stay in the order of their documents, which spaCy shuffles: a batch
+            then has the mentions of a few documents, which are alike. Shuffle them if each is read
+            in a text of its own (``spacy-pel.BiEncoder.v1``, ``spacy-pel.CrossEncoder.v1``), not if
+            a document is read once for all its mentions: it would be read again for nearly each.
 
     Raises:
         PelError: The size is not positive.
@@ -60,53 +56,45 @@ def make_mention_batcher(
         raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")
 
     def batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
-        documents = (DocumentMentions.of(example, spans_key) for example in examples)
-        mentions = _shuffled(documents) if shuffle_mentions else mentions_in_order(documents)
+        # All is drawn from one seed. A training that goes on from a checkpoint restores the state
+        # that ``random`` had at the beginning of the epoch, and no later one.
+        rng = random.Random(random.getrandbits(64)) if shuffle_mentions else None
+        mentions = _mentions(examples, spans_key, rng)
         while batch := list(islice(mentions, size)):
             yield examples_of(batch, spans_key)
 
     return batches
 
 
-def mentions_in_order(
-    documents: Iterable[DocumentMentions],
-) -> Iterator[tuple[DocumentMentions, Span]]:
-    """The mentions of the documents, each with its document."""
-    return ((document, mention) for document in documents for mention in document.mentions)
-
-
-def _shuffled(documents: Iterator[DocumentMentions]) -> Iterator[tuple[DocumentMentions, Span]]:
-    """The same, shuffled."""
-    # All is drawn from one seed. A training that goes on from a checkpoint restores the state that
-    # ``random`` had at the beginning of the epoch, and no later one.
-    rng = random.Random(random.getrandbits(64))
-    while some := list(islice(documents, SHUFFLED_DOCUMENTS)):
-        mentions = list(mentions_in_order(some))
-        rng.shuffle(mentions)
+def _mentions(
+    examples: Iterable[Example], spans_key: str | None, rng: random.Random | None
+) -> Iterator[_Mention]:
+    """All mentions with their documents, shuffled if there is a generator."""
+    examples = iter(examples)
+    while some := list(islice(examples, SHUFFLED_DOCUMENTS if rng else 1)):
+        mentions = mentions_of(some, spans_key)
+        if rng:
+            rng.shuffle(mentions)
         yield from mentions
 
 
-def examples_of(
-    batch: Iterable[tuple[DocumentMentions, Span]], spans_key: str | None
-) -> list[Example]:
+def mentions_of(examples: Iterable[Example], spans_key: str | None) -> list[_Mention]:
+    """The mentions of the examples, each with its document."""
+    documents = (DocumentMentions(e, mention_spans(e.reference, spans_key)) for e in examples)
+    return [(document, mention) for document in documents for mention in document.mentions]
+
+
+def examples_of(batch: Iterable[_Mention], spans_key: str | None) -> list[Example]:
     """The documents of mentions, each with those of its mentions that are given."""
     found: dict[int, tuple[DocumentMentions, list[Span]]] = {}
     for document, mention in batch:
         found.setdefault(id(document), (document, []))[1].append(mention)
-    return [_with_mentions(*each, spans_key) for each in found.values()]
-
-
-def _with_mentions(
-    document: DocumentMentions, mentions: Sequence[Span], spans_key: str | None
-) -> Example:
-    """The example with only these of its gold mentions; itself if they are all."""
-    example = document.example
-    if len(mentions) == len(document.mentions):
-        return example
-    reference = example.reference.copy()
-    spans = [Span(reference, m.start, m.end, m.label, kb_id=m.kb_id) for m in mentions]
-    if spans_key:
-        reference.spans[spans_key] = spans
-    else:
-        reference.ents = spans
-    return Example(example.predicted, reference)
+    examples = []
+    for (example, all_mentions), mentions in found.values():
+        if len(mentions) < len(all_mentions):
+            reference = example.reference.copy()
+            spans = [Span(reference, m.start, m.end, m.label, kb_id=m.kb_id) for m in mentions]
+            set_mentions(reference, spans, spans_key)
+            example = Example(example.predicted, reference)
+        examples.append(example)
+    return examples

@@ -14,9 +14,8 @@ import numpy as np
 from ..documents.document import Document, mention_at
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.records.entity import Entity
 from ..kb.records.names import name_hash, normalised
-from .corpus import Corpus
+from .document_corpus import Corpus
 
 # Entities whose names are held and shuffled at a time: many batches of them.
 CHUNK = 4096
@@ -25,14 +24,7 @@ _ONE_IN = 20  # names is one of dev
 
 
 def make_name_corpus(kb: str, limit: int = 0, seed: int = 0, part: str = "all") -> NameCorpus:
-    """Return the names of a KB as a corpus, for a ``[corpora]`` block of a config.
-
-    Args:
-        kb: The folder of the KB.
-        limit: The number of names taken; 0 takes all.
-        seed: Decides the order of the names.
-        part: "dev" is one name in twenty, "train" all others, and "all" both.
-    """
+    """Return the names of a KB as a corpus, for a ``[corpora]`` block of a config."""
     return NameCorpus(kb, limit=limit, seed=seed, part=part)
 
 
@@ -47,7 +39,8 @@ class NameCorpus(Corpus):
         kb: The folder of the KB.
         limit: The number of names taken; 0 takes all.
         seed: Decides the order of the names.
-        part: One of ``PARTS``. Names that differ only in case or punctuation are in the same part.
+        part: "dev" is one name in twenty, "train" all others, and "all" both. Names that differ
+            only in case or punctuation are in the same part.
 
     Raises:
         PelError: There is no such part.
@@ -62,7 +55,6 @@ class NameCorpus(Corpus):
         self.part = part
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
-        """See ``Corpus``."""
         yield self.kb, self._names(KnowledgeBase.open(self.kb))
 
     def _names(self, kb: KnowledgeBase) -> Iterator[Document]:
@@ -70,20 +62,15 @@ class NameCorpus(Corpus):
         numbers = rng.permutation(kb.numbers())
         for first in range(0, len(numbers), CHUNK):
             pairs = [
-                (alias, entity)
+                (alias, entity.concept_id)
                 for entity in kb.entities(numbers[first : first + CHUNK])
                 for alias in entity.names[1:]
-                if self.part in ("all", part_of(alias))
+                if self.part in ("all", _part_of(alias))
             ]
             for place in rng.permutation(len(pairs)):
-                yield _document(*pairs[place])
+                name, id = pairs[place]
+                yield Document(name, id, (mention_at(name, 0, len(name), "NAME", (id,)),))
 
 
-def part_of(name: str) -> str:
-    """The part of the names that a name is in: "dev" or "train"."""
+def _part_of(name: str) -> str:
     return "train" if name_hash(normalised(name)) % _ONE_IN else "dev"
-
-
-def _document(name: str, entity: Entity) -> Document:
-    mention = mention_at(name, 0, len(name), "NAME", (entity.concept_id,))
-    return Document(name, entity.concept_id, (mention,))

@@ -78,18 +78,23 @@ def document_of_bioc(data: dict[str, Any], spans_key: str | None = None) -> Docu
         PelError: It is not as BioC has it, offsets are wrong, or a mention is not there.
     """
     try:
-        passages, texts, annotations, end = [], [], [*_listed(data, "annotations")], 0
+        passages, texts, annotations, end = [], [], [*(data.get("annotations") or ())], 0
         for passage in data["passages"]:
-            sentences, text = _listed(passage, "sentences"), passage.get("text")
+            sentences, text = passage.get("sentences") or [], passage.get("text")
             holders = [passage] if text or (text is not None and not sentences) else sentences
             start = None
             for holder in holders:
-                place, more = _place(holder["offset"], end), holder.get("text") or ""
+                place, more = _integer(holder["offset"]), holder.get("text") or ""
+                if not end <= place <= LONGEST:
+                    raise PelError(
+                        f"a passage at {place}, where the text before it ends at {end}",
+                        f"correct the offsets, which count characters up to {LONGEST:,}",
+                    )
                 texts += [" " * (place - end), more]
                 start, end = place if start is None else start, place + len(more)
             passages.append(Passage(end if start is None else start, end, _infons(passage)))
             for holder in (passage, *sentences):
-                annotations += _listed(holder, "annotations")
+                annotations += holder.get("annotations") or ()
         whole = "".join(texts)
         mentions = tuple(_mention(whole, annotation) for annotation in annotations)
         id = str(data.get("id", "")).strip() or None
@@ -99,36 +104,15 @@ def document_of_bioc(data: dict[str, Any], spans_key: str | None = None) -> Docu
         raise PelError(problem, "correct the document") from error
 
 
-def _listed(holder: dict[str, Any], key: str) -> list[Any]:
-    return holder.get(key) or []
-
-
 def _infons(holder: dict[str, Any]) -> dict[str, str]:
     infons = holder.get("infons") or {}
     return {key: str(value) for key, value in infons.items() if value is not None}
 
 
-def _place(offset: Any, end: int) -> int:
-    """The offset of a text, which must not be before the end of the last one."""
-    place = _integer(offset, "the offset of a passage")
-    if not end <= place <= LONGEST:
-        raise PelError(
-            f"a passage at {place}, where the text before it ends at {end}",
-            f"correct the offsets, which count characters up to {LONGEST:,}",
-        )
-    return place
-
-
 def _mention(text: str, annotation: dict[str, Any]) -> Mention:
     """The mention of an annotation; one in pieces reaches from the first to the last of them."""
     expected = annotation.get("text")
-    places = [
-        (
-            _integer(at["offset"], "the offset of an annotation"),
-            _integer(at["length"], "its length"),
-        )
-        for at in annotation["locations"]
-    ]
+    places = [(_integer(at["offset"]), _integer(at["length"])) for at in annotation["locations"]]
     if not places:
         raise PelError(f"the annotation {expected!r} has no location", "give it one")
     infons = _infons(annotation)
@@ -142,11 +126,13 @@ def _mention(text: str, annotation: dict[str, Any]) -> Mention:
     )
 
 
-def _integer(value: Any, what: str) -> int:
+def _integer(value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise PelError(f"{what} is {value!r}, no whole number", "correct it") from None
+        raise PelError(
+            f"an offset or a length is {value!r}, no whole number", "correct it"
+        ) from None
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:

@@ -60,7 +60,15 @@ def limited_docbin(data: bytes) -> DocBin:
     import numpy
     from spacy.tokens import DocBin
 
-    _check_size(data)
+    limit = max(MOST_BYTES, MOST_TIMES * len(data))
+    unpacker, size = zlib.decompressobj(), 0
+    for start in range(0, len(data), _BLOCK):  # what is unpacked is not kept
+        block = data[start : start + _BLOCK]
+        while block:
+            size += len(unpacker.decompress(block, _BLOCK))
+            block = unpacker.unconsumed_tail
+            if size > limit:
+                raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
     message = dict(_values(zlib.decompress(data)))
     lengths = numpy.frombuffer(message["lengths"], dtype="int32")
     if len(lengths) > MOST_DOCUMENTS:
@@ -78,30 +86,18 @@ def limited_docbin(data: bytes) -> DocBin:
     return DocBin().from_bytes(data)
 
 
-def _check_size(data: bytes) -> None:
-    """PelError if zlib's data would unpack to too much. What is unpacked is not kept."""
-    limit = max(MOST_BYTES, MOST_TIMES * len(data))
-    unpacker, size = zlib.decompressobj(), 0
-    for start in range(0, len(data), _BLOCK):
-        block = data[start : start + _BLOCK]
-        while block:
-            size += len(unpacker.decompress(block, _BLOCK))
-            block = unpacker.unconsumed_tail
-            if size > limit:
-                raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
-
-
 def _values(packed: bytes) -> Any:
     """What msgpack holds, maps as pairs; PelError if that is more than MOST_VALUES values."""
     from srsly.msgpack import unpackb
 
+    too_many = PelError(f"a DocBin of more than {MOST_VALUES:,} values", _SPLIT)
     count = 0
 
     def counted(values: list) -> list:
         nonlocal count
         count += len(values)
         if count > MOST_VALUES:
-            raise _too_many()
+            raise too_many
         return values
 
     most = {"max_array_len": MOST_VALUES, "max_map_len": MOST_VALUES}
@@ -109,12 +105,8 @@ def _values(packed: bytes) -> Any:
         return unpackb(packed, raw=False, list_hook=counted, object_pairs_hook=counted, **most)
     except ValueError as error:
         if "exceeds max_" in str(error):  # said before such a list is made
-            raise _too_many() from error
+            raise too_many from error
         raise
-
-
-def _too_many() -> PelError:
-    return PelError(f"a DocBin of more than {MOST_VALUES:,} values", _SPLIT)
 
 
 def _doc(nlp: Language, data: bytes) -> Doc:

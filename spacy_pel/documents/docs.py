@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,10 @@ class OverlappingMentions(PelError):
 
 
 def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
-    """The text of a document as tokens, and how many of these had to be split.
+    """The text of a document as tokens, and how many were split at an edge of a mention.
 
-    A token is split where the edge of a mention falls inside it. The id of the document is
-    ``doc.user_data["id"]``.
-
-    Raises:
-        PelError: If the text is too long for the pipeline, or its tokenizer changes the text.
+    The id of the document is ``doc.user_data["id"]``. PelError if the text is too long for the
+    pipeline, or its tokenizer changes the text.
     """
     try:
         doc = tokens_of(nlp, document.text)
@@ -69,12 +66,7 @@ def set_mentions(doc: Doc, spans: Sequence[Span], spans_key: str | None) -> None
 def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
     """The Doc of a document, ready to be linked: its mentions have no ids.
 
-    Its id, passages and infons are in ``doc.user_data``.
-
-    Args:
-        nlp: The pipeline whose tokenizer makes the tokens.
-        document: The document.
-        spans_key: Where its mentions go, if they are given; see ``set_mentions``.
+    Its id, passages and infons are in ``doc.user_data``. For the spans key see ``set_mentions``.
 
     Raises:
         PelError: As ``tokenized`` does.
@@ -126,11 +118,8 @@ def tokens_of(nlp: Language, text: str) -> Doc:
     blanks, and reads the rest again each time. 32,000 brackets in a row took 65 seconds. A text may
     be longer than ``nlp.max_length``, which limits what spaCy's models read at once.
 
-    Both hold for spaCy's own tokenizer. Others know languages without blanks, and get the whole
-    text.
-
-    Raises:
-        ValueError: The text is longer than ``nlp.max_length``, and the tokenizer is another one.
+    Other tokenizers than spaCy's own know languages without blanks, and get the whole text: a
+    ValueError if it is longer than ``nlp.max_length``.
     """
     from spacy.attrs import NORM
     from spacy.tokenizer import Tokenizer
@@ -142,7 +131,12 @@ def tokens_of(nlp: Language, text: str) -> Doc:
         for cut in range(run.start() + LONGEST_RUN, run.end(), LONGEST_RUN)
     ]
     if len(text) > nlp.max_length:
-        cuts = sorted({*cuts, *_between_tokens(text, nlp.max_length // 2)})
+        length = nlp.max_length // 2
+        cut = _BETWEEN_TOKENS.search(text, length)
+        while cut:
+            cuts.append(cut.start())
+            cut = _BETWEEN_TOKENS.search(text, cut.start() + length)
+        cuts = sorted(set(cuts))
     if not cuts or not isinstance(nlp.tokenizer, Tokenizer):
         return nlp.make_doc(text)
     pieces = [nlp.make_doc(text[start:end]) for start, end in pairwise((0, *cuts, len(text)))]
@@ -150,56 +144,41 @@ def tokens_of(nlp: Language, text: str) -> Doc:
     return Doc.from_docs(pieces, ensure_whitespace=False, attrs=[NORM], exclude=["tensor"])
 
 
-def _between_tokens(text: str, length: int) -> Iterator[int]:
-    """Where to cut a text into pieces of about so many characters: where no token stands."""
-    cut = _BETWEEN_TOKENS.search(text, length)
-    while cut:
-        yield cut.start()
-        cut = _BETWEEN_TOKENS.search(text, cut.start() + length)
-
-
 def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
-    """A Doc as {"id", "text", "mentions"}.
-
-    Args:
-        doc: The Doc. Its id is ``doc.user_data["id"]``; without it there is no "id".
-        spans_key: Where its mentions are: ``doc.spans[spans_key]``, or ``doc.ents`` if None.
-    """
+    """A Doc as {"id", "text", "mentions"}; without ``doc.user_data["id"]`` there is no "id"."""
     id = {"id": doc.user_data["id"]} if "id" in doc.user_data else {}
     return {**id, "text": doc.text, "mentions": linked_mentions(doc, spans_key)}
 
 
 def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
-    """The mentions of a Doc; see ``linked_document``.
+    """The mentions of a Doc as plain data.
 
-    Each has "start", "end" (characters), "text", "label", "id", "name", "types", "score",
-    "probability" and "candidates", which are best first, as many as the linker is set to. "xrefs" is
-    there if the linker has that setting: for each vocabulary a list of codes. "via" is there if the
-    mention has its entity through another one (``jobs.joint_linking``).
+    "candidates" are best first, as many as the linker is set to. "xrefs" is there if the linker has
+    that setting: for each vocabulary a list of codes. "via" is there if the mention has its entity
+    through another one (``jobs.joint_linking``).
     """
-    return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
+    mentions = []
+    for span in mention_spans(doc, spans_key):
+        candidates, xrefs, via = span._.kb_candidates, span._.kb_xrefs, span._.kb_via
+        mentions.append(
+            {
+                "start": span.start_char,
+                "end": span.end_char,
+                "text": span.text,
+                "label": span.label_,
+                "id": span.kb_id_,
+                "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
+                "types": span._.kb_types,
+                **({} if xrefs is None else {"xrefs": xrefs}),
+                "score": span._.kb_score,
+                "probability": span._.kb_probability,
+                "candidates": candidates,
+                **({} if via is None else {"via": via}),
+            }
+        )
+    return mentions
 
 
 def entity_id(mention: dict[str, Any]) -> str | None:
     """The id of the entity that a mention is linked to; None if it is NIL."""
     return None if mention["id"] in ("", NIL) else mention["id"]
-
-
-def _linked_mention(span: Span) -> dict[str, Any]:
-    candidates = span._.kb_candidates
-    xrefs = {} if span._.kb_xrefs is None else {"xrefs": span._.kb_xrefs}
-    via = {} if span._.kb_via is None else {"via": span._.kb_via}
-    return {
-        "start": span.start_char,
-        "end": span.end_char,
-        "text": span.text,
-        "label": span.label_,
-        "id": span.kb_id_,
-        "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
-        "types": span._.kb_types,
-        **xrefs,
-        "score": span._.kb_score,
-        "probability": span._.kb_probability,
-        "candidates": candidates,
-        **via,
-    }

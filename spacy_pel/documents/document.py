@@ -14,31 +14,17 @@ _PREFIX = re.compile(r"(?:UMLS|MESH|OMIM):", re.IGNORECASE)
 
 
 class Mention(NamedTuple):
-    """A mention in the text of a document; ``mention_at`` makes one that is checked.
-
-    Attributes:
-        start: Its first character.
-        end: The character after its last.
-        text: The characters between them.
-        label: Its label, for example "Disease"; "" for none.
-        ids: Entity ids, any of which is right; empty for a mention without an id (NIL).
-    """
+    """A mention in the text of a document; ``mention_at`` makes one that is checked."""
 
     start: int
-    end: int
+    end: int  # the character after its last
     text: str
-    label: str = ""
-    ids: tuple[str, ...] = ()
+    label: str = ""  # for example "Disease"
+    ids: tuple[str, ...] = ()  # of entities, any of which is right; none for NIL
 
 
 class Passage(NamedTuple):
-    """A part of a text.
-
-    Attributes:
-        start: Its first character.
-        end: The character after its last.
-        infons: What is known about it, for example {"type": "title"}.
-    """
+    """A part of a text, and what is known about it, for example {"type": "title"}."""
 
     start: int
     end: int
@@ -46,21 +32,13 @@ class Passage(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document and its mentions.
-
-    Attributes:
-        text: The whole text. All offsets count its characters.
-        id: Its id; None if the format gives none.
-        mentions: The mentions, in the order of the source; None if they are still to be found.
-        passages: The parts of the text, if the format has them.
-        infons: What is known about the whole document, by key.
-    """
+    """A document and its mentions. All offsets count the characters of the text."""
 
     text: str
     id: str | int | None = None
-    mentions: tuple[Mention, ...] | None = None
-    passages: tuple[Passage, ...] = ()
-    infons: dict[str, str] = {}
+    mentions: tuple[Mention, ...] | None = None  # None: they are still to be found
+    passages: tuple[Passage, ...] = ()  # if the format has them
+    infons: dict[str, str] = {}  # what is known about the whole document
 
     @property
     def title(self) -> str:

@@ -1,15 +1,20 @@
-"""A stream of documents, from whatever they are read."""
+"""A stream of documents: from files, here or behind a URL that fsspec opens, or from elsewhere."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import contextmanager
+from posixpath import relpath
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ..errors import PelError
 from .docs import make_doc
 from .document import Document
-from .format import MOST_MENTIONS, Fault, Format, Input, LineError, Place, place_text
+from .format import MOST_MENTIONS, BoundedFile, Fault, Format, LineError, Place, place_text
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -17,99 +22,69 @@ if TYPE_CHECKING:
 
 
 class RawDocument(NamedTuple):
-    """A document of an input that is not checked yet.
+    """A document of an input that is not checked yet."""
 
-    Attributes:
-        name: The file that it is from, for messages; "" if the data says it.
-        place: Where in the file it begins.
-        data: What it is made of; see ``Input.split``.
-        format: The format of the data.
-    """
-
-    name: str
-    place: Place
-    data: Any
-    format: Format
+    name: str  # the file that it is from, for messages; "" if the data says it
+    place: Place  # where in the file it begins
+    data: Any  # see ``Input.split``; or a Document that is checked already
+    format: Format  # of the data
 
     @property
     def where(self) -> str:
         """File and place, for messages."""
-        return self._at(self.place)
+        return ", ".join(filter(None, (self.name, place_text(self.place))))
 
     @property
     def packed(self) -> bytes:
         """The data as bytes, and what format they are of."""
-        data = (
-            self.data
-            if isinstance(self.data, bytes)
-            else json.dumps(self.data, default=str).encode()
-        )
+        data = self.data
+        if not isinstance(data, bytes):
+            data = json.dumps(data, default=str).encode()
         return f"{self.format.name} {len(data)} ".encode() + data
 
     def document(self, spans_key: str | None = None) -> Document:
-        """The document.
-
-        Args:
-            spans_key: See ``Input.document``.
-
-        Raises:
-            PelError: In one line, if it cannot be read.
-        """
-        try:
-            return self._read(self._input(), spans_key)
-        except ValueError as error:
-            raise self._placed(error) from error
+        """The document; PelError, in one line, if it cannot be read. For the key see ``Input``."""
+        with self._placed_errors():
+            return self._read(spans_key)
 
     def doc(self, nlp: Language, spans_key: str | None) -> Doc:
-        """The Doc of the document, to be linked; see ``make_doc``.
-
-        Raises:
-            PelError: In one line, if it cannot be read.
-        """
-        try:
-            read = self._input()
-            if read.doc:
+        """The Doc of the document, to be linked; see ``make_doc`` and ``document``."""
+        with self._placed_errors():
+            read = self.format.input
+            if read and read.doc and not isinstance(self.data, Fault):
                 return read.doc(nlp, self.data)
-            return make_doc(nlp, self._read(read, spans_key), spans_key)
-        except ValueError as error:
-            raise self._placed(error) from error
+            return make_doc(nlp, self._read(spans_key), spans_key)
 
-    def _input(self) -> Input:
-        """How the data is read; PelError if it is a fault."""
-        if isinstance(self.data, Fault):
-            raise PelError(*self.data)
-        assert self.format.input is not None
-        return self.format.input
-
-    def _read(self, read: Input, spans_key: str | None) -> Document:
-        document = read.document(self.data, spans_key)
+    def _read(self, spans_key: str | None) -> Document:
+        document = self.data
+        if isinstance(document, Fault):
+            raise PelError(*document)
+        if not isinstance(document, Document):
+            assert self.format.input is not None
+            document = self.format.input.document(self.data, spans_key)
         if len(document.mentions or ()) > MOST_MENTIONS:
             raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
         return document
 
-    def _placed(self, error: ValueError) -> PelError:
-        """The error, with file and place before it."""
-        if isinstance(error, LineError):
+    @contextmanager
+    def _placed_errors(self) -> Iterator[None]:
+        """Errors get file and place before them."""
+        try:
+            yield
+        except LineError as error:
             assert isinstance(self.place, int)
-            return error.at(self._at(self.place + error.line))
-        if isinstance(error, PelError):
-            return error.at(self.where) if self.where else error
-        return PelError(f"{self.where}: {error}", "correct the document")
-
-    def _at(self, place: Place) -> str:
-        return ", ".join(filter(None, (self.name, place_text(place))))
+            raise error.at(self._replace(place=self.place + error.line).where) from error
+        except PelError as error:
+            raise (error.at(self.where) if self.where else error) from error
+        except ValueError as error:
+            raise PelError(f"{self.where}: {error}", "correct the document") from error
 
 
 class DocumentStream:
-    """Documents of one or more sources, for example files. It can be read again and again.
+    """Documents of one or more sources, for example files. It can be read again and again."""
 
-    Attributes:
-        total: The bytes of the input; None if that is not known.
-        position: The bytes that have been read.
-    """
-
-    total: int | None = None
-    position: int = 0
+    total: int | None = None  # bytes of the input; None if that is not known
+    position: int = 0  # bytes that have been read
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
         """The sources, in their order: a name for messages, and all documents of each.
@@ -135,11 +110,9 @@ class ChainedStream(DocumentStream):
 
     @property
     def position(self) -> int:  # type: ignore[override]
-        """The bytes that have been read."""
         return self._before + (self._current.position if self._current else 0)
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
-        """See ``DocumentStream``."""
         self._before, self._current = 0, None
         for stream in self.streams:
             self._before, self._current = self.position, stream
@@ -149,11 +122,9 @@ class ChainedStream(DocumentStream):
 def checked_documents(documents: Iterable[Document], format_name: str) -> Iterator[RawDocument]:
     """Documents that have been read and checked, as those of a stream.
 
-    Args:
-        documents: The documents. A PelError of theirs, which names the place, becomes a Fault.
-        format_name: How a format of these documents would be named.
+    A PelError of theirs, which names the place, becomes a Fault.
     """
-    format = Format(format_name, (), Input(_nothing, _as_it_is, has_ids=True))
+    format = Format(format_name, ())
     try:
         for document in documents:
             yield RawDocument("", f"document {document.id}", document, format)
@@ -161,9 +132,107 @@ def checked_documents(documents: Iterable[Document], format_name: str) -> Iterat
         yield RawDocument("", "", Fault(error.problem, error.remedy), format)
 
 
-def _nothing(file: object, name: str) -> Iterator[tuple[Place, Any]]:
-    return iter(())
+# Files
 
 
-def _as_it_is(document: Document, spans_key: str | None) -> Document:
-    return document
+class DocumentFile(NamedTuple):
+    """A file of documents. Standard input has neither URL nor size."""
+
+    name: str  # for messages
+    url: str | None  # or its path
+    size: int | None  # in bytes
+    format: Format
+
+
+class FileStream(DocumentStream):
+    """The documents of files, each of which is a source."""
+
+    def __init__(self, files: list[DocumentFile]) -> None:
+        self.files = files
+        sizes = [file.size for file in files]
+        self.total = None if None in sizes else sum(sizes)  # type: ignore[arg-type]
+        self._before = 0
+        self._open: BinaryIO | None = None
+
+    @property
+    def position(self) -> int:  # type: ignore[override]
+        return self._before + (self._open.tell() if self._open else 0)
+
+    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+        self._before = 0
+        for file in self.files:
+            yield file.name, self._documents(file)
+
+    def _documents(self, source: DocumentFile) -> Iterator[RawDocument]:
+        name, format = source.name, source.format
+        assert format.input is not None
+        place: Place = ""
+        try:
+            with self._bytes_of(source) as file:
+                bounded = BoundedFile(file)
+                for place, data in format.input.split(bounded, name):
+                    yield RawDocument(name, place, data, format)
+                    bounded.size = 0
+            return
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            problem, remedy = "damaged gzip", "fetch it again"
+        except OSError as error:
+            problem, remedy = f"cannot be read ({error.strerror})", "check it"
+        except PelError as error:
+            problem, remedy = error.problem, error.remedy
+        after = f" after {place_text(place)}" if place else ""
+        yield RawDocument(name, "", Fault(f"{problem}{after}", remedy), format)
+
+    @contextmanager
+    def _bytes_of(self, source: DocumentFile) -> Iterator[BinaryIO]:
+        if source.url is None:
+            yield sys.stdin.buffer
+            return
+        try:
+            with _opened(source.url) as self._open:
+                zipped = source.url.lower().endswith(".gz")
+                yield gzip.GzipFile(fileobj=self._open) if zipped else self._open
+        finally:
+            self._open = None
+            self._before += source.size or 0
+
+
+def _opened(url: str) -> BinaryIO:
+    if "://" not in url:
+        return open(url, "rb")
+    import fsspec
+
+    with _one_line_errors(url):
+        return fsspec.open(url, "rb").open()
+
+
+def files_behind(url: str) -> list[tuple[str, str, int]]:
+    """The file behind a URL, or all in the folder behind it: name, URL and bytes of each, by name.
+
+    The name of a file in a folder is relative to the folder.
+    """
+    from fsspec.core import url_to_fs
+
+    with _one_line_errors(url):
+        system, root = url_to_fs(url)
+        found = system.find(root, detail=True)
+    files = [(path, int(found[path]["size"] or 0)) for path in sorted(found)]
+    if not files:
+        raise PelError(f"{url}: no such file", "check the URL")
+    if [path for path, _ in files] == [root]:
+        return [(url, url, files[0][1])]
+    return [(relpath(path, root), system.unstrip_protocol(path), size) for path, size in files]
+
+
+@contextmanager
+def _one_line_errors(url: str) -> Iterator[None]:
+    """Each kind of storage has errors of its own: they become a PelError."""
+    try:
+        yield
+    except ImportError as error:
+        raise PelError(f"{url}: {error}", "install what opens such URLs, see fsspec") from error
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PelError(
+            f"{url}: cannot be read ({reason})", "check the URL and your rights"
+        ) from error

@@ -27,25 +27,14 @@ Place = int | str
 
 
 class Fault(NamedTuple):
-    """What stands in the place of a document that cannot be read.
-
-    Attributes:
-        problem: What is wrong, in one line.
-        remedy: What to do about it.
-    """
+    """What stands in the place of a document that cannot be read."""
 
     problem: str
     remedy: str = "correct the document"
 
 
 class LineError(PelError):
-    """An error in one of the lines of a document.
-
-    Args:
-        line: The number of the line, from 0 for the first of the document.
-        problem: What is wrong with it.
-        remedy: What to do about it.
-    """
+    """An error in a line of a document, numbered from 0 for its first."""
 
     def __init__(self, line: int, problem: str, remedy: str) -> None:
         super().__init__(problem, remedy)
@@ -56,15 +45,11 @@ class BoundedFile:
     """A file of which LONGEST bytes are read at most before ``size`` is set to 0 again.
 
     A byte order mark at its start is passed over.
-
-    Attributes:
-        file: What it reads from.
-        size: The bytes that were read.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
-        self.size = 0
+        self.size = 0  # bytes that were read
         self._is_new = True
 
     def read(self, n: int = -1) -> bytes:
@@ -121,20 +106,13 @@ class Output(Protocol):
 
 
 class Format(NamedTuple):
-    """A file format.
+    """A file format."""
 
-    Attributes:
-        name: The name that users write.
-        suffixes: How names of such files end, in lower case.
-        input: How it is read; None if it is only written.
-        output: How it is written; None if it is only read.
-        coded: For a table: gives the output with a column for each of these vocabularies.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
-    input: Input | None = None
-    output: Output | None = None
+    name: str  # that users write
+    suffixes: tuple[str, ...]  # of the names of its files, in lower case
+    input: Input | None = None  # None: it is only written
+    output: Output | None = None  # None: it is only read
+    # Of a table: gives the output with a column for each of these vocabularies.
     coded: Callable[[Sequence[str]], Output] | None = None
 
     def output_with(self, vocabularies: Sequence[str]) -> Output | None:
@@ -143,7 +121,7 @@ class Format(NamedTuple):
 
 
 class TextOutput(NamedTuple):
-    """Text, one document after the other.
+    """Text, one document after the other; see ``Output``.
 
     Attributes:
         text: Takes the number of a doc, the doc and a spans key, and gives what is written of it.
@@ -158,13 +136,11 @@ class TextOutput(NamedTuple):
     def write_part(
         self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
-        """See ``Output``."""
         with open(path, "wb") as file:
             for number, doc in docs:
                 file.write(encoded(self.text(number, doc, spans_key)))
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
-        """See ``Output``."""
         with open(path, "wb") as file:
             file.write(encoded(self.head))
             for part in parts:
@@ -173,19 +149,11 @@ class TextOutput(NamedTuple):
             file.write(encoded(self.tail))
 
 
-def place_text(place: Place) -> str:
-    """A place in words: "line 3", "document 2"."""
-    return f"line {place}" if isinstance(place, int) else place
-
-
-def encoded(text: str) -> bytes:
-    """The text in UTF-8; a lone surrogate, which is no character, becomes a question mark."""
-    return text.encode("utf8", errors="replace")
-
-
-def document_id(number: int, doc: Doc) -> str:
-    """The id of a document, or its number in the input if it has none."""
-    return str(doc.user_data.get("id", number))
+def filled_lines(file: BoundedFile, name: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, without their ends, and their numbers."""
+    for number, line in enumerate(file, start=1):
+        if line.strip():
+            yield number, line.rstrip(b"\r\n")
 
 
 def whole(file: BoundedFile) -> bytes:
@@ -199,12 +167,23 @@ def whole(file: BoundedFile) -> bytes:
     return data
 
 
-def decoded(data: bytes) -> str:
-    """Decode a text in UTF-8.
+def place_text(place: Place) -> str:
+    """A place in words: "line 3", "document 2"."""
+    return f"line {place}" if isinstance(place, int) else place
 
-    Raises:
-        PelError: It is not UTF-8.
-    """
+
+def document_id(number: int, doc: Doc) -> str:
+    """The id of a document, or its number in the input if it has none."""
+    return str(doc.user_data.get("id", number))
+
+
+def encoded(text: str) -> bytes:
+    """The text in UTF-8; a lone surrogate, which is no character, becomes a question mark."""
+    return text.encode("utf8", errors="replace")
+
+
+def decoded(data: bytes) -> str:
+    """The text of UTF-8; PelError if it is none."""
     try:
         return data.decode("utf8")
     except UnicodeDecodeError as error:

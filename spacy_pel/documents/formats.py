@@ -1,15 +1,36 @@
-"""The one list of file formats. To add one: a module beside this one, and a line here."""
+"""The one list of file formats, and plain text. To add one: a module beside this one, a line here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from pathlib import PurePath
 
 from ..errors import PelError
-from . import bioc, docbin, json_formats, pubtator, tables, text
-from .format import Format
+from . import bioc, docbin, json_formats, pubtator, tables
+from .document import Document
+from .format import BoundedFile, Format, Input, decoded, filled_lines
+
+
+def _line_document(line: bytes, spans_key: str | None) -> Document:
+    return Document(decoded(line))
+
+
+def _whole(file: BoundedFile, name: str) -> Iterator[tuple[str, list[str]]]:
+    yield "", [name, file.read().decode("utf8", "surrogateescape")]
+
+
+def _whole_document(data: list[str], spans_key: str | None) -> Document:
+    name, text = data
+    text = decoded(text.encode("utf8", "surrogateescape"))
+    return Document(text, PurePath(name.removesuffix(".gz")).with_suffix("").as_posix())
+
+
+# A document a line; in a folder of files, a document a file, whose id is the name of the file.
+TEXT = Format("text", (".txt",), Input(filled_lines, _line_document, has_ids=False))
+WHOLE_TEXT = Input(_whole, _whole_document, has_ids=False)
 
 FORMATS = (
-    text.FORMAT,
+    TEXT,
     *json_formats.FORMATS,
     *tables.FORMATS,
     pubtator.FORMAT,
@@ -34,15 +55,11 @@ def format_named(name: str) -> Format:
     raise PelError(f'no format "{name}"', f"choose one of: {names}")
 
 
-def suffixes(direction: str) -> str:
-    """The suffixes of what can be read ("input"), or written ("output"), for messages."""
-    return _joined(format for format in FORMATS if getattr(format, direction) is not None)
+def suffixes(direction: str, *, with_ids: bool = False) -> str:
+    """The suffixes of what can be read ("input") or written ("output"), for messages.
 
-
-def suffixes_with_ids() -> str:
-    """The suffixes of what can be read and has entity ids, for messages."""
-    return _joined(format for format in FORMATS if format.input and format.input.has_ids)
-
-
-def _joined(formats: Iterable[Format]) -> str:
-    return ", ".join(suffix for format in formats for suffix in format.suffixes)
+    with_ids: only of what is read with entity ids.
+    """
+    known = [format for format in FORMATS if getattr(format, direction) is not None]
+    known = [format for format in known if not with_ids or (format.input and format.input.has_ids)]
+    return ", ".join(suffix for format in known for suffix in format.suffixes)

@@ -18,9 +18,7 @@ from ..system.json_lines import json_object
 from .bioc import document_of_bioc
 from .docs import linked_document
 from .document import Document, Mention, mention_at
-from .format import BoundedFile, Format, Input, TextOutput, decoded
-from .label_studio import document_of_task, task_line
-from .text import filled_lines
+from .format import BoundedFile, Format, Input, TextOutput, decoded, filled_lines
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -135,7 +133,7 @@ def _document_of_record(record: Any, spans_key: str | None) -> Document:
     if "passages" in record:
         return document_of_bioc(record)
     if "data" in record:
-        return document_of_task(record)
+        return _document_of_task(record)
     if "annotation_id" in record:
         raise PelError(
             "a task of Label Studio's JSON_MIN, which does not say whose the entity ids are",
@@ -162,13 +160,80 @@ def _prodigy_line(number: int, doc: Doc, spans_key: str | None) -> str:
     return json.dumps({"text": document["text"], **meta, "spans": spans}, ensure_ascii=False) + "\n"
 
 
+# Label Studio. A task has its text under "data". What was marked is a list of results. Results with
+# the same id are of one region: one has the place and the label of a mention, another its entity id.
+
+LABELS, KB_ID = "label", "kb_id"  # names of the tags in the labelling config of docs/linking.md
+_TEXT = "text"
+_SHAPE = "export it from Label Studio as JSON"
+# The types of results that hold the label of a region, and those that may hold its id.
+_LABELLING = ("labels", "hypertextlabels")
+_ANSWERS = {"textarea": "text", "choices": "choices", "taxonomy": "taxonomy"}
+
+
+def _document_of_task(task: dict[str, Any]) -> Document:
+    """The document of a task.
+
+    Of several annotations the one counts that is marked as ground truth, or else the last one that
+    was not cancelled. Without an annotation the mentions are still to be found; predictions of
+    models are not read.
+    """
+    try:
+        data = task["data"]
+        texts = {key: text for key, text in data.items() if key != "id" and isinstance(text, str)}
+        if _TEXT not in texts and len(texts) != 1:
+            has = ", ".join(data) or "nothing"
+            raise PelError(f"no 'text' in 'data', which has: {has}", _SHAPE)
+        text = texts.get(_TEXT) or next(iter(texts.values()))
+        id = data.get("id", task.get("id"))
+        done = [each for each in task.get("annotations") or () if not each.get("was_cancelled")]
+        true = [each for each in done if each.get("ground_truth")]
+        if not done:
+            return Document(text, id)
+        return Document(text, id, tuple(_task_mentions(text, (true or done)[-1]["result"])))
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        problem = f"not a task of Label Studio ({type(error).__name__}: {error})"
+        raise PelError(problem, _SHAPE) from error
+
+
+def _task_mentions(text: str, results: list[dict[str, Any]]) -> Iterator[Mention]:
+    regions = [result for result in results if result["type"] in _LABELLING]
+    places = {region["id"] for region in regions}
+    answers = [r for r in results if r["type"] in _ANSWERS and r["id"] in places]
+    names = sorted({result["from_name"] for result in answers})
+    if len(names) > 1 and KB_ID not in names:
+        raise PelError(
+            f"entity ids may be in any of {', '.join(names)}",
+            f'name the tag that holds them "{KB_ID}"',
+        )
+    name = KB_ID if KB_ID in names else "".join(names)
+    ids = {answer["id"]: _ids(answer) for answer in answers if answer["from_name"] == name}
+    for region in regions:
+        value = region["value"]
+        label, *_ = value.get(region["type"]) or [""]
+        place = value.get("globalOffsets", value)  # of HyperText
+        start, end = place["start"], place["end"]
+        if not (isinstance(start, (int, float)) and isinstance(end, (int, float))):
+            raise PelError(f"the region {start!r}-{end!r} has no offsets in the text", _SHAPE)
+        own = ids.get(region["id"], ())
+        yield mention_at(text, int(start), int(end), label, own, expected=value.get("text"))
+
+
+def _ids(answer: dict[str, Any]) -> tuple[str, ...]:
+    """The ids of a region: each line, choice, or last step in a taxonomy is one or more."""
+    given = answer["value"][_ANSWERS[answer["type"]]]
+    given = [given] if isinstance(given, str) else given
+    texts = [value[-1] if isinstance(value, list) else value for value in given]
+    return tuple(dict.fromkeys(id for text in texts for id in ids_in(text.strip())))
+
+
 class _TaskList:
-    """Tasks of Label Studio as a list; parts have a task a line."""
+    """Tasks that have predictions, as a list; parts have a task a line."""
 
     def write_part(
         self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
-        TextOutput(task_line).write_part(docs, spans_key, path)
+        TextOutput(_task_line).write_part(docs, spans_key, path)
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         with open(path, "wb") as file:
@@ -180,6 +245,26 @@ class _TaskList:
                         file.write(between + task.rstrip(b"\n"))
                         between = b",\n"
             file.write(b"\n]\n")
+
+
+def _task_line(number: int, doc: Doc, spans_key: str | None) -> str:
+    document = linked_document(doc, spans_key)
+    results: list[dict[str, Any]] = []
+    for n, mention in enumerate(document["mentions"], start=1):
+        place = {"start": mention["start"], "end": mention["end"]}
+        region = {"id": f"m{n}", "to_name": _TEXT}
+        marked = {**place, "text": mention["text"], "labels": [mention["label"]]}
+        label = {**region, "from_name": LABELS, "type": "labels", "value": marked}
+        if mention["score"] is not None:
+            label["score"] = mention["score"]
+        answer = {**place, "text": [mention["id"]]}
+        results += [label, {**region, "from_name": KB_ID, "type": "textarea", "value": answer}]
+    id = {"id": document["id"]} if "id" in document else {}
+    task = {
+        "data": {**id, _TEXT: document["text"]},
+        "predictions": [{"model_version": "spacy_pel", "result": results}],
+    }
+    return json.dumps(task, ensure_ascii=False) + "\n"
 
 
 LINES = Input(_lines, _document_of_line, has_ids=True)

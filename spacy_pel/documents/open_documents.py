@@ -7,12 +7,10 @@ import sys
 from pathlib import Path
 
 from ..errors import PelError
-from .document_files import DocumentFile, FileStream, files_behind
-from .document_stream import DocumentStream
+from .document_stream import DocumentFile, DocumentStream, FileStream, files_behind
 from .format import Format
-from .formats import format_named, format_of, suffixes, suffixes_with_ids
+from .formats import WHOLE_TEXT, format_named, format_of, suffixes
 from .published_splits import layout_of, open_split
-from .text import WHOLE_FILE
 
 STDIN = "-"
 
@@ -56,10 +54,13 @@ def open_documents(
         return FileStream([DocumentFile(*found[0], wanted.format_of(given))])
     files = []
     for name, url, size in found:
-        format = wanted.format_or_none(name)
-        if format and not any(part.startswith(".") for part in name.split("/")):
+        try:
+            format = wanted.format_of(name)
+        except PelError:
+            continue
+        if not any(part.startswith(".") for part in name.split("/")):
             is_text = format.name == "text"
-            format = format._replace(input=WHOLE_FILE) if is_text else format
+            format = format._replace(input=WHOLE_TEXT) if is_text else format
             files.append(DocumentFile(name, url, size, format))
     if not files:
         raise PelError(f"{place}: no file in it that can be read", f"give {wanted.kinds}")
@@ -72,17 +73,11 @@ class _Wanted:
     def __init__(self, format_name: str | None, with_ids: bool) -> None:
         self.given = None if format_name is None else format_named(format_name)
         self.with_ids = with_ids
+        other = "FOLDER:SPLIT of MedMentions or ZESHEL" if with_ids else "- for stdin"
+        files = suffixes("input", with_ids=with_ids)
+        self.kinds = f"a file {files}, each also .gz; a folder of such files; or {other}"
         if self.given and self.given.input is None:
             raise PelError(f"{self.given.name} can be written but not read", f"give {self.kinds}")
-
-    @property
-    def kinds(self) -> str:
-        """What can be given."""
-        if self.with_ids:
-            files, other = suffixes_with_ids(), "FOLDER:SPLIT of MedMentions or ZESHEL"
-        else:
-            files, other = suffixes("input"), "- for stdin"
-        return f"a file {files}, each also .gz; a folder of such files; or {other}"
 
     def format_of(self, name: str) -> Format:
         """The format of a file of this name; PelError if it is not to be read."""
@@ -96,13 +91,6 @@ class _Wanted:
                 f"give it the suffix of another format if it is in that, or give {self.kinds}",
             )
         return format
-
-    def format_or_none(self, name: str) -> Format | None:
-        """The format of a file of this name; None if it is not to be read."""
-        try:
-            return self.format_of(name)
-        except PelError:
-            return None
 
 
 def _folder(given: str) -> tuple[Path | None, list[str]]:

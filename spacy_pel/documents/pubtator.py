@@ -135,7 +135,10 @@ def pubtator_text(document: Document) -> str:
     text stands in the title line. Line ends within the text become blanks, so that offsets hold. A
     mention without ids gets "-1".
     """
-    id, text, title = document.id, document.text, _title_line(document)
+    id, text, title = document.id, document.text, document.text
+    first, second, *_ = *document.passages, None, None
+    if first and second and first.start == 0 and second.start == first.end + 1:
+        title = text[: first.end]
     lines = [f"{id}|t|{_one_line(title)}"]
     if len(title) < len(text):
         lines.append(f"{id}|a|{_one_line(text[len(title) + 1 :])}")
@@ -144,13 +147,6 @@ def pubtator_text(document: Document) -> str:
         for start, end, mention, label, ids in document.mentions or ()
     )
     return "\n".join(lines) + "\n\n"
-
-
-def _title_line(document: Document) -> str:
-    first, second, *_ = *document.passages, None, None
-    if first and second and first.start == 0 and second.start == first.end + 1:
-        return document.text[: first.end]
-    return document.text
 
 
 def _one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from ..kb import Entity
 from ..kb.change import ChangeCounts, add_entities, merge_entities, update_entities
 from ..kb.readers import open_source
 from ..kb.readers.build_from_sources import source_name
-from ..kb.readers.sssom import mapping_version, read_mapping
+from ..kb.readers.tables import mapping_version, read_mapping
 from ..system.lines import numbered_lines
 from .kb_rows import LinkerRows
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..documents import DocumentStream, RawDocument
-from ..documents.document_files import DocumentFile
+from ..documents.document_stream import DocumentFile
 from ..errors import PelError
 from .blocks import Blocks
 from .workers import Done

@@ -21,7 +21,7 @@ from spacy.tokens import Doc
 
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
 from ..documents.docs import keep_ids
-from ..documents.document_files import FileStream
+from ..documents.document_stream import FileStream
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError

@@ -14,8 +14,7 @@ from spacy.tokens import Doc
 from spacy_pel.corpora.document_corpus import make_document_corpus, open_corpus
 from spacy_pel.documents import Document, formats, open_documents
 from spacy_pel.documents.document import mention_at
-from spacy_pel.documents.format import BoundedFile, Format, Input
-from spacy_pel.documents.text import filled_lines
+from spacy_pel.documents.format import BoundedFile, Format, Input, filled_lines
 from spacy_pel.errors import PelError
 from spacy_pel.spans import gold_ids, mention_spans
 

@@ -133,7 +133,7 @@ BAD = [
     ("a.xml", "", "bad XML .no element found"),
     ("a.xml", "<collection/>", "no document in it"),
     ("a.xml", bioc(PASSAGE.format(0, "MS", ""))[:-20], "bad XML .unclosed token"),
-    ("a.xml", bioc(PASSAGE.format("x", "MS", "")), "offset of a passage is 'x', no whole number"),
+    ("a.xml", bioc(PASSAGE.format("x", "MS", "")), "an offset or a length is 'x', no whole number"),
     ("a.xml", bioc(PASSAGE.format(10**12, "MS", "")), "a passage at 1000000000000, where the text"),
     ("a.xml", bioc(PASSAGE.format(0, "MS", "") * 2), "document 1: a passage at 0, where the text"),
     ("a.xml", bioc(PASSAGE.format(0, "é MS.", ANNOTATION.format(3, 2, "MS"))), "the mention reads"),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.corpora.document_corpus import make_zeshel_corpus
-from spacy_pel.documents import zeshel_mentions
+from spacy_pel.documents import published_splits
 from spacy_pel.errors import PelError
 from spacy_pel.spans import gold_ids
 
@@ -88,7 +88,7 @@ def test_offsets_agree_with_split(tmp_path_factory, words, blanks, places, conte
         ],
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zeshel_mentions, "CONTEXT_WORDS", context)
+        patch.setattr(published_splits, "CONTEXT_WORDS", context)
         documents = list(make_zeshel_corpus(folder, "val").documents())
     assert len(documents) == bool(spans)
     for document in documents:

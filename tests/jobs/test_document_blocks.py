@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.documents import open_documents
-from spacy_pel.documents.document_files import FileStream
+from spacy_pel.documents.document_stream import FileStream
 from spacy_pel.jobs import document_blocks as blocks
 from spacy_pel.jobs.document_blocks import document_blocks, file_groups
 

@@ -11,7 +11,7 @@ from ..records.merging import merged
 from ..records.semantic_types import SemanticType, is_below
 from .entity_source import ReadOptions
 from .source_formats import open_source
-from .sssom import mapping_version, read_mapping
+from .tables import mapping_version, read_mapping
 
 UNTYPED = ""
 _SHOWN = 20  # types in an error
@@ -39,18 +39,12 @@ def build_from_sources(
         sources: Files or folders to read.
         out: The folder to make.
         mappings: SSSOM tables of ids that mean the same.
-        by_xref: Whether cross-references also join records. A cross-reference counts if a mapping
-            leads to it, it is the only such one of its record, and no other record of the source
-            has it.
-        format: A name of ``format_names()`` for all sources. None: detected from the
-            files.
+        by_xref: Whether cross-references also join records; see ``merged``.
+        format: A name of ``format_names()`` for all sources. None: detected from the files.
         types: The types of entities that are kept; see ``of_types``. None given: all.
         without_types: The types of entities that are left out.
         options: Choices that only some formats know.
         progress: Wraps the entities of a source, with its file name.
-
-    Returns:
-        The opened KB.
 
     Raises:
         PelError: A source or mapping is missing or faulty, or ``by_xref`` is given without a
@@ -99,21 +93,22 @@ def of_types(
     kept: Sequence[str] = (),
     left_out: Sequence[str] = (),
 ) -> Iterator[Entity]:
-    """The entities of some types, without those of others.
+    """The entities that have one of the kept types, if any is given, and none that is left out.
 
     A type is a name, code or tree number of those that the sources define, and includes the types
     below it; or the name of any type that an entity has; or "" for entities without a type.
 
-    Args:
-        entities: The entities.
-        defined: The semantic types that their sources define.
-        kept: An entity is kept if one of its types is one of these; if there are none, all are.
-        left_out: An entity is left out if one of its types is one of these.
-
     Raises:
         PelError: At the end, if no entity has one of these types.
     """
-    wanted = {text: _type_names(text, defined) for text in (*kept, *left_out)}
+
+    def names_of(text: str) -> set[str]:
+        chosen = [t for t in defined if text and text in (t.name, t.code, t.tree_number)]
+        numbers = [type.tree_number for type in chosen]
+        below = [t.name for t in defined if any(is_below(t.tree_number, n) for n in numbers)]
+        return {text, *(type.name for type in chosen), *below}
+
+    wanted = {text: names_of(text) for text in (*kept, *left_out)}
     names = set().union(*(wanted[text] for text in kept))
     others = set().union(*(wanted[text] for text in left_out))
     seen: set[str] = set()
@@ -126,11 +121,3 @@ def of_types(
         if not meant & seen:
             known = ", ".join(sorted(filter(None, seen))[:_SHOWN]) or "none"
             raise PelError(f"no entity has the type {text!r}", f"choose of: {known}")
-
-
-def _type_names(text: str, defined: Sequence[SemanticType]) -> set[str]:
-    """The names of the types that a text means."""
-    chosen = [t for t in defined if text and text in (t.name, t.code, t.tree_number)]
-    numbers = [type.tree_number for type in chosen]
-    below = [t.name for t in defined if any(is_below(t.tree_number, n) for n in numbers)]
-    return {text, *(type.name for type in chosen), *below}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from ...errors import PelError
-from ...system.json_lines import json_object
-from ...system.lines import numbered_lines, opened_bytes
+from ...system.lines import opened_bytes
 from ...system.xml_elements import xml_elements
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
@@ -18,51 +17,30 @@ from .umls_recipe import UmlsRecipe
 
 
 class ReadOptions(NamedTuple):
-    """Choices that only some formats have. A reader uses those of its own format.
-
-    Attributes:
-        umls: Which rows of a UMLS release are read, and how they become entities.
-        columns: For tables: the field of ``Entity`` that each column holds, as {column: field}.
-    """
+    """Choices that only some formats have. A reader uses those of its own format."""
 
     umls: UmlsRecipe = UmlsRecipe()
-    columns: Mapping[str, str] = MappingProxyType({})
+    columns: Mapping[str, str] = MappingProxyType({})  # of tables: {column: field of Entity}
 
 
 class Source(NamedTuple):
-    """An open source.
-
-    Attributes:
-        entities: A stream, to be read once. Reading it raises PelError for every fault of the
-            source.
-        types: The semantic types that the source defines, sorted by code.
-        version: The release, for example "2017AA", or None if the source does not say.
-    """
+    """An open source. Reading its entities, once, raises PelError for every fault of it."""
 
     entities: Iterator[Entity]
-    types: tuple[SemanticType, ...] = ()
-    version: str | None = None
+    types: tuple[SemanticType, ...] = ()  # that the source defines, sorted by code
+    version: str | None = None  # for example "2017AA"; None if the source does not say
 
 
 class SourceFormat(NamedTuple):
-    """A format that knowledge bases are built from.
-
-    Attributes:
-        name: What users call it.
-        read: Opens a file or folder of the format.
-        suffixes: How the names of its files end, in lower case.
-        is_file: Whether a file with such a name really is of the format, for suffixes that other
-            formats have as well. Without it the suffix decides.
-        is_folder: Whether a folder is of the format; without it no folder is.
-        folder: What such a folder holds, for messages.
-    """
+    """A format that knowledge bases are built from."""
 
     name: str
-    read: Callable[[Path, ReadOptions], Source]
-    suffixes: tuple[str, ...] = ()
+    read: Callable[[Path, ReadOptions], Source]  # opens a file or folder of the format
+    suffixes: tuple[str, ...] = ()  # of the names of its files, in lower case
+    # Whether a file with such a name is of the format, for suffixes that other formats have too.
     is_file: Callable[[Path], bool] | None = None
-    is_folder: Callable[[Path], object] | None = None
-    folder: str = ""
+    is_folder: Callable[[Path], object] | None = None  # without it no folder is of the format
+    folder: str = ""  # what such a folder holds, for messages
 
 
 def or_gzipped(*suffixes: str) -> tuple[str, ...]:
@@ -85,26 +63,11 @@ def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTre
             raise error.at(str(path)) from error
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each filled line of a file as its place and its JSON object; PelError if it is not one."""
-    for number, line in numbered_lines(path):
-        if line.strip():
-            place = f"{path}, line {number}"
-            try:
-                yield place, json_object(line)
-            except ValueError as error:
-                raise PelError(f"{place}: {error}", "correct the line") from error
-
-
 def distinct(read: Callable[[], Iterator[tuple[str, Entity]]]) -> Iterator[Entity]:
-    """The entities of a source, each checked to have an id of its own.
+    """The entities of a source; PelError if one repeats the id of an earlier one.
 
-    Args:
-        read: Reads the source: pairs of a place, such as "file, line 3", and the entity there. It is
-            called again to find the place of an earlier record.
-
-    Raises:
-        PelError: A record repeats the id of an earlier one.
+    ``read`` gives pairs of a place, such as "file, line 3", and the entity there. It is called again
+    to find the place of the earlier record.
     """
     seen: set[int] = set()  # hashes of ids: about 60 bytes an entity
     for place, entity in read():

@@ -36,13 +36,7 @@ _TIMEOUT = 60  # seconds without a byte
 
 
 class FetchedOntology(NamedTuple):
-    """What was fetched.
-
-    Attributes:
-        path: The file.
-        entities: The number of entities in it.
-        version: Its release, if it says so.
-    """
+    """What was fetched: the file, the number of entities in it, and its release if it says so."""
 
     path: Path
     entities: int
@@ -56,12 +50,12 @@ def fetch_ontology(
     received: Callable[[int, int | None], object] = lambda n, total: None,
     progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
 ) -> FetchedOntology:
-    """Download an ontology into a folder, and read it to its end.
+    """Download an ontology of ``ONTOLOGIES`` into a folder, and read it to its end.
 
     The file appears whole and read, or not at all: after an error the folder is as it was.
 
     Args:
-        name: A name of ``ONTOLOGIES``.
+        name: Its name.
         folder: Where the file goes, under the name that it has at its address.
         received: Called with the number of bytes of each block, and the total if it is known.
         progress: Wraps the entities while they are read.

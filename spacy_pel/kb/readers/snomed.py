@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import PelError
 from ...system.duckdb_session import duckdb_that_sorts, sql_path
@@ -20,9 +19,7 @@ from ...system.lines import numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from .entity_source import ReadOptions, Source, SourceFormat
-
-if TYPE_CHECKING:
-    import duckdb
+from .rrf import fetched
 
 SOURCE = "SNOMEDCT"
 _ROW = "id effectiveTime active moduleId"
@@ -43,8 +40,8 @@ COLUMNS = {
 (
     CONCEPT, DESCRIPTION, TEXT_DEFINITION, RELATIONSHIP, LANGUAGE, ASSOCIATION, EXTENDED_MAP,
 ) = COLUMNS  # fmt: skip
-_FULLY_SPECIFIED = "900000000000003001"  # "Multiple sclerosis (disorder)"
 _IS_A = "116680003"
+_IS_FULL = "typeId = '900000000000003001'"  # "Multiple sclerosis (disorder)"
 _PREFERRED = "900000000000548007"
 _ENGLISH_OF_THE_US = "900000000000509007"
 _REPLACED_BY = "('900000000000526001', '900000000000527005')"  # REPLACED BY, SAME AS
@@ -53,7 +50,6 @@ _TAG = r"\s*\(([^()]*)\)\s*$"
 
 # The kinds of facts about a concept.
 NAME, TYPE, DEFINITION_TEXT, PARENT, RETIRED, XREF = range(6)
-Fact = tuple[str, int, str]  # concept, kind, text
 
 
 def read_snomed(path: Path, options: ReadOptions) -> Source:
@@ -71,7 +67,7 @@ def read_snomed(path: Path, options: ReadOptions) -> Source:
         PelError: A file is missing or has other columns. Reading the entities raises it for a row
             that is not whole, and for what ``cleaned`` refuses.
     """
-    folder = snapshot_folder(path)
+    folder = _snapshot_folder(path)
     if folder is None:
         raise PelError(f"{path}: holds no {CONCEPT}_*.txt", "give an unpacked release of SNOMED CT")
     files = {kind: sorted(folder.rglob(f"{kind}*.txt")) for kind in COLUMNS}
@@ -79,25 +75,20 @@ def read_snomed(path: Path, options: ReadOptions) -> Source:
         raise PelError(f"{folder}: holds no {DESCRIPTION}-*.txt", "unpack the whole release")
     for kind, found in files.items():
         for file in found:
-            _check_header(file, kind)
+            _, header = next(numbered_lines(file), (1, ""))
+            if header.split("\t") != COLUMNS[kind].split():
+                problem = f"{file}, line 1: does not name the columns of RF2"
+                raise PelError(problem, "give the file as it was released")
     date = re.search(r"_(\d{8})\.txt$", files[CONCEPT][0].name)
     return Source(_entities(folder, files), version=date[1] if date else None)
 
 
-def snapshot_folder(path: Path) -> Path | None:
-    """The folder of a release's snapshot: this one, or the only one in it; None if there is none."""
+def _snapshot_folder(path: Path) -> Path | None:
+    """The folder of a release's snapshot: this one, or the first one in it; None without one."""
     folders = [path, path / "Snapshot", *sorted(path.glob("*/Snapshot"))]
     pattern = f"{CONCEPT}*.txt"
     found = [f for f in folders if any(f.glob(pattern)) or any((f / "Terminology").glob(pattern))]
     return found[0] if found else None
-
-
-def _check_header(file: Path, kind: str) -> None:
-    _, header = next(numbered_lines(file), (1, ""))
-    if header.split("\t") != COLUMNS[kind].split():
-        raise PelError(
-            f"{file}, line 1: does not name the columns of RF2", "give the file as it was released"
-        )
 
 
 def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
@@ -105,10 +96,30 @@ def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
 
     with duckdb_that_sorts(folder) as (connection, _):
         try:
-            facts = _fetched(connection, _sorted_facts(connection, files))
+            active = _rows(files[CONCEPT], CONCEPT, "id")
+            connection.execute(f"CREATE TABLE concept AS {active}")
+            described = _rows(
+                _english(files[DESCRIPTION]), DESCRIPTION, "id, conceptId, typeId, term"
+            )
+            connection.execute(f"CREATE TABLE description AS {described}")
+            facts = fetched(connection, _sorted_facts(files))
             for concept, group in groupby(facts, key=itemgetter(0)):
-                entity = _entity(concept, group)
-                if entity is not None:
+                texts: tuple[dict[str, None], ...] = ({}, {}, {}, {}, {}, {})
+                for _, kind, text in group:
+                    texts[kind][text] = None
+                if texts[NAME]:
+                    name, *aliases = texts[NAME]
+                    entity = Entity(
+                        concept_id=concept,
+                        canonical_name=name,
+                        aliases=tuple(aliases),
+                        types=tuple(texts[TYPE]),
+                        definition=next(iter(texts[DEFINITION_TEXT]), None),
+                        parents=tuple(texts[PARENT]),
+                        retired_ids=tuple(texts[RETIRED]),
+                        xrefs=tuple(texts[XREF]),
+                        sources=(SOURCE,),
+                    )
                     yield cleaned_at(f"{folder}, concept {concept}", entity)
         except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -117,57 +128,9 @@ def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
             ) from error
 
 
-def _fetched(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[Fact]:
-    rows = connection.execute(query)
-    while block := rows.fetchmany(10_000):
-        yield from block
-
-
-def _entity(concept: str, facts: Iterator[Fact]) -> Entity | None:
-    """The entity of the facts about a concept; None if no name is among them."""
-    texts: tuple[dict[str, None], ...] = ({}, {}, {}, {}, {}, {})
-    for _, kind, text in facts:
-        texts[kind][text] = None
-    if not texts[NAME]:
-        return None
-    name, *aliases = texts[NAME]
-    return Entity(
-        concept_id=concept,
-        canonical_name=name,
-        aliases=tuple(aliases),
-        types=tuple(texts[TYPE]),
-        definition=next(iter(texts[DEFINITION_TEXT]), None),
-        parents=tuple(texts[PARENT]),
-        retired_ids=tuple(texts[RETIRED]),
-        xrefs=tuple(texts[XREF]),
-        sources=(SOURCE,),
-    )
-
-
-def _sorted_facts(connection: duckdb.DuckDBPyConnection, files: dict[str, list[Path]]) -> str:
-    """SQL for the facts about active concepts, sorted; within a kind the best comes first."""
-    connection.execute(f"CREATE TABLE concept AS {_rows(files[CONCEPT], CONCEPT, 'id')}")
-    english = [file for file in files[DESCRIPTION] if "Snapshot-en" in file.name]
-    columns = "id, conceptId, typeId, term"
-    described = _rows(english or files[DESCRIPTION], DESCRIPTION, columns)
-    connection.execute(f"CREATE TABLE description AS {described}")
-    queries = [_names(files[LANGUAGE]), _TYPES]
-    if files[TEXT_DEFINITION]:
-        texts = [file for file in files[TEXT_DEFINITION] if "Snapshot-en" in file.name]
-        chosen = texts or files[TEXT_DEFINITION]
-        queries.append(_rows(chosen, TEXT_DEFINITION, f"conceptId, {DEFINITION_TEXT}, term, id"))
-    if files[RELATIONSHIP]:
-        columns = f"sourceId, {PARENT}, destinationId, destinationId"
-        queries.append(_rows(files[RELATIONSHIP], RELATIONSHIP, columns, f"typeId = '{_IS_A}'"))
-    if files[ASSOCIATION]:
-        queries.append(_retired(files[ASSOCIATION]))
-    if files[EXTENDED_MAP]:
-        queries.append(_codes(files[EXTENDED_MAP]))
-    facts = " UNION ALL ".join(f"({query})" for query in queries)
-    return (
-        f"SELECT concept, kind, text FROM ({facts}) AS fact(concept, kind, text, place) "
-        "WHERE concept IN (SELECT id FROM concept) ORDER BY concept, kind, place, text"
-    )
+def _english(files: list[Path]) -> list[Path]:
+    """The files in English; all of them if none is."""
+    return [file for file in files if "Snapshot-en" in file.name] or files
 
 
 def _rows(files: list[Path], kind: str, select: str, where: str = "TRUE") -> str:
@@ -181,6 +144,45 @@ def _rows(files: list[Path], kind: str, select: str, where: str = "TRUE") -> str
     )
 
 
+def _sorted_facts(files: dict[str, list[Path]]) -> str:
+    """SQL for (concept, kind, text) of active concepts, sorted; of a kind the best comes first."""
+    types = (
+        f"SELECT conceptId, {TYPE}, regexp_extract(term, '{_TAG}', 1), id FROM description "
+        f"WHERE {_IS_FULL} AND regexp_matches(term, '{_TAG}')"
+    )
+    queries = [_names(files[LANGUAGE]), types]
+    if found := files[TEXT_DEFINITION]:
+        columns = f"conceptId, {DEFINITION_TEXT}, term, id"
+        queries.append(_rows(_english(found), TEXT_DEFINITION, columns))
+    if found := files[RELATIONSHIP]:
+        columns = f"sourceId, {PARENT}, destinationId, destinationId"
+        queries.append(_rows(found, RELATIONSHIP, columns, f"typeId = '{_IS_A}'"))
+    if found := files[ASSOCIATION]:
+        replaced = _rows(
+            found,
+            ASSOCIATION,
+            "DISTINCT referencedComponentId AS old, targetComponentId AS new",
+            f"refsetId IN {_REPLACED_BY} AND referencedComponentId NOT IN (SELECT id FROM concept)",
+        )
+        queries.append(
+            f"SELECT min(new), {RETIRED}, old, old FROM ({replaced}) GROUP BY old "
+            "HAVING count(*) = 1"
+        )
+    if found := files[EXTENDED_MAP]:
+        vocabulary = " ".join(f"WHEN '{refset}' THEN '{name}'" for refset, name in _MAPS.items())
+        columns = (
+            f"referencedComponentId, {XREF}, CASE refsetId {vocabulary} END || ':' || mapTarget, "
+            "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0')"
+        )
+        coded = f"coalesce(mapTarget, '') <> '' AND refsetId IN {tuple(_MAPS)}"
+        queries.append(_rows(found, EXTENDED_MAP, columns, coded))
+    facts = " UNION ALL ".join(f"({query})" for query in queries)
+    return (
+        f"SELECT concept, kind, text FROM ({facts}) AS fact(concept, kind, text, place) "
+        "WHERE concept IN (SELECT id FROM concept) ORDER BY concept, kind, place, text"
+    )
+
+
 def _names(language: list[Path]) -> str:
     """Preferred terms, those of the US first; then fully specified names; then other terms."""
     preferred = "SELECT NULL AS description, NULL AS place"
@@ -188,40 +190,11 @@ def _names(language: list[Path]) -> str:
         place = f"min(if(refsetId = '{_ENGLISH_OF_THE_US}', '0', '1'))"
         rows = _rows(language, LANGUAGE, "*", f"acceptabilityId = '{_PREFERRED}'")
         preferred = f"SELECT referencedComponentId AS description, {place} AS place FROM ({rows}) GROUP BY 1"
-    is_full = f"typeId = '{_FULLY_SPECIFIED}'"
     return (
-        f"SELECT conceptId, {NAME}, if({is_full}, regexp_replace(term, '{_TAG}', ''), term), "
-        f"if({is_full}, '2', coalesce(place, '3')) || id FROM description "
+        f"SELECT conceptId, {NAME}, if({_IS_FULL}, regexp_replace(term, '{_TAG}', ''), term), "
+        f"if({_IS_FULL}, '2', coalesce(place, '3')) || id FROM description "
         f"LEFT JOIN ({preferred}) AS preferred ON preferred.description = id"
     )
 
 
-_TYPES = (
-    f"SELECT conceptId, {TYPE}, regexp_extract(term, '{_TAG}', 1), id FROM description "
-    f"WHERE typeId = '{_FULLY_SPECIFIED}' AND regexp_matches(term, '{_TAG}')"
-)
-
-
-def _retired(files: list[Path]) -> str:
-    """The inactive concepts that exactly one active concept replaces."""
-    pairs = _rows(
-        files,
-        ASSOCIATION,
-        "DISTINCT referencedComponentId AS old, targetComponentId AS new",
-        f"refsetId IN {_REPLACED_BY} AND referencedComponentId NOT IN (SELECT id FROM concept)",
-    )
-    return f"SELECT min(new), {RETIRED}, old, old FROM ({pairs}) GROUP BY old HAVING count(*) = 1"
-
-
-def _codes(files: list[Path]) -> str:
-    vocabulary = " ".join(f"WHEN '{refset}' THEN '{name}'" for refset, name in _MAPS.items())
-    return _rows(
-        files,
-        EXTENDED_MAP,
-        f"referencedComponentId, {XREF}, CASE refsetId {vocabulary} END || ':' || mapTarget, "
-        "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0')",
-        f"coalesce(mapTarget, '') <> '' AND refsetId IN {tuple(_MAPS)}",
-    )
-
-
-FORMAT = SourceFormat("snomed", read_snomed, is_folder=snapshot_folder, folder=f"{CONCEPT}_*.txt")
+SNOMED = SourceFormat("snomed", read_snomed, is_folder=_snapshot_folder, folder=f"{CONCEPT}_*.txt")

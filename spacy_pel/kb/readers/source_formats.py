@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import PelError
-from . import (
-    jsonl_records,
-    kb_folder,
-    medic,
-    mesh_ascii,
-    mesh_xml,
-    obo,
-    owl,
-    rrf,
-    snomed,
-    table,
-    zeshel_dictionary,
-)
+from ..knowledge_base import KnowledgeBase
+from ..records.entity import Entity
+from ..settings import KB_FILE, is_old_form
+from . import json_records, mesh, ontologies, rrf, snomed, tables
 from .entity_source import ReadOptions, Source, SourceFormat
 
+
+def _read_kb_folder(path: Path, options: ReadOptions) -> Source:
+    """The entities of a built KB, without their vectors; each is compared with its checksum.
+
+    The version is the list of sources that the KB was built from.
+    """
+
+    def entities() -> Iterator[Entity]:
+        with kb:
+            yield from kb
+
+    kb = KnowledgeBase.open(path)
+    return Source(entities(), tuple(kb.semantic_types), ", ".join(kb.settings["sources"]) or None)
+
+
+KB = SourceFormat(
+    "kb",
+    _read_kb_folder,
+    is_folder=lambda path: (path / KB_FILE).is_file() or is_old_form(path),
+    folder="a built KB",
+)
 # A folder has the first of these formats that fits.
 SOURCE_FORMATS = (
-    jsonl_records.FORMAT,
-    *rrf.FORMATS,
-    snomed.FORMAT,
-    kb_folder.FORMAT,
-    obo.FORMAT,
-    *owl.FORMATS,
-    mesh_xml.FORMAT,
-    mesh_ascii.FORMAT,
-    medic.FORMAT,
-    table.FORMAT,
-    zeshel_dictionary.FORMAT,
+    json_records.JSONL,
+    rrf.RRF,
+    rrf.RXNORM,
+    snomed.SNOMED,
+    KB,
+    ontologies.OBO,
+    ontologies.OBO_GRAPH,
+    ontologies.OWL,
+    mesh.MESH_XML,
+    mesh.MESH_ASCII,
+    tables.MEDIC,
+    tables.TABLE,
+    json_records.ZESHEL,
 )
-_DEFAULTS = ReadOptions()
 
 
 def open_source(
-    path: str | Path, *, format: str | None = None, options: ReadOptions = _DEFAULTS
+    path: str | Path, *, format: str | None = None, options: ReadOptions = ReadOptions()
 ) -> Source:
     """Opens a file or folder that holds entities. The entities come as a stream.
 
@@ -61,47 +75,31 @@ def open_source(
     raise PelError(f"{path}: unknown format {name!r}", f"choose one of {', '.join(format_names())}")
 
 
-def detected_format(path: Path) -> str:
-    """The name of the format of a file or folder. The longest suffix that fits decides.
-
-    Raises:
-        PelError: No format fits.
-    """
-    found = _format_of_folder(path) if path.is_dir() else _format_of_file(path)
-    if found is None:
-        raise PelError(f"{path}: cannot tell the format", f"choose one with --format: {_hints()}")
-    return found.name
-
-
 def format_names() -> list[str]:
     """The names of all formats."""
     return [format.name for format in SOURCE_FORMATS]
 
 
-def _format_of_folder(path: Path) -> SourceFormat | None:
-    for format in SOURCE_FORMATS:
-        if format.is_folder and format.is_folder(path):
-            return format
-    return None
+def detected_format(path: Path) -> str:
+    """The name of the format of a file or folder; PelError if none fits.
 
-
-def _format_of_file(path: Path) -> SourceFormat | None:
-    """The format with the longest suffix of the file's name that the file does not contradict."""
+    Of a file the longest suffix decides that its content does not contradict.
+    """
     name = path.name.lower()
-    pairs = [(suffix, format) for format in SOURCE_FORMATS for suffix in format.suffixes]
-    fitting = [pair for pair in pairs if name.endswith(pair[0])]
-    longest = max((len(suffix) for suffix, _ in fitting), default=0)
-    for suffix, format in fitting if path.is_file() else ():
-        if len(suffix) == longest and (format.is_file is None or format.is_file(path)):
-            return format
-    return None
-
-
-def _hints() -> str:
-    """Each format with what its files or folders are known by."""
+    if path.is_dir():
+        found = [f for f in SOURCE_FORMATS if f.is_folder and f.is_folder(path)]
+    else:
+        pairs = [(suffix, format) for format in SOURCE_FORMATS for suffix in format.suffixes]
+        fitting = [pair for pair in pairs if name.endswith(pair[0]) and path.is_file()]
+        longest = max((len(suffix) for suffix, _ in fitting), default=0)
+        longest_ones = [format for suffix, format in fitting if len(suffix) == longest]
+        found = [f for f in longest_ones if f.is_file is None or f.is_file(path)]
+    if found:
+        return found[0].name
     hints = []
     for format in SOURCE_FORMATS:
         known = [f"*{suffix}" for suffix in format.suffixes if not suffix.endswith(".gz")]
         known += [f"a folder with {format.folder}"] if format.folder else []
         hints.append(f"{format.name} ({', '.join(known)})")
-    return ", ".join(hints)
+    choices = ", ".join(hints)
+    raise PelError(f"{path}: cannot tell the format", f"choose one with --format: {choices}")

@@ -45,9 +45,9 @@ class UmlsRecipe(NamedTuple):
     """How a UMLS release is read. The defaults give what scispaCy exports (the preset "full").
 
     The preset "st21pv" gives the subset of MedMentions ST21pv: 21 types with their descendants, 18
-    vocabularies, English. It leaves out suppressed rows, as does the "Active" subset of 2017AA that
-    MedMentions was annotated with. It chooses names by MRRANK, as arboEL's data do, because the
-    flags of MRCONSO mark one name among all vocabularies, which may not be one of the 18.
+    vocabularies, English, no suppressed rows, as in the "Active" subset of 2017AA. It chooses names
+    by MRRANK, as arboEL's data do: the flags of MRCONSO mark one name among all vocabularies, which
+    may not be one of the 18.
 
     Attributes:
         languages: Names are kept if their language (LAT in MRCONSO) is one of these; None keeps
@@ -72,16 +72,13 @@ class UmlsRecipe(NamedTuple):
 
     @classmethod
     def preset(cls, name: str) -> UmlsRecipe:
-        """The recipe with this name, "full" or "st21pv"; PelError for another name.
-
-        ``UmlsRecipe.preset("st21pv")._replace(suppressed=True)`` changes one choice of it.
-        """
+        """The recipe with this name, "full" or "st21pv"; PelError for another name."""
         if name not in PRESETS:
             raise PelError(f"unknown preset {name!r}", f"choose one of {', '.join(PRESETS)}")
         return PRESETS[name]
 
     def type_codes(self, types: Sequence[SemanticType]) -> list[str]:
-        """The TUIs that ``types`` stands for, with those of descendants.
+        """The TUIs that ``self.types`` stands for, with those of descendants.
 
         Args:
             types: All semantic types of the release.
@@ -90,7 +87,21 @@ class UmlsRecipe(NamedTuple):
             PelError: A name or TUI is not in the release. (A tree number that is not in it stands
                 for no type.)
         """
-        return sorted({found.code for wanted in self.types for found in _within(wanted, types)})
+        codes: set[str] = set()
+        for wanted in self.types:
+            named = next((type for type in types if wanted in (type.code, type.name)), None)
+            number = named.tree_number if named else wanted
+            if not named and not re.fullmatch(r"[AB](\d+(\.\d+)*)?", wanted):
+                raise PelError(
+                    f"no semantic type {wanted!r} in MRSTY.RRF",
+                    "give a TUI, a name or a tree number",
+                )
+            codes |= {
+                type.code
+                for type in types
+                if type == named or type.tree_number == number or is_below(type.tree_number, number)
+            }
+        return sorted(codes)
 
 
 PRESETS = {
@@ -101,16 +112,3 @@ PRESETS = {
         preferred_name="rank",
     ),
 }
-
-
-def _within(wanted: str, types: Sequence[SemanticType]) -> list[SemanticType]:
-    """The wanted type and its descendants."""
-    named = next((type for type in types if wanted in (type.code, type.name)), None)
-    number = named.tree_number if named else wanted
-    if not named and not re.fullmatch(r"[AB](\d+(\.\d+)*)?", wanted):
-        raise PelError(
-            f"no semantic type {wanted!r} in MRSTY.RRF", "give a TUI, a name or a tree number"
-        )
-    if not number:
-        return [named]
-    return [t for t in types if t.tree_number == number or is_below(t.tree_number, number)]

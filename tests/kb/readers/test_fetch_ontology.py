@@ -93,9 +93,3 @@ def test_no_server_and_no_such_name(tmp_path: Path, monkeypatch) -> None:
         fetch_ontology("mondo", tmp_path)
     with pytest.raises(PelError, match="no ontology 'mundo' is known; choose of: mondo, doid"):
         fetch_ontology("mundo", tmp_path)
-
-
-def test_addresses_are_those_of_the_authors() -> None:
-    for name, (_, url) in ONTOLOGIES.items():
-        assert url.startswith(("https://purl.obolibrary.org/obo/", "https://www.ebi.ac.uk/efo/"))
-        assert name in url and url.endswith(".obo")

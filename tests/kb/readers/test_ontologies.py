@@ -14,7 +14,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import detected_format, open_source
-from spacy_pel.kb.readers.owl import curie
+from spacy_pel.kb.readers.ontologies import curie
 
 from .ontologies import CLASSES, ENTITIES, GRAPH, HEAD, OBO, OWL
 
@@ -224,20 +224,3 @@ def test_a_graph_of_fastobo(tmp_path: Path) -> None:
     first, second = open_source(str(tmp_path / "x.json")).entities
     assert (first.names, second.names) == (("demyelinating disease",), ("multiple sclerosis",))
     assert (second.definition, second.parents) == ("A disease of myelin.", ("X:1",))
-
-
-@pytest.mark.parametrize("format", ["xml", "pretty-xml"])
-def test_a_graph_of_rdflib(tmp_path: Path, format: str) -> None:
-    rdflib = pytest.importorskip("rdflib")
-    from rdflib.namespace import OWL, RDF, RDFS
-
-    graph, terms = rdflib.Graph(), rdflib.Namespace(OBO)
-    for id, name in (("X_1", "demyelinating disease"), ("X_2", "multiple sclerosis")):
-        graph.add((terms[id], RDF.type, OWL.Class))
-        graph.add((terms[id], RDFS.label, rdflib.Literal(name)))
-    graph.add((terms.X_2, RDFS.subClassOf, terms.X_1))
-    graph.serialize(tmp_path / "x.owl", format=format)
-    assert list(open_source(tmp_path / "x.owl").entities) == [
-        Entity("X:1", "demyelinating disease", sources=("X",)),
-        Entity("X:2", "multiple sclerosis", parents=("X:1",), sources=("X",)),
-    ]

@@ -1,6 +1,7 @@
+"""Releases of the UMLS and of RxNorm, and the recipes by which they are read."""
+
 from __future__ import annotations
 
-import gzip
 import tempfile
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from spacy_pel.kb.readers import (
     detected_format,
     open_source,
     rrf,
-    rrf_files,
 )
+from spacy_pel.kb.readers.rrf import among, fetched, opened_release
+from spacy_pel.kb.readers.umls_recipe import ST21PV_TYPES
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.system import duckdb_session
 
@@ -26,9 +28,9 @@ from .umls import conso, definition, hierarchy, relation, retired, sty, vocabula
 KINDS = ["plain", "gz", "cut", "packed"]
 
 
-def read(folder: Path, **choices) -> list[Entity]:
-    options = ReadOptions(umls=UmlsRecipe(**choices))
-    return list(rrf.read_rrf(folder, options).entities)
+def read(folder: Path, recipe: UmlsRecipe = UmlsRecipe(), **choices) -> list[Entity]:
+    options = ReadOptions(umls=recipe._replace(**choices))
+    return list(open_source(folder, options=options).entities)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,26 +59,13 @@ def test_names_types_and_definitions(tmp_path: Path, kind: str) -> None:
     write(tmp_path, "MRCONSO.RRF", names, kind)
     write(tmp_path, "MRSTY.RRF", [sty("C1", "Finding"), sty("C1", "Disease or Syndrome")], kind)
     write(tmp_path, "MRDEF.RRF", definitions, kind)
-    assert read(tmp_path) == [
-        Entity(
-            "C1",
-            "Multiple sclerosis",
-            ("Sclerosis, multiple", "MS"),
-            ("Disease or Syndrome", "Finding"),
-            "From a preferred source.",
-            xrefs=("MSH:D1", "MTH:S9"),
-            sources=("MSH", "MTH"),
-        ),
-        Entity(
-            "C2",
-            "Rash",
-            ("Exanthema",),
-            (),
-            "First.",
-            xrefs=("MSH:D1", "GO:1"),
-            sources=("GO", "MSH"),
-        ),
-    ]
+    ms, rash = read(tmp_path)
+    assert ms.names == ("Multiple sclerosis", "Sclerosis, multiple", "MS")
+    assert ms.types == ("Disease or Syndrome", "Finding")
+    assert ms.definition == "From a preferred source."
+    assert (ms.xrefs, ms.sources) == (("MSH:D1", "MTH:S9"), ("MSH", "MTH"))
+    xrefs, sources = ("MSH:D1", "GO:1"), ("GO", "MSH")
+    assert rash == Entity("C2", "Rash", ("Exanthema",), (), "First.", xrefs=xrefs, sources=sources)
 
 
 def test_windows_ends_of_line_and_a_byte_order_mark(tmp_path: Path) -> None:
@@ -87,26 +76,12 @@ def test_windows_ends_of_line_and_a_byte_order_mark(tmp_path: Path) -> None:
 
 def test_parents_and_retired_ids(tmp_path: Path) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever"), conso("C2", "Heat")])
-    write(
-        tmp_path,
-        "MRREL.RRF",
-        [
-            relation("C1", "PAR", "C9"),
-            relation("C1", "PAR", "C2"),
-            relation("C1", "PAR", "C9"),
-            relation("C1", "PAR", "C1"),  # of itself
-            relation("C1", "PAR", "C7", suppress="O"),
-            relation("C1", "RB", "C6"),
-            relation("C1", "CHD", "C5"),
-        ],
-    )
+    relations = [("PAR", "C9"), ("PAR", "C2"), ("PAR", "C9"), ("PAR", "C1"), ("RB", "C6")]
+    rows = [relation("C1", *pair) for pair in (*relations, ("CHD", "C5"))]
+    write(tmp_path, "MRREL.RRF", [*rows, relation("C1", "PAR", "C7", suppress="O")])
     write(tmp_path, "MRHIER.RRF", [hierarchy("C2", "A1")])  # not needed beside MRREL
-    write(
-        tmp_path,
-        "MRCUI.RRF",
-        [retired("C8", "SY", "C2"), retired("C0", "SY", "C2"), retired("C3", "RB", "C2")]
-        + [retired("C4", "DEL", "")],
-    )
+    changes = [("C8", "SY", "C2"), ("C0", "SY", "C2"), ("C3", "RB", "C2"), ("C4", "DEL", "")]
+    write(tmp_path, "MRCUI.RRF", [retired(*change) for change in changes])
     fever, heat = read(tmp_path)
     assert (fever.parents, fever.retired_ids) == (("C2", "C9"), ())
     assert (heat.parents, heat.retired_ids) == ((), ("C0", "C8"))
@@ -119,11 +94,8 @@ def test_parents_by_the_hierarchies_of_atoms(tmp_path: Path) -> None:
         conso("C1", "Pyrexia", aui="A3"),
     ]
     write(tmp_path, "MRCONSO.RRF", names)
-    write(
-        tmp_path,
-        "MRHIER.RRF",
-        [hierarchy("C1", "A2"), hierarchy("C1", "A3"), hierarchy("C2", "")],
-    )
+    rows = [hierarchy("C1", "A2"), hierarchy("C1", "A3"), hierarchy("C2", "")]
+    write(tmp_path, "MRHIER.RRF", rows)
     assert [entity.parents for entity in read(tmp_path)] == [("C2",)]
 
 
@@ -182,10 +154,7 @@ def write_damaged(folder: Path, name: str, row: bytes) -> None:
     "damage",
     [
         lambda row: row.split("|", 1)[1],  # a missing column
-        lambda row: row[:-1],  # cut off before the last bar
         lambda row: row + "256",  # one value too many
-        lambda row: row + "256|",
-        lambda row: row[:4],
     ],
 )
 def test_a_row_that_is_not_whole_is_named(tmp_path: Path, name: str, damage) -> None:
@@ -205,21 +174,13 @@ def test_a_row_that_is_not_whole_is_named(tmp_path: Path, name: str, damage) -> 
         ("MRREL.RRF", relation("C1", "PAR", ""), "column CUI2 is empty"),
         ("MRCONSO.RRF", conso("C1", "Fe\0ver"), "a NUL byte"),
         ("MRCONSO.RRF", conso("C1", "Fe\rver"), "a carriage return"),
-        ("MRDEF.RRF", definition("C1", "MSH", "x" * rrf_files.LONGEST_ROW), "longer than"),
+        ("MRDEF.RRF", definition("C1", "MSH", "x" * rrf.LONGEST_ROW), "longer than"),
         ("MRDEF.RRF", definition("C1", "MSH", "é").encode("latin-1"), "not UTF-8"),
     ],
 )
 def test_a_bad_value_is_named(tmp_path: Path, name: str, row: str | bytes, fault: str) -> None:
     write_damaged(tmp_path, name, row if isinstance(row, bytes) else row.encode())
     with pytest.raises(PelError, match=rf"{name}, line 2: {fault}"):
-        read(tmp_path)
-
-
-@pytest.mark.parametrize("end", [-12, 12])
-def test_a_damaged_gzip_is_named(tmp_path: Path, end: int) -> None:
-    packed = gzip.compress(f"{GOOD['MRCONSO.RRF']}\n".encode())
-    (tmp_path / "MRCONSO.RRF.gz").write_bytes(packed[:end])
-    with pytest.raises(PelError, match=r"MRCONSO\.RRF\.gz: damaged gzip; fetch it again"):
         read(tmp_path)
 
 
@@ -287,19 +248,16 @@ def test_names_as_a_plain_loop_gives_them(atoms) -> None:
 
 
 @pytest.mark.parametrize("name", ["MRSTY.RRF", "MRSTY.RRF.gz", "MRSTY.RRF.aa.gz", "MRCONSO.RRF"])
-def test_a_link_to_nothing_is_no_missing_file(tmp_path: Path, name: str) -> None:
+def test_a_link_to_nothing_or_a_folder_is_no_missing_file(tmp_path: Path, name: str) -> None:
     """It counted as absent: a KB without types, and no warning."""
     if not name.startswith("MRCONSO"):
         write(tmp_path, "MRCONSO.RRF", [conso("C1", "MS")])
     (tmp_path / name).symlink_to(tmp_path / "moved" / name)
     with pytest.raises(PelError, match=f"{name}: is a link to a file that is not there; put the"):
         read(tmp_path)
-
-
-def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
-    write(tmp_path, "MRCONSO.RRF", [conso("C1", "MS")])
-    (tmp_path / "MRDEF.RRF").mkdir()
-    with pytest.raises(PelError, match=r"MRDEF\.RRF: is not a file; put the file in its place"):
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(PelError, match=rf"{name}: is not a file; put the file in its place"):
         read(tmp_path)
 
 
@@ -324,9 +282,7 @@ def test_rxnorm(tmp_path: Path) -> None:
     write(folder, "RXNSTY.RRF", [sty("1191", "Pharmacologic Substance", "T121", "A1.4.1.1.1")])
     write(folder, "RXNREL.RRF", ["|A1|AUI|RO||A2|AUI||R1||RXNORM|RXNORM|||||"])  # is not read
     aspirin = Entity(
-        "1191",
-        "aspirin",
-        ("ASPIRIN 1 MG/MG", "ASA", "Acetylsalicylic acid"),
+        *("1191", "aspirin", ("ASPIRIN 1 MG/MG", "ASA", "Acetylsalicylic acid")),
         ("Pharmacologic Substance",),
         xrefs=("RXNORM:1191", "SNOMEDCT_US:387458008", "MTHSPL:R16CO5Y76E"),
         sources=("MTHSPL", "RXNORM", "SNOMEDCT_US"),
@@ -344,3 +300,118 @@ def test_rxnorm(tmp_path: Path) -> None:
         list(open_source(folder).entities)
     with pytest.raises(PelError, match="holds no RXNCONSO.RRF .or .gz.; give one folder rrf"):
         open_source(folder.parent.parent.parent, format="rxnorm")
+
+
+TYPES = (
+    SemanticType("Entity", "T071", "A"),
+    SemanticType("Physical Object", "T072", "A1"),
+    SemanticType("Finding", "T033", "A2.2"),
+    SemanticType("Sign or Symptom", "T184", "A2.2.2"),
+    SemanticType("Made up", "T998", "A2.20"),
+    SemanticType("Event", "T051", "B"),
+    SemanticType("Without a place", "T999", None),
+)
+
+
+@pytest.mark.parametrize(
+    "wanted, codes",
+    [
+        (("T033",), ["T033", "T184"]),  # whole components: not A2.20
+        (("Finding", "T184"), ["T033", "T184"]),
+        (("A2.2.2",), ["T184"]),
+        (("T071",), ["T033", "T071", "T072", "T184", "T998"]),
+        (("B",), ["T051"]),
+        (("T999",), ["T999"]),
+        (("A1.4.3",), []),  # the release has none of these
+        ((), []),
+    ],
+)
+def test_types_stand_for_their_descendants(wanted: tuple[str, ...], codes: list[str]) -> None:
+    assert UmlsRecipe(types=wanted).type_codes(TYPES) == codes
+
+
+@pytest.mark.parametrize("wanted", ["T123", "finding", "A1..2", ""])
+def test_a_type_that_is_none(wanted: str) -> None:
+    with pytest.raises(PelError, match=f"no semantic type '{wanted}' in MRSTY"):
+        UmlsRecipe(types=(wanted,)).type_codes(TYPES)
+
+
+def test_presets() -> None:
+    assert UmlsRecipe.preset("full") == UmlsRecipe()
+    chosen = UmlsRecipe.preset("st21pv")
+    assert len(chosen.types) == len(set(chosen.types)) == len(ST21PV_TYPES) == 21
+    assert len(set(chosen.vocabularies)) == 18
+    with pytest.raises(PelError, match="unknown preset 'st21'; choose one of full, st21pv"):
+        UmlsRecipe.preset("st21")
+
+
+def test_st21pv(tmp_path: Path) -> None:
+    names = [
+        conso("C1", "Named by a vocabulary that is not kept", preferred=True, sab="LNC"),
+        conso("C1", "Flu", sab="MSH", tty="ET", code="D7"),
+        conso("C1", "Influenza", sab="MSH", tty="MH", code="D7"),
+        conso("C1", "Unranked", sab="NCI", tty="XX", preferred=True),
+        conso("C1", "Gone", sab="MSH", tty="MH", suppress="O"),
+        conso("C2", "Of another type"),
+        conso("C3", "Only in other vocabularies", sab="LNC"),
+        conso("C4", "Without a type"),
+    ]
+    write(tmp_path, "MRCONSO.RRF", names)
+    types = [sty("C1", "Disease or Syndrome"), sty("C1", "Group", "T096", "A2.9")]
+    types += [sty("C2", "Group", "T096", "A2.9"), sty("C3", "Disease or Syndrome")]
+    write(tmp_path, "MRSTY.RRF", types)
+    write(tmp_path, "MRRANK.RRF", ["0400|MSH|MH|N|", "0300|MSH|ET|N|", "0500|LNC|LN|N|"])
+    write(tmp_path, "MRDEF.RRF", [definition("C1", "CSP", "Left."), definition("C1", "NCI", "In.")])
+    write(tmp_path, "MRREL.RRF", [relation("C1", "PAR", "C8", sab="LNC")])
+    [flu] = read(tmp_path, UmlsRecipe.preset("st21pv"))
+    assert flu.names == ("Influenza", "Flu", "Unranked")
+    assert (flu.types, flu.definition) == (("Disease or Syndrome", "Group"), "In.")
+    assert (flu.xrefs, flu.sources, flu.parents) == (("MSH:D7", "NCI:D1"), ("MSH", "NCI"), ())
+
+
+def test_rows_are_chosen_without_a_join(tmp_path: Path) -> None:
+    # Names and definitions are read in the order of the file, which a join of DuckDB's loses.
+    vocabularies = UmlsRecipe.preset("st21pv").vocabularies
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever")])
+    with opened_release(tmp_path) as release:
+        rows = release.rows("MRCONSO", "STR", among("SAB", vocabularies))
+        assert list(fetched(release.connection, rows)) == [("Fever",)]
+        [(_, plan)] = fetched(release.connection, f"EXPLAIN {rows}")
+    assert "READ_CSV" in plan
+    assert "JOIN" not in plan.upper()
+
+
+def test_each_choice_by_itself(tmp_path: Path) -> None:
+    names = [
+        conso("C1", "Fiebre", lat="SPA", preferred=True),
+        conso("C1", "Fever", sab="GO"),
+        conso("C1", "Pyrexia", suppress="O", preferred=True),
+    ]
+    write(tmp_path, "MRCONSO.RRF", names)
+    definitions = [definition("C1", "SCTSPA", "Caliente."), definition("C1", "NCI", "Hot.")]
+    write(tmp_path, "MRDEF.RRF", [*definitions, definition("C1", "GO", "Warm.")])
+    write(tmp_path, "MRSAB.RRF", [vocabulary("SCTSPA", "SPA"), vocabulary("NCI", "ENG")])
+
+    def names_of(**choices) -> tuple[str, ...]:
+        return read(tmp_path, **choices)[0].names
+
+    def definition_of(**choices) -> str | None:
+        return read(tmp_path, **choices)[0].definition
+
+    assert names_of() == ("Fever",)
+    assert names_of(languages=None) == ("Fiebre", "Fever")
+    assert names_of(languages=("SPA",)) == ("Fiebre",)
+    assert names_of(suppressed=True) == ("Pyrexia", "Fever")
+    assert names_of(vocabularies=("GO",)) == ("Fever",)
+    assert names_of(preferred_name="rank") == ("Fever",)  # without an MRRANK: the flags
+    assert read(tmp_path, vocabularies=()) == []
+    assert definition_of() == "Hot."
+    assert definition_of(definition_sources=("GO",)) == "Warm."
+    assert definition_of(definition_sources=()) == "Hot."  # its vocabulary is of another language
+    assert definition_of(definition_sources=(), languages=None) == "Caliente."
+
+
+def test_types_need_their_file(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever")])
+    with pytest.raises(PelError, match=r"holds no MRSTY\.RRF"):
+        read(tmp_path, types=("T047",))

@@ -15,7 +15,7 @@ from spacy_pel.documents import pubtator
 from spacy_pel.documents.document import Document
 from spacy_pel.documents.document_stream import RawDocument
 from spacy_pel.documents.format import BoundedFile
-from spacy_pel.documents.medmentions import MedMentionsSplit
+from spacy_pel.documents.published_splits import MedMentionsSplit
 from spacy_pel.errors import PelError
 from spacy_pel.system.whole_files import whole_file
 

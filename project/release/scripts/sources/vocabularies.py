@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from spacy_pel.documents.medmentions import MedMentionsSplit
+from spacy_pel.documents.published_splits import MedMentionsSplit
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import open_source
-from spacy_pel.kb.readers.sssom import read_mapping
+from spacy_pel.kb.readers.tables import read_mapping
 from spacy_pel.kb.records.merging import merged, plain_id, united
 
 from .entity_files import write_entities

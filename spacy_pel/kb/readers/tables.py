@@ -1,10 +1,10 @@
-"""Tables: CSV and TSV, plain or gzipped, and Parquet. Each row has a name or an entity."""
+"""Tables: of entities in CSV, TSV and Parquet, CTD's diseases (MEDIC), and mappings in SSSOM."""
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -15,11 +15,12 @@ from ...system.duckdb_session import check_texts, duckdb_connection, sql_identif
 from ...system.lines import check_gzip, numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from ..records.merging import united
+from ..records.merging import plain_id, united
 from .entity_source import ReadOptions, Source, SourceFormat, or_gzipped
+from .mesh import BRANCHES, VOCABULARY
 
-_TEXTS = ("concept_id", "canonical_name", "definition")
 _NEEDED = ("concept_id", "canonical_name")
+_TEXTS = (*_NEEDED, "definition")
 _ROWS_AT_ONCE = 100  # more are not faster, and texts may be long
 _LONGEST_ROW = 2**22  # characters; cells may have many lines
 
@@ -49,7 +50,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     else:
         check_gzip(path)  # or damage might look like other columns
         delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-        whole_rows = text_rows(path, delimiter)
+        whole_rows = _text_rows(path, delimiter)
         _, columns = next(whole_rows, ("", []))
         repeated = [name for name, times in Counter(columns).items() if name and times > 1]
         if repeated:
@@ -60,7 +61,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     return Source(united(_entities(rows, list(fields.values()))))
 
 
-def text_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterator[Row]:
+def _text_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterator[Row]:
     """The rows of a table in text, the first of which names the columns. Blank lines go.
 
     Args:
@@ -164,4 +165,145 @@ def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[st
     return fields
 
 
-FORMAT = SourceFormat("table", read_table, (*or_gzipped(".csv", ".tsv"), ".parquet"))
+# MEDIC
+
+_MEDIC_NEEDED = {
+    *("DiseaseName", "DiseaseID", "AltDiseaseIDs", "Definition", "ParentIDs", "Synonyms")
+}
+_ROOT = "MESH:C"  # the branch itself, above all diseases
+
+
+def read_medic(path: Path, options: ReadOptions) -> Source:
+    """The diseases of CTD, sorted by id. MEDIC joins diseases of MeSH with those of OMIM.
+
+    Ids are those of MeSH and OMIM, without a prefix. A disease of OMIM with one id of MeSH among its
+    alternatives gets that id, so that it joins MeSH's own record. Alternative ids of other
+    vocabularies are cross-references. The type is the branch of MeSH, "Diseases". The source is MSH
+    or OMIM, by the id that MEDIC gives.
+
+    Raises:
+        PelError: The line that names the columns is missing. Reading the entities raises it, with
+            file and line, for a row that is not whole, and for what ``cleaned`` refuses.
+    """
+    for _, line in numbered_lines(path):
+        columns = line.lstrip("# ").split("\t")
+        if line.startswith("#") and set(columns) >= _MEDIC_NEEDED:
+            return Source(united(_medic_entities(path, columns)))
+        if not line.startswith("#"):
+            break
+    problem = f"{path}: no comment names its columns"
+    raise PelError(problem, "fetch CTD_diseases.tsv.gz from ctdbase.org again")
+
+
+def _medic_entities(path: Path, columns: list[str]) -> Iterator[Entity]:
+    for number, line in numbered_lines(path):
+        if line.startswith("#") or not line:
+            continue
+        place, cells = f"{path}, line {number}", line.split("\t")
+        if len(cells) != len(columns):
+            problem = f"{place}: {len(cells)} columns, where the comment names {len(columns)}"
+            raise PelError(problem, "fetch the file again")
+        row = {column: cell.strip() for column, cell in zip(columns, cells)}
+        if row["DiseaseID"] != _ROOT:
+            yield cleaned_at(place, _disease(row))
+
+
+def _disease(row: dict[str, str]) -> Entity:
+    given, others = row["DiseaseID"], _items(row["AltDiseaseIDs"])
+    of_mesh = [id for id in others if id.startswith("MESH:")]
+    id = of_mesh[0] if len(of_mesh) == 1 and not given.startswith("MESH:") else given
+    # Corpora use ids of MeSH and OMIM.
+    diseases = [id for id in (given, *others) if id.startswith(("MESH:", "OMIM:"))]
+    return Entity(
+        concept_id=_local_id(id),
+        canonical_name=row["DiseaseName"],
+        aliases=tuple(_items(row["Synonyms"])),
+        types=(BRANCHES["C"],),
+        definition=row["Definition"] or None,
+        alt_ids=tuple(sorted({*map(_local_id, diseases)} - {_local_id(id)})),
+        parents=tuple(_local_id(parent) for parent in _items(row["ParentIDs"]) if parent != _ROOT),
+        xrefs=tuple(id for id in others if id not in diseases),
+        sources=(VOCABULARY if given.startswith("MESH:") else "OMIM",),
+    )
+
+
+def _local_id(id: str) -> str:
+    return plain_id(id).removeprefix("OMIM:")
+
+
+# SSSOM
+
+EXACT = ("skos:exactMatch",)
+
+
+def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> dict[str, str]:
+    """The mapping of ``.sssom.tsv`` files, plain or ``.gz``, from subject to object; for ``merged``.
+
+    Exact matches are transitive: if a subject has several objects, all that are linked with it lead
+    to its first object. Identifiers are CURIEs, as in OBO files. Those of UMLS and MeSH lose their
+    prefix ("UMLS:C0012634" becomes "C0012634"), because the files of UMLS and MeSH have none. The
+    comment lines (the metadata with its curie_map) are not used.
+
+    Args:
+        paths: The tables.
+        predicates: The predicates of the rows that count. A row whose ``predicate_modifier``
+            negates it does not count.
+
+    Raises:
+        PelError: A column is missing, a row is not whole, or an identifier has no prefix or is
+            none that an entity may have (see ``cleaned``). The error names file and line.
+    """
+    mapping: dict[str, str] = {}
+    shortcuts: dict[str, str] = {}  # the same mapping with shorter ways
+
+    def end(id: str) -> str:
+        """Where an id leads in the end. Every second step of the way is cut short."""
+        while id in shortcuts:
+            following = shortcuts[id]
+            shortcuts[id] = shortcuts.get(following, following)
+            id = following
+        return id
+
+    for path in paths:
+        for subject, object in _pairs(path, predicates):
+            first, second = end(subject), end(object)
+            if first != second:  # only an id that leads nowhere is mapped: no cycle is made
+                start, target = (subject, second) if first == subject else (second, first)
+                mapping[start] = shortcuts[start] = target
+    return mapping
+
+
+def mapping_version(path: Path) -> str | None:
+    """The ``mapping_set_version`` that the comment lines of a table give, or None."""
+    for _, line in numbered_lines(path):
+        if not line.startswith("#"):
+            break
+        key, _, value = line.lstrip("# ").partition(":")
+        if key == "mapping_set_version":
+            return value.strip().strip("\"'")
+    return None
+
+
+def _pairs(path: Path, predicates: Sequence[str]) -> Iterator[tuple[str, str]]:
+    rows = _text_rows(path, "\t", comment="#")
+    where, columns = next(rows, (str(path), []))
+    for name in ("subject_id", "predicate_id", "object_id"):
+        if name not in columns:
+            raise PelError(f"{where}: no column {name}", "give an SSSOM table (TSV)")
+    for where, cells in rows:
+        row = dict(zip(columns, cells))
+        if row["predicate_id"] in predicates and row.get("predicate_modifier") != "Not":
+            yield _curie(row["subject_id"], where), _curie(row["object_id"], where)
+
+
+def _curie(id: str, where: str) -> str:
+    prefix, colon, local = id.strip().partition(":")
+    if not prefix or not local:
+        problem = f"{where}: {id!r} is not a CURIE such as UMLS:C0012634"
+        raise PelError(problem, "correct the line")
+    id = plain_id(f"{prefix}:{local}")
+    return cleaned_at(where, Entity(id, id)).concept_id
+
+
+TABLE = SourceFormat("table", read_table, (*or_gzipped(".csv", ".tsv"), ".parquet"))
+MEDIC = SourceFormat("medic", read_medic, or_gzipped("ctd_diseases.tsv"))

@@ -1,0 +1,117 @@
+"""JSON lines: scispaCy's schema for knowledge bases, and ZESHEL's dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import PelError
+from ...system.json_lines import json_object
+from ...system.lines import numbered_lines
+from ..records.cleaning import cleaned_at
+from ..records.entity import Entity
+from .entity_source import ReadOptions, Source, SourceFormat, begins_with, distinct, or_gzipped
+
+_NEEDED = ("concept_id", "canonical_name")
+# A document of ZESHEL is as long as an article. No encoder reads more of a definition than this.
+DEFINITION_WORDS = 512
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each filled line of a file as its place and its JSON object; PelError if it is not one."""
+    for number, line in numbered_lines(path):
+        if line.strip():
+            place = f"{path}, line {number}"
+            try:
+                yield place, json_object(line)
+            except ValueError as error:
+                raise PelError(f"{place}: {error}", "correct the line") from error
+
+
+def read_jsonl(path: Path, options: ReadOptions) -> Source:
+    """The entities of a file in scispaCy's schema, with the other fields of ``Entity``.
+
+    Keys outside the schema are ignored. Reading them raises PelError, with file and line, for bad
+    JSON, a missing or empty ``concept_id`` or ``canonical_name``, a field of the wrong type, an id
+    of an earlier line, and what ``cleaned`` refuses.
+    """
+    return Source(distinct(partial(_jsonl_entities, path)))
+
+
+def _jsonl_entities(path: Path) -> Iterator[tuple[str, Entity]]:
+    for place, record in json_lines(path):
+        try:
+            fields = {field: _value(field, record.get(field)) for field in Entity._fields}
+        except ValueError as error:
+            raise PelError(f"{place}: {error}", "correct the line") from error
+        yield place, cleaned_at(place, Entity(**fields))
+
+
+def _value(field: str, value: Any) -> Any:
+    """The value of a field; a ValueError says what is wrong with it."""
+    if field not in (*_NEEDED, "definition"):
+        values = value or []
+        if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
+            raise ValueError(f"{field!r} is not a list of strings")
+        return tuple(values)
+    if field in _NEEDED and value is None:
+        raise ValueError(f"{field!r} is missing")
+    if not isinstance(value, (str, type(None))):
+        raise ValueError(f"{field!r} is not a string{'' if field in _NEEDED else ' or null'}")
+    if field in _NEEDED and not value.strip():
+        raise ValueError(f"{field!r} is empty")
+    return value or None
+
+
+class ZeshelDocument(NamedTuple):
+    """A document of a world, which is one fandom wiki. The text begins with the title."""
+
+    where: str  # file and line
+    id: str
+    title: str
+    text: str
+
+
+def read_zeshel(path: Path, options: ReadOptions) -> Source:
+    """The documents of ``documents/<world>.json`` as entities: id, title, text as definition.
+
+    The definition is the first 512 words of the text, without the title that it begins with. The
+    source of each entity is the world, which is the name of the file. Reading them raises PelError,
+    with file and line, as for JSON lines.
+    """
+    return Source(distinct(partial(_zeshel_entities, path)))
+
+
+def _zeshel_entities(path: Path) -> Iterator[tuple[str, Entity]]:
+    world = path.name.partition(".")[0]
+    for where, id, title, text in zeshel_documents(path):
+        words = text.removeprefix(title).split(maxsplit=DEFINITION_WORDS)[:DEFINITION_WORDS]
+        entity = Entity(id, title, definition=" ".join(words) or None, sources=(world,))
+        yield where, cleaned_at(where, entity)
+
+
+def zeshel_documents(path: Path) -> Iterator[ZeshelDocument]:
+    """The documents of a file, one at a time; PelError, with file and line, for a bad one."""
+    for where, record in json_lines(path):
+        id, title, text = (text_of(where, record, key) for key in ("document_id", "title", "text"))
+        yield ZeshelDocument(where, id, title, text)
+
+
+def text_of(where: str, record: dict[str, Any], key: str) -> str:
+    """A text of a record of ZESHEL; PelError if it is missing or blank."""
+    value = record.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise PelError(f"{where}: {key!r} is no text, or blank", "give a file of ZESHEL")
+    return value
+
+
+JSONL = SourceFormat("jsonl", read_jsonl, or_gzipped(".jsonl"))
+ZESHEL = SourceFormat(
+    "zeshel",
+    read_zeshel,
+    or_gzipped(".json"),
+    # Documents are long, and the first has the key somewhere.
+    is_file=partial(begins_with, mark=b'"document_id"', n=1 << 20),
+)

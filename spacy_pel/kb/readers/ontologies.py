@@ -1,0 +1,412 @@
+"""Ontologies in OBO, in OWL (RDF/XML, as ROBOT and Protégé write it), and as OBO Graph JSON.
+
+OBO and OWL are read as streams, one term or class in memory at a time; a graph in JSON is held in
+memory. Libraries (pronto, rdflib, owlready2, py-horned-owl) hold either in three times as much, and
+pronto reads no OBO file that breaks the grammar, as published files do.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from ...errors import PelError
+from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
+from ..records.cleaning import cleaned_at
+from ..records.entity import Entity
+from ..records.merging import united
+from .entity_source import (
+    ReadOptions,
+    Source,
+    SourceFormat,
+    begins_with,
+    file_elements,
+    or_gzipped,
+)
+
+logger = logging.getLogger(__name__)
+
+Facts = dict[str, list[str]]  # the values of a class by the tags of OBO
+Class = tuple[str, str, Facts]  # its place, id and facts
+
+
+# Classes as entities
+
+
+def class_entities(path: Path, classes: Iterable[Class], namespace: str | None) -> Iterator[Entity]:
+    """The entities of the classes that have a name and are not obsolete, sorted by id.
+
+    Synonyms of every scope are aliases. ``is_a`` gives the parents. The type is the namespace of the
+    class, or else the given one. The source is the prefix of the id. If exactly one class replaces
+    an obsolete class, the obsolete id becomes a retired id of that class. Classes with the same id
+    are joined. The log says how many have no name.
+
+    The classes are read once. Of each, the id, name and alternative ids stay in memory.
+    """
+    return united(_class_entities(path, classes, namespace))
+
+
+def _class_entities(
+    path: Path, classes: Iterable[Class], namespace: str | None
+) -> Iterator[Entity]:
+    known: dict[str, Entity] = {}
+    replaced_by: dict[str, str] = {}
+    nameless = 0
+    for place, id, facts in classes:
+        if facts.get("is_obsolete"):
+            if len(facts.get("replaced_by", ())) == 1:
+                replaced_by[id] = facts["replaced_by"][0]
+        elif facts.get("name"):
+            prefix, colon, _ = id.partition(":")
+            entity = Entity(
+                concept_id=id,
+                canonical_name=facts["name"][0],
+                aliases=tuple(facts.get("synonym", ())),
+                types=tuple(facts.get("namespace") or filter(None, [namespace])),
+                definition=next(iter(facts.get("def", ())), None),
+                alt_ids=tuple(facts.get("alt_id", ())),
+                parents=tuple(facts.get("is_a", ())),
+                xrefs=tuple(facts.get("xref", ())),
+                sources=(prefix,) if colon and "/" not in id else (),
+            )
+            entity = cleaned_at(place, entity)
+            known.setdefault(id, Entity(id, entity.canonical_name, alt_ids=entity.alt_ids))
+            yield entity
+        else:
+            nameless += 1
+    for lasting, retired in _retired_ids(replaced_by).items():
+        if lasting in known:  # joined with the record above
+            yield known[lasting]._replace(retired_ids=tuple(retired))
+    if nameless:
+        logger.warning("%s: skipped %d classes without a name", path, nameless)
+
+
+def _retired_ids(replaced_by: dict[str, str]) -> dict[str, list[str]]:
+    """The obsolete ids that each class replaces, directly or through other obsolete ones."""
+    ends: dict[str, str | None] = {}  # None for a cycle
+    for id in replaced_by:
+        path: dict[str, None] = {}
+        while id in replaced_by and id not in ends and id not in path:
+            path[id] = None
+            id = replaced_by[id]
+        end = None if id in path else ends.get(id, id)
+        ends.update(dict.fromkeys(path, end))
+    retired: dict[str, list[str]] = {}
+    for id in sorted(ends):
+        if (end := ends[id]) is not None:
+            retired.setdefault(end, []).append(id)
+    return retired
+
+
+# OBO
+
+# The clauses that are read, and the attribute of fastobo's clause that holds the value.
+_VALUES = {
+    "name": attrgetter("name"),
+    "namespace": attrgetter("namespace"),
+    "alt_id": attrgetter("alt_id"),
+    "def": attrgetter("definition"),
+    "synonym": attrgetter("synonym.desc"),
+    "xref": attrgetter("xref.id"),
+    "is_a": attrgetter("term"),
+    "is_obsolete": attrgetter("obsolete"),
+    "replaced_by": attrgetter("term"),
+}
+# A definition or synonym up to its type and references: "text" EXACT ABBREVIATION [PMID:1]
+_QUOTED = re.compile(r'(?:def|synonym): *"(?:[^"\\]|\\.)*"(?: *(?:EXACT|BROAD|NARROW|RELATED))?')
+
+Line = tuple[int, str]  # number and text
+
+
+def read_obo(path: Path, options: ReadOptions) -> Source:
+    """The terms of an ``.obo`` file, as ``class_entities`` makes them.
+
+    The type of a term is its namespace, or else the default namespace of the file. Frames with the
+    same id are joined, as the format says; so files may be concatenated. The version is
+    ``data-version``. A clause that breaks the grammar is read without its references, or else left
+    out and counted.
+
+    Reading the entities raises PelError, with file and line, for a term whose id or name cannot be
+    parsed, and for what ``cleaned`` refuses.
+    """
+    header: dict[str, str] = {}
+    for _, line in numbered_lines(path):
+        if line.startswith("["):
+            break
+        tag, _, value = line.partition(":")
+        header.setdefault(tag, value.strip())
+    entities = class_entities(path, _obo_terms(path), header.get("default-namespace"))
+    return Source(entities, version=header.get("data-version"))
+
+
+def _obo_terms(path: Path) -> Iterator[Class]:
+    broken: list[Line] = []
+    for lines in _obo_frames(path):
+        yield f"{path}, line {lines[0][0]}", *_parsed(path, lines, broken)
+    if broken:
+        number, line = broken[0]
+        logger.warning(
+            "%s: left out %d clauses that break the OBO grammar, the first in line %d: %s",
+            path, len(broken), number, line[:80],
+        )  # fmt: skip
+
+
+def _obo_frames(path: Path) -> Iterator[list[Line]]:
+    """Of each term the lines that are read here."""
+    lines: list[Line] | None = None
+    size = 0
+    for number, line in numbered_lines(path):
+        size += len(line)
+        if line.startswith("["):
+            if lines:
+                yield lines
+            lines, size = [] if line.startswith("[Term]") else None, 0
+        elif lines is not None and line.partition(":")[0] in ("id", *_VALUES):
+            if size > LONGEST_LINE:
+                raise record_too_long(path, number)
+            lines.append((number, line))
+    if lines:
+        yield lines
+
+
+def _parsed(path: Path, lines: list[Line], broken: list[Line]) -> tuple[str, Facts]:
+    """The id and facts of a term. Clauses that break the grammar go to ``broken``."""
+
+    def not_obo(number: int, line: str) -> PelError:
+        problem = f"{path}, line {number}: cannot be parsed as OBO: {line[:80]!r}"
+        return PelError(problem, "correct the line")
+
+    try:
+        return _obo_facts("\n".join(line for _, line in lines))
+    except (SyntaxError, ValueError):
+        pass  # a clause breaks the grammar: each is parsed alone
+    (first, id_line), *others = lines
+    try:
+        id, facts = _obo_facts(id_line)
+    except (SyntaxError, ValueError) as error:
+        raise not_obo(first, id_line) from error
+    for number, line in others:
+        quoted = _QUOTED.match(line)
+        for text in (line, f"{quoted[0]} []") if quoted else (line,):
+            try:
+                _, clauses = _obo_facts(f"id: x:1\n{text}")
+            except (SyntaxError, ValueError) as error:
+                if line.startswith(("id:", "name:")):
+                    raise not_obo(number, line) from error
+            else:
+                for tag, values in clauses.items():
+                    facts.setdefault(tag, []).extend(values)
+                break
+        else:
+            broken.append((number, line))
+    return id, facts
+
+
+def _obo_facts(clauses: str) -> tuple[str, Facts]:
+    """The id and facts of a term's clauses; SyntaxError or ValueError from fastobo."""
+    import fastobo
+
+    frame = fastobo.loads(f"[Term]\n{clauses}\n", threads=1)[0]
+    facts: Facts = {}
+    for clause in frame:
+        tag = clause.raw_tag()
+        if value := _VALUES[tag](clause):  # is_obsolete may be False
+            facts.setdefault(tag, []).append(_unescaped(value))
+    return _unescaped(frame.id), facts
+
+
+def _unescaped(value: Any) -> str:
+    """A text, or an identifier without OBO's backslashes."""
+    if hasattr(value, "local"):
+        return f"{value.prefix}:{value.local}"
+    return str(getattr(value, "unescaped", value))
+
+
+# OWL
+
+_LONGEST_ENTITY = 1_000  # characters: Protégé declares the beginnings of its IRIs
+_RDF, _RDFS, _OWL, _OBO, _OBO_IN_OWL, _SKOS = (
+    "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}",
+    "{http://www.w3.org/2000/01/rdf-schema#}",
+    "{http://www.w3.org/2002/07/owl#}",
+    "{http://purl.obolibrary.org/obo/}",
+    "{http://www.geneontology.org/formats/oboInOwl#}",
+    "{http://www.w3.org/2004/02/skos/core#}",
+)
+_CLASS = "http://www.w3.org/2002/07/owl#Class"
+_THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# The tags of OBO that properties stand for. Of two properties for a name or a definition, the one
+# that is listed first counts.
+_TAGS = {
+    f"{_RDFS}label": "name",
+    f"{_SKOS}prefLabel": "name",
+    f"{_OBO}IAO_0000115": "def",
+    f"{_SKOS}definition": "def",
+    f"{_OBO_IN_OWL}hasExactSynonym": "synonym",
+    f"{_OBO_IN_OWL}hasRelatedSynonym": "synonym",
+    f"{_OBO_IN_OWL}hasNarrowSynonym": "synonym",
+    f"{_OBO_IN_OWL}hasBroadSynonym": "synonym",
+    f"{_OBO}IAO_0000118": "synonym",
+    f"{_SKOS}altLabel": "synonym",
+    f"{_OBO_IN_OWL}hasDbXref": "xref",
+    f"{_OBO_IN_OWL}hasOBONamespace": "namespace",
+    f"{_OBO_IN_OWL}hasAlternativeId": "alt_id",
+    f"{_OBO}IAO_0100001": "replaced_by",
+    f"{_OWL}deprecated": "is_obsolete",
+    f"{_RDFS}subClassOf": "is_a",
+}
+_RANKS = {property: rank for rank, property in enumerate(_TAGS)}
+_IDENTIFIERS = ("xref", "alt_id", "replaced_by", "is_a")
+
+_LAST = re.compile(r"(?:[a-z][a-z0-9+.-]*://.*[/#=]|#)([^/#=]+)", re.IGNORECASE)
+_PREFIXED = re.compile(r"([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9][A-Za-z0-9.-]*)")
+
+
+def curie(iri: str) -> str:
+    """An IRI as OBO writes it: "MONDO:0005301" for "http://purl.obolibrary.org/obo/MONDO_0005301".
+
+    Of another IRI, also a relative one, it is what stands after its last "#", "=" or "/" ("C3243" of
+    the NCI Thesaurus). What is no IRI stays as it is.
+    """
+    last = _LAST.fullmatch(iri)
+    if last is None:
+        return iri
+    prefixed = _PREFIXED.fullmatch(last[1])
+    return f"{prefixed[1]}:{prefixed[2]}" if prefixed else last[1]
+
+
+def read_owl(path: Path, options: ReadOptions) -> Source:
+    """The named classes of an ``.owl`` file, as ``class_entities`` makes them.
+
+    Ids are as ``curie`` writes them. Labels, synonyms and definitions of SKOS count as well; texts
+    in other languages than English count only where there is no other. The version is the version
+    IRI of the ontology, or its version info.
+
+    Raises:
+        PelError: It is not RDF/XML. Reading the entities raises it for bad XML, and, with file and
+            class, for what ``cleaned`` refuses.
+    """
+    if not begins_with(path, b"rdf:RDF"):
+        raise PelError(
+            f"{path}: not OWL in RDF/XML",
+            f"convert it: robot convert --input {path.name} --output {path.name}.obo",
+        )
+    version = None
+    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
+        if element.tag == f"{_OWL}Ontology":
+            iri = element.find(f"{_OWL}versionIRI")
+            info = element.findtext(f"{_OWL}versionInfo")
+            version = info if iri is None else iri.get(f"{_RDF}resource")
+        if element.tag in (f"{_OWL}Ontology", f"{_OWL}Class"):
+            break
+    return Source(class_entities(path, _owl_classes(path), None), version=version)
+
+
+def _owl_classes(path: Path) -> Iterator[Class]:
+    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
+        iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
+        types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
+        if iri and (element.tag == f"{_OWL}Class" or _CLASS in types):
+            yield f"{path}, class {curie(iri)}", curie(iri), _owl_facts(element)
+
+
+def _owl_facts(element: ElementTree.Element) -> Facts:
+    """The values of a class, those of the best property and language first."""
+    found = []
+    for child in element:
+        value = child.get(f"{_RDF}resource") or (child.text or "").strip()
+        if child.tag in _TAGS and value not in ("", _THING):
+            language = (child.get(_LANGUAGE) or "en").lower().partition("-")[0]
+            found.append((language != "en", _RANKS[child.tag], _TAGS[child.tag], value))
+    facts: Facts = {}
+    for is_foreign, _, tag, value in sorted(found, key=lambda each: each[:2]):
+        if not (is_foreign and tag in facts):
+            facts.setdefault(tag, []).append(curie(value) if tag in _IDENTIFIERS else value)
+    if facts.get("is_obsolete") != ["true"]:
+        facts.pop("is_obsolete", None)
+    names = facts.get("name", [])
+    return {**facts, "name": names[:1], "synonym": [*names[1:], *facts.get("synonym", ())]}
+
+
+# OBO Graphs
+
+_MOST = 2**30  # bytes of a file that is held in memory
+
+
+def read_obo_graph(path: Path, options: ReadOptions) -> Source:
+    """The classes of a ``.json`` file, as ``class_entities`` makes them; ids as of ``curie``.
+
+    The version is that of the first graph.
+
+    Raises:
+        PelError: It is no such file. Reading the entities raises it, with file and class, for what
+            ``cleaned`` refuses.
+    """
+    try:
+        with opened_bytes(path) as file:
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise PelError(f"{path}: longer than {_MOST:,} bytes", "take the ontology's OBO file")
+        graphs = json.loads(data)["graphs"]
+        classes = [(f"{path}, class {id}", id, f) for g in graphs for id, f in _graph_classes(g)]
+        version = (graphs[0].get("meta") or {}).get("version") if graphs else None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise PelError(f"{path}: bad JSON ({error})", "fetch it again") from error
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        problem = f"{path}: not an OBO Graph ({type(error).__name__}: {error})"
+        raise PelError(problem, "fetch it again, or its OBO file") from error
+    return Source(class_entities(path, classes, None), version=version)
+
+
+def _graph_classes(graph: dict[str, Any]) -> Iterator[tuple[str, Facts]]:
+    given = _properties(graph.get("meta") or {})
+    default = [*given.get("hasDefaultNamespace", ()), *given.get("default-namespace", ())]
+    parents: dict[str, list[str]] = {}
+    for edge in graph.get("edges") or ():
+        if edge["pred"] == "is_a":
+            parents.setdefault(edge["sub"], []).append(curie(edge["obj"]))
+    for node in graph.get("nodes") or ():
+        if node.get("type", "CLASS") == "CLASS":
+            meta = node.get("meta") or {}
+            properties = _properties(meta)
+            replaced_by = [*properties.get("IAO:0100001", ()), *properties.get("replacedBy", ())]
+            yield (
+                curie(node["id"]),
+                {
+                    "name": [node["lbl"]] if node.get("lbl") else [],
+                    "namespace": properties.get("hasOBONamespace", default),
+                    "alt_id": [curie(id) for id in properties.get("hasAlternativeId", ())],
+                    "def": [meta["definition"]["val"]] if meta.get("definition") else [],
+                    "synonym": [each["val"] for each in meta.get("synonyms") or ()],
+                    "xref": [curie(each["val"]) for each in meta.get("xrefs") or ()],
+                    "is_a": parents.get(node["id"], []),
+                    "is_obsolete": ["true"] if meta.get("deprecated") else [],
+                    "replaced_by": [curie(id) for id in replaced_by],
+                },
+            )
+
+
+def _properties(meta: dict[str, Any]) -> dict[str, list[str]]:
+    """The values of each property, by its name without the vocabulary."""
+    properties: dict[str, list[str]] = {}
+    for each in meta.get("basicPropertyValues") or ():
+        properties.setdefault(curie(each["pred"]), []).append(each["val"])
+    return properties
+
+
+OBO = SourceFormat("obo", read_obo, or_gzipped(".obo"))
+OBO_GRAPH = SourceFormat(
+    "obo-graph",
+    read_obo_graph,
+    or_gzipped(".json"),
+    is_file=partial(begins_with, mark=b'"graphs"'),
+)
+OWL = SourceFormat("owl", read_owl, or_gzipped(".owl"))
