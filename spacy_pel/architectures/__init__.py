@@ -3,9 +3,13 @@
 The reranker is in ``architectures.crossencoder``, which is imported only where there is one.
 """
 
-from .biencoder import BiEncoder
-from .document_encoder import DocumentEncoder
-from .encoder_sources import EncoderSource, PretrainedEncoder, ScratchEncoder
+from .encoder_sources import (
+    PretrainedEncoder,
+    ScratchEncoder,
+    TrainedEncoder,
+    linker_folder,
+    pipeline_folder,
+)
 from .retriever_model import (
     Architecture,
     architecture_of,
@@ -13,24 +17,23 @@ from .retriever_model import (
     give_tree_numbers,
     make_retriever,
     mention_reader,
-    tok2vec_of,
-)
-from .saved_retriever import (
     pack_retriever,
     retriever_from_settings,
     saved_settings,
+    tok2vec_of,
     unpack_retriever,
 )
-from .shared_encoder import SharedEncoder
+from .retrievers import BiEncoder, DocumentEncoder, SharedEncoder
 from .towers import (
+    EncoderSource,
     Tower,
+    check_choice,
     encoder_of,
     is_initialized,
     load_encoder,
     set_dropout,
     set_gradient_caching,
 )
-from .trained_encoder import TrainedEncoder, linker_folder, pipeline_folder
 
 __all__ = [
     "Architecture",
@@ -43,6 +46,7 @@ __all__ = [
     "Tower",
     "TrainedEncoder",
     "architecture_of",
+    "check_choice",
     "encoder_of",
     "entity_reader",
     "give_tree_numbers",

@@ -1,7 +1,5 @@
 """The reranker as a thinc model: one tower that scores pairs (PEL, appendix B)."""
 
-from collections.abc import Callable
-
 import numpy as np
 from thinc.api import Model
 
@@ -10,9 +8,16 @@ from ..models.encoders import PairScorer
 from ..models.packed_weights import Packed, unpack
 from ..reading.pairs import PairReader
 from ..reading.text_inputs import TextInputs
-from .encoder_sources import EncoderSource, no_source
-from .setting_checks import check_length
-from .towers import encoder_of, fill_model, load_encoder, make_tower, pack_model
+from .towers import (
+    EncoderSource,
+    check_length,
+    encoder_of,
+    fill_model,
+    load_encoder,
+    make_tower,
+    no_source,
+    pack_model,
+)
 
 
 def CrossEncoder(
@@ -78,11 +83,7 @@ def pack_crossencoder(crossencoder: Model) -> bytes:
 
 
 def unpack_crossencoder(packed: Packed) -> Model:
-    """The cross-encoder that ``pack_crossencoder`` packed.
-
-    Raises:
-        PelError: If it is no packed cross-encoder.
-    """
+    """The cross-encoder that ``pack_crossencoder`` packed. Raises PelError if it is none."""
     contents = unpack(packed)
     return fill_model(CrossEncoder(no_source, **contents.settings), contents)
 
@@ -93,7 +94,5 @@ def pair_reader(crossencoder: Model) -> PairReader:
     return PairReader(encoder.tokenizer, crossencoder.attrs["length"], encoder.position_limit)
 
 
-def _forward(
-    model: Model, inputs: TextInputs, is_train: bool
-) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
+def _forward(model: Model, inputs: TextInputs, is_train: bool):
     return model.layers[0](inputs, is_train)

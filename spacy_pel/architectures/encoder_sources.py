@@ -1,37 +1,22 @@
-"""Where a model gets the weights and the tokenizer of its encoders when it is initialised.
+"""Where a model gets the weights and the tokenizer of its encoders when it is initialised."""
 
-``trained_encoder`` has one more source: a trained linker.
-"""
+# No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from itertools import chain, islice
+from pathlib import Path
 
-import torch
+from spacy.util import get_model_meta, get_package_path, is_package
 from thinc.api import get_torch_default_device
 from tokenizers import AddedToken, Tokenizer
 
 from ..errors import PelError
 from ..models.bert import build_transformer, first_layers
 from ..reading.word_pieces import MENTION_END, MENTION_START, train_tokenizer
-
-
-class Encoders(NamedTuple):
-    """What the towers of a model start from.
-
-    Attributes:
-        mention: A BERT for mentions.
-        entity: A BERT for entities. It may be the same object.
-        tokenizer: The tokenizer of both.
-    """
-
-    mention: torch.nn.Module
-    entity: torch.nn.Module
-    tokenizer: Tokenizer
-
-
-# From texts, from which a vocabulary may be learned.
-EncoderSource = Callable[[Iterable[str]], Encoders]
+from .retriever_model import architecture_of, unpack_retriever
+from .towers import Encoders, EncoderSource, encoder_of
 
 
 def PretrainedEncoder(name: str | None, layers: int | None = None) -> EncoderSource:
@@ -64,18 +49,16 @@ def ScratchEncoder(
     return partial(_scratch, layers, width, heads, vocab_size, max_tokens)
 
 
-def no_source(texts: Iterable[str]):
-    """The source of a model that was loaded. It has its weights and refuses to give others.
+def TrainedEncoder(path: str) -> EncoderSource:
+    """The encoders of a trained linker.
 
-    Raises:
-        PelError: Always.
+    Use it to train a retriever further with other settings, or to start a cross-encoder from the
+    retriever's mention encoder.
+
+    Args:
+        path: The folder of a pipeline, or of the linker in it; or the name of an installed pipeline.
     """
-    raise PelError(
-        "the encoder is already trained and is not initialised again",
-        "to train it further, give "
-        'its pipeline as its "source" in the config, or for a new retriever as the path of its '
-        "encoder, @misc = spacy-pel.TrainedEncoder.v1",
-    )
+    return partial(_trained, path)
 
 
 def _pretrained(name: str | None, layers: int | None, texts: Iterable[str]) -> Encoders:
@@ -117,7 +100,11 @@ def _pretrained(name: str | None, layers: int | None, texts: Iterable[str]) -> E
 def _scratch(
     layers: int, width: int, heads: int, vocab_size: int, max_tokens: int, texts: Iterable[str]
 ) -> Encoders:
-    tokenizer = train_tokenizer(_not_empty(texts), vocab_size)
+    remaining = iter(texts)
+    first = list(islice(remaining, 1))
+    if not first:
+        raise PelError("no texts to learn a vocabulary from", "give a KB or training examples")
+    tokenizer = train_tokenizer(chain(first, remaining), vocab_size)
     transformer = build_transformer(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=width,
@@ -132,11 +119,44 @@ def _scratch(
     return Encoders(transformer, transformer, tokenizer)
 
 
-def _not_empty(texts: Iterable[str]) -> Iterator[str]:
-    """The texts; PelError if there are none, as no vocabulary can be learned from nothing."""
-    empty = True
-    for text in texts:
-        empty = False
-        yield text
-    if empty:
-        raise PelError("no texts to learn a vocabulary from", "give a KB or training examples")
+def _trained(path: str, texts: Iterable[str]) -> Encoders:
+    retriever = unpack_retriever(linker_folder(path) / "model")
+    mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
+    # Where another component reads the mentions, the mention tower has no BERT.
+    source = entity if architecture_of(retriever).listens else mention
+    return Encoders(source.transformer, entity.transformer, entity.tokenizer)
+
+
+def pipeline_folder(name: str | os.PathLike) -> Path | None:
+    """The folder of a pipeline, given that folder or the name of an installed package; or None."""
+    folder = Path(name)
+    if folder.exists():
+        return folder
+    if not is_package(str(name)):
+        return None
+    package = get_package_path(str(name))
+    meta = get_model_meta(package)
+    return package / f"{meta['lang']}_{meta['name']}-{meta['version']}"
+
+
+def linker_folder(name: str | os.PathLike) -> Path:
+    """Find the folder of a trained linker.
+
+    Args:
+        name: The folder of a linker or of a pipeline, or the name of an installed pipeline. The
+            linker of a pipeline may have any name; of several, the one named "proxy_linker" is
+            taken.
+
+    Raises:
+        PelError: If there is none.
+    """
+    path = pipeline_folder(name) or Path(name)
+    linkers = [file.parent for file in sorted(path.glob("*/kb.json"))]
+    for folder in (path, path / "proxy_linker", *linkers):
+        if (folder / "model").is_file():
+            return folder
+    raise PelError(
+        f"no trained linker in {path}",
+        'give the folder of a pipeline with a "proxy_linker", such as training/model-best, or the '
+        "name of an installed one",
+    )

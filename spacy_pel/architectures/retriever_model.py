@@ -1,6 +1,6 @@
-"""What every retriever is made of, and what the rest of the package asks one, whatever its kind.
+"""What every retriever is made of, how it is saved, and what the rest of the package asks one.
 
-A kind of retriever is one file: a function that is registered and calls ``make_retriever``.
+A kind of retriever is a function that is registered and calls ``make_retriever``.
 """
 
 from __future__ import annotations
@@ -9,22 +9,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spacy import registry
 from thinc.api import Model
 
 from ..errors import PelError
 from ..models.encoders import BertEncoder, TextEncoder
+from ..models.packed_weights import Packed, unpack
 from ..reading.entity_texts import EntityReader
 from ..reading.mention import MentionReader
-from .encoder_sources import EncoderSource
-from .towers import encoder_of, load_encoder, make_tower
+from .towers import (
+    EncoderSource,
+    encoder_of,
+    fill_model,
+    load_encoder,
+    make_tower,
+    no_source,
+    pack_model,
+)
 
 # From the documents of spaCy to the states of the tokens of each, [t, w].
 Tok2Vec = Model
 
-# From the encoder of the entities to what turns mentions into the inputs of the mention tower.
-MakeReader = Callable[[BertEncoder], MentionReader]
-
 _ARCHITECTURE = "architecture"
+# In a file: the name of the architecture, and the arguments of its function that were not saved.
+_NAME, _GIVEN = "architecture", "given"
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,8 @@ class Architecture:
         entity_settings: The settings that decide the vectors of entities, named as those of
             ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers" and
             "tree_numbers".
-        make_reader: Makes the reader of its mentions.
+        make_reader: From the encoder of the entities to what turns mentions into the inputs of the
+            mention tower.
         listens: Whether another component reads its documents. Then the function has an argument
             ``tok2vec``.
     """
@@ -45,7 +54,7 @@ class Architecture:
     name: str
     settings: dict[str, Any]
     entity_settings: dict[str, Any]
-    make_reader: MakeReader
+    make_reader: Callable[[BertEncoder], MentionReader]
     listens: bool = False
 
     @property
@@ -54,30 +63,10 @@ class Architecture:
         return ["tok2vec", "encoder"] if self.listens else ["encoder"]
 
 
-def entity_settings_of(
-    pooling: str,
-    similarity: str,
-    entity_length: int,
-    n_numbers: int | None,
-    tree_numbers: bool | dict[str, str] = False,
-) -> dict[str, Any]:
-    """The settings that decide the vectors of entities; see ``Architecture``."""
-    settings = {"pooling": pooling, "similarity": similarity, "entity_length": entity_length}
-    if n_numbers is not None:
-        settings["n_numbers"] = n_numbers
-    if tree_numbers:
-        settings["tree_numbers"] = tree_numbers
-    return settings
-
-
 def give_tree_numbers(retriever: Model, numbers: dict[str, str]) -> None:
-    """Tell a retriever whose setting is ``tree_numbers = true`` the tree numbers of the types.
+    """Tell a retriever whose setting is ``tree_numbers = true`` the tree numbers of types, by name.
 
     They are saved with it. Another retriever stays as it is.
-
-    Args:
-        retriever: The retriever, before it is initialised.
-        numbers: The tree number of each type that has one, by the type's name.
 
     Raises:
         PelError: There are none.
@@ -133,12 +122,12 @@ def retriever_of(
     init: Callable[..., Model],
     tok2vec: Tok2Vec | None = None,
 ) -> Model:
-    """A retriever of two towers.
+    """A retriever of two towers, which may be one.
 
     Args:
         architecture: How it is made and reads.
         mention: The mention tower. It reads what the architecture's reader gives.
-        entity: The entity tower, which may be the same. It reads ``TextInputs``.
+        entity: The entity tower. It reads ``TextInputs``.
         init: Gives the towers their weights, as thinc's ``initialize`` asks it to.
         tok2vec: Reads its documents, if the architecture listens.
     """
@@ -152,8 +141,12 @@ def retriever_of(
     )
 
 
+def _refuse_forward(model: Model, X, is_train: bool):
+    """A retriever has two sides, each with a forward of its own."""
+    raise NotImplementedError('use a tower: model.get_ref("mention") or model.get_ref("entity")')
+
+
 def architecture_of(retriever: Model) -> Architecture:
-    """How the retriever was made, and how it reads."""
     return retriever.attrs[_ARCHITECTURE]
 
 
@@ -176,6 +169,51 @@ def entity_reader(retriever: Model) -> EntityReader:
     return EntityReader(encoder.tokenizer, length, encoder.position_limit, known)
 
 
-def _refuse_forward(model: Model, X, is_train: bool):
-    """A retriever has two sides, each with a forward of its own."""
-    raise NotImplementedError('use a tower: model.get_ref("mention") or model.get_ref("entity")')
+# Saved
+
+
+def pack_retriever(retriever: Model) -> bytes:
+    """The architecture, the settings and the weights of a retriever, as bytes."""
+    return pack_model(retriever, saved_settings(retriever))
+
+
+def unpack_retriever(packed: Packed, tok2vec: Tok2Vec | None = None) -> Model:
+    """The retriever that ``pack_retriever`` packed, with or without weights, from a file or bytes.
+
+    Raises:
+        PelError: If it is no packed retriever, or its architecture is not registered.
+    """
+    contents = unpack(packed)
+    return fill_model(retriever_from_settings(contents.settings, tok2vec), contents)
+
+
+def saved_settings(retriever: Model) -> dict[str, Any]:
+    """What is saved of a retriever apart from its weights, as plain data."""
+    architecture = architecture_of(retriever)
+    return {**architecture.settings, _NAME: architecture.name, _GIVEN: architecture.given}
+
+
+def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = None) -> Model:
+    """A retriever without weights, from what ``saved_settings`` gave.
+
+    tok2vec: reads its documents, if the architecture listens. It is not saved with the retriever.
+
+    Raises:
+        PelError: If the architecture is not registered, or refuses its settings.
+    """
+    settings = dict(saved)
+    if _NAME in settings:
+        name, given = settings.pop(_NAME), settings.pop(_GIVEN)
+    else:  # an older file, which has the settings alone
+        name, given = "spacy-pel.SharedEncoder.v1", ["tok2vec", "encoder"]
+        for setting, kind in (("window", "DocumentEncoder"), ("mention_length", "BiEncoder")):
+            if setting in settings:
+                name, given = f"spacy-pel.{kind}.v1", ["encoder"]
+    if not registry.has("architectures", name):
+        raise PelError(
+            f'the saved retriever is of the architecture "{name}", which is not registered',
+            "install or import what registers it",
+        )
+    known = {"encoder": no_source, "tok2vec": tok2vec}
+    make = registry.get("architectures", name)
+    return make(**{argument: known[argument] for argument in given}, **settings)

@@ -1,6 +1,8 @@
-"""thinc wrappers of the torch modules in ``models/`` that read token ids.
+"""thinc wrappers of the torch modules in ``models/``, and what all architectures need of them.
 
-Whatever device a module runs on, its tower gives a numpy array: numpy and FAISS do the rest.
+Whatever device a module runs on, its tower gives a numpy array: numpy and FAISS do the rest. What
+thinc's models hold is made by functions of a module, so that they can be pickled where worker
+processes are not forked.
 """
 
 from __future__ import annotations
@@ -14,15 +16,16 @@ import numpy as np
 import torch
 from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
 from thinc.util import get_torch_default_device
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from ..errors import PelError
 from ..models.bert import LEAST_ROWS, evenly_spaced_layers
 from ..models.encoders import BertEncoder
 from ..models.packed_weights import Contents, pack, unpack
 from ..reading.text_inputs import EncoderInputs, PaddedInputs, groups_by_length
 from ..reading.word_pieces import PAD
 from ..system.threads import in_threads
-from .encoder_sources import EncoderSource
 
 # The most tokens of a pass, padding included: enough to keep two cores or a GPU busy. In inference
 # on a CPU each core has passes of its own, and the inputs say how many tokens those have.
@@ -30,6 +33,28 @@ BATCH_TOKENS = 4096
 
 # A tower around a BERT reads ``EncoderInputs``. A tower of another kind may read something else.
 Tower = Model[Any, np.ndarray]
+
+
+class Encoders(NamedTuple):
+    """What the towers of a model start from: two BERTs, which may be one object, and their tokenizer."""
+
+    mention: nn.Module
+    entity: nn.Module
+    tokenizer: Tokenizer
+
+
+# From texts, from which a vocabulary may be learned.
+EncoderSource = Callable[[Iterable[str]], Encoders]
+
+
+def no_source(texts: Iterable[str]):
+    """The source of a model that was loaded. It has its weights and refuses to give others."""
+    raise PelError(
+        "the encoder is already trained and is not initialised again",
+        "to train it further, give "
+        'its pipeline as its "source" in the config, or for a new retriever as the path of its '
+        "encoder, @misc = spacy-pel.TrainedEncoder.v1",
+    )
 
 
 def make_tower(encoder: BertEncoder) -> Tower:
@@ -45,9 +70,7 @@ def make_tower(encoder: BertEncoder) -> Tower:
 def wrapped(encoder: nn.Module, convert_inputs: Callable) -> Model:
     """A torch module that gives one tensor, as a thinc layer that gives a numpy array.
 
-    Args:
-        encoder: The torch module.
-        convert_inputs: Makes the module's arguments, as of ``PyTorchWrapper_v3``.
+    convert_inputs: makes the module's arguments, as of ``PyTorchWrapper_v3``.
     """
     return PyTorchWrapper_v3(
         encoder,
@@ -58,28 +81,43 @@ def wrapped(encoder: nn.Module, convert_inputs: Callable) -> Model:
     )
 
 
+def _to_bytes(encoder: nn.Module) -> bytes:
+    return pack([encoder], {})
+
+
+def _from_bytes(encoder: nn.Module, packed: bytes, device: torch.device) -> nn.Module:
+    unpack(packed).fill([encoder], device)
+    return encoder
+
+
 def encoder_of(tower: Tower) -> BertEncoder:
     """The torch module inside a tower."""
     return tower.layers[0].shims[0]._model
 
 
 def load_encoder(source: EncoderSource, mention_layers: int | None = None) -> Callable[..., Model]:
-    """The ``init`` of a model whose layers are towers: all start from the weights of one source.
+    """The ``init`` of a model whose layers are towers: each gets weights of its own from one source.
 
-    Args:
-        source: Where the weights come from.
-        mention_layers: The number of layers that the first tower takes; None for all.
+    mention_layers: the number of layers that the first tower takes; None for all.
     """
     return partial(_load_encoder, source, mention_layers)
 
 
-def pack_model(model: Model, settings: dict[str, Any]) -> bytes:
-    """The weights of a model whose layers are towers, and some settings, as bytes.
+def _load_encoder(
+    source: EncoderSource, mention_layers: int | None, model: Model, X: Iterable[str], Y=None
+) -> Model:
+    encoders = source(X)
+    for tower, transformer in zip(model.layers, (encoders.mention, encoders.entity)):
+        own = deepcopy(transformer)
+        if tower is model.layers[0] and mention_layers is not None:
+            own = evenly_spaced_layers(own, mention_layers)
+        encoder_of(tower).load(own, encoders.tokenizer)
+        encoder_of(tower).to(get_torch_default_device())
+    return model
 
-    Args:
-        model: The model.
-        settings: Plain data from which the model can be made again.
-    """
+
+def pack_model(model: Model, settings: dict[str, Any]) -> bytes:
+    """The weights of a model whose layers are towers, and settings from which it can be made again."""
     return pack([encoder_of(tower) for tower in model.layers], settings)
 
 
@@ -106,28 +144,17 @@ def set_gradient_caching(model: Model, cached: bool) -> None:
         encoder_of(tower).gradient_caching = cached
 
 
-def _to_bytes(encoder: nn.Module) -> bytes:
-    return pack([encoder], {})
+def check_choice(setting: str, value: str, *choices: str) -> None:
+    """Raise PelError if a setting has none of its choices."""
+    if value not in choices:
+        *quoted, last = (f'"{choice}"' for choice in choices)
+        raise PelError(f'unknown {setting} "{value}"', f"choose {', '.join(quoted)} or {last}")
 
 
-def _from_bytes(encoder: nn.Module, packed: bytes, device: torch.device) -> nn.Module:
-    unpack(packed).fill([encoder], device)
-    return encoder
-
-
-def _load_encoder(
-    source: EncoderSource, mention_layers: int | None, model: Model, X: Iterable[str], Y=None
-) -> Model:
-    """Give each tower weights of its own from the source, which may learn a vocabulary from texts."""
-    device = get_torch_default_device()
-    encoders = source(X)
-    for tower, transformer in zip(model.layers, (encoders.mention, encoders.entity)):
-        own = deepcopy(transformer)
-        if tower is model.layers[0] and mention_layers is not None:
-            own = evenly_spaced_layers(own, mention_layers)
-        encoder_of(tower).load(own, encoders.tokenizer)
-        encoder_of(tower).to(device)
-    return model
+def check_length(setting: str, tokens: int, least: int) -> None:
+    """Raise PelError if a setting allows fewer tokens than make sense."""
+    if tokens < least:
+        raise PelError(f"{setting} is {tokens} tokens", f"set it to {least} or more")
 
 
 def _tower_forward(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from ..architectures.setting_checks import check_choice
+from ..architectures import check_choice
 from ..models.encoders import BertEncoder
 from ..models.onnx_states import OnnxStates
 

@@ -1,0 +1,289 @@
+"""The retrievers: each mention in a text of its own, a document for all its mentions, or read before."""
+
+# No "from __future__ import annotations": the registry reads the types of the arguments.
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from thinc.api import ArgsKwargs, Model
+from thinc.util import get_torch_default_device
+
+from ..errors import PelError
+from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder, WindowEncoder
+from ..reading.document_windows import WindowReader
+from ..reading.marked_texts import MarkedTextReader
+from ..reading.shared_states import SharedStatesReader, StatesInputs
+from .retriever_model import Architecture, Tok2Vec, make_retriever, retriever_of
+from .towers import (
+    EncoderSource,
+    Tower,
+    check_choice,
+    check_length,
+    encoder_of,
+    make_tower,
+    wrapped,
+)
+
+
+def BiEncoder(
+    encoder: EncoderSource,
+    shared: bool,
+    pooling: str,
+    similarity: str,
+    mention_length: int,
+    entity_length: int,
+    mixed_precision: bool,
+    mention_layers: int | None = None,
+    n_numbers: int | None = None,
+    tree_numbers: bool | dict[str, str] = False,
+) -> Model:
+    """Retriever: a mention tower and an entity tower (PEL, section 5.2).
+
+    ``initialize(X=texts)`` fetches the weights. Both towers read ``TextInputs``.
+
+    Args:
+        encoder: Where the weights come from at initialisation.
+        shared: Whether both sides have one tower. Otherwise there are two, which start from the same
+            weights.
+        pooling: "mean" over all tokens, "focus" over those of the mention or title, "both", or
+            "cls", the state of [CLS] (KRISSBERT, ArboEL).
+        similarity: "cosine" (vectors of length 1) or "dot".
+        mention_length: The most tokens of a mention's input.
+        entity_length: The most tokens of an entity's input.
+        mixed_precision: Compute in bfloat16 where it is safe, on processors that have it. There it is
+            much faster.
+        mention_layers: The number of layers of the mention tower; null for all of the source's. Set
+            it only if the towers are not shared, for a small mention tower that learns from a large
+            retriever which has embedded the KB (``freeze_entities``).
+        n_numbers: How many numbers a vector has; null: as many as the encoder's states. Shorter
+            vectors make a KB smaller and its search quicker (``TextEncoder``).
+        tree_numbers: Whether an entity is read with the places of its types in UMLS's hierarchy, such
+            as A1.2.3.5, as KRISSBERT reads it. They are taken from the KB at initialisation. A
+            saved retriever has them by the names of the types.
+
+    Raises:
+        PelError: If the pooling or the similarity is unknown, a length is too short, or
+            ``mention_layers`` is set for a shared tower.
+    """
+    check_length("mention_length", mention_length, 8)
+    of_entities = _entity_settings(
+        "pooling", pooling, similarity, entity_length, n_numbers, tree_numbers
+    )
+    settings = {
+        **of_entities,
+        "shared": shared,
+        "mention_length": mention_length,
+        "mixed_precision": mixed_precision,
+        "mention_layers": mention_layers,
+    }
+    return make_retriever(
+        Architecture(
+            "spacy-pel.BiEncoder.v1", settings, of_entities, partial(_text_reader, mention_length)
+        ),
+        encoder,
+        lambda: TextEncoder(**_of_texts(of_entities, mixed_precision)),
+        shared=shared,
+        mention_layers=mention_layers,
+    )
+
+
+def DocumentEncoder(
+    encoder: EncoderSource,
+    shared: bool = True,
+    pooling: str = "mean",
+    entity_pooling: str = "focus",
+    similarity: str = "cosine",
+    window: int = 256,
+    entity_length: int = 64,
+    mixed_precision: bool = False,
+    mention_layers: int | None = None,
+    n_numbers: int | None = None,
+) -> Model:
+    """Retriever whose mention tower reads documents in windows, each once for all its mentions.
+
+    BERT's segment embedding marks all mentions at once. The vector of a mention is pooled from its
+    own tokens. The mention tower reads ``WindowInputs``. The entity tower is that of ``BiEncoder``.
+
+    Arguments that are not named here, and errors, are those of ``BiEncoder``.
+
+    Args:
+        pooling: The vector of a mention is the "mean" of its tokens, its "start" or its "end".
+        entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
+        window: The most tokens of a window (``document_windows``).
+    """
+    check_choice("pooling", pooling, "mean", "start", "end")
+    check_length("window", window, 16)
+    of_entities = _entity_settings(
+        "entity_pooling", entity_pooling, similarity, entity_length, n_numbers
+    )
+    settings = {
+        **of_entities,
+        "shared": shared,
+        "pooling": pooling,
+        "entity_pooling": entity_pooling,
+        "window": window,
+        "mixed_precision": mixed_precision,
+        "mention_layers": mention_layers,
+    }
+    of_texts = _of_texts(of_entities, mixed_precision)
+    return make_retriever(
+        Architecture(
+            "spacy-pel.DocumentEncoder.v1", settings, of_entities, partial(_window_reader, window)
+        ),
+        encoder,
+        lambda: WindowEncoder(mention_pooling=pooling, **of_texts),
+        shared=shared,
+        mention_layers=mention_layers,
+    )
+
+
+def SharedEncoder(
+    tok2vec: Tok2Vec | None,
+    encoder: EncoderSource,
+    pooling: str = "mean",
+    entity_pooling: str = "focus",
+    similarity: str = "cosine",
+    entity_length: int = 64,
+    mixed_precision: bool = False,
+    n_numbers: int | None = None,
+) -> Model:
+    """Retriever that reads no mention by itself: it pools what the pipeline has read already.
+
+    The mention tower reads ``StatesInputs``. The entity tower is that of ``BiEncoder``. So are the
+    arguments that are not named here, and the errors.
+
+    Args:
+        tok2vec: A listener, as spaCy's other components have one: to a "transformer"
+            (spacy-transformers.TransformerListener.v1) or a "tok2vec" (spacy.Tok2VecListener.v1).
+            If that component is not frozen, it learns from the linker, too.
+        pooling: The vector of a mention is mapped from the "mean" of its tokens, its "start" or its
+            "end".
+        entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
+    """
+    check_choice("pooling", pooling, "mean", "start", "end")
+    of_entities = _entity_settings(
+        "entity_pooling", entity_pooling, similarity, entity_length, n_numbers
+    )
+    settings = {
+        **of_entities,
+        "pooling": pooling,
+        "entity_pooling": entity_pooling,
+        "mixed_precision": mixed_precision,
+    }
+    architecture = Architecture(
+        "spacy-pel.SharedEncoder.v1", settings, of_entities, _states_reader, listens=True
+    )
+    spans = SpanEncoder(pooling=pooling, normalize=similarity == "cosine")
+    # The listener is a layer of the tower, so that spaCy finds it.
+    layers = [wrapped(spans, _states_to_torch)] + ([tok2vec] if tok2vec else [])
+    mention = Model("states-tower", _pooled_states, layers=layers)
+    entity = make_tower(TextEncoder(**_of_texts(of_entities, mixed_precision)))
+
+    def init(model: Model, X: Iterable[str], Y=None) -> Model:
+        encoders = encoder(X)
+        encoder_of(entity).load(encoders.entity, encoders.tokenizer)
+        spans.load(_width_of(tok2vec), encoder_of(entity).n_outputs)
+        for tower in model.layers:
+            encoder_of(tower).to(get_torch_default_device())
+        return model
+
+    return retriever_of(architecture, mention, entity, init, tok2vec)
+
+
+def _text_reader(length: int, entity: BertEncoder) -> MarkedTextReader:
+    return MarkedTextReader(entity.tokenizer, length, entity.position_limit)
+
+
+def _window_reader(length: int, entity: BertEncoder) -> WindowReader:
+    return WindowReader(entity.tokenizer, length, entity.position_limit)
+
+
+def _states_reader(entity: BertEncoder) -> SharedStatesReader:
+    return SharedStatesReader()
+
+
+def _entity_settings(
+    name: str,
+    pooling: str,
+    similarity: str,
+    entity_length: int,
+    n_numbers: int | None,
+    tree_numbers: bool | dict[str, str] = False,
+) -> dict[str, Any]:
+    """The settings that decide the vectors of entities (``Architecture``), if they are right.
+
+    name: that of the setting of the pooling.
+    """
+    check_choice(name, pooling, "mean", "focus", "both", "cls")
+    check_choice("similarity", similarity, "cosine", "dot")
+    check_length("entity_length", entity_length, 4)
+    settings = {"pooling": pooling, "similarity": similarity, "entity_length": entity_length}
+    if n_numbers is not None:
+        settings["n_numbers"] = n_numbers
+    if tree_numbers:
+        settings["tree_numbers"] = tree_numbers
+    return settings
+
+
+def _of_texts(of_entities: dict[str, Any], mixed_precision: bool) -> dict[str, Any]:
+    """The arguments of a ``TextEncoder``."""
+    return {
+        "pooling": of_entities["pooling"],
+        "normalize": of_entities["similarity"] == "cosine",
+        "mixed_precision": mixed_precision,
+        "n_numbers": of_entities.get("n_numbers"),
+    }
+
+
+# Of SharedEncoder
+
+
+def _width_of(tok2vec: Tok2Vec | None) -> int:
+    """The length of the states. Raises PelError if no component makes any."""
+    for node in tok2vec.walk() if tok2vec else ():
+        if node.has_dim("nO"):
+            return node.get_dim("nO")
+    raise PelError(
+        "the linker shares what another component reads, but there is none that it listens to",
+        'put a "transformer" or "tok2vec" into the pipeline, as its upstream',
+    )
+
+
+def _pooled_states(
+    model: Tower, inputs: StatesInputs, is_train: bool
+) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
+    """Pool the states of all documents at once: float32 [n, n_outputs], in the mentions' order.
+
+    The callback adds the gradient with respect to the states to that of their documents.
+    """
+    documents = inputs.documents
+    wrapper = model.layers[0]
+    if not documents:
+        return np.empty((0, encoder_of(model).n_outputs), dtype=np.float32), lambda _: []
+    lengths = [len(document.tokens.states) for document in documents]
+    firsts = np.cumsum([0, *lengths])
+    states = np.concatenate([document.tokens.states for document in documents])
+    spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
+    order = np.concatenate([document.mentions for document in documents])
+    vectors, backprop_vectors = wrapper((states, spans), is_train)
+    outputs = np.empty_like(vectors)
+    outputs[order] = vectors
+
+    def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
+        d_states = np.split(backprop_vectors(d_outputs[order]), firsts[1:-1])
+        for document, d_own in zip(documents, d_states):
+            gradient = document.tokens.gradient
+            gradient += d_own
+        return []
+
+    return outputs, backprop
+
+
+def _states_to_torch(model: Model, batch: tuple[np.ndarray, np.ndarray], is_train: bool):
+    device = model.shims[0].device
+    states, spans = (torch.as_tensor(array, device=device) for array in batch)
+    states.requires_grad_(is_train)
+    return ArgsKwargs(args=(states, spans), kwargs={}), lambda d: d.args[0].cpu().numpy()
