@@ -10,56 +10,22 @@ python -m papers.cross_fitting en_pel_mesh_sm bc5cdr/dev.pubtator ncbi_disease/d
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from spacy.language import Language
-from spacy.training import Example
 
 from spacy_pel.evaluation.linking_metrics import metrics_table
 from spacy_pel.evaluation.nil_metrics import nil_summary
 from spacy_pel.fitting.calibrate import fit
 from spacy_pel.fitting.evaluate import metrics_of
 from spacy_pel.fitting.gold_examples import check_ids, gold_examples, link_examples
+from spacy_pel.jobs.joint_linking import with_settings
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
-
-if TYPE_CHECKING:
-    from spacy_pel.linking.calibration import Calibration, FittedWeight
-    from spacy_pel.linking.joint import JointSettings
-    from spacy_pel.pipeline.proxy_linker import ProxyLinker
-
-
-class FittedSettings(NamedTuple):
-    """The settings of a linker that ``calibrate`` fits, by the names of its attributes."""
-
-    nil_threshold: float | None
-    calibration: Calibration | None
-    rerank_weight: FittedWeight | None
-    name_weight: FittedWeight | None
-    joint: JointSettings | None
-
-    @classmethod
-    def of(cls, linker: ProxyLinker) -> FittedSettings:
-        """The settings that a linker has."""
-        return cls(*(getattr(linker, name) for name in cls._fields))
-
-    def set_on(self, linker: ProxyLinker) -> None:
-        """Give a linker these settings."""
-        for name, value in self._asdict().items():
-            setattr(linker, name, value)
-
-
-@contextmanager
-def fitted_settings_kept(linker: ProxyLinker) -> Iterator[None]:
-    """After the block, a linker has the fitted settings that it had before."""
-    own = FittedSettings.of(linker)
-    try:
-        yield
-    finally:
-        own.set_on(linker)
 
 
 def evaluate_cross_fitted(
@@ -93,41 +59,24 @@ def evaluate_cross_fitted(
     for name, corpus in corpora.items():
         examples[name] = gold_examples(nlp, linker, [corpus], limit)
         check_ids(examples[name], linker, [corpus])
-    with fitted_settings_kept(linker):
-        fitted = [_fitted_to(nlp, linker, examples, half, names) for half in (1, 0)]
-        seconds = {name: _link_halves(nlp, linker, examples[name], fitted) for name in examples}
+    fitted, seconds = [], Counter()
+    with with_settings(linker, fitted=replace(linker.fitted)):
+        for other in (1, 0):
+            of_all = [e for each in examples.values() for e in each[other::2]]
+            fit(nlp, linker, of_all, names=names)
+            fitted.append(replace(linker.fitted))
+        for half, settings in enumerate(fitted):
+            linker.fitted = settings
+            for name, own in examples.items():
+                started = time.perf_counter()
+                link_examples(nlp, linker, own[half::2])
+                seconds[name] += time.perf_counter() - started
         # A linker has thresholds if one of the halves had mentions that are NIL.
-        max(fitted, key=lambda settings: settings.nil_threshold is not None).set_on(linker)
+        linker.fitted = max(fitted, key=lambda settings: settings.nil_threshold is not None)
         return {
             name: metrics_of(linker, examples[name], seconds[name], [corpus], limit)
             for name, corpus in corpora.items()
         }
-
-
-def _fitted_to(
-    nlp: Language,
-    linker: ProxyLinker,
-    examples: Mapping[str, Sequence[Example]],
-    half: int,
-    names: bool,
-) -> FittedSettings:
-    """What is fitted to one half, 0 or 1, of the documents of each corpus."""
-    fit(nlp, linker, [e for each in examples.values() for e in each[half::2]], names=names)
-    return FittedSettings.of(linker)
-
-
-def _link_halves(
-    nlp: Language,
-    linker: ProxyLinker,
-    examples: Sequence[Example],
-    fitted: Sequence[FittedSettings],
-) -> float:
-    """Link both halves in place, each with its settings; the seconds that this takes."""
-    started = time.perf_counter()
-    for half, settings in enumerate(fitted):
-        settings.set_on(linker)
-        link_examples(nlp, linker, examples[half::2])
-    return time.perf_counter() - started
 
 
 def main(

@@ -1,4 +1,4 @@
-"""What joint linking and clusters of mentions are worth to a linker (ArboEL, 2.3, 3.5 and A.3).
+"""What joint linking, clusters of mentions and discovery are worth to a linker (ArboEL, 2.3, 3.5, A.3).
 
 All settings are fitted on every other document and used on the rest, and the other way round.
 """
@@ -6,9 +6,11 @@ All settings are fitted on every other document and used on the rest, and the ot
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -26,16 +28,15 @@ from spacy_pel.fitting.fit_joint import (
 )
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
+from spacy_pel.jobs.proposals import proposals
+from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.joint import Neighbourhood, mention_neighbours
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.spans import gold_ids, mention_spans
 
-from .coreference_recall import coreference_recall
-from .cross_fitting import fitted_settings_kept
-from .discovery_metrics import discovery_metrics, write_lacking_kb
-
 if TYPE_CHECKING:
+    from spacy_pel.kb.knowledge_base import KnowledgeBase
     from spacy_pel.linking.clusters import Clusters
     from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
@@ -43,25 +44,8 @@ if TYPE_CHECKING:
 NEAREST = 64
 
 
-class FittedHalf(NamedTuple):
-    """One half of the documents, linked one by one, with what was fitted on the other half.
-
-    Attributes:
-        report: How mentions are linked together.
-        gold: The gold mentions.
-    """
-
-    report: JointReport
-    gold: GoldMentions
-
-
 def joint_metrics(
-    nlp: Language,
-    corpus: str | Path,
-    *,
-    component: str = "proxy_linker",
-    limit: int = 0,
-    names: bool = False,
+    nlp: Language, corpus: str | Path, *, limit: int = 0, names: bool = False
 ) -> dict[str, Any]:
     """Score a linker whose mentions are linked together, and the clusters of their vectors.
 
@@ -70,30 +54,56 @@ def joint_metrics(
     Args:
         nlp: A pipeline with a trained linker.
         corpus: A corpus as ``corpora.document_corpus.open_corpus`` takes it.
-        component: The name of the linker in the pipeline.
         limit: The number of documents taken of each corpus file. 0 takes all.
         names: Whether a weight of exact names is fitted; see ``calibrate``.
 
     Returns:
         ``recall@1``: for "one by one", "undirected", "directed" and "best", what was best on the
         other half, the share of mentions that are right of those whose entity the KB has
-        ("in_kb"), and of those whose entity was seen in training ("seen") or not ("unseen"). ``ari``: how clusters made of mentions alone agree with
-        the gold entities: "all"; "all_unseen", of the unseen entities' mentions, if all mentions
-        are clustered; and "unseen", if these alone are. ``coreference_recall@64``: see
-        ``coreference_recall``. A figure of nothing is None.
+        ("in_kb"), and of those whose entity was seen in training ("seen") or not ("unseen").
+        ``ari``: how clusters made of mentions alone agree with the gold entities: "all";
+        "all_unseen", of the unseen entities' mentions, if all mentions are clustered; and "unseen",
+        if these alone are. ``coreference_recall@64``: see ``coreference_recall``. A figure of
+        nothing is None.
 
     Raises:
         PelError: As ``calibrate`` and ``fit_joint`` raise it; one half may not be enough.
     """
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     examples = gold_examples(nlp, linker, [corpus], limit)
     trained = frozenset(linker.cfg["trained_entities"])
-    with fitted_settings_kept(linker):
-        halves = list(_fitted_halves(nlp, linker, examples, names, nil=False))
+    rows: dict[str, list[np.ndarray]] = {kind: [] for kind in ("in_kb", "seen")}
+    right: dict[str, list[np.ndarray]] = {}
+    agreement: dict[str, list[float]] = {"all": [], "all_unseen": [], "unseen": []}
+    golds = []
+    with with_settings(linker, fitted=replace(linker.fitted)):
+        for report, gold in _fitted_halves(nlp, linker, examples, names, nil=False):
+            golds.append(gold)
+            seen = np.array([not trained.isdisjoint(ids) for ids in gold.golds], dtype=bool)
+            rows["in_kb"].append(gold.in_kb)
+            rows["seen"].append(seen)
+            for way, counted in {
+                "one by one": Neighbourhood(0, 1.0, True),
+                "undirected": report.by_direction[False],
+                "directed": report.by_direction[True],
+                "best": report.settings.linking,
+            }.items():
+                found, ids = _clusters(report, gold, counted)
+                right.setdefault(way, []).append(right_answers(found.entities, ids, gold))
+            for name, value in _agreements(report, gold, seen).items():
+                agreement[name].append(value)
+    in_kb, seen = (np.concatenate(rows[kind]) for kind in ("in_kb", "seen"))
+    kinds = {"in_kb": in_kb, "seen": in_kb & seen, "unseen": in_kb & ~seen}
+    vectors = VectorMatrix(np.concatenate([gold.vectors for gold in golds]))
+    entities = numbered_ids([min(ids, default="") for gold in golds for ids in gold.golds])[1]
+    nearest = mention_neighbours(vectors, NEAREST).numbers
     return {
-        "recall@1": _recall(halves, trained),
-        "ari": _agreements(halves, trained),
-        f"coreference_recall@{NEAREST}": _nearby([half.gold for half in halves]),
+        "recall@1": {
+            way: {kind: _mean(np.concatenate(each)[of]) for kind, of in kinds.items()}
+            for way, each in right.items()
+        },
+        "ari": {name: _mean(values) for name, values in agreement.items()},
+        f"coreference_recall@{NEAREST}": coreference_recall(nearest, entities),
     }
 
 
@@ -102,7 +112,6 @@ def cross_fitted_discovery(
     corpus: str | Path,
     folder: Path,
     *,
-    component: str = "proxy_linker",
     limit: int = 0,
     names: bool = False,
     share: float = 0.1,
@@ -113,7 +122,7 @@ def cross_fitted_discovery(
     The linker keeps the settings that it has, and its KB.
 
     Args:
-        nlp, corpus, component, limit, names: See ``joint_metrics``.
+        nlp, corpus, limit, names: See ``joint_metrics``.
         folder: A folder for the KB that lacks them. It is replaced, and removed at the end.
         share: The share of the entities that is left out.
         seed: The seed by which they are drawn.
@@ -124,17 +133,17 @@ def cross_fitted_discovery(
     Raises:
         PelError: As ``joint_metrics`` does.
     """
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     kb = linker.kb.path
     examples = gold_examples(nlp, linker, [corpus], limit)
     spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
     write_lacking_kb(linker.kb, {id for s in spans for id in gold_ids(s)}, share, seed, folder)
-    with fitted_settings_kept(linker):
+    with with_settings(linker, fitted=replace(linker.fitted)):
         try:
             linker.set_kb(folder)
             found = [
-                discovery_metrics(half.gold, _together(half))
-                for half in _fitted_halves(nlp, linker, examples, names, nil=True)
+                discovery_metrics(gold, _clusters(report, gold, report.settings.discovery)[0])
+                for report, gold in _fitted_halves(nlp, linker, examples, names, nil=True)
             ]
         finally:
             linker.set_kb(kb)
@@ -144,89 +153,117 @@ def cross_fitted_discovery(
 
 def _fitted_halves(
     nlp: Language, linker: ProxyLinker, examples: Sequence[Example], names: bool, *, nil: bool
-) -> Iterator[FittedHalf]:
-    """Both halves of the documents; nil: whether a mention may be NIL before it is joined."""
+) -> Iterator[tuple[JointReport, GoldMentions]]:
+    """Both halves of the documents, linked one by one, with what was fitted on the other half.
+
+    nil: whether a mention may be NIL before it is joined.
+    """
     for half in (0, 1):
         fit(nlp, linker, examples[half::2], names=names)
         threshold = linker.nil_threshold if nil else None
         with with_settings(linker, vectors=True, nil_threshold=threshold):
             link_examples(nlp, linker, examples)
         fitted, used = (gold_mentions(linker, examples[n::2]) for n in (half, 1 - half))
-        yield FittedHalf(fitted_joint(fitted, linker.reranked), used)
+        yield fitted_joint(fitted, linker.reranked), used
 
 
-def _together(half: FittedHalf) -> Clusters:
-    """The clusters that entities are proposed from."""
-    settings = half.report.settings
-    gold = half.gold
+def _clusters(
+    report: JointReport, gold: GoldMentions, counted: Neighbourhood
+) -> tuple[Clusters, list[str]]:
+    """The clusters of gold mentions with entities, and the ids of these."""
     vectors = VectorMatrix(gold.vectors)
-    return clusters_of(gold.mentions, vectors, settings, settings.discovery, gold.pairs)[0]
+    return clusters_of(gold.mentions, vectors, report.settings, counted, gold.pairs)
 
 
-def _recall(halves: Sequence[FittedHalf], trained: frozenset[str]) -> dict[str, Any]:
-    """The share of mentions that are right, by the way of linking and by the kind of entity."""
-    in_kb = np.concatenate([half.gold.in_kb for half in halves])
-    seen = np.concatenate([_seen(half.gold, trained) for half in halves])
-    kinds = {"in_kb": in_kb, "seen": in_kb & seen, "unseen": in_kb & ~seen}
-    found = {}
-    for way in ("one by one", "undirected", "directed", "best"):
-        right = np.concatenate([_right(half, way) for half in halves])
-        found[way] = {kind: _mean(right[rows]) for kind, rows in kinds.items()}
+def _agreements(report: JointReport, gold: GoldMentions, seen: np.ndarray) -> dict[str, float]:
+    """The adjusted Rand index of clusters of mentions alone; see ``joint_metrics``."""
+
+    def clusters(places: np.ndarray) -> np.ndarray:
+        counted = report.settings.discovery
+        pairs = gold.pairs and gold.pairs.of(places)
+        neighbours = neighbours_of(VectorMatrix(gold.vectors[places]), counted.k, pairs)
+        return mention_clusters(neighbours, report.settings, counted)
+
+    entities = gold.entities
+    known = entities >= 0
+    unseen = known & ~seen
+    of_all = clusters(np.arange(len(entities)))
+    found = {"all": adjusted_rand_score(of_all[known], entities[known])}
+    if unseen.any():
+        alone = clusters(np.flatnonzero(unseen))
+        found["all_unseen"] = adjusted_rand_score(of_all[unseen], entities[unseen])
+        found["unseen"] = adjusted_rand_score(alone, entities[unseen])
     return found
 
 
-def _right(half: FittedHalf, way: str) -> np.ndarray:
-    """Which mentions of a half are right if they are linked in this way, bool [n]."""
-    report, gold = half
-    counted = {
-        "one by one": Neighbourhood(0, 1.0, True),
-        "undirected": report.by_direction[False],
-        "directed": report.by_direction[True],
-        "best": report.settings.linking,
-    }[way]
-    vectors = VectorMatrix(gold.vectors)
-    found, ids = clusters_of(gold.mentions, vectors, report.settings, counted, gold.pairs)
-    return right_answers(found.entities, ids, gold)
+def coreference_recall(neighbours: np.ndarray, entities: np.ndarray) -> float | None:
+    """The share of coreferent mentions that are among the nearest ones (ArboEL, figure 3).
+
+    For a mention it is the number of its k neighbours that mean the same, divided by k or by the
+    number of all other mentions that mean the same, whichever is less. The recall is the mean over
+    the mentions that have such others; None if no two mentions mean the same.
+
+    Args:
+        neighbours: int64 [n, k], the nearest other mentions of each; -1 where there are fewer.
+        entities: int64 [n], what each mention means; -1 for nothing known.
+    """
+    _, groups = np.unique(entities, return_inverse=True)
+    others = np.bincount(groups)[groups] - 1
+    counted = (entities >= 0) & (others > 0)
+    same = (neighbours >= 0) & (entities[neighbours] == entities[:, None])
+    most = np.minimum(others, neighbours.shape[1])
+    return _mean(same.sum(axis=1)[counted] / most[counted])
 
 
-def _agreements(halves: Sequence[FittedHalf], trained: frozenset[str]) -> dict[str, float | None]:
-    """The adjusted Rand index of clusters of mentions alone, as the mean over the halves."""
-    found: dict[str, list[float]] = {"all": [], "all_unseen": [], "unseen": []}
-    for report, gold in halves:
-        entities = gold.entities
-        known = entities >= 0
-        unseen = known & ~_seen(gold, trained)
-        clusters = _mention_clusters(gold, report)
-        found["all"].append(adjusted_rand_score(clusters[known], entities[known]))
-        if unseen.any():
-            alone = _mention_clusters(gold, report, np.flatnonzero(unseen))
-            found["all_unseen"].append(adjusted_rand_score(clusters[unseen], entities[unseen]))
-            found["unseen"].append(adjusted_rand_score(alone, entities[unseen]))
-    return {name: _mean(values) for name, values in found.items()}
+def write_lacking_kb(
+    kb: KnowledgeBase, ids: Iterable[str], share: float, seed: int, folder: Path
+) -> None:
+    """Write a copy of a KB that lacks a share of the entities with these ids, drawn by a seed."""
+    numbers = {kb.number(id) for id in ids} - {None}
+    there = sorted(id for id, _ in kb.labels(sorted(numbers)))
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(kb.path, folder)
+    drawn = np.random.default_rng(seed).permutation(there)[: round(share * len(there))]
+    remove_entities(folder, drawn.tolist())
 
 
-def _mention_clusters(
-    gold: GoldMentions, report: JointReport, places: np.ndarray | None = None
-) -> np.ndarray:
-    """The clusters of gold mentions, or of those at some places, made of mentions alone."""
-    places = np.arange(len(gold.mentions)) if places is None else places
-    counted = report.settings.discovery
-    vectors = VectorMatrix(gold.vectors[places])
-    neighbours = neighbours_of(vectors, counted.k, gold.pairs and gold.pairs.of(places))
-    return mention_clusters(neighbours, report.settings, counted)
+def discovery_metrics(gold: GoldMentions, found: Clusters) -> dict[str, float]:
+    """Score the clusters of gold mentions of a corpus, and the proposals that they make.
 
+    A proposal is right if more than half of its mentions mean one entity that the KB lacks, and no
+    proposal before it is that entity. Clusters of the same entity are one.
 
-def _nearby(golds: Sequence[GoldMentions]) -> float | None:
-    """The share of coreferent mentions of all documents that are near to each other."""
-    vectors = VectorMatrix(np.concatenate([gold.vectors for gold in golds]))
-    ids = [min(ids, default="") for gold in golds for ids in gold.golds]
-    nearest = mention_neighbours(vectors, NEAREST)
-    return coreference_recall(nearest.numbers, numbered_ids(ids)[1])
-
-
-def _seen(gold: GoldMentions, trained: frozenset[str]) -> np.ndarray:
-    """Whether the entity of each mention was seen in training, bool [n]."""
-    return np.array([not trained.isdisjoint(golds) for golds in gold.golds], dtype=bool)
+    Returns:
+        ``ari_all`` and ``ari_lacking``: the adjusted Rand index of the clusters with the gold
+        entities, over all mentions and over those whose entity the KB lacks. ``precision``,
+        ``precision@50`` and ``precision@200``: of all proposals, and of the first ones.
+        ``proposals``: their number. ``found`` and ``lacking``: how many of the lacking entities are
+        proposed, and how many there are.
+    """
+    entities = gold.entities
+    known = entities >= 0
+    lacking = known & ~gold.in_kb
+    numbers = np.where(
+        found.entities < 0, found.entities.max(initial=-1) + 1 + found.numbers, found.entities
+    )
+    made = proposals(gold.mentions, found)
+    proposed: set[int] = set()
+    right = []
+    for own in made:
+        meant = Counter(entities[place] for place in own.members if lacking[place])
+        entity, count = meant.most_common(1)[0] if meant else (-1, 0)
+        right.append(2 * count > len(own.members) and entity not in proposed)
+        if right[-1]:
+            proposed.add(entity)
+    return {
+        "ari_all": adjusted_rand_score(numbers[known], entities[known]),
+        "ari_lacking": adjusted_rand_score(numbers[lacking], entities[lacking]),
+        "precision": _mean(right) or 0.0,
+        **{f"precision@{n}": _mean(right[:n]) or 0.0 for n in (50, 200)},
+        "proposals": len(made),
+        "found": sum(right),
+        "lacking": len(np.unique(entities[lacking])),
+    }
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float | None:

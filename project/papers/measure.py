@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from spacy.language import Language
 from spacy.training import Example
 
@@ -38,10 +39,8 @@ def measured(
     """
     linker = linker_of(nlp)
     linker.candidates = CANDIDATES
-    sets = {
-        name: gold_examples(nlp, linker, [path], table.get("documents", 0))
-        for name, path in dev.items()
-    }
+    limit, also = table.get("documents", 0), table.get("also", ())
+    sets = {name: gold_examples(nlp, linker, [path], limit) for name, path in dev.items()}
     if table.get("mentions"):
         everything = [example for examples in sets.values() for example in examples]
         sets = {" + ".join(dev): drawn(everything, linker, table["mentions"])}
@@ -49,23 +48,21 @@ def measured(
     for name, examples in sets.items():
         link_examples(nlp, linker, examples)
         found[name] = figures_of(linker, examples, table.get("hidden", 0.0))
-    for name, path in dev.items() if table.get("also") else ():
-        # Here: they are needed for few tables, and load torch's parts of joint linking.
+    if also:  # here: it takes long to import, and few tables need it
         from papers.joint_metrics import cross_fitted_discovery, joint_metrics
 
-        limit = table.get("documents", 0)
-        if "jointly" in table["also"]:
-            found[name]["jointly"] = joint_metrics(nlp, path, limit=limit)
-        if "discovery" in table["also"]:
-            found[name]["discovery"] = cross_fitted_discovery(nlp, path, folder, limit=limit)
+        for name, path in dev.items():
+            if "jointly" in also:
+                found[name]["jointly"] = joint_metrics(nlp, path, limit=limit)
+            if "discovery" in also:
+                found[name]["discovery"] = cross_fitted_discovery(nlp, path, folder, limit=limit)
     return _rounded(found)
 
 
 def drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[Example]:
     """Documents drawn at random, the same each time, with so many mentions or a few more."""
-    order = random.Random(0).sample(examples, len(examples))
     kept, count = [], 0
-    for example in order:
+    for example in random.Random(0).sample(examples, len(examples)):
         if count >= mentions:
             break
         kept.append(example)
@@ -102,27 +99,25 @@ def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> d
     for ids, candidates in mentions:
         found = [candidate["id"] for candidate in candidates]
         ranks.append(next((n for n, id in enumerate(found) if id in ids), len(found) + 1))
-        left = [c["score"] for c in candidates if c["id"] not in gone]
-        scores.append(left[0] if left else -1e3)
+        scores.append(next((c["score"] for c in candidates if c["id"] not in gone), -1e3))
         is_nil.append(not ids - gone)
+    in_kb = np.array([bool(ids) for ids, _ in mentions], dtype=bool)
+    seen = np.array([bool(ids & trained) for ids, _ in mentions], dtype=bool)
 
-    def recall(k: int, among: list[int]) -> float | None:
-        return sum(ranks[n] < k for n in among) / len(among) if among else None
+    def recalls(among: np.ndarray) -> dict[str, float | None]:
+        own = np.array(ranks)[among]
+        return {f"recall@{k}": float((own < k).mean()) if len(own) else None for k in (1, 64)}
 
-    in_kb = [n for n, (ids, _) in enumerate(mentions) if ids]
-    seen = [n for n in in_kb if mentions[n][0] & trained]
-    unseen = [n for n in in_kb if not mentions[n][0] & trained]
     return {
         "mentions": len(mentions),
-        "in_kb": len(in_kb),
-        "recall@1": recall(1, in_kb),
-        "recall@64": recall(64, in_kb),
-        "seen": {"recall@1": recall(1, seen), "recall@64": recall(64, seen)},
-        "unseen": {"recall@1": recall(1, unseen), "recall@64": recall(64, unseen)},
+        "in_kb": int(in_kb.sum()),
+        **recalls(in_kb),
+        "seen": recalls(seen),
+        "unseen": recalls(in_kb & ~seen),
         "nil": average_precision(scores, is_nil),
         "documents": sizes,
         "hits": "".join(
-            "-" if not ids else str(int(ranks[n] < 1)) for n, (ids, _) in enumerate(mentions)
+            "-" if not ids else str(int(n < 1)) for n, (ids, _) in zip(ranks, mentions)
         ),
         "is_nil": "".join(str(int(nil)) for nil in is_nil),
         "scores": [round(1e4 * score) for score in scores],

@@ -12,15 +12,16 @@ from spacy.language import Language
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.gold_examples import check_ids, gold_examples
 from spacy_pel.kb.vectors.index import Candidates
+from spacy_pel.linking.reranking import reranked_candidates
 from spacy_pel.pipeline.gold import trainable_mentions
 from spacy_pel.pipeline.pipelines import linker_of
-from spacy_pel.reading.mention import GoldMention
 
 if TYPE_CHECKING:
     from spacy_pel.pipeline.proxy_linker import ProxyLinker
+    from spacy_pel.reading.mention import GoldMention
 
-# The mentions that are searched and reranked at a time.
-_TOGETHER = 1024
+# The scores by the numbers of a mention's candidates, best first.
+Found = dict[int, float]
 
 
 def oracle_recall(
@@ -58,72 +59,43 @@ def oracle_recall(
     check_ids(examples, linker, corpus)
     resolved = linker.mention_settings.resolve_abbreviations
     mentions = trainable_mentions(examples, linker.kb, linker.spans_key, resolved)
-    others = [linker_of(each, component) for each in retrievers]
-    right: dict[str, int] = {"retrieved": 0, "self": 0, "union": 0}
-    for start in range(0, len(mentions), _TOGETHER):
-        own = mentions[start : start + _TOGETHER]
-        found = _found(linker, own, linker.reranked)
-        union = _united(found, [_numbers_of(linker, each, own) for each in others])
-        for name, candidates in (
-            ("retrieved", found),
-            ("self", _with_right(found, own)),
-            ("union", _with_right(union, own)),
-        ):
-            right[name] += _first_is_right(linker, candidates, own)
+    found = _found(linker, linker, mentions)
+    others = [_found(linker, linker_of(each, component), mentions) for each in retrievers]
+    right = {"retrieved": 0, "self": 0, "union": 0}
+    for mention, own, *added in zip(mentions, found, *others):
+        last = min(own.values())
+        with_gold = dict(own)
+        if own.keys().isdisjoint(mention.golds):
+            with_gold.popitem()
+            with_gold[mention.golds[0]] = last
+        union = {**{n: last for each in added for n in each}, **own}
+        if union.keys().isdisjoint(mention.golds):
+            union[mention.golds[0]] = last
+        for name, candidates in (("retrieved", own), ("self", with_gold), ("union", union)):
+            right[name] += _first(linker, mention, candidates) in mention.golds
     return {name: count / len(mentions) for name, count in right.items()}
 
 
-def _found(linker: ProxyLinker, mentions: Sequence[GoldMention], k: int) -> Candidates:
-    """The k best candidates of a linker's retriever."""
-    vectors = linker.retriever.mention_vectors([mention.context for mention in mentions])
-    return linker.index.search(vectors, k)
-
-
-def _numbers_of(
-    linker: ProxyLinker, other: ProxyLinker, mentions: Sequence[GoldMention]
-) -> np.ndarray:
-    """What another linker's retriever finds, by the numbers of this one's KB, int64 [n, k]."""
-    found = _found(other, mentions, linker.reranked).numbers
-    distinct = np.unique(found[found >= 0])
-    numbers = {-1: -1}
-    for number, (id, _) in zip(distinct.tolist(), other.kb.labels(distinct)):
-        own = linker.kb.number(id)
-        numbers[number] = -1 if own is None else own
-    return np.vectorize(numbers.__getitem__, otypes=[np.int64])(found)
-
-
-def _united(found: Candidates, others: Sequence[np.ndarray]) -> Candidates:
-    """The candidates, then each that only others found, and a free place at the end of each row."""
-    more = [
-        list(dict.fromkeys(n for row in rows for n in row.tolist() if n >= 0 and n not in own))
-        for own, *rows in zip(map(set, found.numbers.tolist()), *others)
+def _found(linker: ProxyLinker, other: ProxyLinker, mentions: Sequence[GoldMention]) -> list[Found]:
+    """What the retriever of a linker, or of another one, finds, by the numbers of the linker's KB."""
+    vectors = other.retriever.mention_vectors([mention.context for mention in mentions])
+    numbers, scores = other.index.search(vectors, linker.reranked)
+    distinct = np.unique(numbers[numbers >= 0])
+    own = {
+        n: linker.kb.number(id) for n, (id, _) in zip(distinct.tolist(), other.kb.labels(distinct))
+    }
+    return [
+        {own[n]: score for n, score in zip(*row) if own.get(n) is not None}
+        for row in zip(numbers.tolist(), scores.tolist())
     ]
-    width = 1 + max(map(len, more), default=0)
-    added = np.array([own + [-1] * (width - len(own)) for own in more], dtype=np.int64)
-    scores = np.full(added.shape, -np.inf, dtype=np.float32)
-    return Candidates(
-        np.concatenate([found.numbers, added], axis=1),
-        np.concatenate([found.scores, scores], axis=1),
+
+
+def _first(linker: ProxyLinker, mention: GoldMention, candidates: Found) -> int:
+    """The candidate that comes first once all are reranked."""
+    given = Candidates(
+        np.array([list(candidates)], dtype=np.int64),
+        np.array([list(candidates.values())], dtype=np.float32),
     )
-
-
-def _with_right(found: Candidates, mentions: Sequence[GoldMention]) -> Candidates:
-    """The candidates with the right one among them, and with scores for all."""
-    from spacy_pel.training.reranker_trainer import with_added, with_gold
-
-    numbers, _ = with_gold(found.numbers, [mention.golds for mention in mentions])
-    unscored = (numbers != found.numbers) | ~np.isfinite(found.scores)
-    scores = with_added(found.scores, unscored)
-    return Candidates(numbers, np.where(numbers < 0, np.float32(-np.inf), scores))
-
-
-def _first_is_right(
-    linker: ProxyLinker, candidates: Candidates, mentions: Sequence[GoldMention]
-) -> int:
-    """How many mentions have a right candidate first, once all are reranked."""
-    from spacy_pel.linking.reranking import reranked_candidates
-
-    reranking = linker.reranking._replace(top=candidates.numbers.shape[1])
-    contexts = [mention.context for mention in mentions]
-    best = reranked_candidates(candidates, contexts, reranking)[0].numbers[:, 0]
-    return sum(int(number) in mention.golds for number, mention in zip(best, mentions))
+    reranking = linker.reranking._replace(top=len(candidates))
+    reranked, _ = reranked_candidates(given, [mention.context], reranking)
+    return int(reranked.numbers[0, 0])

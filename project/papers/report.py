@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from papers.run import RESULTS, read_table, results, variants_of  # noqa: E402
-from papers.spread import spread, spread_text  # noqa: E402
-from spacy_pel.evaluation.markdown_table import markdown_table  # noqa: E402
 from spacy_pel.evaluation.nil_metrics import average_precision  # noqa: E402
 
 COLUMNS = {
@@ -46,31 +45,41 @@ def lines_of(table: str, path: Path = RESULTS) -> Lines:
     return dict(found)
 
 
-def figure(line: dict[str, Any], dev: str, path: tuple[str, ...]) -> float | None:
-    """A figure of a line; None if it lacks it."""
-    found: Any = line["figures"].get(dev)
-    for part in path:
-        found = found and found.get(part)
-    return found
+def spread(values: Iterable[float | None]) -> str:
+    """Mean and sample standard deviation of the values that are known, in percent; "" of none."""
+    known = [100 * value for value in values if value is not None]
+    if not known:
+        return ""
+    deviation = f"±{np.std(known, ddof=1):.1f}" if len(known) > 1 else ""
+    return f"{np.mean(known):.1f}{deviation}"
 
 
 def table_of(lines: Lines, order: list[str]) -> str:
     """Markdown of a table, in percent: a row a variant; a star where files were changed beside the commit."""
     devs = list(next(iter(next(iter(lines.values())).values()))["figures"])
-    columns = [(dev, name) for dev in devs for name in COLUMNS]
+    columns = {f"{dev} {name}": (dev, *path) for dev in devs for name, path in COLUMNS.items()}
     rows = []
     for variant in sorted(lines, key=lambda v: order.index(v) if v in order else len(order)):
         runs = lines[variant].values()
-        cells = [spread(figure(line, dev, COLUMNS[name]) for line in runs) for dev, name in columns]
-        dirty = any("+" in (line["commit"] or "+") for line in runs)
-        rows.append([variant + " *" * dirty, *cells, str(len(runs))])
-    kept = [n for n in range(1, len(columns) + 1) if any(row[n] for row in rows)]
-    head = ["", *(" ".join(columns[n - 1]) for n in kept), "seeds"]
-    texts = [
-        [row[0], *(spread_text(row[n], 1, 100).replace(" ", "") for n in kept), row[-1]]
-        for row in rows
-    ]
-    return markdown_table(head, texts)
+        row = {"": variant + " *" * any("+" in (line["commit"] or "+") for line in runs)}
+        for name, path in columns.items():
+            row[name] = spread(_figure(line["figures"], path) for line in runs)
+        rows.append({**row, "seeds": str(len(runs))})
+    head = [name for name in ("", *columns, "seeds") if any(row[name] for row in rows)]
+    shown = [name.removeprefix(f"{devs[0]} ") if len(devs) == 1 else name for name in head]
+    return markdown(shown, [[row[name] or "-" for name in head] for row in rows])
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table without blanks, so that a new row changes no other line."""
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"|{'|'.join(cells)}|" for cells in (head, rule, *rows))
+
+
+def _figure(figures: Any, path: tuple[str, ...]) -> float | None:
+    for part in path:
+        figures = figures and figures.get(part)
+    return figures
 
 
 def difference(
@@ -128,7 +137,7 @@ def comparison_of(lines: Lines, first: str) -> str:
                     numbers = f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
                     cells.append(f"{sure}{numbers}{sure}")
                 rows.append(["; ".join(rest), other.split("; ")[0], *cells, str(seeds)])
-    return markdown_table(["", f"{first}, against", "@1", "NIL", "seeds"], rows)
+    return markdown(["", f"{first}, against", "@1", "NIL", "seeds"], rows)
 
 
 def main() -> None:
@@ -143,8 +152,9 @@ def main() -> None:
             table = comparison_of(lines, first)
         else:
             known = (HERE / "tables" / f"{name}.yml").exists()
-            order = [v.name for v in variants_of(read_table(name))] if known else []
-            table = table_of(lines, order)
+            table = table_of(
+                lines, [v.name for v in variants_of(read_table(name))] if known else []
+            )
         return f"<!-- table {match[1]} -->\n\n{table}\n\n<!-- end -->"
 
     text = page.read_text(encoding="utf8")

@@ -16,6 +16,7 @@ import itertools
 import json
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ sys.path.insert(0, str(HERE.parent))
 from papers.measure import measured  # noqa: E402
 from spacy_pel.corpora.document_corpus import open_corpus  # noqa: E402
 from spacy_pel.errors import PelError  # noqa: E402
+from spacy_pel.fitting.learn_mentions import learn_mentions_of  # noqa: E402
 from spacy_pel.jobs.embed import embed_kb  # noqa: E402
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline  # noqa: E402
 from spacy_pel.system.whole_files import whole_file, whole_folder  # noqa: E402
@@ -111,7 +113,7 @@ def filled(value: Any, places: dict[str, Any]) -> Any:
 
 
 def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict) -> Config:
-    """The config of a run: that of the table, with the settings of table, variant and seed."""
+    """The config of the table, with the settings of table, variant and seed."""
     reranks = "reranks" in variant.options
     config = load_config(table["reranker" if reranks else "config"], interpolate=False)
     common = table.get("settings", {})
@@ -178,11 +180,7 @@ class Runner:
             done.touch()
 
     def run(self, variant: Variant, seed: int) -> dict[str, Any]:
-        """Do a run.
-
-        Returns:
-            Its line of the results.
-        """
+        """Do a run; returns its line of the results."""
         started = time.perf_counter()
         folder, kb = self._trained(variant, seed)
         nlp = load_pipeline(folder / "pipeline")
@@ -238,8 +236,6 @@ class Runner:
 
     def _learn(self, learns: dict[str, Any], base: Path, base_kb: Path, folder: Path) -> None:
         """Give a copy of a retriever's knowledge base the mentions of a corpus as rows."""
-        from spacy_pel.fitting.learn_mentions import learn_mentions_of
-
         if not (folder / "kb").exists():
             corpora = filled(learns["corpora"], self.places)
             with whole_folder(folder / "kb") as kb:
@@ -307,8 +303,8 @@ def _training_figures(log: Path) -> dict[str, Any]:
         return {}
     steps = [line for line in srsly.read_jsonl(log) if "loss" in line]
     norms = [line["gradient_norm"] for line in steps[max(1, len(steps) // 10) :]]
-    mean = sum(norms) / len(norms)
-    variance = sum((norm - mean) ** 2 for norm in norms) / max(1, len(norms) - 1)
+    mean = statistics.fmean(norms)
+    variance = statistics.variance(norms) if len(norms) > 1 else 0.0
     counts = steps[-1]["counts"]
     return {
         "seconds": round(steps[-1]["seconds"], 1),

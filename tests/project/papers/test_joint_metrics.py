@@ -1,32 +1,109 @@
-"""What joint linking is worth, against calibrating on one half and linking the other."""
+"""Cross-fitting, joint linking and discovery, against fitting one half by hand and counting by hand."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from papers.cross_fitting import FittedSettings
-from papers.joint_metrics import cross_fitted_discovery, joint_metrics
+from papers.cross_fitting import evaluate_cross_fitted
+from papers.joint_metrics import (
+    cross_fitted_discovery,
+    discovery_metrics,
+    joint_metrics,
+    write_lacking_kb,
+)
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
-from spacy_pel.fitting.calibrate import fit
-from spacy_pel.fitting.fit_joint import fit_joint, gold_mentions
+from spacy_pel.fitting.calibrate import calibrate, fit
+from spacy_pel.fitting.evaluate import evaluate
+from spacy_pel.fitting.fit_joint import GoldMentions, fit_joint, gold_mentions
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, with_settings
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vectors.matrix import VectorMatrix
+from spacy_pel.linking.clusters import Clusters
+from spacy_pel.pipeline.joint_answers import CorpusMention
 
-from ...fitting.calibration_corpus import write_corpus, write_repeated_corpus
+from ...fitting.calibration_corpus import pubtator, write_corpus, write_repeated_corpus
+
+MORE_NIL = [("Aspirin", "right"), ("headache", "-1"), ("MS", "-1"), ("kidney", "C02")]
+
+
+@pytest.fixture
+def corpus_of(tmp_path: Path) -> Callable[..., Path]:
+    """Write a corpus of these documents, one after the other."""
+
+    def write(name: str, *documents: str) -> Path:
+        path = tmp_path / f"{name}.pubtator"
+        path.write_text("\n".join(documents) + "\n", encoding="utf8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def halves(tiny_nlp: Language, tmp_path: Path) -> list[str]:
+    """Two documents that differ in which mentions are NIL."""
+    first = write_corpus(tiny_nlp, tmp_path / "first.pubtator").read_text("utf8")
+    (right,) = (line.split("\t")[5] for line in first.splitlines() if "\tAspirin\t" in line)
+    golds = [(mention, right if id == "right" else id) for mention, id in MORE_NIL]
+    return [first, pubtator(golds)]
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_each_half_is_linked_as_the_other_one_says(
+    tiny_nlp: Language, halves: list[str], corpus_of: Callable[..., Path], names: bool
+) -> None:
+    even, odd = (corpus_of(str(number), half) for number, half in enumerate(halves))
+    each, thresholds = [], []
+    for fitted, used in ((odd, even), (even, odd)):
+        report = calibrate(tiny_nlp, [fitted], names=names)
+        thresholds.append(report.nil_threshold)
+        each.append(evaluate(tiny_nlp, [used]))
+    assert thresholds[0] != thresholds[1]
+
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    before = replace(linker.fitted)
+    both = corpus_of("both", halves[0], halves[1], halves[0], halves[1])
+    metrics = evaluate_cross_fitted(tiny_nlp, {"both": both}, names=names)["both"]
+    assert linker.fitted == before
+    assert metrics["mentions"] == 2 * sum(one["mentions"] for one in each)
+    for name in ("recall@1", "recall@64"):
+        for of_metrics, of_each in (
+            (metrics["nil"][name], [one["nil"][name] for one in each]),
+            (metrics[name]["all"], [one[name]["all"] for one in each]),
+        ):
+            hits = sum(one["mentions"] * value for one, value in zip(each, of_each))
+            assert of_metrics == pytest.approx(2 * hits / metrics["mentions"])
+    told = [one["nil"]["recall"] * one["nil"]["gold"] for one in each]
+    assert metrics["nil"]["recall"] == pytest.approx(2 * sum(told) / metrics["nil"]["gold"])
+
+
+def test_all_corpora_are_fitted_to_together(
+    tiny_nlp: Language, halves: list[str], corpus_of: Callable[..., Path]
+) -> None:
+    # Each corpus alone has a half without a document.
+    corpora = {name: corpus_of(name, half) for name, half in zip("ab", halves)}
+    with pytest.raises(PelError):
+        evaluate_cross_fitted(tiny_nlp, corpora)
+    corpora = {"a": corpus_of("a", *halves), "b": corpus_of("b", *halves)}
+    metrics = evaluate_cross_fitted(tiny_nlp, corpora)
+    assert metrics["a"]["nil"] == metrics["b"]["nil"]
+    assert metrics["a"]["corpus"] == [str(corpora["a"])]
 
 
 @pytest.fixture
 def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
+    """Each text four times."""
     return write_repeated_corpus(tiny_nlp, tmp_path)
 
 
 def halves_by_hand(nlp: Language, corpus: Path) -> list[tuple]:
-    """For each half its gold mentions and what was fitted on the other one."""
+    """For each half what was fitted on the other one, and its gold mentions."""
     linker = nlp.get_pipe("proxy_linker")
     found = []
     for half in (0, 1):
@@ -40,66 +117,87 @@ def halves_by_hand(nlp: Language, corpus: Path) -> list[tuple]:
     return found
 
 
-def test_each_half_is_linked_as_the_other_one_says(tiny_nlp: Language, corpus: Path) -> None:
+def test_mentions_are_linked_together_as_the_other_half_says(
+    tiny_nlp: Language, corpus: Path
+) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
-    before = FittedSettings.of(linker)
+    before = replace(linker.fitted)
+    linker.cfg["trained_entities"] = []
     metrics = joint_metrics(tiny_nlp, corpus)
-    assert FittedSettings.of(linker) == before
+    assert linker.fitted == before
+    by_hand = halves_by_hand(tiny_nlp, corpus)
     for way, chosen in {
         "directed": lambda report: report.by_direction[True],
         "undirected": lambda report: report.by_direction[False],
         "best": lambda report: report.settings.linking,
+        "one by one": None,
     }.items():
         right = []
-        for report, gold in halves_by_hand(tiny_nlp, corpus):
-            vectors = VectorMatrix(gold.vectors)
-            found, ids = clusters_of(gold.mentions, vectors, report.settings, chosen(report))
-            said = [ids[e] if e >= 0 else "" for e in found.entities]
+        for report, gold in by_hand:
+            said = [mention.id for mention in gold.mentions]
+            if chosen:
+                vectors = VectorMatrix(gold.vectors)
+                found, ids = clusters_of(gold.mentions, vectors, report.settings, chosen(report))
+                said = [ids[e] if e >= 0 else "" for e in found.entities]
             right += [s in g for s, g, known in zip(said, gold.golds, gold.in_kb) if known]
-        assert metrics["recall@1"][way]["in_kb"] == pytest.approx(np.mean(right))
-    one_by_one = [
-        mention.id in golds
-        for _, gold in halves_by_hand(tiny_nlp, corpus)
-        for mention, golds, known in zip(gold.mentions, gold.golds, gold.in_kb)
-        if known
-    ]
-    assert metrics["recall@1"]["one by one"]["in_kb"] == pytest.approx(np.mean(one_by_one))
-
-
-def test_seen_and_unseen_are_told_apart(tiny_nlp: Language, corpus: Path) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.cfg["trained_entities"] = []
-    metrics = joint_metrics(tiny_nlp, corpus)
-    assert metrics["recall@1"]["best"]["seen"] is None
-    assert metrics["recall@1"]["best"]["unseen"] == metrics["recall@1"]["best"]["in_kb"]
-    # The clusters of all are those of the unseen: all are unseen.
+        figures = metrics["recall@1"][way]
+        assert figures["in_kb"] == pytest.approx(np.mean(right))
+        assert figures["seen"] is None and figures["unseen"] == figures["in_kb"]  # all are unseen
+    assert 0.5 < metrics["ari"]["all"] <= 1
     assert metrics["ari"]["unseen"] == metrics["ari"]["all"] == metrics["ari"]["all_unseen"]
+    assert metrics["coreference_recall@64"] == 1.0  # the three others are among the nearest
     linker.cfg["trained_entities"] = [entity.concept_id for entity in linker.kb]
     assert joint_metrics(tiny_nlp, corpus)["recall@1"]["best"]["unseen"] is None
-
-
-def test_mentions_of_the_same_words_are_near(tiny_nlp: Language, corpus: Path) -> None:
-    """The corpus has each text four times: the three others are among the 64 nearest."""
-    metrics = joint_metrics(tiny_nlp, corpus)
-    assert metrics["coreference_recall@64"] == 1.0
-    assert 0.5 < metrics["ari"]["all"] <= 1
 
 
 def test_discovery_leaves_the_linker_as_it_was(
     tiny_nlp: Language, corpus: Path, tmp_path: Path
 ) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
-    path, before = linker.kb.path, FittedSettings.of(linker)
+    path, before = linker.kb.path, replace(linker.fitted)
     metrics = cross_fitted_discovery(tiny_nlp, corpus, tmp_path / "lacking", share=0.3)
-    assert linker.kb.path == path and FittedSettings.of(linker) == before
     assert not (tmp_path / "lacking").exists()
     assert metrics["lacking"] > 0 and -1 <= metrics["ari_lacking"] <= metrics["ari_all"] <= 1
     assert metrics == cross_fitted_discovery(tiny_nlp, corpus, tmp_path / "other", share=0.3)
+    with pytest.raises(PelError):  # one half is not enough
+        joint_metrics(tiny_nlp, write_corpus(tiny_nlp, tmp_path / "one.pubtator"))
+    assert linker.kb.path == path and linker.fitted == before
 
 
-def test_what_cannot_be_fitted_is_an_error(tiny_nlp: Language, tmp_path: Path) -> None:
-    one = write_corpus(tiny_nlp, tmp_path / "one.pubtator")
-    before = FittedSettings.of(tiny_nlp.get_pipe("proxy_linker"))
-    with pytest.raises(PelError):
-        joint_metrics(tiny_nlp, one)
-    assert FittedSettings.of(tiny_nlp.get_pipe("proxy_linker")) == before
+# What each mention means; capital letters are in the KB, and "" is not known.
+GOLDS = ["A", "A", "b", "b", "c", "c", "", "B"]
+
+
+def counted(numbers: list[int], entities: list[int]) -> dict[str, float]:
+    mentions = [CorpusMention("1", i, i + 1, "x", "", "", 0.1 * (i + 1)) for i in range(len(GOLDS))]
+    golds = [frozenset([g] if g else []) for g in GOLDS]
+    gold = GoldMentions(mentions, np.zeros((8, 1)), golds, np.array([g.isupper() for g in GOLDS]))
+    found = Clusters(np.array(numbers), np.array(entities), np.full(len(numbers), -1))
+    return discovery_metrics(gold, found)
+
+
+def test_what_is_proposed_is_counted() -> None:
+    # b's two mentions; one of c with one unknown: not more than half; the other of c; B alone.
+    metrics = counted([0, 0, 1, 1, 2, 3, 2, 4], [0, 0, -1, -1, -1, -1, -1, -1])
+    assert (metrics["proposals"], metrics["found"], metrics["lacking"]) == (4, 2, 2)
+    assert metrics["precision"] == metrics["precision@50"] == 0.5
+    # Of {b, b}, {c}, {c}: one of two pairs is found, by chance 1 * 2 / 6.
+    assert metrics["ari_lacking"] == pytest.approx((1 - 1 / 3) / (1.5 - 1 / 3))
+    # An entity is found once.
+    metrics = counted(list(range(8)), [0, 1, -1, -1, 1, 1, 1, 1])
+    assert (metrics["proposals"], metrics["found"], metrics["precision"]) == (2, 1, 0.5)
+    # Clusters of one entity are one, and nothing proposed is no error.
+    metrics = counted(list(range(8)), [0, 0, 1, 1, 2, 2, 2, 3])
+    assert metrics["ari_all"] == metrics["ari_lacking"] == 1.0
+    assert (metrics["proposals"], metrics["precision"]) == (0, 0.0)
+
+
+def test_the_copy_lacks_a_share_and_the_kb_keeps_all(tiny_nlp: Language, tmp_path: Path) -> None:
+    kb = tiny_nlp.get_pipe("proxy_linker").kb
+    ids = [entity.concept_id for entity in kb]
+    for seed in (0, 0, 1):
+        write_lacking_kb(kb, [*ids, "unknown"], 0.5, seed, tmp_path / "kb")
+    copy = KnowledgeBase.open(tmp_path / "kb")
+    left = [id for id in ids if id in copy]
+    assert len(left) == len(ids) - round(0.5 * len(ids))
+    assert all(id in kb for id in ids) and copy.has_vectors

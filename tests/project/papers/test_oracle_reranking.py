@@ -36,11 +36,8 @@ def corpus(tmp_path: Path) -> Path:
 def with_reranker(folder: Path, retriever_weight: float) -> Language:
     """A pipeline whose reranker has random weights."""
     fix_random_seed(0)
-    nlp = spacy.blank("en")
-    encoder = {
-        "@misc": "spacy-pel.ScratchEncoder.v1",
-        **{"layers": 1, "width": 32, "heads": 2, "vocab_size": 300, "max_tokens": 64},
-    }
+    nlp = spacy.blank("xx")
+    encoder = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
     reranker = {"@architectures": "spacy-pel.CrossEncoder.v1", "length": 48, "encoder": encoder}
     reranker["retriever_weight"] = retriever_weight
     config = {"path": str(folder), "reranker": reranker, "rerank": TOP}

@@ -60,7 +60,13 @@ DEMO = {
     "mentions": 40,
     "hidden": 0.3,
     "steps": 3,
-    "settings": {"model.encoder.width": 16, "model.encoder.heads": 2, "model.encoder.layers": 1},
+    "settings": {
+        ".corpora.dev.limit": 1,
+        ".corpora.train.limit": 20,
+        "model.encoder.width": 16,
+        "model.encoder.heads": 2,
+        "model.encoder.layers": 1,
+    },
     "axes": {"loss": {"Pb": {"loss": {"@losses": "spacy-pel.ProxyLoss.v2"}}}},
     "variants": {"untrained": {"trained": False}},
 }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from papers.okb import build_okb
+from papers.okb import Census, MentionKind, build_okb, kept_in_line, split_statistics
 
-from spacy_pel.corpora.document_corpus import (
-    open_corpus,
-)
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
 
@@ -134,3 +134,23 @@ def test_faults_are_named_and_leave_what_was_there(kb, splits, tmp_path: Path) -
         build_okb(kb, splits, out, ["T1"])
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_entities_stay_until_the_shares_are_those_of_the_whole() -> None:
+    rng = random.Random(0)
+    entities = [f"E{n}" for n in range(200)]
+
+    def census(entities: list[str]) -> Census:
+        named = [rng.sample(entities, rng.choice([1, 1, 2])) for _ in range(400)]
+        return Census(1, 400, Counter(MentionKind(tuple(ids), "") for ids in named))
+
+    train, dev = census(entities[:100]), census(entities[50:])
+    of_types = set(entities[80:160])  # most of them unseen
+    shares = ("mentions_seen", "entities_seen")
+    whole = split_statistics(dev, train)
+    before = split_statistics(dev, train, of_types)
+    assert all(whole[share] - before[share] > 0.05 for share in shares)
+    kept = kept_in_line(train, [dev], of_types, tolerance=0.02, seed=0)
+    after = split_statistics(dev, train, of_types - kept)
+    assert kept < of_types and all(abs(whole[share] - after[share]) <= 0.02 for share in shares)
+    assert not kept_in_line(train, [dev], of_types, tolerance=1, seed=0)
