@@ -312,15 +312,13 @@ def mentions_cli(
     from spacy.lang.en.stop_words import STOP_WORDS
 
     from ..jobs.mine import mine_mentions
-    from ..jobs.name_table import name_table
     from ..jobs.sampled_mentions import MentionSearch
     from ..kb import KnowledgeBase
+    from ..kb.name_finder import NameFinder
 
     with KnowledgeBase.open(folder) as kb:
-        entities = counted(kb, "Reading names")
-        numbers = kb.numbers().tolist()
-        names = name_table(entities, numbers, aliases=aliases, stop_words=STOP_WORDS)
-        search = MentionSearch(kb, names, per_entity, window, seed, on_error)
+        names = NameFinder.of(kb, partial(counted, desc="Reading names"), stop_words=STOP_WORDS)
+        search = MentionSearch(kb, names, aliases, per_entity, window, seed, on_error)
         with LinkBar("Searching") as bar:
             mined = mine_mentions(
                 search, texts, output, input_format=from_, n_process=n_process, progress=bar

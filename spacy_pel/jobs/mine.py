@@ -204,11 +204,10 @@ class _LowestPriorities:
 
 def _settings(search: MentionSearch) -> dict[str, object]:
     """All that decides the output apart from the documents, as plain data."""
-    names = hashlib.blake2b(search.names.hashes.tobytes(), digest_size=16)
-    names.update(search.names.owners.tobytes())
+    names = hashlib.blake2b(search.names.wanted.tobytes(), digest_size=16)
     return {
         "knowledge base": search.kb.settings["checksum"],
-        "list of names": names.hexdigest(),
+        "list of names": [names.hexdigest(), search.aliases],
         "number of mentions an entity": search.per_entity,
         "size of windows": search.window,
         "seed": search.seed,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +13,12 @@ from ..documents.document import Document
 from ..documents.format import place_text
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.name_finder import NameFinder, Pieces
 from .document_blocks import OnError, refusal
-from .name_table import FoundNames, NameTable
-from .pieces import BREAK, Pieces, mixed
 
 # Characters that are searched at a time: they take about 70 MB.
 _CHARACTERS_AT_ONCE = 1_000_000
+_SHORTEST = 3  # characters of a mention: acronyms of two letters mean too much
 
 
 class MinedMentions(NamedTuple):
@@ -51,7 +50,8 @@ class MentionSearch(NamedTuple):
 
     Attributes:
         kb: The knowledge base.
-        names: Its names.
+        names: Its names. Those that several entities have are passed over.
+        aliases: Whether aliases are looked for, or only preferred names.
         per_entity: The most mentions of an entity.
         window: The number of words and signs around a mention that are kept.
         seed: Of the priorities.
@@ -59,7 +59,8 @@ class MentionSearch(NamedTuple):
     """
 
     kb: KnowledgeBase
-    names: NameTable
+    names: NameFinder
+    aliases: bool = False
     per_entity: int = 16
     window: int = 64
     seed: int = 0
@@ -108,35 +109,31 @@ class MentionSearch(NamedTuple):
 
     def _in_chunk(self, sources: list[_Source]) -> list[_Found]:
         pieces = Pieces([source.document.text for source in sources])
-        found = self.names.found(pieces)
-        lengths = [len(source.document.text) + len(BREAK) for source in sources]
-        offsets = np.array(list(accumulate(lengths, initial=0)), dtype=np.int64)
-        begins, ends = pieces.starts[found.first], pieces.ends[found.last]
-        which = np.searchsorted(offsets, begins, side="right") - 1
-        numbers = np.array([source.number for source in sources], dtype=np.uint64)[which]
-        starts = begins - offsets[which]
-        windows = self._windows(pieces, found, offsets, which)
-        columns = (
-            which.tolist(),
-            starts.tolist(),
-            (ends - offsets[which]).tolist(),
-            *(side.tolist() for side in windows),
-            found.owners.tolist(),
-            _priorities(self.seed, numbers, starts).tolist(),
-        )
-        return [_Found(sources[at], *columns_of) for at, *columns_of in zip(*columns)]
-
-    def _windows(
-        self, pieces: Pieces, found: FoundNames, offsets: np.ndarray, which: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The start and the end of the window of each mention, in its document."""
+        first, last, names = self.names.found_in(pieces)
+        firsts = self.names.bounds[names]
+        is_kept = self.names.bounds[names + 1] - firsts == 1
+        is_kept &= pieces.ends[last] - pieces.starts[first] >= _SHORTEST
+        if not self.aliases:
+            is_kept &= self.names.preferred[firsts]
+        first, last, owners = first[is_kept], last[is_kept], self.names.owners[firsts[is_kept]]
+        which = pieces.texts[first]
         half = self.window // 2
-        bounds = np.searchsorted(pieces.starts, offsets)  # the first piece of each document
-        first = np.maximum(found.first - half, bounds[which])
-        # The last piece before the next document's is the BREAK, except at the very end.
-        after = np.where(which + 1 < len(offsets) - 1, bounds[which + 1] - 1, bounds[which + 1])
-        last = np.minimum(found.last + half, after - 1)
-        return pieces.starts[first] - offsets[which], pieces.ends[last] - offsets[which]
+        window_first = np.maximum(first - half, pieces.first[which])
+        window_last = np.minimum(
+            last + half, pieces.first[which + 1] - 2
+        )  # the last one is no piece
+        numbers = np.array([source.number for source in sources], dtype=np.uint64)[which]
+        columns = (
+            which,
+            pieces.starts[first],
+            pieces.ends[last],
+            pieces.starts[window_first],
+            pieces.ends[window_last],
+            owners,
+            _priorities(self.seed, numbers, pieces.starts[first]),
+        )
+        rows = zip(*(column.tolist() for column in columns))
+        return [_Found(sources[at], *columns_of) for at, *columns_of in rows]
 
     def _concept_ids(self, numbers: np.ndarray) -> dict[int, str]:
         distinct = np.unique(numbers).tolist()
@@ -205,7 +202,14 @@ def lowest_of_each(numbers: np.ndarray, priorities: np.ndarray, n: int) -> np.nd
     return np.sort(order[rank < n])
 
 
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The numbers, uint64, spread over all bits (splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
 def _priorities(seed: int, documents: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """A random number for each mention, by the number of its document and its place there."""
-    seeded = mixed(documents + mixed(np.array([seed], dtype=np.uint64)))
-    return mixed(seeded + starts.astype(np.uint64))
+    seeded = _mixed(documents + _mixed(np.array([seed], dtype=np.uint64)))
+    return _mixed(seeded + starts.astype(np.uint64))

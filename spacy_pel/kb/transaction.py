@@ -37,6 +37,7 @@ from .store import Store, connected, rolled_back
 
 CHECKSUMS = "checksums.json"  # of a KB that has not been changed since they were written
 CHUNKS_PREFIX = ".partial-"  # folders of vectors that are being made
+NAMES_PREFIX = ".names-"  # a table of the KB's names, which is made anew after each change
 _TEMPORARY = ".tmp-"
 _CACHE = 1 << 18  # KiB; a change that fits does not keep readers waiting before its end
 _DISK_ERRORS = (
@@ -216,7 +217,7 @@ def write_checksums(folder: Path) -> None:
 
 def is_ours(name: str) -> bool:
     """Whether a file has a name that writers of KBs give beside those of the KB's own files."""
-    return name == LOCK or name.startswith((_TEMPORARY, CHUNKS_PREFIX))
+    return name == LOCK or name.startswith((_TEMPORARY, CHUNKS_PREFIX, NAMES_PREFIX))
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -245,7 +246,7 @@ def _sweep(folder: Path) -> None:
         except PelError:
             return  # it is damaged: nothing tells which files it needs
     for path in folder.iterdir():
-        ours = path.name.startswith(_TEMPORARY) or VECTOR_FILE.fullmatch(path.name)
+        ours = path.name.startswith((_TEMPORARY, NAMES_PREFIX)) or VECTOR_FILE.fullmatch(path.name)
         if ours and path.name not in kept:
             remove_unless_open(path)
 

@@ -3,18 +3,18 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
-from spacy.util import filter_spans
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 
+from ..kb.name_finder import NameFinder, Pieces
 from ..kb.records.entity import Entity
 from ..linking.exact_names import sole_owner
-from .kb_names import KBNames
 from .kb_reference import KB_REFERENCE, KBReference
 from .saving import SavedFile, SavedPipe
 from .settings import attribute_of
@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 # The label of mentions of which nothing is said.
 ANY = "ENTITY"
-_ENTITIES_AT_ONCE = 10_000
 _REMEMBERED = 10_000  # names whose owner is kept
 
 
@@ -32,19 +31,9 @@ class KBMatcher(SavedPipe, Pipe):
 
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
     name that only one entity has gets its id at once (``linking.exact_names.sole_owner``). A name
-    begins and ends at the edge of a token. If names overlap, only the longest is marked.
-
-    Args:
-        vocab: The pipeline's vocabulary.
-        name: The component's name in the pipeline.
-        kb: The folder of the knowledge base.
-        types: The types of the entities whose names are marked, the types below them included;
-            None: all entities.
-        label: The label of the mentions. None: the first type of the entity that alone has the name,
-            or else ``ANY``.
-        spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
-        min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
-        stop_words: Names that are not marked, ignoring case. Acronyms are marked even so.
+    begins and ends at the edge of a token. If names overlap, only one is marked; see
+    ``kb.name_finder.NameFinder``, which also says what a name is. The arguments are those of
+    ``make_kb_matcher``. Nothing is opened yet.
     """
 
     factory = "kb_matcher"
@@ -61,63 +50,51 @@ class KBMatcher(SavedPipe, Pipe):
         min_length: int,
         stop_words: list[str],
     ):
-        """Construct the component; opens nothing."""
         self.vocab = vocab
         self.name = name
         self.types = types
         self.label = label
         self.spans_key = spans_key
         self.min_length = min_length
-        self.stop_words = frozenset(word.casefold() for word in stop_words)
+        self.stop_words = stop_words
         self.kb_reference = KBReference(name, self.factory, kb)
-        self._names: KBNames | None = None
+        self._names: NameFinder | None = None
         self._names_of: dict[str, Any] | None = None  # the KB's manifest
         self._owners: dict[str, Entity | None] = {}  # of the names that were found last
 
     kb = attribute_of("kb_reference", "kb")
 
     def set_kb(self, path: str | os.PathLike) -> None:
-        """Use another knowledge base from now on.
-
-        Args:
-            path: Its folder.
-
-        Raises:
-            PelError: There is no knowledge base in it.
-        """
+        """Use the knowledge base in another folder from now on; PelError if there is none."""
         self.kb_reference.set(path)
 
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
-    ) -> KBNames:
-        """Read the names from the KB at the first call. Without a call, the first doc makes it.
+    ) -> NameFinder:
+        """Open the names of the KB at the first call. Without a call, the first doc does it.
 
-        For the 280,000 names of MeSH this takes 6 s, and 0.5 GB of memory while it runs. The names
-        then take 83 MB. Time and memory grow in proportion to the names: for UMLS, which has 6
-        million, set ``types``. Processes that are forked later share the names. The names are not
-        saved with the pipeline: reading them is quick, and so they are never out of date.
+        The names are in a file in the KB's folder, which is made if it is not there: in 3 s for the
+        280,000 names of MeSH, for which it has 6 MB. Then it is only mapped.
 
         Args:
-            progress: Wraps the entities that are read, to show progress.
-
-        Returns:
-            The names.
+            progress: Wraps the entities whose names are read, to show progress.
 
         Raises:
             PelError: There is no KB, or it lacks one of the types.
         """
         if self._names is None or self._names_of is not self.kb.settings:
             start = time.perf_counter()
-            names = (name for entity in progress(self._entities()) for name in entity.names)
-            self._names = KBNames(names, min_length=self.min_length, stop_words=self.stop_words)
+            self._names = NameFinder.of(
+                self.kb,
+                progress,
+                min_length=self.min_length,
+                stop_words=self.stop_words,
+                entities=None if self.types is None else self.kb.of_types(*self.types),
+            )
             self._names_of = self.kb.settings  # another one after kb.refresh()
             self._owners = {}
-            logger.info(
-                "%s: names of %s read in %.1f s",
-                self.name,
-                self.kb.path,
-                time.perf_counter() - start,
-            )
+            seconds = time.perf_counter() - start
+            logger.info("%s: names of %s read in %.1f s", self.name, self.kb.path, seconds)
         return self._names
 
     def __call__(self, doc: Doc) -> Doc:
@@ -126,26 +103,38 @@ class KBMatcher(SavedPipe, Pipe):
         With ``spans_key`` they replace the spans in ``doc.spans[spans_key]``. Without it they are
         added to ``doc.ents``, except for names that overlap with an entity there.
 
-        Args:
-            doc: Any doc.
-
-        Returns:
-            The same doc.
-
         Raises:
             PelError: See ``read_names``.
         """
-        bounds = self.read_names().found(doc.text)
-        spans = [doc.char_span(start, end) for start, end in bounds]
-        longest = filter_spans([span for span in spans if span is not None])
-        found = [self._with_owner(span) for span in longest]
-        if self.spans_key:
-            doc.spans[self.spans_key] = found
-        else:
-            taken = {token.i for ent in doc.ents for token in ent}
-            new = [span for span in found if taken.isdisjoint(range(span.start, span.end))]
-            doc.ents = [*doc.ents, *new]
+        self._mark([doc])
         return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Mark the names in a stream of docs, a batch at a time; see ``__call__``."""
+        for docs in minibatch(stream, batch_size):
+            try:
+                self._mark(docs)
+            except Exception as error:
+                self.get_error_handler()(self.name, self, docs, error)
+            else:
+                yield from docs
+
+    def _mark(self, docs: Sequence[Doc]) -> None:
+        pieces = Pieces([doc.text for doc in docs])
+        first, last, _ = self.read_names().found_in(pieces)
+        places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
+        found: list[list[Span]] = [[] for _ in docs]
+        for text, start, end in zip(*(column.tolist() for column in places)):
+            span = docs[text].char_span(start, end)
+            if span is not None:
+                found[text].append(self._with_owner(span))
+        for doc, spans in zip(docs, found):
+            if self.spans_key:
+                doc.spans[self.spans_key] = spans
+            else:
+                taken = {token.i for ent in doc.ents for token in ent}
+                new = [span for span in spans if taken.isdisjoint(range(span.start, span.end))]
+                doc.ents = [*doc.ents, *new]
 
     def _with_owner(self, span: Span) -> Span:
         """The span with its label, and the id of the entity that alone has its name."""
@@ -158,14 +147,6 @@ class KBMatcher(SavedPipe, Pipe):
         label = self.label or (owner.types[0] if owner and owner.types else ANY)
         id = owner.concept_id if owner else ""
         return Span(span.doc, span.start, span.end, label=label, kb_id=id)
-
-    def _entities(self) -> Iterator[Entity]:
-        if self.types is None:
-            yield from self.kb
-            return
-        numbers = self.kb.of_types(*self.types)
-        for start in range(0, len(numbers), _ENTITIES_AT_ONCE):
-            yield from self.kb.entities(numbers[start : start + _ENTITIES_AT_ONCE])
 
     def saved_files(self) -> dict[str, SavedFile]:
         """Where the KB is. Everything else is in the pipeline's config."""
@@ -206,8 +187,8 @@ def make_kb_matcher(
             or else "ENTITY".
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
         min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
-        stop_words: Names that are not marked, such as "role" or "lead"; None: the stop words of the
-            language. Acronyms are marked.
+        stop_words: Names that are not marked, such as "role" or "lead", ignoring case; None: the
+            stop words of the language. Acronyms are marked even so.
     """
     return KBMatcher(
         nlp.vocab,

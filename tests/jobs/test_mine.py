@@ -14,9 +14,9 @@ from spacy_pel.errors import PelError
 from spacy_pel.jobs import mine as module
 from spacy_pel.jobs.document_blocks import LinkProgress
 from spacy_pel.jobs.mine import mine_mentions
-from spacy_pel.jobs.name_table import name_table
 from spacy_pel.jobs.sampled_mentions import MentionSearch
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.name_finder import NameFinder
 
 NAMES = ["aspirin", "kidney", "headache", "head pain", "right atrium", "MS"]
 
@@ -33,8 +33,7 @@ class Told(LinkProgress):
 
 @pytest.fixture
 def search(bare_kb: KnowledgeBase) -> MentionSearch:
-    names = name_table(bare_kb, bare_kb.numbers().tolist(), aliases=True)
-    return MentionSearch(bare_kb, names, per_entity=4)
+    return MentionSearch(bare_kb, NameFinder.of(bare_kb), aliases=True, per_entity=4)
 
 
 @pytest.fixture

@@ -14,15 +14,14 @@ from spacy_pel.documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import sampled_mentions
 from spacy_pel.jobs.document_blocks import OnError
-from spacy_pel.jobs.name_table import name_table
 from spacy_pel.jobs.sampled_mentions import MentionSearch, lowest_of_each
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.name_finder import NameFinder
 
 
 @pytest.fixture
 def search(bare_kb: KnowledgeBase) -> MentionSearch:
-    names = name_table(bare_kb, bare_kb.numbers().tolist(), aliases=True)
-    return MentionSearch(bare_kb, names)
+    return MentionSearch(bare_kb, NameFinder.of(bare_kb), aliases=True)
 
 
 def rows_of(search: MentionSearch, path: Path, text: str) -> list[dict]:

@@ -1,88 +1,21 @@
-"""Names of a KB, found in text: against a naive search, and as a component."""
+"""The component that marks the names of a KB; tests/kb/test_name_finder.py has what a name is."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-import re
 from pathlib import Path
 
 import pytest
 import spacy
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Span
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.kb.change import add_entities
-from spacy_pel.pipeline.kb_names import KBNames
 
 from ..conftest import ENTITIES
-
-WORDS = st.sampled_from(["lung", "Lung", "LUNG", "MS", "ms", "-", "a", "Éa", "ß", "SS", "IL", "2"])
-PHRASES = st.lists(st.tuples(WORDS, st.sampled_from(["", " ", "  "])), min_size=1, max_size=4)
-
-
-def naive(names: list[str], text: str, min_length: int) -> set[tuple[int, int]]:
-    """What KBNames finds, by trying all names at all places."""
-
-    def pieces(text: str) -> list[re.Match]:
-        return list(re.finditer(r"\w+|[^\w\s]", text))
-
-    def is_acronym(name: str) -> bool:
-        letters = [c for c in name if c.isalpha()]
-        is_word = not re.search(r"\s", name)
-        return (
-            len(name) > 1 and len(letters) <= 5 and name == name.upper() != name.lower() and is_word
-        )
-
-    found: set[tuple[int, int]] = set()
-    for acronyms, fold in ((True, str), (False, str.casefold)):
-        chosen = [
-            name
-            for name in names
-            if is_acronym(name) == acronyms
-            and (acronyms or (len(name) >= min_length and any(c.isalpha() for c in name)))
-        ]
-        wanted = {tuple(piece[0] for piece in pieces(fold(name))) for name in chosen} - {()}
-        all_pieces = pieces(text)
-        place = 0
-        while place < len(all_pieces):
-            for end in range(len(all_pieces), place, -1):
-                if tuple(fold(piece[0]) for piece in all_pieces[place:end]) in wanted:
-                    found.add((all_pieces[place].start(), all_pieces[end - 1].end()))
-                    place = end
-                    break
-            else:
-                place += 1
-    return found
-
-
-@settings(max_examples=300, deadline=None)
-@given(names=st.lists(PHRASES, max_size=5), text=PHRASES | st.lists(st.tuples(WORDS, st.just(" "))))
-def test_it_finds_what_a_naive_search_finds(names, text) -> None:
-    spelled = ["".join(a + b for a, b in name).strip() for name in names]
-    written = "".join(a + b for a, b in text)
-    found = KBNames(spelled, min_length=2).found(written)
-    assert len(found) == len(set(found))
-    assert set(found) == naive(spelled, written, 2)
-
-
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("Lung Cancer and lung  cancer cells", ["Lung Cancer", "lung  cancer"]),
-        ("all of ALL, but lunger", ["ALL"]),
-        ("small-cell lung cancer, lung", ["small-cell lung cancer", "lung"]),
-        ("in role 12", []),
-    ],
-)
-def test_what_is_a_name(text: str, expected: list[str]) -> None:
-    names = ["lung", "lung cancer", "Small-cell lung cancer", "ALL", "in", "Role", "12", " ", ""]
-    found = KBNames(names, stop_words={"role"}).found(text)
-    assert [text[start:end] for start, end in found] == expected
 
 
 def matcher_in(kb: Path, **config) -> Language:
@@ -157,13 +90,13 @@ def test_it_is_saved_without_its_names_and_finds_its_kb(tiny_kb: Path, tmp_path:
 
 
 @pytest.mark.timeout(120)
-def test_processes_and_calls_agree(tiny_kb: Path) -> None:
+@pytest.mark.parametrize("n_process, batch_size", [(1, 2), (2, 1)])
+def test_pipe_and_calls_agree(tiny_kb: Path, n_process: int, batch_size: int) -> None:
     nlp = matcher_in(tiny_kb)
-    texts = ["MS", "no", "aspirin and kidney"]
+    texts = ["MS", "no", "", "aspirin and kidney"]
     expected = [[ent.text for ent in nlp(text).ents] for text in texts]
-    for n_process in (1, 2):
-        docs = nlp.pipe(texts, n_process=n_process, batch_size=1)
-        assert [[ent.text for ent in doc.ents] for doc in docs] == expected
+    docs = nlp.pipe(texts, n_process=n_process, batch_size=batch_size)
+    assert [[ent.text for ent in doc.ents] for doc in docs] == expected
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])

@@ -16,9 +16,9 @@ from spacy.util import load_config
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.mine import mine_mentions
-from spacy_pel.jobs.name_table import name_table
 from spacy_pel.jobs.sampled_mentions import MentionSearch
 from spacy_pel.kb import KnowledgeBase, build_kb
+from spacy_pel.kb.name_finder import NameFinder
 from spacy_pel.kb.readers import open_source
 from spacy_pel.training.loop import run_training, start_training
 
@@ -28,9 +28,9 @@ from .test_align_config import ENCODER
 @pytest.fixture
 def mined(project: Path, tmp_path: Path) -> tuple[KnowledgeBase, Path]:
     kb = build_kb(open_source("assets/demo/umls").entities, tmp_path / "kb")
-    names = name_table(kb, kb.numbers().tolist(), aliases=True)
     out = tmp_path / "mined.parquet"
-    result = mine_mentions(MentionSearch(kb, names), ["assets/demo/corpus/train.pubtator"], out)
+    search = MentionSearch(kb, NameFinder.of(kb), aliases=True)
+    result = mine_mentions(search, ["assets/demo/corpus/train.pubtator"], out)
     assert result.right == result.judged > 20
     return kb, out
 

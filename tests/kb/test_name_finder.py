@@ -1,0 +1,137 @@
+"""Names of a KB, found in text: against a naive search."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.change import add_entities
+from spacy_pel.kb.name_finder import NameFinder, Pieces, name_table
+
+WORDS = st.sampled_from(
+    ["lung", "Lung", "LUNG", "MS", "ms", "-", "a", "Éa", "ß", "SS", "IL", "2", "(", "İx", "mRNA"]
+)
+TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", "", "\n "])), max_size=10).map(
+    lambda pairs: "".join(word + blank for word, blank in pairs)
+)
+
+
+def finder_of(entities: list[Entity], /, **choice) -> NameFinder:
+    return NameFinder(name_table(entities, np.arange(len(entities))), **choice)
+
+
+def is_acronym(name: str) -> bool:
+    n_letters = len([c for c in name if c.isalpha()])
+    is_word = not re.search(r"\s", name)
+    return len(name) > 1 and n_letters <= 5 and name == name.upper() != name.lower() and is_word
+
+
+def naive(entities: list[Entity], text: str, min_length: int) -> list[tuple]:
+    """What is found, as (start, end, owners), by trying all runs of pieces as names."""
+
+    def pieces(text: str, fold) -> tuple[str, ...]:
+        return tuple(fold(piece) for piece in re.findall(r"\w+|[^\w\s]", text))
+
+    owners: dict[tuple, set[int]] = {}
+    wanted = set()
+    for number, entity in enumerate(entities):
+        for name in filter(lambda name: any(c.isalpha() for c in name), entity.names):
+            fold = str if is_acronym(name) else str.casefold
+            owners.setdefault((fold, pieces(name, fold)), set()).add(number)
+            if is_acronym(name) or len(name) >= min_length:
+                wanted.add((fold, pieces(name, fold)))
+    places = [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
+    found, at = [], 0
+    while at < len(places):
+        for last in range(len(places) - 1, at - 1, -1):
+            start, end = places[at][0], places[last][1]
+            keys = [(fold, pieces(text[start:end], fold)) for fold in (str, str.casefold)]
+            if names := [key for key in keys if key in wanted]:
+                found.append((start, end, sorted(owners[names[0]])))
+                at = last
+                break
+        at += 1
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    names=st.lists(st.lists(TEXTS.map(str.strip).filter(bool), min_size=1, max_size=3), max_size=6),
+    texts=st.lists(TEXTS, min_size=1, max_size=4),
+    min_length=st.integers(1, 4),
+)
+@example(names=[["lung"]], texts=["", "Lung", " a  lung lung "], min_length=3)
+@example(names=[], texts=["lung"], min_length=3)
+def test_it_finds_what_a_naive_search_finds(names, texts, min_length) -> None:
+    entities = [Entity(str(n), first, tuple(rest)) for n, (first, *rest) in enumerate(names)]
+    finder = finder_of(entities, min_length=min_length)
+    expected = [naive(entities, text, min_length) for text in texts]
+    found = [[(a, b, owners.tolist()) for a, b, owners in finder.found(text)] for text in texts]
+    assert found == expected
+    pieces = Pieces(texts)
+    first, last, _ = finder.found_in(pieces)
+    together = zip(pieces.texts[first], pieces.starts[first], pieces.ends[last])
+    assert list(together) == [(n, a, b) for n, own in enumerate(expected) for a, b, _ in own]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("Lung Cancer and lung  cancer cells", ["Lung Cancer", "lung  cancer"]),
+        ("all of ALL, but lunger", ["ALL"]),
+        ("small-cell lung cancer, lung", ["small-cell lung cancer", "lung"]),
+        ("in role 12 but of Of OF", ["OF"]),
+    ],
+)
+def test_what_is_a_name(text: str, expected: list[str]) -> None:
+    names = ["lung", "lung cancer", "Small-cell lung cancer", "ALL", "in", "Role", "12", "OF"]
+    finder = finder_of([Entity("1", "x", tuple(names))], stop_words={"rOle", "of"})
+    assert [text[start:end] for start, end, _ in finder.found(text)] == expected
+
+
+def test_only_names_of_some_entities_and_which_of_them_are_preferred() -> None:
+    entities = [Entity("0", "common cold"), Entity("1", "cold", ("Common Cold",))]
+    finder = finder_of(entities)
+    assert [o.tolist() for _, _, o in finder.found("a common cold, a cold")] == [[0, 1], [1]]
+    (name,) = finder.found_in(Pieces(["common cold"])).names
+    assert finder.preferred[finder.bounds[name] : finder.bounds[name + 1]].tolist() == [True, False]
+    first = finder_of(entities, entities=np.array([0]))
+    assert [(a, b) for a, b, _ in first.found("a common cold, a cold")] == [(2, 13)]
+
+
+def test_a_table_is_small() -> None:
+    """Memory is of the number of names alone, not of their length."""
+    names = [f"{'a long name of something ' * 4}{n}" for n in range(10_000)]
+    assert name_table([Entity(n, n) for n in names], np.arange(10_000)).nbytes < 35 * 10_000
+
+
+def test_the_file_is_made_once_and_swept_with_the_next_change(tmp_path: Path) -> None:
+    kb = build_kb([Entity("1", "aspirin")], tmp_path / "kb")
+    read = []
+    for _ in range(2):
+        finder = NameFinder.of(kb, lambda entities: [read.append(e) or e for e in entities])
+        assert len(read) == len(finder.found("some aspirin")) == 1
+    (file,) = kb.path.glob(".names-*")
+    file.write_bytes(file.read_bytes()[:-1])  # a damaged one is made anew
+    assert NameFinder.of(kb).found("aspirin") and NameFinder.of(kb).found("aspirin")
+    add_entities(kb.path, [Entity("2", "long COVID")])
+    assert not file.exists()
+    changed = NameFinder.of(KnowledgeBase.open(kb.path))
+    assert [o.tolist() for *_, o in changed.found("Long covid")] == [[1]]
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch) -> None:
+    kb = build_kb([Entity("1", "aspirin")], tmp_path / "kb")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("spacy_pel.kb.name_finder.whole_file", full)
+    assert NameFinder.of(kb).found("aspirin")
+    assert not list(kb.path.glob(".names-*"))
