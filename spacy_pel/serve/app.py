@@ -58,8 +58,30 @@ PROBLEMS = {
 }  # fmt: skip
 
 
-class _Body(Request):
-    """A request whose JSON is read in a turn of its client, in a thread: 1 MB takes a tenth of a second."""
+class _Limited(Request):
+    """A request whose body has a limit, and is read as JSON in a turn of its client, in a thread.
+
+    To read 1 MB takes a tenth of a second.
+    """
+
+    async def arrived(self, limits: Limits) -> None:
+        """Wait for the body; HTTPException if it is too large or does not come."""
+        body = bytearray()
+
+        async def read() -> None:
+            async for chunk in self.stream():
+                body.extend(chunk)
+                if len(body) > limits.body:
+                    raise HTTPException(413, f"the request is larger than {limits.body:,} bytes")
+
+        try:
+            await asyncio.wait_for(read(), limits.seconds)
+        except asyncio.TimeoutError:
+            reason = f"the request did not arrive within {limits.seconds:g} seconds"
+            raise HTTPException(408, reason, {"connection": "close"}) from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the request ended early") from None
+        self._body = bytes(body)
 
     async def json(self) -> LinkRequest:
         service: LinkingService = self.app.state.service
@@ -76,9 +98,9 @@ class LimitedRoute(APIRoute):
         async def handle(request: Request) -> Response:
             service: LinkingService = request.app.state.service
             with service.admitted(client_at(request.client)):
-                limited = _Body(request.scope, request.receive)
+                limited = _Limited(request.scope, request.receive)
                 if request.method == "POST":
-                    limited._body = await _body(request, service.limits)
+                    await limited.arrived(service.limits)
                 try:
                     return await asyncio.wait_for(handler(limited), service.limits.seconds)
                 except asyncio.TimeoutError:
@@ -86,30 +108,6 @@ class LimitedRoute(APIRoute):
                     raise HTTPException(504, reason) from None
 
         return handle
-
-
-async def _body(request: Request, limits: Limits) -> bytes:
-    """The body of a request, unless it is too large or does not come."""
-    too_large = HTTPException(413, f"the request is larger than {limits.body:,} bytes")
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:20]) > limits.body:
-        raise too_large
-    body = bytearray()
-
-    async def read() -> None:
-        async for chunk in request.stream():
-            body.extend(chunk)
-            if len(body) > limits.body:
-                raise too_large
-
-    try:
-        await asyncio.wait_for(read(), limits.seconds)
-    except asyncio.TimeoutError:
-        reason = f"the request did not arrive within {limits.seconds:g} seconds"
-        raise HTTPException(408, reason, {"connection": "close"}) from None
-    except ClientDisconnect:
-        raise HTTPException(400, "the request ended early") from None
-    return bytes(body)
 
 
 class Answered:
@@ -161,9 +159,9 @@ def create_app(
     Args:
         service: The linker and its limits.
         entity_url: The URL of an entity's page at its source, with "{id}" in the place of the id.
-        local: Whether only this computer may use the server. If so, requests that were sent to a name
-            other than localhost are refused: a page of another host may let its own name stand for this
-            computer's address (DNS rebinding), and would then read the answers.
+        local: Whether to refuse requests that were sent to a name other than localhost. A page of
+            another host may let its own name stand for this computer's address (DNS rebinding), and
+            would then read the answers.
     """
 
     @asynccontextmanager
@@ -171,9 +169,17 @@ def create_app(
         yield
         service.close()
 
+    limits = service.limits
     app = FastAPIOffline(
         title="spacy_pel",
-        description=_description(service.limits),
+        description=(
+            "Links mentions in texts to the entities of a knowledge base. Documents have the form of "
+            "the JSONL lines that `python -m spacy pel link` reads and writes. Offsets count "
+            f"characters (code points). A request has at most {limits.body:,} bytes and "
+            f"{limits.documents:,} documents of {limits.characters:,} characters, with "
+            f"{limits.mentions:,} given mentions each, and is answered within {limits.seconds:g} "
+            "seconds. Every error is an object with a sentence in `detail`."
+        ),
         version=service.nlp.meta["version"],
         redoc_url=None,
         lifespan=lifespan,
@@ -288,14 +294,3 @@ def _is_local(host: str) -> bool:
         return name == "localhost" or bool(ipaddress.ip_address(name))
     except ValueError:
         return False
-
-
-def _description(limits: Limits) -> str:
-    return (
-        "Links mentions in texts to the entities of a knowledge base. Documents have the form of the "
-        "JSONL lines that `python -m spacy pel link` reads and writes. Offsets count characters "
-        f"(code points). A request has at most {limits.body:,} bytes and {limits.documents:,} documents "
-        f"of {limits.characters:,} characters, with {limits.mentions:,} given mentions each, and "
-        f"is answered within {limits.seconds:g} seconds. Every error is an object with a sentence "
-        "in `detail`."
-    )

@@ -37,23 +37,22 @@ def _of_characters(text: str) -> str:
 _Text = Annotated[str, AfterValidator(_of_characters)]
 
 
-class _Given(BaseModel):
-    """A message that is taken strictly: no 3.0 for 3, no unknown field."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
+_STRICT = ConfigDict(strict=True, extra="forbid")  # no 3.0 for 3, no unknown field
 
 
-class GivenMention(_Given):
+class GivenMention(BaseModel):
     """The place of a mention, in characters (Unicode code points, not UTF-16 units or bytes)."""
 
+    model_config = _STRICT
     start: int = Field(ge=0, description="Place of its first character", examples=[4])
     end: int = Field(gt=0, description="Place after its last character", examples=[6])
     label: _Text = Field("", description='Its label; "MENTION" if empty', examples=["Disease"])
 
 
-class GivenDocument(_Given):
+class GivenDocument(BaseModel):
     """A text, and its mentions where they are known."""
 
+    model_config = _STRICT
     text: _Text = Field(examples=[TEXT])
     id: _Text | int | None = Field(None, description="Returned as it is", examples=["note-1"])
     mentions: list[GivenMention] | None = Field(
@@ -79,9 +78,10 @@ class GivenDocument(_Given):
         return self
 
 
-class LinkRequest(_Given):
+class LinkRequest(BaseModel):
     """Documents to link."""
 
+    model_config = _STRICT
     documents: list[GivenDocument] = Field(
         min_length=1,
         examples=[[{"text": TEXT}, {"text": TEXT, "mentions": [{"start": 4, "end": 6}]}]],
@@ -118,11 +118,7 @@ def _wrong(reason: str) -> PydanticCustomError:
 
 
 def first_fault(faults: list[dict[str, Any]]) -> str:
-    """Say the first of pydantic's errors and the number of others, without repeating what was sent.
-
-    Args:
-        faults: Errors whose places are within a body.
-    """
+    """Say the first of pydantic's errors and the number of others, without repeating what was sent."""
     first, *others = faults
     place = "the body"
     if first["loc"]:  # ("documents", 0, "text") as "documents[0].text"

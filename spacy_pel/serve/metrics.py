@@ -17,14 +17,11 @@ class ServerMetrics:
 
     Where several processes serve, PROMETHEUS_MULTIPROC_DIR names the folder of their counters. Each
     process then gives the sums of all, and not its memory and time.
-
-    Attributes:
-        documents: The number of documents linked.
-        mentions: The number of mentions linked.
     """
 
     def __init__(self, under_way: Callable[[], int]) -> None:
         """Start at 0. ``under_way`` gives the number of requests under way."""
+        self._under_way = under_way
         self._registry = registry = prometheus.CollectorRegistry()
         if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             MultiProcessCollector(self._registry)  # reads what is counted in all registries
@@ -45,7 +42,6 @@ class ServerMetrics:
             "pel_requests_under_way", "Requests taken on",
             registry=registry, multiprocess_mode="livesum",
         )  # fmt: skip
-        self._under_way = under_way
 
     def note(self, route: str, status: int, seconds: float) -> None:
         """Count an answer: the template of its route, its status, and the time that it took."""

@@ -53,8 +53,9 @@ class PrintableFormatter(logging.Formatter):
 class Connection(H11Protocol):
     """One connection of uvicorn, with what uvicorn lacks: an end to waiting for a slow client.
 
-    uvicorn ends a connection that is idle after an answer. It waits forever for a first request, and for
-    the rest of a request.
+    uvicorn ends a connection that is idle after an answer. It waits forever for a first request, and
+    for the rest of a request. Its ``limit_concurrency`` counts idle connections, so that one client
+    could keep out all others.
 
     Args:
         seconds: The time for a request's body to arrive.
@@ -70,8 +71,10 @@ class Connection(H11Protocol):
         """Take a new connection, unless the client has too many."""
         super().connection_made(transport)
         mine = client_at(self.client)
-        held = sum(client_at(other.client) == mine for other in self.connections)
-        if held > CONNECTIONS_OF_CLIENT:
+        if (
+            sum(client_at(other.client) == mine for other in self.connections)
+            > CONNECTIONS_OF_CLIENT
+        ):
             transport.abort()
         else:
             self._wait_for_client()
@@ -89,7 +92,8 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._stop_waiting()
+        if self._end is not None:
+            self._end.cancel()
         super().connection_lost(exc)
 
     def _wait_for_client(self) -> None:
@@ -97,16 +101,12 @@ class Connection(H11Protocol):
         state = self.conn.their_state
         if state is self._awaited:
             return
-        self._stop_waiting()
-        self._awaited = state
+        if self._end is not None:
+            self._end.cancel()
+        self._awaited, self._end = state, None
         seconds = {h11.IDLE: HEADERS_SECONDS, h11.SEND_BODY: self._seconds + _GRACE}.get(state)
         if seconds is not None:
             self._end = self.loop.call_later(seconds, self.transport.abort)
-
-    def _stop_waiting(self) -> None:
-        if self._end is not None:
-            self._end.cancel()
-            self._end = None
 
 
 def app_of(served: Served, nlp: Language) -> FastAPI:
@@ -116,13 +116,7 @@ def app_of(served: Served, nlp: Language) -> FastAPI:
 
 
 def run_app(app: FastAPI, listener: socket.socket, limits: Limits) -> None:
-    """Serve an application until Ctrl-C or SIGTERM; requests under way are answered first.
-
-    Args:
-        app: The application, see ``app.create_app``.
-        listener: The socket, see ``served.listen``.
-        limits: The limits on requests.
-    """
+    """Serve until Ctrl-C or SIGTERM; requests under way are answered first."""
     _prepare(listener, limits)
     # After an orderly end the server sends itself the signal a second time.
     with suppress(KeyboardInterrupt, SystemExit):

@@ -1,16 +1,17 @@
 """One linker and one KB for all requests, each in a thread of its own.
 
 One thread links: the model uses the whole processor, and spaCy's vocabulary is not made for several
-threads. Requests are linked in turns: after a long document, or a few short ones, the thread may turn
-to another client. Turns that wait are linked together, as one batch.
+threads. Clients take turns at it. Turns that wait are linked together, as one batch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections import Counter
+import json
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -26,62 +27,119 @@ from ..documents.document import Document, Mention
 from ..jobs.link_docs import link_documents
 from ..kb import Entity, KnowledgeBase
 from ..pipeline.pipelines import linker_of
-from .messages import LinkedDocument, LinkRequest
+from .messages import LinkRequest
 from .served import Limits
-from .turns import FairThread
 
 # The most characters of documents that are linked in one turn. A longer document has a turn of its own.
-TURN_CHARACTERS = 2000
-# The most characters that are linked together. So a client waits for a few turns at most, which take less
-# time together.
-BATCH_CHARACTERS = 4 * TURN_CHARACTERS
-# The turns of one request that wait at once. The others of its client come in between.
-TURNS_AT_ONCE = 4
+TURN_CHARACTERS = 4000
+# The most characters that are linked together.
+BATCH_CHARACTERS = 2 * TURN_CHARACTERS
+
+Piece = list[tuple[int, Document]]  # documents of a request with their numbers: what a turn links
+
+
+class FairThread:
+    """One thread, for the coroutines of an event loop, at which clients that wait take turns.
+
+    A client with many turns waits for itself: the others have one each between two of them.
+
+    Args:
+        name: The name of the thread.
+        function: What is called with a list of items. It gives a result for each, or its error.
+        together: The largest sum of the sizes of turns that are done together, as one list.
+    """
+
+    def __init__(
+        self, name: str, function: Callable[[list[Any]], Sequence[Any]], together: int = 0
+    ) -> None:
+        self._thread = ThreadPoolExecutor(1, name)
+        self._function = function
+        self._together = together
+        # The turns of each client that waits: size, item and answer. The first client is the next.
+        self._waiting: dict[str, deque[tuple[int, Any, asyncio.Future]]] = {}
+        self._is_busy = False
+
+    async def run(self, client: str, size: int, item: Any) -> Any:
+        """Give the function's result for an item, when it is the client's turn.
+
+        If the caller is cancelled before its turn, the item is left out.
+        """
+        loop = asyncio.get_running_loop()
+        answer = loop.create_future()
+        self._waiting.setdefault(client, deque()).append((size, item, answer))
+        if not self._is_busy:
+            self._is_busy = True
+            loop.create_task(self._take_turns())
+        return await answer
+
+    def close(self) -> None:
+        """Wait for the work under way."""
+        self._thread.shutdown(cancel_futures=True)
+
+    async def _take_turns(self) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)  # what is asked for now may join
+        while turns := self._next_turns():
+            items = [item for item, _ in turns]
+            try:
+                results = await loop.run_in_executor(self._thread, self._function, items)
+            except Exception as error:
+                results = [error] * len(turns)
+            for (_, answer), result in zip(turns, results):
+                if answer.cancelled():
+                    continue
+                if isinstance(result, Exception):
+                    answer.set_exception(result)
+                else:
+                    answer.set_result(result)
+            await asyncio.sleep(0)  # whoever has an answer may ask for a next turn
+        self._is_busy = False
+
+    def _next_turns(self) -> list[tuple[Any, asyncio.Future]]:
+        """Take the turns that are done next, with their answers."""
+        turns: list[tuple[Any, asyncio.Future]] = []
+        room = self._together
+        while self._waiting:
+            client, waiting = next(iter(self._waiting.items()))
+            size, item, answer = waiting[0]
+            if turns and size > room:
+                break
+            waiting.popleft()
+            del self._waiting[client]
+            if waiting:
+                self._waiting[client] = waiting  # behind the others
+            if not answer.cancelled():
+                turns.append((item, answer))
+                room -= size
+        return turns
 
 
 class LinkedJSON(NamedTuple):
-    """A linked document as the text of a ``LinkedDocument``, and the number of its mentions."""
+    """A linked document as the JSON of a ``LinkedDocument``, and the number of its mentions."""
 
     text: bytes
     mentions: int
 
 
-class Piece(NamedTuple):
-    """Consecutive documents of a request, and the number of the first of them."""
-
-    first: int
-    documents: list[Document]
-
-
 class LinkingService:
     """Links documents and looks up entities within limits, for an event loop.
 
-    Attributes:
-        under_way: The number of requests of each client.
+    Raises:
+        PelError: There is no linker of this name, or its KB has no vectors of its encoder.
     """
 
     def __init__(self, nlp: Language, component: str = "proxy_linker", *, limits: Limits) -> None:
-        """Start the threads.
-
-        Args:
-            nlp: The pipeline.
-            component: The name of the linker in it.
-            limits: The limits on requests.
-
-        Raises:
-            PelError: There is no linker, or its KB has no vectors of its encoder.
-        """
         self.nlp = nlp
         self.component = component
         self.limits = limits
-        self.under_way: Counter[str] = Counter()
+        self.under_way: Counter[str] = Counter()  # requests of each client
         linker = linker_of(nlp, component)
         linker.index  # refuses a KB that does not fit now, not at the first request
         self._spans_key = linker.spans_key
         # A second one, so that look-ups do not wait for the model.
         self.kb = KnowledgeBase.open(linker.kb.path)
         # So that no client waits for what is loaded at the first use.
-        self._linked([Piece(0, [Document("MS"), Document("MS", mentions=(Mention(0, 2, "MS"),))])])
+        self._linked([[(0, Document("MS")), (1, Document("MS", None, (Mention(0, 2, "MS"),)))]])
         self._model = FairThread("model", self._linked_together, BATCH_CHARACTERS)
         self._look_ups = FairThread("kb", _called)
         self._reading = FairThread("reading", _called)
@@ -107,31 +165,15 @@ class LinkingService:
 
     async def read(self, client: str, body: bytes) -> LinkRequest:
         """The request in a body. Large ones take long, so clients take turns. See ``LinkRequest.read``."""
-        return await self._reading.run(
-            client, len(body), partial(LinkRequest.read, body, self.limits)
-        )
+        call = partial(LinkRequest.read, body, self.limits)
+        return await self._reading.run(client, len(body), call)
 
     async def link(self, client: str, documents: Sequence[Document]) -> list[LinkedJSON]:
-        """Link documents in turns.
-
-        Returns:
-            The documents in the form in which ``pel link`` writes JSONL.
-
-        Raises:
-            HTTPException: 422: Mentions overlap.
-        """
-        places = asyncio.Semaphore(TURNS_AT_ONCE)
-
-        async def linked(piece: Piece) -> list[LinkedJSON]:
-            async with places:
-                return await self._model.run(client, _characters(piece.documents), piece)
-
-        turns = [asyncio.ensure_future(linked(piece)) for piece in _pieces(documents)]
-        try:
-            return [document for linked in await asyncio.gather(*turns) for document in linked]
-        finally:
-            for turn in turns:  # after an error nobody waits for the others
-                turn.cancel()
+        """Link documents, in one turn after another; HTTPException (422) if mentions overlap."""
+        linked: list[LinkedJSON] = []
+        for piece in _pieces(documents):
+            linked += await self._model.run(client, _characters(piece), piece)
+        return linked
 
     async def entity(self, client: str, id: str) -> Entity | None:
         """The entity with this concept id, alternative id or retired id."""
@@ -155,7 +197,7 @@ class LinkingService:
         """The linked documents of each piece, or why they cannot be linked."""
         try:
             linked = iter(self._linked(pieces))
-            return [list(islice(linked, len(piece.documents))) for piece in pieces]
+            return [list(islice(linked, len(piece))) for piece in pieces]
         except Exception as error:
             if len(pieces) == 1:
                 return [error]
@@ -164,13 +206,12 @@ class LinkingService:
     def _linked(self, pieces: Sequence[Piece]) -> list[LinkedJSON]:
         """The documents of all pieces, linked as one batch."""
         with self.nlp.memory_zone():  # else spaCy's memory of words seen would grow
-            docs = [
-                self._doc(number, document)
-                for piece in pieces
-                for number, document in enumerate(piece.documents, piece.first)
-            ]
+            docs = [self._doc(*numbered) for piece in pieces for numbered in piece]
             records = link_documents(self.nlp, docs, component=self.component, batch_size=len(docs))
-            return list(map(_as_json, records))
+            return [
+                LinkedJSON(json.dumps(record, ensure_ascii=False).encode(), len(record["mentions"]))
+                for record in records
+            ]
 
     def _doc(self, number: int, document: Document) -> Doc:
         try:
@@ -199,23 +240,18 @@ def _refused(status: int, reason: str) -> HTTPException:
 
 def _pieces(documents: Sequence[Document]) -> Iterator[Piece]:
     """The documents in their order, as many in a piece as a turn takes, and at least one."""
-    piece = Piece(0, [])
-    for number, document in enumerate(documents):
-        if piece.documents and _characters([*piece.documents, document]) > TURN_CHARACTERS:
+    piece: Piece = []
+    for numbered in enumerate(documents):
+        if piece and _characters([*piece, numbered]) > TURN_CHARACTERS:
             yield piece
-            piece = Piece(number, [])
-        piece.documents.append(document)
-    if piece.documents:
+            piece = []
+        piece.append(numbered)
+    if piece:
         yield piece
 
 
-def _characters(documents: Sequence[Document]) -> int:
-    return sum(len(document.text) for document in documents)
-
-
-def _as_json(record: dict[str, Any]) -> LinkedJSON:
-    linked = LinkedDocument.model_validate(record)
-    return LinkedJSON(linked.model_dump_json(exclude_unset=True).encode(), len(linked.mentions))
+def _characters(piece: Piece) -> int:
+    return sum(len(document.text) for _, document in piece)
 
 
 def _called(calls: list[Callable[[], Any]]) -> list[Any]:

@@ -1,11 +1,11 @@
-"""When a server has too much to do, or a client too little."""
+"""When a server has too much to do, or a client too little; and who has the next turn."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import httpx
 import pytest
@@ -20,7 +20,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 from spacy_pel.serve import service as service_module
 from spacy_pel.serve.messages import LinkRequest
-from spacy_pel.serve.service import LinkedJSON, LinkingService, Piece, client_at
+from spacy_pel.serve.service import FairThread, LinkedJSON, LinkingService, Piece, client_at
 
 from ..conftest import ENTITIES
 from .conftest import LIMITS
@@ -36,7 +36,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     linked = LinkingService._linked
 
     def noted(self: LinkingService, pieces: list[Piece]) -> list[LinkedJSON]:
-        batches.append([document.text for piece in pieces for document in piece.documents])
+        batches.append([document.text for piece in pieces for _, document in piece])
         return linked(self, pieces)
 
     monkeypatch.setattr(LinkingService, "_linked", noted)
@@ -152,17 +152,15 @@ def test_others_are_let_in_between_the_documents_of_a_large_request(
 
 
 @settings(max_examples=50)
-@given(st.lists(st.integers(0, 3000), max_size=12))
+@given(st.lists(st.integers(0, 6000), max_size=12))
 def test_a_turn_has_documents_in_order_and_is_short(lengths: list[int]) -> None:
     documents = [Document("a" * length, id=n) for n, length in enumerate(lengths)]
-    cut = list(service_module._pieces(documents))
-    pieces = [piece.documents for piece in cut]
-    assert [piece.first for piece in cut] == [piece.documents[0].id for piece in cut]
-    assert [document.id for piece in pieces for document in piece] == list(range(len(lengths)))
-    sizes = [sum(len(document.text) for document in piece) for piece in pieces]
+    pieces = list(service_module._pieces(documents))
+    assert [numbered for piece in pieces for numbered in piece] == list(enumerate(documents))
+    sizes = [sum(len(document.text) for _, document in piece) for piece in pieces]
     for piece, following, size in zip(pieces, pieces[1:], sizes):
         assert size <= service_module.TURN_CHARACTERS or len(piece) == 1
-        assert size + len(following[0].text) > service_module.TURN_CHARACTERS
+        assert size + len(following[0][1].text) > service_module.TURN_CHARACTERS
 
 
 def test_requests_that_wait_are_linked_together_and_a_wrong_one_alone(
@@ -208,3 +206,81 @@ def test_a_kb_that_does_not_fit_is_refused_at_the_start(tiny_nlp: Language, tmp_
     tiny_nlp.get_pipe("proxy_linker").set_kb(build_kb(ENTITIES, tmp_path / "kb").path)
     with pytest.raises(PelError, match="has no vectors"):
         LinkingService(tiny_nlp, limits=LIMITS)
+
+
+def taken(turns: Sequence[tuple[str, int]], together: int = 0) -> tuple[list[list[int]], list]:
+    """Turns (client, size) that wait for one thread: their numbers as they are called, and the answers.
+
+    An even number is answered with ten times it, an odd one with an error.
+    """
+    calls: list[list[int]] = []
+    begun, go = threading.Event(), threading.Event()
+
+    def work(items: list[int]) -> list[int | Exception]:
+        if items == [-1]:
+            begun.set()
+            go.wait(5)
+            return [0]
+        calls.append(items)
+        return [ValueError(item) if item % 2 else 10 * item for item in items]
+
+    async def ask() -> list:
+        thread = FairThread("test", work, together)
+        held = asyncio.ensure_future(thread.run("another", 0, -1))
+        await asyncio.to_thread(begun.wait, 5)
+        waiting = [
+            asyncio.ensure_future(thread.run(client, size, number))
+            for number, (client, size) in enumerate(turns)
+        ]
+        await asyncio.sleep(0)
+        go.set()
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        await held
+        thread.close()
+        return answers
+
+    return calls, asyncio.run(ask())
+
+
+def test_a_client_with_many_turns_does_not_fill_a_batch_alone() -> None:
+    turns = [*[("many", 1)] * 6, ("one", 1), ("two", 1)]
+    assert taken(turns, 4)[0] == [[0, 6, 7, 1], [2, 3, 4, 5]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(0, 9000),
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9000)), max_size=12),
+)
+def test_no_client_that_waits_falls_back_by_more_than_a_turn(together: int, turns: list) -> None:
+    """The independent measure: what each has had while all of them were waiting."""
+    calls, answers = taken(turns, together)
+    order = [number for call in calls for number in call]
+    assert sorted(order) == list(range(len(turns)))
+    for number, answer in enumerate(answers):
+        is_error = isinstance(answer, ValueError) and answer.args == (number,)
+        assert is_error if number % 2 else answer == 10 * number
+    for call in calls:
+        assert len(call) == 1 or sum(turns[number][1] for number in call) <= together
+    had = dict.fromkeys("abc", 0)
+    left = [client for client, _ in turns]
+    for number in order:
+        client, _ = turns[number]
+        had[client] += 1
+        left.remove(client)
+        assert all(had[client] - had[other] <= 1 for other in left)
+
+
+def test_what_is_cancelled_before_its_turn_is_never_called() -> None:
+    calls: list[int] = []
+
+    async def ask() -> None:
+        thread = FairThread("test", lambda items: calls.extend(items) or items)
+        turn = asyncio.ensure_future(thread.run("a", 0, 1))
+        await asyncio.sleep(0)
+        turn.cancel()
+        await thread.run("b", 0, 2)
+        thread.close()
+
+    asyncio.run(ask())
+    assert calls == [2]
