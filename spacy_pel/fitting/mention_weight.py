@@ -16,8 +16,13 @@ import numpy as np
 from ..evaluation.feature_weight import feature_weights
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mention_changes import MentionEncoder
-from ..kb.mention_search import NEAREST, mention_pairs, scored_pairs
-from ..kb.mentions import MentionPassage, MentionWeight, NearMentions
+from ..kb.mentions import (
+    NEAREST,
+    MentionPassage,
+    MentionWeight,
+    NearMentions,
+    scored_pairs,
+)
 
 _FITTED = 1500  # mentions of a source that the weight is fitted to
 _NAMES = 64  # entities found by their names
@@ -84,9 +89,8 @@ def _tables(kb: KnowledgeBase, queries: Queries) -> tuple[np.ndarray, np.ndarray
     Each is [n, k]; -inf for no candidate, and for one without mentions near.
     """
     names = kb.search_names(queries.vectors, _NAMES)
-    found = scored_pairs(kb.vectors, queries.vectors, names, mention_pairs(queries.near))
-    order = np.argsort(found.lines, kind="stable")
-    lines, numbers, by_name, closeness = (x[order] for x in found)
+    found = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
+    lines, numbers, by_name, closeness = found
     ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
     shape = (len(queries.golds), ranks.max(initial=0) + 1)
     tables = np.full(shape, -np.inf), np.full(shape, -np.inf), np.zeros(shape, dtype=bool)

@@ -13,7 +13,6 @@ import numpy as np
 from ..errors import PelError
 from .checks import check_contents
 from .lock import lock_for_reading
-from .mention_search import search_with_mentions
 from .mentions import KnownMentions
 from .records.entity import Entity
 from .records.semantic_types import SemanticType, known_types, with_descendants
@@ -348,7 +347,7 @@ class KnowledgeBase:
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
 
-        If the KB has learnt mentions, those near a query add to the score (``mention_search``).
+        If the KB has learnt mentions, those near a query add to the score (``mentions``).
 
         Entities with equal scores are sorted by concept id.
 
@@ -366,7 +365,7 @@ class KnowledgeBase:
         allowed = self._live if only is None else self._mask(only)
         if not self.mentions:
             return stored.search(vectors, k, allowed)
-        return search_with_mentions(stored, self.mentions, vectors, k, allowed)
+        return self.mentions.search(stored, vectors, k, allowed)
 
     def search_names(self, vectors: np.ndarray, k: int) -> Candidates:
         """As ``search``, without learnt mentions."""

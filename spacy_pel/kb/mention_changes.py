@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -30,12 +30,10 @@ class MentionEncoder(Protocol):
     Attributes:
         fingerprint: The fingerprint of its entity encoder, as the KB has it.
         mention_fingerprint: The fingerprint of all that decides the vectors of mentions.
-        dim: The length of its vectors.
     """
 
     fingerprint: str
     mention_fingerprint: str
-    dim: int
 
     def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
         """The vectors of all mentions of the passages, in their order: float32 [n, dim]."""
@@ -66,7 +64,6 @@ def learn_mentions(
     """
     with writing(path) as change:
         _check_encoder(change, source, encoder)
-        uses_vectors = change.settings["vectors"] is not None
         kept = [
             p._replace(mentions=tuple(dict.fromkeys(p.mentions))) for p in passages if p.mentions
         ]
@@ -75,11 +72,10 @@ def learn_mentions(
             raise PelError(
                 f"{source}: no mention has an entity in {change.folder}", "give another corpus"
             )
-        vectors = [
-            vector.astype("<f4").tobytes()
-            for block in _blocks(kept if uses_vectors else ())
-            for vector in encoder.mention_vectors(block)
-        ]
+        vectors: list[bytes] = []
+        for start in range(0, len(kept) if change.settings["vectors"] else 0, _ENCODED):
+            block = encoder.mention_vectors(kept[start : start + _ENCODED])
+            vectors += [vector.astype("<f4").tobytes() for vector in block]
         made = iter(vectors)
         old = change.settings["mentions"] or {**UNFITTED._asdict(), "counts": {}}
         crc = 0
@@ -97,15 +93,9 @@ def learn_mentions(
                     [(passage, m.start, m.stop, m.id, next(made, None)) for m in mentions],
                 )
             counts = {name: n for name, n in old["counts"].items() if name != source}
-            _set(
-                change,
-                {
-                    **old,
-                    "fingerprint": encoder.mention_fingerprint if encoder else None,
-                    "counts": {**counts, source: n_mentions},
-                },
-                crc,
-            )
+            fingerprint = encoder.mention_fingerprint if encoder else None
+            counts[source] = n_mentions
+            _set(change, {**old, "fingerprint": fingerprint, "counts": counts}, crc)
     return n_mentions
 
 
@@ -157,11 +147,6 @@ def insert_mention_vectors(
     change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
     if old := change.settings["mentions"]:
         _set(change, {**old, "fingerprint": encoder.mention_fingerprint})
-
-
-def _blocks(passages: Sequence[MentionPassage]) -> Iterator[Sequence[MentionPassage]]:
-    for start in range(0, len(passages), _ENCODED):
-        yield passages[start : start + _ENCODED]
 
 
 def _check_encoder(change: Writing, source: str, encoder: MentionEncoder | None) -> None:

@@ -1,7 +1,15 @@
-"""The mentions that a KB has learnt: their texts, and which of them are near a query.
+"""The mentions that a KB has learnt: their texts, which are near a query, and what they add to a score.
 
 A mention is a row of the KB, beside the rows of names. It belongs to an id, and counts while the KB
-has that id.
+has that id. It is nearer to other mentions than to any name: in one index, names would no longer
+count. So the two kinds of rows are searched apart. An entity's score is that of its names, plus a bonus
+for its mentions among those nearest to the query:
+
+    score = best name + weight * max(0, closeness - level)
+    closeness = log(sum of exp(SHARPNESS * s) over its mentions among the NEAREST) / SHARPNESS
+
+So many mentions that are near count for more than one: what a word mostly means is more probable.
+``weight`` and ``level`` are fitted to mentions (``fitting.mention_weight``).
 """
 
 from __future__ import annotations
@@ -21,23 +29,21 @@ from ..errors import PelError
 from ..system.damaged_files import damaged
 from .settings import Settings
 from .store import Store, stored_number, stored_text
-from .vectors.index import VectorIndex
+from .stored_vectors import StoredVectors
+from .vectors.index import Candidates, VectorIndex
 
 # From concept ids to the numbers of their entities, int64; -1 for an id that the KB lacks.
 NumbersOf = Callable[[Sequence[str]], np.ndarray]
 
-_MENTION = "JOIN passage ON passage.id = passage"
-_TOGETHER = 256  # passages read at a time
+NEAREST = 256  # mentions of a query that count
+SHARPNESS = 20.0  # 1: all mentions count alike; very high: only the nearest one counts
+_DEPTH = 64  # entities found by their names, at least
+_QUERIES = 1024  # searched at a time, which limits the memory of a search
+_PASSAGES = 256  # read at a time
 
 
 class PassageMention(NamedTuple):
-    """A mention in a passage.
-
-    Attributes:
-        start: Its first character.
-        stop: The character after its last.
-        id: The concept id of its entity.
-    """
+    """A mention in a passage, from one character up to another, and the concept id of its entity."""
 
     start: int
     stop: int
@@ -59,14 +65,7 @@ class MentionPassage(NamedTuple):
 
 
 class KnownMention(NamedTuple):
-    """A mention that a KB has learnt, in its passage.
-
-    Attributes:
-        document: The id of the document.
-        text: The text of the passage.
-        start: The first character of the mention.
-        stop: The character after its last.
-    """
+    """A mention that a KB has learnt: the id of its document, its passage, and its place in that."""
 
     document: str
     text: str
@@ -110,7 +109,6 @@ class KnownMentions:
     """
 
     def __init__(self, store: Store, settings: Settings, numbers_of: NumbersOf) -> None:
-        """Opens nothing yet; ``numbers_of`` finds the entities of ids."""
         mentions = settings["mentions"] or {}
         self.sources: dict[str, int] = mentions.get("counts", {})
         self.weight = MentionWeight(mentions.get("weight", 0.0), mentions.get("level", 0.0))
@@ -132,13 +130,39 @@ class KnownMentions:
 
     def counts(self) -> dict[str, int]:
         """The number of mentions of each source whose entity the KB has."""
-        query = f"SELECT source, concept_id, count(*) FROM mention {_MENTION} GROUP BY 1, 2"
+        query = (
+            "SELECT source, concept_id, count(*) FROM mention JOIN passage ON passage.id = passage "
+            "GROUP BY 1, 2"
+        )
         rows = self._store.read(query)
         there = self._numbers_of([id for _, id, _ in rows]) >= 0
         found: Counter[str] = Counter(dict.fromkeys(self.sources, 0))
         for (source, _, count), has_entity in zip(rows, there):
             found[source] += count * bool(has_entity)
         return dict(found)
+
+    def search(
+        self, stored: StoredVectors, vectors: np.ndarray, k: int, allowed: np.ndarray | None
+    ) -> Candidates:
+        """The k best entities of each query, by their names and their mentions.
+
+        Args:
+            stored: The vectors of the KB.
+            vectors: The queries, float32 [n, dim].
+            k: The number of candidates of each query.
+            allowed: Booleans, by number: which entities may be found. None allows all.
+        """
+        weight, level = self.weight
+        found = []
+        for start in range(0, max(1, len(vectors)), _QUERIES):
+            queries = vectors[start : start + _QUERIES]
+            names = stored.search(queries, max(k, _DEPTH), allowed)
+            near = self.nearest(queries, NEAREST, allowed)
+            pairs = scored_pairs(stored, queries, names, near, level)
+            bonus = weight * np.maximum(pairs.closeness - level, 0)
+            scores = pairs.by_name + bonus.astype(np.float32)
+            found.append(stored.best(len(queries), pairs.lines, pairs.numbers, scores, k))
+        return Candidates(*(np.concatenate(each) for each in zip(*found)))
 
     def nearest(
         self, vectors: np.ndarray, m: int, allowed: np.ndarray | None = None
@@ -154,8 +178,7 @@ class KnownMentions:
             empty = np.full((len(vectors), m), -1)
             return NearMentions(np.full((len(vectors), m), -np.inf, np.float32), empty, empty)
         scores, rows = self.index.best_rows(vectors, m, allowed)
-        numbers = np.where(rows >= 0, self.numbers[np.where(rows >= 0, rows, 0)], -1)
-        return NearMentions(scores, numbers, rows)
+        return NearMentions(scores, np.where(rows >= 0, self.numbers[rows], -1), rows)
 
     def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The mention of each candidate that is nearest to its query, if it is near enough to count.
@@ -176,9 +199,10 @@ class KnownMentions:
 
     def described(self, rows: Sequence[int] | np.ndarray) -> list[tuple[str, KnownMention]]:
         """The source and the text of the mention of each row, in the same order."""
-        ids = self._ids[np.asarray(rows, dtype=np.int64)]
+        ids = self._rows[0][np.asarray(rows, dtype=np.int64)]
         query = (
-            f"SELECT mention.id, source, document, text, start, stop FROM mention {_MENTION} "
+            "SELECT mention.id, source, document, text, start, stop "
+            "FROM mention JOIN passage ON passage.id = passage "
             "WHERE mention.id IN (SELECT value FROM json_each(?))"
         )
         found = self._store.read(query, json.dumps(np.unique(ids).tolist()))
@@ -208,7 +232,7 @@ class KnownMentions:
         found = [numbers.setdefault(key, len(numbers)) for _, key in self._origins]
         return np.array(found, dtype=np.int64)
 
-    @cached_property
+    @property
     def numbers(self) -> np.ndarray:
         """The number of the entity of each row, int64 [rows], ascending."""
         return self._rows[1]
@@ -216,18 +240,17 @@ class KnownMentions:
     @cached_property
     def index(self) -> VectorIndex:
         """The index of the mentions. It looks at each."""
+        ids, _ = self._rows
+        query = (
+            "SELECT vector FROM json_each(?) LEFT JOIN mention ON mention.id = value ORDER BY key"
+        )
         vectors = []
-        for start in range(0, len(self._ids), _TOGETHER):
-            ids = self._ids[start : start + _TOGETHER].tolist()
-            query = "SELECT vector FROM json_each(?) LEFT JOIN mention ON mention.id = value ORDER BY key"
-            vectors += [vector or b"" for (vector,) in self._store.read(query, json.dumps(ids))]
+        for start in range(0, len(ids), _PASSAGES):
+            some = json.dumps(ids[start : start + _PASSAGES].tolist())
+            vectors += [vector or b"" for (vector,) in self._store.read(query, some)]
         with self._store.reading():
-            rows = np.frombuffer(b"".join(vectors), "<f4").reshape(len(self._ids), self._dim)
+            rows = np.frombuffer(b"".join(vectors), "<f4").reshape(len(ids), self._dim)
         return VectorIndex.from_vectors(rows, self.numbers)
-
-    @cached_property
-    def _ids(self) -> np.ndarray:
-        return self._rows[0]
 
     @cached_property
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -240,7 +263,7 @@ class KnownMentions:
         number_of = dict(zip(distinct, self._numbers_of(distinct).tolist()))
         numbers = np.array([number_of[name] for name in names], dtype=np.int64)
         order = np.lexsort((ids, numbers))
-        order = order[np.searchsorted(numbers, 0, sorter=order) :] if len(order) else order
+        order = order[numbers[order] >= 0]
         return ids[order], numbers[order]
 
     @cached_property
@@ -248,24 +271,93 @@ class KnownMentions:
         """The source and the document of each row; the passage where there is no document."""
         found = self._store.read(
             "SELECT mention.id, source, iif(document = '', passage, document) "
-            f"FROM mention {_MENTION}"
+            "FROM mention JOIN passage ON passage.id = passage"
         )
         known = {id: (source, document) for id, source, document in found}
-        return [known[id] for id in self._ids.tolist()]
+        return [known[id] for id in self._rows[0].tolist()]
+
+
+class ScoredPairs(NamedTuple):
+    """Pairs of a query and an entity that is found by its names or by its mentions.
+
+    Attributes:
+        lines: The query of each pair, int64 [n], ascending.
+        numbers: The number of its entity, int64 [n].
+        by_name: The score of its names, float32 [n].
+        closeness: How close its mentions are, float64 [n]; -inf without a mention near the query.
+    """
+
+    lines: np.ndarray
+    numbers: np.ndarray
+    by_name: np.ndarray
+    closeness: np.ndarray
+
+
+def scored_pairs(
+    stored: StoredVectors,
+    vectors: np.ndarray,
+    names: Candidates,
+    near: NearMentions,
+    level: float = -np.inf,
+) -> ScoredPairs:
+    """Those found by names and those found by mentions, each with both of its scores.
+
+    Args:
+        stored: The vectors of the KB.
+        vectors: The queries, float32 [n, dim].
+        names: The entities found by their names.
+        near: The mentions near the queries.
+        level: The closeness from which mentions count.
+    """
+    lines, places = np.nonzero(names.numbers >= 0)
+    found = names.numbers[lines, places]
+    of, numbers, closeness = mention_pairs(near)
+    close = closeness > level
+    size = max(found.max(initial=0), numbers.max(initial=0)) + 1
+    named, mentioned = lines * size + found, (of * size + numbers)[close]
+    keys = np.union1d(named, mentioned)
+    pairs = ScoredPairs(
+        keys // size,
+        keys % size,
+        np.full(len(keys), -np.inf, dtype=np.float32),
+        np.full(len(keys), -np.inf),
+    )
+    pairs.closeness[np.searchsorted(keys, mentioned)] = closeness[close]
+    pairs.by_name[np.searchsorted(keys, named)] = names.scores[lines, places]
+    others = np.isin(keys, named, invert=True)
+    pairs.by_name[others] = stored.name_scores(vectors, pairs.lines[others], pairs.numbers[others])
+    return pairs
+
+
+def mention_pairs(near: NearMentions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of a query and an entity that has mentions near it, in order of query and number.
+
+    Returns:
+        Queries, int64 [n]; numbers of entities, int64 [n]; and closeness, float64 [n].
+    """
+    lines, places = np.nonzero(near.numbers >= 0)
+    numbers, scores = near.numbers[lines, places], near.scores[lines, places].astype(np.float64)
+    order = np.lexsort((numbers, lines))  # stable: nearest first in each pair
+    lines, numbers, scores = lines[order], numbers[order], scores[order]
+    starts = np.flatnonzero(np.diff(lines, prepend=-1) | np.diff(numbers, prepend=-1))
+    if not len(starts):
+        return lines, numbers, scores
+    best = scores[starts]
+    behind = np.diff(starts, append=len(lines))
+    sums = np.add.reduceat(np.exp(SHARPNESS * (scores - np.repeat(best, behind))), starts)
+    return lines[starts], numbers[starts], best + np.log(sums) / SHARPNESS
 
 
 def stored_passages(store: Store) -> Iterator[tuple[MentionPassage, list[int]]]:
     """The passages of a KB in order, each with the ids that its mentions have in the database."""
     query = (
         "SELECT passage, document, text, start, stop, mention.id, concept_id "
-        f"FROM mention {_MENTION} WHERE passage BETWEEN ? AND ? ORDER BY passage, mention.id"
+        "FROM mention JOIN passage ON passage.id = passage WHERE passage IN "
+        "(SELECT id FROM passage WHERE id > ? ORDER BY id LIMIT ?) ORDER BY passage, mention.id"
     )
     last = -1
-    while page := store.read(
-        "SELECT id FROM passage WHERE id > ? ORDER BY id LIMIT ?", last, _TOGETHER
-    ):
-        rows = store.read(query, last + 1, page[-1][0])
-        last = page[-1][0]
+    while rows := store.read(query, last, _PASSAGES):
+        last = rows[-1][0]
         for _, group in groupby(rows, key=itemgetter(0)):
             lines = list(group)
             with store.reading():

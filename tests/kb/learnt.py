@@ -10,8 +10,7 @@ import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.mention_changes import learn_mentions
-from spacy_pel.kb.mention_search import NEAREST, SHARPNESS
-from spacy_pel.kb.mentions import MentionPassage, MentionWeight, PassageMention
+from spacy_pel.kb.mentions import NEAREST, SHARPNESS, MentionPassage, MentionWeight, PassageMention
 
 from .living import NameRows, name_vector
 

@@ -13,8 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.mention_changes import set_mention_weight
-from spacy_pel.kb.mention_search import SHARPNESS, mention_pairs
-from spacy_pel.kb.mentions import NearMentions
+from spacy_pel.kb.mentions import SHARPNESS, NearMentions, mention_pairs
 from spacy_pel.kb.settings import KB_FILE
 from spacy_pel.kb.vector_writing import reduce_vectors
 from spacy_pel.kb.vectors.index import VectorIndex
@@ -105,10 +104,10 @@ def test_closeness_adds_up() -> None:
         np.array([[4, 2, 4], [2, -1, -1]]),
         np.array([[0, 1, 2], [1, -1, -1]]),
     )
-    pairs = mention_pairs(near)
-    assert pairs.lines.tolist() == [0, 0, 1] and pairs.numbers.tolist() == [2, 4, 2]
+    lines, numbers, closeness = mention_pairs(near)
+    assert lines.tolist() == [0, 0, 1] and numbers.tolist() == [2, 4, 2]
     both = np.log(np.exp(SHARPNESS * 0.9) + np.exp(SHARPNESS * 0.7)) / SHARPNESS
-    np.testing.assert_allclose(pairs.closeness, [0.8, both, 0.5], atol=1e-6)
+    np.testing.assert_allclose(closeness, [0.8, both, 0.5], atol=1e-6)
 
 
 def test_a_kb_without_mentions_has_none(tmp_path: Path) -> None:
