@@ -146,7 +146,7 @@ def test_imports_are_read_rightly() -> None:
     }
     assert rooms_imported(PACKAGE / "pipeline" / "kb_reference.py") == {"errors", "kb", "pipeline"}
     assert room_of("spacy_pel.kb.readers.mesh") == "kb.readers"
-    assert room_of("spacy_pel.kb.search_filter") == "kb"
+    assert room_of("spacy_pel.kb.store") == "kb"
 
 
 def test_every_file_stands_in_a_room() -> None:

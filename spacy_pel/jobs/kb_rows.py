@@ -10,7 +10,6 @@ import numpy as np
 from spacy.language import Language
 
 from ..errors import PelError
-from ..kb.checks import check_contents
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mentions import MentionPassage
 from ..kb.records.entity import Entity
@@ -71,7 +70,7 @@ class StoredRows:
     def check(self, encoder: EncodedRows) -> None:
         """Raise PelError if the KB is damaged, or its rows are not those the encoder would make."""
         kb = self.kb
-        check_contents(kb.path, KnowledgeBase)
+        KnowledgeBase.open(kb.path, verify=True).close()
         if not kb.has_vectors:
             raise PelError(f"{kb.path}: has no vectors that could be re-used", "embed without it")
         if kb.stored_dim < kb.dim:

@@ -15,7 +15,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..documents.docs import gives_mentions, linked_document
-from ..kb.vocabularies import check_vocabularies
+from ..kb.describe import check_vocabularies
 from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers, upstream_of
 from .document_blocks import OnError
 from .long_documents import batches, is_long, read_in_parts

@@ -1,11 +1,10 @@
 """Knowledge bases: entities read from source files, kept in a folder, searched by vector."""
 
 from .change import build_kb
-from .knowledge_base import KnowledgeBase
+from .knowledge_base import KnowledgeBase, SearchFilter
 from .readers import open_source
 from .records.entity import Entity
 from .records.semantic_types import SemanticType
-from .search_filter import SearchFilter
 from .vector_writing import write_vectors
 from .vectors.index import Candidates, VectorIndex
 

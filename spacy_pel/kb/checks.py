@@ -1,4 +1,4 @@
-"""What ``verify`` checks of a KB folder: every byte, and what the files say together."""
+"""What ``verify`` checks of a KB: every byte, and what the files say together."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from ..errors import PelError
-from .mentions import KnownMentions, stored_passages
+from .mentions import stored_passages
 from .record_writing import count_entity
 from .records.names import name_hash, normalised
-from .settings import JOURNAL, KB_FILE, VECTOR_FILE, Settings, plain_file_size, sha256, vector_files
+from .settings import KB_FILE, plain_file_size, sha256, vector_files
 from .store import Store
-from .stored_vectors import StoredVectors
-from .transaction import CHECKSUMS, checked_settings, is_ours
+from .transaction import CHECKSUMS
+
+KnowledgeBase = Any  # which imports this module
 
 COPY_OR_BUILD = "copy the folder again, or build the KB again"
 
@@ -32,58 +33,31 @@ GROUP BY concept_id HAVING count(*) > 1 LIMIT 5
 Report = Callable[[int], object]
 
 
-class Checked(Protocol):
-    """What the checks ask of a KB; see the methods of ``KnowledgeBase``."""
+def faults(kb: KnowledgeBase, progress: Report | None = None) -> Iterator[PelError]:
+    """What is wrong with the files of a KB, or, if nothing is, with what they say together.
 
-    settings: Settings
-    has_vectors: bool
-    vectors: StoredVectors
-    mentions: KnownMentions
-
-    def numbers(self) -> np.ndarray: ...
-
-    def close(self) -> None: ...
-
-
-Opener = Callable[[Path], Checked]
-
-
-def check_contents(path: str | Path, opener: Opener) -> None:
-    """Checks a KB as ``verify`` does. Files that do not belong to it are ignored.
-
-    Raises:
-        PelError: The first problem.
+    Files that do not belong to it are ignored. ``progress`` gets the number of bytes of each block read.
     """
-    for problem in faults(Path(path).absolute(), opener, None):
-        raise problem
-
-
-def faults(folder: Path, opener: Opener, progress: Report | None) -> Iterator[PelError]:
-    """What is wrong with the files, or, if nothing is, with what they say together."""
     try:
-        settings = checked_settings(folder)
-        checksums = _checksums(folder)
-        checksums |= {file["name"]: file for file in vector_files(settings)}
-        damaged = [
-            p for name, file in checksums.items() if (p := _damage(folder / name, file, progress))
-        ]
+        files = {file["name"]: file for file in vector_files(kb.settings)}
+        files |= _checksums(kb.path)
+        found = [_damage(kb.path / name, file, progress) for name, file in files.items()]
+        damaged = [problem for problem in found if problem]
         yield from damaged
         if not damaged:
-            yield from _misfits(folder, opener)
+            yield from _misfits(kb)
     except PelError as error:
         yield error
 
 
 def _checksums(folder: Path) -> dict[str, dict]:
-    """The checksums of a KB that was not changed since they were written."""
+    """What the checksums say of the database, if it was not changed since they were written."""
     path = folder / CHECKSUMS
     if plain_file_size(path) is None:
         return {}
     try:
-        files = json.loads(path.read_bytes())
-        return {
-            KB_FILE: {"bytes": int(files[KB_FILE]["bytes"]), "sha256": files[KB_FILE]["sha256"]}
-        }
+        file = json.loads(path.read_bytes())[KB_FILE]
+        return {KB_FILE: {"bytes": int(file["bytes"]), "sha256": file["sha256"]}}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise PelError(f"{path}: cannot be read", "delete it") from error
 
@@ -99,22 +73,10 @@ def _damage(path: Path, file: dict, progress: Report | None) -> PelError | None:
     return None
 
 
-def foreign_files(folder: Path) -> Iterator[PelError]:
-    """Files that no writer of KBs makes."""
-    try:
-        known = {KB_FILE, CHECKSUMS, *(f["name"] for f in vector_files(checked_settings(folder)))}
-    except PelError:
-        return  # it is named among the faults
-    for path in sorted(folder.iterdir()):
-        ours = is_ours(path.name) or path.name == JOURNAL or VECTOR_FILE.fullmatch(path.name)
-        if path.name not in known and not ours:
-            yield PelError(f"{path}: does not belong to the KB", "move it elsewhere")
-
-
-def _misfits(folder: Path, opener: Opener) -> Iterator[PelError]:
+def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
     """What the database says otherwise than its own tables, or than the vectors."""
-    path = folder / KB_FILE
-    with closing(Store(folder)) as store, closing(opener(folder)) as kb:
+    path = kb.path / KB_FILE
+    with closing(Store(kb.path)) as store:
         for (fault,) in store.read("PRAGMA integrity_check(5)"):
             if fault != "ok":
                 yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
@@ -122,12 +84,9 @@ def _misfits(folder: Path, opener: Opener) -> Iterator[PelError]:
         for fault in _wrong_records(store, kb):
             yield PelError(f"{path}: {fault}", "build the KB again")
         if kb.has_vectors:
-            rows = len(kb.vectors.filed.row_entities)
-            rows += len(kb.vectors.added.row_entities) if kb.vectors.added else 0
-            live = kb.numbers()
+            live, said = kb.numbers(), kb.settings["vectors"]["rows"]
             n_rows = sum(len(part.rows_of(live)[0]) for part in kb.vectors.parts)
-            if n_rows != kb.settings["vectors"]["rows"] or rows < n_rows:
-                said = kb.settings["vectors"]["rows"]
+            if n_rows != said:
                 yield PelError(
                     f"{path}: counts {said} vectors where there are {n_rows}", COPY_OR_BUILD
                 )
@@ -141,10 +100,10 @@ def _misfits(folder: Path, opener: Opener) -> Iterator[PelError]:
                 kb.mentions.index  # raises if they do not have a vector each
 
 
-def _wrong_records(store: Store, kb: Checked) -> Iterator[str]:
+def _wrong_records(store: Store, kb: KnowledgeBase) -> Iterator[str]:
     """Counts, ids and names of the records that are not what the tables beside them say."""
     counts: Counter[str] = Counter()
-    live = np.zeros(kb.settings["next_number"], dtype=bool)
+    live = np.zeros(kb.n_records(), dtype=bool)
     live[kb.numbers()] = True
     names = np.zeros(4, dtype=np.int64)
     for number, entity in store.all_entities(len(live)):
@@ -152,8 +111,8 @@ def _wrong_records(store: Store, kb: Checked) -> Iterator[str]:
             names += (1, hash, number, hash * (number % _MODULUS))
         if live[number]:
             count_entity(counts, entity)
-    said = {name: count for name, count in kb.settings["counts"].items() if count}
-    if said != {name: count for name, count in counts.items() if count}:
+    said = Counter(kb.settings["counts"])
+    if +said != +counts:
         yield f"counts {said['entities']} entities where there are {counts['entities']}"
     if store.read(_NAMES) != [tuple(names.tolist())]:
         yield "its table of names is not that of its records"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from filelock import FileLock
 from ..errors import PelError
 from ..system.duckdb_session import duckdb_connection
 from ..system.whole_files import whole_folder
-from .checks import check_contents
 from .knowledge_base import KnowledgeBase
 from .mentions import stored_passages
 from .records.entity import Entity
@@ -36,7 +35,7 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
         OSError: The copy cannot be written.
     """
     folder.mkdir(exist_ok=True)
-    check_contents(kb.path, KnowledgeBase)
+    KnowledgeBase.open(kb.path, verify=True).close()
     with closing(connected(kb.path / KB_FILE, "ro")) as old:
         with closing(sqlite3.connect(folder / KB_FILE)) as new:
             old.backup(new)
@@ -51,15 +50,8 @@ def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
     """The copy of a KB in a folder of this computer. The first process that asks makes it.
 
     Others wait for it. They all open the same files, so their pages are in memory once. The copy is
-    named by the KB's checksum: another state of the KB gets a copy of its own.
-
-    Args:
-        kb: The KB.
-        folder: The folder that holds the copies.
-
-    Raises:
-        PelError: A file of the KB was changed since it was written.
-        OSError: The copy cannot be written.
+    named by the KB's checksum: another state of the KB gets a copy of its own. The errors are those of
+    ``copy_kb``.
     """
     target = folder / f"kb-{kb.settings['checksum'][:16]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,11 +63,7 @@ def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
 
 
 def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
-    """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
-
-    Args:
-        kb: The KB.
-        folder: A folder, which is replaced whole.
+    """Write a KB to a new folder as Parquet tables: entities, types, rows (vectors) and mentions.
 
     Returns:
         The number of lines of each table. Those without a line are left out.
@@ -87,26 +75,30 @@ def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
         raise PelError(f"{folder}: exists", "choose an empty or new folder")
     lists = {name for name, default in Entity._field_defaults.items() if default == ()}
     texts = {name: "VARCHAR[]" if name in lists else "VARCHAR" for name in Entity._fields}
-    places = dict.fromkeys(("start", "stop"), "INTEGER")
-    tables = {
-        "entities": (texts, (entity._asdict() for entity in kb)),
-        "types": (dict.fromkeys(SemanticType._fields, "VARCHAR"), _types(kb)),
-        "rows": ({"concept_id": "VARCHAR", "vector": "FLOAT[]"}, _rows(kb)),
-        "mentions": (
-            {**dict.fromkeys(("document", "text", "concept_id"), "VARCHAR"), **places},
-            _mentions(kb),
-        ),
-    }
+    types = dict.fromkeys(SemanticType._fields, "VARCHAR")
+    mentions = dict.fromkeys(("document", "text", "concept_id"), "VARCHAR")
+    mentions |= dict.fromkeys(("start", "stop"), "INTEGER")
     counts = {}
-    with whole_folder(folder) as new:
-        for name, (columns, lines) in tables.items():
-            if count := _write_table(new / f"{name}.parquet", columns, lines):
+    with whole_folder(folder) as new, duckdb_connection() as database:
+        for name, columns, lines in (
+            ("entities", texts, (entity._asdict() for entity in kb)),
+            ("types", types, (type._asdict() for type in kb.semantic_types)),
+            ("rows", {"concept_id": "VARCHAR", "vector": "FLOAT[]"}, _rows(kb)),
+            ("mentions", mentions, _mentions(kb)),
+        ):
+            source = new / f"{name}.jsonl"  # DuckDB reads lines of JSON
+            with open(source, "x", encoding="utf8") as file:
+                count = 0
+                for line in lines:
+                    file.write(json.dumps(line) + "\n")
+                    count += 1
+            if count:
                 counts[name] = count
+                form = {"columns": columns, "format": "newline_delimited"}
+                read = database.read_json(str(source), maximum_object_size=_LONGEST_LINE, **form)
+                read.write_parquet(str(new / f"{name}.parquet"))
+            source.unlink()
     return counts
-
-
-def _types(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
-    return (type._asdict() for type in kb.semantic_types)
 
 
 def _rows(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
@@ -125,19 +117,3 @@ def _mentions(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
             for start, stop, id in mentions:
                 line = {"document": document, "text": text, "start": start, "stop": stop}
                 yield {**line, "concept_id": id}
-
-
-def _write_table(path: Path, columns: dict[str, str], lines: Iterable[dict[str, Any]]) -> int:
-    """Writes lines as a Parquet table, by way of JSON, which DuckDB reads; returns their number."""
-    count, source = 0, path.with_suffix(".jsonl")
-    with open(source, "x", encoding="utf8") as file:
-        for line in lines:
-            count += 1
-            file.write(json.dumps(line) + "\n")
-    if count:
-        with duckdb_connection() as database:
-            form = {"columns": columns, "format": "newline_delimited"}
-            read = database.read_json(str(source), maximum_object_size=_LONGEST_LINE, **form)
-            read.write_parquet(str(path))
-    source.unlink()
-    return count

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .records.entity import Entity
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
+_LOOKED_AT = 10_000  # entities, for the names of vocabularies in an error
 
 
 def kb_info(folder: Path) -> dict[str, Any]:
     """Counts, sources, types, sizes and vectors of a KB, as plain data.
-
-    Args:
-        folder: The folder of the KB.
 
     Returns:
         A value for each fact. Sizes are in bytes. Facts about vectors are None where the KB has
@@ -54,18 +55,29 @@ def kb_info(folder: Path) -> dict[str, Any]:
 
 
 def kb_find(folder: Path, text: str, limit: int) -> list[Entity]:
-    """The entity with an id, or the entities whose names hold all words of a text.
+    """The entity with an id, or up to ``limit`` entities whose names hold all words of a text.
 
-    Args:
-        folder: The folder of the KB.
-        text: An id, or words.
-        limit: The largest number of entities to give.
-
-    Returns:
-        The entities; those whose names are most like the text come first.
-
-    Raises:
-        PelError: There is no KB, or it is not whole.
+    Those whose names are most like the text come first. PelError if there is no KB, or it is not whole.
     """
     with KnowledgeBase.open(folder) as opened:
         return [opened[text]] if text in opened else opened.found(text, limit)
+
+
+def check_vocabularies(kb: KnowledgeBase, vocabularies: Iterable[str]) -> None:
+    """Raises PelError unless a KB has codes in each vocabulary (``Entity.codes``).
+
+    A misspelt name would give none in silence. At worst all records are read, which takes seconds for
+    millions.
+    """
+    for name in vocabularies:
+        if not kb.has_codes(name):
+            some = (
+                id.partition(":")[0]
+                for entity in islice(kb, _LOOKED_AT)
+                for id in (entity.concept_id, *entity.alt_ids, *entity.xrefs)
+                if ":" in id
+            )
+            raise PelError(
+                f"{kb.path}: no entity has a code of {name!r}",
+                f"choose of its vocabularies: {', '.join(sorted(set(some))) or 'none'}",
+            )

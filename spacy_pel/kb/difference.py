@@ -45,12 +45,10 @@ def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[EntityDiffere
             second = next(after, None)
         else:
             if first != second:
-                yield EntityDifference(first.concept_id, "changed", _fields(first, second))
+                fields = zip(Entity._fields, first, second)
+                changed = tuple(name for name, one, other in fields if one != other)
+                yield EntityDifference(first.concept_id, "changed", changed)
             first, second = next(before, None), next(after, None)
-
-
-def _fields(first: Entity, second: Entity) -> tuple[str, ...]:
-    return tuple(name for name, old, new in zip(Entity._fields, first, second) if old != new)
 
 
 class KBComparison(NamedTuple):
@@ -72,11 +70,11 @@ class KBComparison(NamedTuple):
 def compare_kbs(
     old: Path, new: Path, output: Path | None = None, *, n_ids: int = 5
 ) -> KBComparison:
-    """Compare the entities of two KBs.
+    """Compare the entities of two KBs, given by their folders.
 
     Args:
-        old: The folder of a KB.
-        new: The folder of a later KB.
+        old: A KB.
+        new: A later KB.
         output: A file to which each change is written as a line of JSON.
         n_ids: The number of ids to give of each kind.
 

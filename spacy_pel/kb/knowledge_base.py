@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import PelError
-from .checks import check_contents
+from .checks import faults
 from .lock import lock_for_reading
 from .mentions import KnownMentions
 from .records.entity import Entity
 from .records.semantic_types import SemanticType, known_types, with_descendants
 from .records.type_tree import SemanticTypeTree
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .search_filter import SearchFilter, filtered_numbers, normal_form
 from .settings import KB_FILE, Settings, vector_files
 from .store import Store
 from .stored_vectors import StoredVectors
@@ -28,6 +28,21 @@ from .vectors.index import Candidates
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 _BLOCK = 4096  # ids looked up at a time
+
+
+class SearchFilter(NamedTuple):
+    """The entities that a search may return. Every field that is given must hold.
+
+    Attributes:
+        types: Names or codes of semantic types. An entity matches if it has one of them or a type
+            below one of them in the tree. "" stands for entities without a type.
+        sources: Names of sources, as in ``Entity.sources``.
+        ids: Concept ids, alternative ids or retired ids. Ids that the KB does not have are ignored.
+    """
+
+    types: Collection[str] = ()
+    sources: Collection[str] = ()
+    ids: Collection[str] = ()
 
 
 class KnowledgeBase:
@@ -49,11 +64,6 @@ class KnowledgeBase:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Opens a KB folder.
-
-        Raises:
-            PelError: There is no KB in the folder, or it is not whole.
-        """
         self.path = Path(path).absolute()
         self._see(*_seen(self.path))
 
@@ -70,9 +80,11 @@ class KnowledgeBase:
         Raises:
             PelError: There is no KB in the folder, or it is not whole.
         """
+        kb = cls(path)
         if verify:
-            check_contents(path, cls)
-        return cls(path)
+            for problem in faults(kb):
+                raise problem
+        return kb
 
     def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[str]]:
         return KnowledgeBase, (str(self.path),)
@@ -105,12 +117,12 @@ class KnowledgeBase:
         return True
 
     def _see(self, store: Store, settings: Settings, descriptors: list[int]) -> None:
-        for name in ("vectors", "mentions", "_removed", "_live", "semantic_types"):
+        for name in ("vectors", "mentions", "_removed", "semantic_types"):
             self.__dict__.pop(name, None)  # what was read of the KB before
         self.settings = settings
         self._store = store
         self._count: int = settings["next_number"]
-        self._masks: dict[SearchFilter, np.ndarray] = {}
+        self._masks: dict[SearchFilter | None, np.ndarray] = {}
         # Called at the latest when the object goes. It does not unlock (LOCK_UN), which would take
         # the lock from forked children as well.
         self._release = weakref.finalize(self, _close, descriptors)
@@ -143,7 +155,7 @@ class KnowledgeBase:
 
     def numbers(self) -> np.ndarray:
         """The numbers of the entities: int64 [len], ascending."""
-        return self._without_removed(np.arange(self._count))
+        return self._present(np.arange(self._count))
 
     @property
     def is_in_order(self) -> bool:
@@ -155,7 +167,7 @@ class KnowledgeBase:
         if self.is_in_order:
             return self.numbers()
         query = "SELECT number FROM entity WHERE number < ? ORDER BY concept_id"
-        return self._without_removed(self._store.numbers(query, self._count))
+        return self._present(self._store.numbers(query, self._count))
 
     def by_id(self) -> Iterator[Entity]:
         """The entities in order of concept id."""
@@ -171,7 +183,7 @@ class KnowledgeBase:
         whose concept id sorts first is returned.
         """
         for look_up in (self._store.with_id, self._store.with_alternative):
-            numbers = self._without_removed(look_up(id)).tolist()
+            numbers = self._present(look_up(id)).tolist()
             if len(numbers) > 1:
                 numbers.sort(key=lambda number: self.labels([number]))
             if numbers:
@@ -179,68 +191,54 @@ class KnowledgeBase:
         return None
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
-        """The entities with these numbers, in the same order.
-
-        Raises:
-            IndexError: No entity has one of the numbers.
-        """
+        """The entities with these numbers, in the same order; IndexError for no entity's number."""
         return self._store.entities(self._checked(numbers))
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
-        """The concept id and canonical name of each of these numbers; faster than ``entities``.
-
-        Raises:
-            IndexError: No entity has one of the numbers.
-        """
+        """The concept id and canonical name of each of these numbers; faster than ``entities``."""
         return self._store.labels(self._checked(numbers))
 
     def named(self, name: str, exact: bool = False) -> list[Entity]:
         """The entities with this name, sorted by concept id.
 
-        Args:
-            name: The name.
-            exact: Whether the name must be written the same. Otherwise differences of case, blanks,
-                punctuation and Unicode compatibility form do not count.
+        Unless ``exact``, differences of case, blanks, punctuation and Unicode compatibility form do
+        not count.
         """
         return sorted(self.entities(self.numbers_named(name, exact)))
 
     def numbers_named(self, name: str, exact: bool = False) -> np.ndarray:
         """The numbers of the entities that ``named`` returns: int64, ascending."""
-        return self._without_removed(np.array(self._store.named(name, exact), dtype=np.int64))
+        return self._present(self._store.named(name, exact))
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:
         """The entities whose names contain all words of the text, the most similar name first."""
         # Some of those found may have been removed, or added since: ask for that many more.
-        pairs = self._store.found(text, limit + self._store.count() - len(self))
-        ranks = dict(pairs)
-        numbers = self._without_removed(np.array(sorted(ranks), dtype=np.int64))
-        ranked = sorted((-ranks[n], e) for n, e in zip(numbers.tolist(), self.entities(numbers)))
-        return [entity for _, entity in ranked[:limit]]
+        ranked = self._store.found(text, limit + self._store.count() - len(self))
+        there = self._is_live(np.array([number for _, number, _ in ranked], dtype=np.int64))
+        kept = sorted(
+            (-rank, entity) for (rank, _, entity), is_there in zip(ranked, there) if is_there
+        )
+        return [entity for _, entity in kept[:limit]]
 
     def of_types(self, *names_or_codes: str) -> np.ndarray:
         """The numbers of the entities that have one of these types, or a type below one of them.
 
-        Args:
-            names_or_codes: Names or codes of semantic types. "" stands for entities without a type.
+        "" stands for entities without a type. PelError if the KB does not have one of the types.
 
         Returns:
             int64, ascending.
-
-        Raises:
-            PelError: The KB does not have one of the types.
         """
         names = with_descendants(filter(None, names_or_codes), self.semantic_types)
-        numbers = self._without_removed(self._store.of_types(names))
+        numbers = self._present(self._store.of_types(names))
         if "" not in names_or_codes:
             return numbers
         typed = self._store.of_types({type.name for type in self.semantic_types})
         return np.union1d(numbers, np.setdiff1d(self.numbers(), typed, assume_unique=True))
 
     def of_sources(self, *names: str) -> np.ndarray:
-        """The numbers of the entities that come from any of these sources: int64, ascending.
+        """The numbers of the entities of any of these sources: int64, ascending.
 
-        Raises:
-            PelError: No entity comes from one of the sources.
+        PelError if no entity comes from one of them.
         """
         known = self._store.sources()
         for name in names:
@@ -250,7 +248,7 @@ class KnowledgeBase:
                     f"{self.path}: no entity comes from {name!r}",
                     f"choose one of its sources: {some}",
                 )
-        return self._without_removed(self._store.of_sources(names))
+        return self._present(self._store.of_sources(names))
 
     def n_records(self) -> int:
         """The number of records, with those that were removed."""
@@ -297,11 +295,7 @@ class KnowledgeBase:
 
     @property
     def dim(self) -> int:
-        """The length of the vectors, and so of queries.
-
-        Raises:
-            PelError: The KB has no vectors.
-        """
+        """The length of the vectors, and so of queries; PelError if the KB has no vectors."""
         return self.vectors.settings["dim"]
 
     @property
@@ -320,11 +314,7 @@ class KnowledgeBase:
         return self.vectors.settings["fingerprint"]
 
     def check_fingerprint(self, fingerprint: str) -> None:
-        """Checks that this encoder made the vectors.
-
-        Raises:
-            PelError: Another encoder made them, or there are none.
-        """
+        """Raises PelError unless this encoder made the vectors."""
         if self.fingerprint != fingerprint:
             raise PelError(
                 f"{self.path}: its vectors were made by another encoder ({self.fingerprint}, not "
@@ -347,9 +337,8 @@ class KnowledgeBase:
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
 
-        If the KB has learnt mentions, those near a query add to the score (``mentions``).
-
-        Entities with equal scores are sorted by concept id.
+        If the KB has learnt mentions, those near a query add to the score (``mentions``). Entities
+        with equal scores are sorted by concept id.
 
         Args:
             vectors: The queries, float32 [n, dim].
@@ -361,29 +350,37 @@ class KnowledgeBase:
             PelError: The KB has no vectors, the queries do not fit them, or the KB does not have a
                 type or a source of the filter.
         """
-        stored = self.vectors
-        allowed = self._live if only is None else self._mask(only)
+        stored, allowed = self.vectors, self._allowed(only)
         if not self.mentions:
             return stored.search(vectors, k, allowed)
         return self.mentions.search(stored, vectors, k, allowed)
 
     def search_names(self, vectors: np.ndarray, k: int) -> Candidates:
         """As ``search``, without learnt mentions."""
-        return self.vectors.search(vectors, k, self._live)
+        return self.vectors.search(vectors, k, self._allowed(None))
+
+    def matching(self, only: SearchFilter) -> np.ndarray:
+        """The numbers of the entities that a filter allows: int64, ascending.
+
+        PelError if the KB does not have a type or a source of the filter.
+        """
+        numbers = self.numbers()
+        if only.types:
+            numbers = np.intersect1d(numbers, self.of_types(*only.types), assume_unique=True)
+        if only.sources:
+            numbers = np.intersect1d(numbers, self.of_sources(*only.sources), assume_unique=True)
+        if only.ids:
+            known = [number for number in map(self.number, only.ids) if number is not None]
+            numbers = np.intersect1d(numbers, np.array(known, dtype=np.int64))
+        return numbers
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stored rows of entities, in the order of ``numbers``.
 
-        An entity that was added without being embedded has no rows.
-
-        Args:
-            numbers: The numbers of the entities.
+        An entity that was added without being embedded has no rows. PelError if the KB has no vectors.
 
         Returns:
             Vectors, float32 [n, dim], and for each the place of its entity in ``numbers``, int64 [n].
-
-        Raises:
-            PelError: The KB has no vectors.
         """
         return self.vectors.rows(np.asarray(numbers, dtype=np.int64))
 
@@ -407,21 +404,12 @@ class KnowledgeBase:
         query = "SELECT number FROM removed WHERE change <= ? ORDER BY number"
         return self._store.numbers(query, self.settings["change"])
 
-    @cached_property
-    def _live(self) -> np.ndarray | None:
-        """Booleans [next number], read-only: whether a number is in use; None if all are."""
-        if not len(self._removed):
-            return None
-        live = np.zeros(self._count, dtype=bool)
-        live[self.numbers()] = True
-        live.flags.writeable = False  # an index remembers what it derives from a read-only mask
-        return live
-
     def _is_live(self, numbers: np.ndarray) -> np.ndarray:
         known = (numbers >= 0) & (numbers < self._count)
         return known & ~np.isin(numbers, self._removed)
 
-    def _without_removed(self, numbers: np.ndarray) -> np.ndarray:
+    def _present(self, numbers: np.ndarray) -> np.ndarray:
+        """The numbers that entities of the KB have."""
         return numbers[self._is_live(numbers)]
 
     def _checked(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -432,14 +420,25 @@ class KnowledgeBase:
             raise IndexError(f"no entity has the number {wanted[~live][0]}")
         return wanted
 
-    def _mask(self, only: SearchFilter) -> np.ndarray:
-        """Booleans [next number], read-only: the entities of a filter. Those of the last are kept."""
-        key = normal_form(only)
+    def _allowed(self, only: SearchFilter | None) -> np.ndarray | None:
+        """Booleans [next number], read-only: which entities may be found; None if all numbers may.
+
+        The masks of the last filters are kept.
+        """
+        if only is None:
+            if not len(self._removed):
+                return None
+            key = None
+        else:
+            for field, values in only._asdict().items():
+                if isinstance(values, str):
+                    raise PelError(f"{field} is the text {values!r}", f"give a list of {field}")
+            key = SearchFilter(*(tuple(sorted(set(values))) for values in only))
         if key not in self._masks:
             if len(self._masks) == _KEPT:
                 del self._masks[next(iter(self._masks))]
             mask = np.zeros(self._count, dtype=bool)
-            mask[filtered_numbers(self, key)] = True
+            mask[self.numbers() if key is None else self.matching(key)] = True
             mask.flags.writeable = False  # an index remembers what it derives from a read-only mask
             self._masks[key] = mask
         return self._masks[key]

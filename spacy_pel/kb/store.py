@@ -12,11 +12,12 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from .records.entity import Entity
 from .records.names import likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType
 from .settings import JOURNAL, KB_FILE, Settings, parsed_settings, plain_file_size
+
+T = TypeVar("T")
 
 SCHEMA = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -73,7 +76,6 @@ INDEX = "CREATE INDEX entity_id ON entity (concept_id);"
 FIELDS = ", ".join(Entity._fields)
 POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
 WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
-_CHOSEN = "WHERE number IN (SELECT value FROM json_each(?))"
 _TOGETHER = 256  # records read at a time
 _COMPARED = 10_000  # the most records that a full-text look-up compares with its text
 _MAPPED_BYTES = 1 << 31
@@ -94,9 +96,6 @@ class Store:
     """Reads the SQLite file of a KB folder. Nothing is read before it is asked for.
 
     It may be used after a fork, because each process makes its own connection.
-
-    Attributes:
-        path: The file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -178,19 +177,15 @@ class Store:
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The records with these numbers, in the same order; PelError if one is not there."""
-        query = f"SELECT number, crc, {FIELDS} FROM entity {_CHOSEN}"
-        rows = self.read(query, _distinct(numbers))
-        with self.reading():
-            chosen = {number: stored_entity(crc, fields) for number, crc, *fields in rows}
-        return self._in_order(chosen, numbers)
+        return self._chosen(f"crc, {FIELDS}", numbers, lambda crc, *row: stored_entity(crc, row))
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """The concept id and canonical name of each number; PelError if one is not there."""
-        query = f"SELECT number, concept_id, canonical_name FROM entity {_CHOSEN}"
-        rows = self.read(query, _distinct(numbers))
-        with self.reading():
-            chosen = {n: (stored_text(id), stored_text(name)) for n, id, name in rows}
-        return self._in_order(chosen, numbers)
+        return self._chosen(
+            "concept_id, canonical_name",
+            numbers,
+            lambda id, name: (stored_text(id), stored_text(name)),
+        )
 
     def all_entities(self, count: int) -> Iterator[tuple[int, Entity]]:
         """The records below a number, each with its number, in order of number."""
@@ -206,40 +201,34 @@ class Store:
         """The number of records."""
         return int(self.numbers("SELECT coalesce(max(number) + 1, 0) FROM entity")[0])
 
-    def named(self, name: str, exact: bool) -> list[int]:
-        """The records with this name, ascending. Unless exact, names are compared as normalised."""
+    def named(self, name: str, exact: bool) -> np.ndarray:
+        """The records with this name: int64, ascending. Unless exact, it is compared as normalised."""
         key = normalised(name)
         numbers = self.numbers("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        return [
-            number
-            for number, entity in zip(numbers.tolist(), self.entities(numbers))
-            if (name in entity.names if exact else key in map(normalised, entity.names))
+        has_it = [
+            name in entity.names if exact else key in map(normalised, entity.names)
+            for entity in self.entities(numbers)
         ]
+        return numbers[np.array(has_it, dtype=bool)]
 
-    def found(self, query: str, limit: int) -> list[tuple[int, float]]:
+    def found(self, query: str, limit: int) -> list[tuple[float, int, Entity]]:
         """The records whose names contain all words of the query, by their most similar name.
 
         If more than 10,000 records match, only the first 10,000 are compared, and those that have
         the query as a name.
 
-        Args:
-            query: A text.
-            limit: The most records to return.
-
         Returns:
-            Pairs (number, likeness), sorted by likeness, highest first, then by number.
+            Likeness, number and record of the first ones, the most similar first.
         """
-        numbers = set(self.named(query, exact=False))
+        numbers = self.named(query, exact=False)
         if matched := " ".join(f'"{word}"' for word in words(query)):
             sql = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
-            numbers |= set(self.numbers(sql, matched, _COMPARED).tolist())
-        ordered = sorted(numbers)
+            numbers = np.union1d(numbers, self.numbers(sql, matched, _COMPARED))
         ranked = [
-            (max(likeness(query, name) for name in entity.names), number)
-            for number, entity in zip(ordered, self.entities(ordered))
+            (max(likeness(query, name) for name in entity.names), number, entity)
+            for number, entity in zip(numbers.tolist(), self.entities(numbers))
         ]
-        ranked.sort(key=lambda pair: (-pair[0], pair[1]))
-        return [(number, rank) for rank, number in ranked[:limit]]
+        return sorted(ranked, key=lambda each: (-each[0], each[1]))[:limit]
 
     def of_types(self, names: Collection[str]) -> np.ndarray:
         """The records with any of these types, without types below them: int64, ascending."""
@@ -288,9 +277,19 @@ class Store:
             postings = [np.frombuffer(numbers, POSTING) for (numbers,) in rows]
         return np.unique(np.concatenate([np.empty(0, np.int64), *postings])).astype(np.int64)
 
-    def _in_order(self, chosen: dict, numbers: Sequence[int] | np.ndarray) -> list:
+    def _chosen(
+        self, columns: str, numbers: Sequence[int] | np.ndarray, made: Callable[..., T]
+    ) -> list[T]:
+        """What is made of these columns of the records with these numbers, in the same order."""
+        query = (
+            f"SELECT number, {columns} FROM entity WHERE number IN (SELECT value FROM json_each(?))"
+        )
+        wanted = np.asarray(numbers, dtype=np.int64)
+        rows = self.read(query, json.dumps(np.unique(wanted).tolist()))
+        with self.reading():
+            chosen = {number: made(*row) for number, *row in rows}
         try:
-            return [chosen[int(number)] for number in numbers]
+            return [chosen[number] for number in wanted.tolist()]
         except KeyError as error:
             raise damaged(self.path, f"lacks the record {error}") from error
 
@@ -298,9 +297,7 @@ class Store:
 def connected(path: Path, mode: str) -> sqlite3.Connection:
     """A connection to the database of a KB, which defines just what every KB does.
 
-    Args:
-        path: The file.
-        mode: "ro" to read, "rw" to read and write.
+    The mode is "ro" to read, or "rw" to read and write.
 
     Raises:
         PelError: It is no file, or has other tables, views or triggers.
@@ -326,13 +323,9 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def rolled_back(path: Path) -> bool:
-    """Takes back the change of a process that was killed, as SQLite's journal says.
+    """Takes back the change of a killed process, as SQLite's journal says; whether there was one.
 
-    Returns:
-        Whether there was a journal.
-
-    Raises:
-        PelError: It is no journal of a KB. SQLite would delete a file that such a journal names.
+    PelError if it is no journal of a KB. SQLite would delete a file that such a journal names.
     """
     journal = path.with_name(JOURNAL)
     size = plain_file_size(journal)
@@ -412,7 +405,3 @@ def _text_or_none(value: object) -> str | None:
 def as_json(texts: Sequence[str]) -> str | None:
     """A list of texts as it is stored: JSON, or None if the list is empty."""
     return f"[{','.join(map(encode_basestring, texts))}]" if texts else None
-
-
-def _distinct(numbers: Sequence[int] | np.ndarray) -> str:
-    return json.dumps(np.unique(np.asarray(numbers, dtype=np.int64)).tolist())

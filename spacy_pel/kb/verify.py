@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import PelError
-from .checks import Report, faults, foreign_files
+from .checks import Report, faults
 from .knowledge_base import KnowledgeBase
-from .settings import KB_FILE, plain_file_size
-from .transaction import checked_settings
+from .settings import JOURNAL, KB_FILE, VECTOR_FILE, plain_file_size, vector_files
+from .transaction import CHECKSUMS, checked_settings, is_ours
 
 
 def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError]:
@@ -27,5 +27,16 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     """
     folder = Path(path).absolute()
     if plain_file_size(folder / KB_FILE) is None:
-        checked_settings(folder)
-    return [*foreign_files(folder), *faults(folder, KnowledgeBase, progress)]
+        checked_settings(folder)  # says what is there instead
+    try:
+        with KnowledgeBase.open(folder) as kb:
+            known = {KB_FILE, CHECKSUMS, *(file["name"] for file in vector_files(kb.settings))}
+            foreign = [
+                PelError(f"{file}: does not belong to the KB", "move it elsewhere")
+                for file in sorted(folder.iterdir())
+                if not (file.name in known or file.name == JOURNAL or is_ours(file.name))
+                and not VECTOR_FILE.fullmatch(file.name)
+            ]
+            return [*foreign, *faults(kb, progress)]
+    except PelError as error:
+        return [error]

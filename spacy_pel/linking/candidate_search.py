@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..kb.search_filter import SearchFilter
+from ..kb.knowledge_base import SearchFilter
 from ..kb.vectors.index import Candidates
 
 # The number of candidates searched for a mention, at least, where exact names count and in

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kb.knowledge_base import SearchFilter
 from ..kb.mentions import KnownMentions
-from ..kb.search_filter import SearchFilter
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
 from .calibration import Calibration, margins

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from spacy.tokens import Doc, Span
 
-from ..kb.search_filter import SearchFilter
+from ..kb.knowledge_base import SearchFilter
 from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
 from ..reading.mention import DocumentContext, MentionInContext
 

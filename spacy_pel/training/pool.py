@@ -7,8 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..kb.knowledge_base import KnowledgeBase
-from ..kb.search_filter import SearchFilter, filtered_numbers
+from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.vectors.index import Candidates
 from ..reading.entity_texts import EntityText
 from ..reading.proxies import SINGLE_ROWS, proxy_texts
@@ -110,7 +109,7 @@ class Pool:
             return self.searched.search(vectors, k)
         numbers = self.searched.numbers
         allowed = np.zeros(numbers.max(initial=0) + 1, dtype=bool)
-        allowed[np.intersect1d(numbers, filtered_numbers(self.kb, only))] = True
+        allowed[np.intersect1d(numbers, self.kb.matching(only))] = True
         return self.searched.search(vectors, k, allowed)
 
     def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:

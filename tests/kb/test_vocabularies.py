@@ -8,7 +8,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.vocabularies import check_vocabularies
+from spacy_pel.kb.describe import check_vocabularies
 
 
 @pytest.fixture
