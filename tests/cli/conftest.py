@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,18 @@ def run() -> Callable[..., str]:
         return " ".join(result.output.split())  # wasabi breaks lines anywhere
 
     return run_pel
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files in a folder and the folders in it, by their paths there."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def pipeline(tiny_folder: Path, tmp_path: Path) -> Path:
+    """The tiny pipeline, to be changed by one test."""
+    return Path(shutil.copytree(tiny_folder, tmp_path / "pipeline"))
 
 
 @pytest.fixture

@@ -1,25 +1,22 @@
-"""kb change add, update, remove and merge; kb diff, verify and export."""
+"""kb change add, update, merge and remove; kb learn and forget."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pytest
+import spacy
+from spacy.tokens import Span
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.settings import KB_FILE
 from spacy_pel.kb.transaction import writing
 
 from ..conftest import ENTITIES
+from .conftest import contents
 
 NEW = [Entity("C08", "gout", ("podagra",), ("Disease",)), Entity("C09", "rest")]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture
@@ -34,25 +31,29 @@ def jsonl(tmp_path: Path):
     return write
 
 
-def test_without_vectors(run, bare_kb: KnowledgeBase, jsonl) -> None:
-    folder = bare_kb.path
-    assert "2 added; 9 entities now" in run("kb", "change", "add", folder, jsonl(*NEW))
+def test_without_vectors(run, bare_kb: KnowledgeBase, jsonl, tmp_path: Path) -> None:
+    folder, ids = bare_kb.path, tmp_path / "ids.txt"
+    ids.write_text("C01\n\n C02 \n")
     kidney = ENTITIES[6]._replace(aliases=("ren",))
-    output = run("kb", "change", "update", folder, jsonl(*ENTITIES[:6], kidney))
-    assert "1 updated; 9 entities now" in output
-    output = run(
-        "kb", "change", "merge", folder, jsonl(Entity("C07", "Niere"), Entity("C10", "ear"))
-    )
-    assert "1 added, 1 updated; 10 entities now" in output
-    output = run("kb", "change", "remove", folder, "C01", "C02")
-    assert "2 removed; 8 entities now" in output
+    for kind, source, said in (
+        ("add", NEW, "2 added; 9 entities now"),
+        ("update", [*ENTITIES[:6], kidney], "1 updated; 9 entities now"),
+        (
+            "merge",
+            [Entity("C07", "Niere"), Entity("C10", "ear")],
+            "1 added, 1 updated; 10 entities",
+        ),
+    ):
+        assert said in run("kb", "change", kind, folder, jsonl(*source))
+    assert "3 removed; 7 entities" in run("kb", "change", "remove", folder, "C03", "--file", ids)
+    assert "no ids to remove" in run("kb", "change", "remove", folder, code=1)
+    assert "'C99' is not in" in run("kb", "change", "remove", folder, "C99", code=1)
     assert "Verified" in run("kb", "verify", folder)
     kb = KnowledgeBase.open(folder)
-    assert [e.concept_id for e in kb.by_id()] == [f"C{number:02}" for number in range(3, 11)]
+    assert [e.concept_id for e in kb.by_id()] == [f"C{number:02}" for number in range(4, 11)]
     assert kb["C07"] == kidney._replace(aliases=("ren", "Niere"))
-    assert "nothing changed; 8 entities now" in run(
-        "kb", "change", "update", folder, jsonl(kb["C07"])
-    )
+    output = run("kb", "change", "update", folder, jsonl(kb["C07"]))
+    assert "nothing changed; 7 entities now" in output
 
 
 def test_with_vectors(run, bare_kb: KnowledgeBase, tiny_folder: Path, jsonl) -> None:
@@ -60,11 +61,8 @@ def test_with_vectors(run, bare_kb: KnowledgeBase, tiny_folder: Path, jsonl) -> 
     run("kb", "embed", folder, tiny_folder)
     before = contents(folder)
     output = run("kb", "change", "add", folder, jsonl(*NEW), code=1)
-    assert (
-        "has vectors, so new entities need vectors too" in output
-        and "--pipeline PIPELINE" in output
-    )
-    assert contents(folder) == before
+    assert "has vectors, so new entities need vectors too" in output
+    assert "--pipeline PIPELINE" in output and contents(folder) == before
     run("kb", "change", "add", folder, jsonl(*NEW), "--pipeline", tiny_folder)
     run("kb", "change", "remove", folder, "C01")
     made = build_kb([*ENTITIES[1:], *NEW], folder.parent / "made").path
@@ -75,14 +73,6 @@ def test_with_vectors(run, bare_kb: KnowledgeBase, tiny_folder: Path, jsonl) -> 
     queries = np.random.default_rng(0).normal(size=(5, changed.dim)).astype(np.float32)
     found, wanted = (kb.search(queries, len(kb)) for kb in (changed, expected))
     np.testing.assert_allclose(found.scores, wanted.scores, rtol=1e-4)
-
-
-def test_remove_by_a_file(run, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
-    ids = tmp_path / "ids.txt"
-    ids.write_text("C01\n\n C02 \n")
-    assert "3 removed" in run("kb", "change", "remove", bare_kb.path, "C03", "--file", ids)
-    assert "no ids to remove" in run("kb", "change", "remove", bare_kb.path, code=1)
-    assert "'C99' is not in" in run("kb", "change", "remove", bare_kb.path, "C99", code=1)
 
 
 def test_merge_by_a_mapping(run, bare_kb: KnowledgeBase, jsonl, tmp_path: Path) -> None:
@@ -96,66 +86,83 @@ def test_merge_by_a_mapping(run, bare_kb: KnowledgeBase, jsonl, tmp_path: Path) 
     assert [Path(source).name for source in kb.settings["sources"]] == ["source.jsonl", table.name]
 
 
-def test_a_bad_source_changes_nothing(run, bare_kb: KnowledgeBase, jsonl) -> None:
-    before = contents(bare_kb.path)
-    source = jsonl(*NEW)
-    source.write_text(source.read_text() + '\n{"concept_id": "C99"}')
-    assert "line 3: 'canonical_name' is missing" in run(
-        "kb", "change", "add", bare_kb.path, source, code=1
-    )
-    assert "no knowledge base here" in run(
-        "kb", "change", "add", bare_kb.path / "x", jsonl(*NEW), code=1
-    )
-    assert contents(bare_kb.path) == before
-
-
-def test_a_second_writer(run, bare_kb: KnowledgeBase, jsonl) -> None:
-    with writing(bare_kb.path):
-        output = run("kb", "change", "add", bare_kb.path, jsonl(*NEW), code=1)
+def test_what_is_refused_changes_nothing(run, bare_kb: KnowledgeBase, jsonl) -> None:
+    folder, source = bare_kb.path, jsonl(*NEW)
+    before = contents(folder)
+    with writing(folder):
+        output = run("kb", "change", "add", folder, source, code=1)
     assert "is writing to it; wait until that has ended, or stop it, and run it again" in output
+    output = run("kb", "change", "add", folder / "x", source, code=1)
+    assert "no knowledge base here" in output
+    source.write_text(source.read_text() + '\n{"concept_id": "C99"}')
+    output = run("kb", "change", "add", folder, source, code=1)
+    assert "line 3: 'canonical_name' is missing" in output
+    assert contents(folder) == before
 
 
-def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, jsonl, tmp_path: Path) -> None:
-    new = build_kb(ENTITIES, tmp_path / "new").path
-    assert "hold the same entities" in run("kb", "diff", bare_kb.path, new)
-    run("kb", "change", "add", new, jsonl(*NEW))
-    run("kb", "change", "remove", new, "C01")
-    run(
-        "kb",
-        "change",
-        "update",
-        new,
-        jsonl(ENTITIES[6]._replace(aliases=("ren",), definition="A text.")),
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "train.pubtator"
+    path.write_text(
+        "1|t|Renal failure (RF) and cephalea.\n1|a|RF was treated.\n"
+        "1\t0\t5\tRenal\tAnatomy\tC07\n"
+        "1\t15\t17\tRF\tDisease\tC06\n"
+        "1\t23\t31\tcephalea\tDisease\tC06\n"
+        "1\t33\t35\tRF\tDisease\tC06\n\n",
+        "utf8",
     )
-    output = run("kb", "diff", tiny_kb, new, "--output", tmp_path / "changes.jsonl")
-    assert "added 2 C08, C09 removed 1 C01 changed 1 C07 aliases 1 definition 1" in output
-    assert f"kb embed {new} PIPELINE --reuse {tiny_kb}" in output
-    lines = (tmp_path / "changes.jsonl").read_text().splitlines()
-    assert [json.loads(line)["id"] for line in lines] == ["C01", "C07", "C08", "C09"]
-    assert json.loads(lines[1])["fields"] == ["aliases", "definition"]
+    return path
 
 
-def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
-    records = bare_kb.path / KB_FILE
-    content = bytearray(records.read_bytes())
-    content[len(content) // 2] ^= 1
-    records.write_bytes(content)
-    (bare_kb.path / "notes.txt").write_text("mine")
-    output = run("kb", "verify", bare_kb.path, code=1)
-    assert "does not agree with its checksum; copy the folder again" in output
-    assert "notes.txt: does not belong to the KB; move it elsewhere" in output
-    assert output.count("Error:") == 2
+def test_a_linker_finds_the_names_of_annotations(
+    run, bare_kb: KnowledgeBase, tiny_folder: Path, corpus: Path
+) -> None:
+    folder = bare_kb.path
+    run("kb", "embed", folder, tiny_folder)
+    assert "--pipeline PIPELINE" in run("kb", "learn", folder, corpus, code=1)
+    output = run("kb", "learn", folder, corpus, "--pipeline", tiny_folder)
+    assert "4 new names in 4 mentions" in output and "2 updated" in output
+    kb = KnowledgeBase.open(folder)
+    assert kb["C07"].aliases == ("Renal",)
+    assert kb["C06"].aliases == ("cephalgia", "head pain", "RF", "cephalea", "Renal failure")
+    vectors, _ = kb.rows([kb.number("C06")])
+    assert len(vectors) == 6
+    nlp = spacy.load(tiny_folder)
+    nlp.get_pipe("proxy_linker").set_kb(folder)
+    doc = nlp.make_doc("cephalea")
+    doc.ents = [Span(doc, 0, 1, label="MENTION")]
+    assert nlp.get_pipe("proxy_linker")(doc).ents[0]._.kb_id in kb
+    again = run("kb", "learn", folder, corpus, "--pipeline", tiny_folder)
+    assert "0 new names" in again and "nothing changed" in again
 
 
-def test_export(run, bare_kb: KnowledgeBase, tiny_folder: Path, tmp_path: Path) -> None:
-    run("kb", "embed", bare_kb.path, tiny_folder)
-    output = run("kb", "export", bare_kb.path, tmp_path / "tables")
-    assert "7 entities, 4 types, 17 rows" in output
-    read = duckdb.connect().execute
-    query = f"SELECT concept_id, aliases, definition FROM '{tmp_path}/tables/entities.parquet'"
-    assert read(query).fetchall() == [(e[0], list(e[2]), e[4]) for e in ENTITIES]
-    rows = read(f"SELECT concept_id, vector FROM '{tmp_path}/tables/rows.parquet'").fetchall()
-    with KnowledgeBase.open(bare_kb.path) as kb:
-        vectors, _ = kb.rows(kb.numbers())
-    np.testing.assert_allclose([vector for _, vector in rows], vectors, rtol=1e-6)
-    assert "exists" in run("kb", "export", bare_kb.path, tmp_path / "tables", code=1)
+def test_without_vectors_no_pipeline_is_needed(
+    run, bare_kb: KnowledgeBase, corpus: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.pubtator"
+    other.write_text("1|t|Gout.\n1|a|\n1\t0\t4\tGout\tDisease\tZ9\n\n", "utf8")
+    output = run("kb", "learn", bare_kb.path, other, code=1)
+    assert "use the same identifiers" in output
+    assert "none.pubtator" in run("kb", "learn", bare_kb.path, tmp_path / "none.pubtator", code=1)
+    assert "kb build" in run("kb", "learn", tmp_path / "none", corpus, code=1)
+    assert "4 new names in 4 mentions" in run("kb", "learn", bare_kb.path, corpus)
+    assert "train.pubtator" in str(KnowledgeBase.open(bare_kb.path).settings["sources"])
+
+
+def test_mentions_are_learnt_shown_and_forgotten(
+    run, bare_kb: KnowledgeBase, tiny_folder: Path, corpus: Path
+) -> None:
+    folder = bare_kb.path
+    run("kb", "embed", folder, tiny_folder)
+    assert "--pipeline PIPELINE" in run("kb", "learn", folder, corpus, "--mentions", code=1)
+    learn = ("kb", "learn", folder, corpus, "--mentions", "--pipeline", tiny_folder)
+    assert "4 of 4 mentions of 2 entities learnt" in run(*learn)
+    source = f"{corpus.parent.name}/{corpus.name}"
+    assert f"{source}: 4" in run("kb", "info", folder)
+    assert "has learnt no mentions from" in run("kb", "forget", folder, "--source", "x", code=1)
+    assert "4 mentions" in run("kb", "forget", folder, "--source", source)
+    before = corpus.read_text("utf8")
+    corpus.write_text(f"2|t|RF.\n2|a|\n2\t0\t2\tRF\tDisease\tC06\n\n{before}", "utf8")
+    assert "1 of 1 mentions of 1 entities learnt" in run(*learn, "--limit", "1")
+    assert "1 mentions" in run("kb", "forget", folder, "--source", source)
+    assert KnowledgeBase.open(folder).settings["mentions"] is None

@@ -1,4 +1,4 @@
-"""kb info: what a KB holds, and the entities with a name."""
+"""kb info, diff, verify and export: what a KB holds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import duckdb
 import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
@@ -25,17 +26,7 @@ def test_info_of_a_kb_without_vectors(run, bare_kb: KnowledgeBase) -> None:
     assert info["bytes"] == sum(
         path.stat().st_size for path in bare_kb.path.iterdir() if path.suffix != ".json"
     )
-    for name in (
-        "rows",
-        "row_kind",
-        "dim",
-        "stored_dim",
-        "dtype",
-        "index",
-        "codes",
-        "recall",
-        "fingerprint",
-    ):
+    for name in ("rows", "row_kind", "dim", "stored_dim", "dtype", "index", "codes", "recall"):
         assert info[name] is None
 
 
@@ -107,3 +98,41 @@ def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
         assert not set(shown) & {"\x1b", "\x07", "\x9b"}
     shown = run("kb", "info", bare_kb.path, "--json")
     assert "\x9b" not in shown and json.loads(shown)["types"]
+
+
+def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, tmp_path: Path) -> None:
+    kidney = ENTITIES[6]._replace(aliases=("ren",), definition="A text.")
+    gout = [Entity("C08", "gout", ("podagra",), ("Disease",)), Entity("C09", "rest")]
+    assert "hold the same entities" in run("kb", "diff", bare_kb.path, tiny_kb)
+    new = build_kb([*ENTITIES[1:6], kidney, *gout], tmp_path / "new").path
+    output = run("kb", "diff", tiny_kb, new, "--output", tmp_path / "changes.jsonl")
+    assert "added 2 C08, C09 removed 1 C01 changed 1 C07 aliases 1 definition 1" in output
+    assert f"kb embed {new} PIPELINE --reuse {tiny_kb}" in output
+    lines = (tmp_path / "changes.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["C01", "C07", "C08", "C09"]
+    assert json.loads(lines[1])["fields"] == ["aliases", "definition"]
+
+
+def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
+    records = bare_kb.path / KB_FILE
+    content = bytearray(records.read_bytes())
+    content[len(content) // 2] ^= 1
+    records.write_bytes(content)
+    (bare_kb.path / "notes.txt").write_text("mine")
+    output = run("kb", "verify", bare_kb.path, code=1)
+    assert "does not agree with its checksum; copy the folder again" in output
+    assert "notes.txt: does not belong to the KB; move it elsewhere" in output
+    assert output.count("Error:") == 2
+
+
+def test_export(run, tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    output = run("kb", "export", tiny_kb, tmp_path / "tables")
+    assert "7 entities, 4 types, 17 rows" in output
+    read = duckdb.connect().execute
+    query = f"SELECT concept_id, aliases, definition FROM '{tmp_path}/tables/entities.parquet'"
+    assert read(query).fetchall() == [(e[0], list(e[2]), e[4]) for e in ENTITIES]
+    rows = read(f"SELECT concept_id, vector FROM '{tmp_path}/tables/rows.parquet'").fetchall()
+    with KnowledgeBase.open(tiny_kb) as kb:
+        vectors, _ = kb.rows(kb.numbers())
+    np.testing.assert_allclose([vector for _, vector in rows], vectors, rtol=1e-6)
+    assert "exists" in run("kb", "export", tiny_kb, tmp_path / "tables", code=1)
