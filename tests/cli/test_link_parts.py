@@ -70,17 +70,7 @@ def test_another_input_or_pipeline_is_linked_anew(
         assert linked[0].startswith("Case 2:") and linked[1].startswith("Case X:")
     output = run(*arguments, "--candidates", 3)
     assert "was begun with another number of candidates; starting again" in output
-    run(
-        "link",
-        tiny_folder,
-        twelve,
-        "--batch-size",
-        1,
-        "-o",
-        tmp_path / "a.jsonl",
-        "--candidates",
-        3,
-    )
+    run(*arguments[:-1], tmp_path / "a.jsonl", "--candidates", 3)
     assert out.read_bytes() == (tmp_path / "a.jsonl").read_bytes()
 
 

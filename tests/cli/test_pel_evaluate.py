@@ -1,43 +1,57 @@
-"""Evaluation: metrics over 64 candidates, of the gold mentions alone."""
+"""Evaluation and calibration: metrics of gold mentions, and what is fitted and stored in place."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import spacy
+import torch
 from spacy.language import Language
 
+from spacy_pel.architectures import TrainedEncoder, encoder_of
+from spacy_pel.architectures.crossencoder import CrossEncoder
+from spacy_pel.evaluation.feature_weight import feature_weight
+from spacy_pel.fitting.calibrate import calibrate
+from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.records.names import normalised
+from spacy_pel.linking.calibration import FittedWeight
+from spacy_pel.linking.link import link
 from spacy_pel.reading.mention import MentionInContext
 
+from ..fitting.calibration_corpus import MENTIONS, TEXT, pubtator, write_corpus
 from ..fitting.evaluation_corpus import CORPUS
+from ..towers import spread_weights
+from .conftest import contents
 
-MENTIONS = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]  # those in the KB, with the numbers of their golds
+# The mentions of CORPUS that are in the KB, with the numbers of their golds.
+IN_KB = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    path = tmp_path / "dev.pubtator"
-    path.write_text(CORPUS, encoding="utf8")
-    return path
+def linker_in(folder: Path):
+    return spacy.load(folder).get_pipe("proxy_linker")
 
 
 def test_metrics_agree_with_brute_force(
-    run, tiny_folder: Path, tiny_nlp: Language, corpus: Path, tmp_path: Path
+    run, tiny_folder: Path, tiny_nlp: Language, tmp_path: Path
 ) -> None:
-    output = run("evaluate", tiny_folder, corpus, "--output", tmp_path / "m" / "metrics.json")
-    metrics = json.loads((tmp_path / "m" / "metrics.json").read_text("utf8"))
-    assert "| recall@64 |" in output
+    corpus, file = tmp_path / "dev.pubtator", tmp_path / "m" / "metrics.json"
+    corpus.write_text(CORPUS, encoding="utf8")
+    output = run("evaluate", tiny_folder, corpus, "--output", file)
+    metrics = json.loads(file.read_text("utf8"))
     assert (metrics["mentions"], metrics["in_kb"]) == (5, 3)
     assert (metrics["seen"], metrics["unseen"]) == (2, 1)
 
     linker = tiny_nlp.get_pipe("proxy_linker")
     text = "Aspirin relieves headache and RA. MS is not measured in the kidney."
-    mentions = [MentionInContext(text, start, end) for start, end, _ in MENTIONS]
+    mentions = [MentionInContext(text, start, end) for start, end, _ in IN_KB]
     ranking = linker.kb.search(linker.retriever.mention_vectors(mentions), 7).numbers
-    ranks = [1 + row.tolist().index(gold) for row, (*_, gold) in zip(ranking, MENTIONS)]
+    ranks = [1 + row.tolist().index(gold) for row, (*_, gold) in zip(ranking, IN_KB)]
     ranks[:2] = [1, 1]  # aspirin and headache alone have these names
     for k in (1, 5, 16, 64):
         hits = sum(rank <= k for rank in ranks)
@@ -45,30 +59,246 @@ def test_metrics_agree_with_brute_force(
         assert metrics[f"recall@{k}"]["all"] == pytest.approx(hits / 5)
     assert metrics["mrr"]["in_kb"] == pytest.approx(np.mean(1 / np.array(ranks)))
     assert metrics["nel_micro_r"] == pytest.approx(sum(r == 1 for r in ranks) / 4)
-    assert "| mrr " in output and "NIL: 2 mentions; average precision" in output
     assert metrics["nil"]["gold"] == 2 and metrics["nil"]["precision"] is None
     assert metrics["nil"]["recall@1"] == metrics["recall@1"]["all"]  # nothing is called NIL
     assert "expected_calibration_error" not in metrics
     assert metrics["mentions_per_second"] > 0
-    assert metrics["kb_entities"] == 7
-    assert metrics["corpus"] == [str(corpus)]
+    assert (metrics["kb_entities"], metrics["corpus"]) == (7, [str(corpus)])
     assert metrics["pipeline"] == str(tiny_folder)
-
-
-def test_without_a_file_the_table_is_printed(run, tiny_folder: Path, corpus: Path) -> None:
-    assert "| recall@64 |" in run("evaluate", tiny_folder, corpus)
+    for said in (output, run("evaluate", tiny_folder, corpus)):  # also without a file
+        assert "| recall@64 |" in said and "| mrr " in said
+        assert "NIL: 2 mentions; average precision" in said
 
 
 def test_errors_are_told_and_write_nothing(
-    run, tiny_folder: Path, corpus: Path, bare_kb: KnowledgeBase, tmp_path: Path
+    run, tiny_folder: Path, bare_kb: KnowledgeBase, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out" / "metrics.json"
+    corpus, out = tmp_path / "dev.pubtator", tmp_path / "out" / "metrics.json"
     arguments = ("evaluate", tiny_folder, corpus, "-o", out)
+    for text, message in (
+        ("1|t|Nothing here.\n1|a|\n", f"{corpus}: no mentions; give a corpus that has some"),
+        ("1|t|MS\n1|a|\n1\t0\t2\tMS\tD\tD123\n", "none of the 1 gold ids, such as D123, is in"),
+        ("1|t|MS\n1|a|\n1\t0\t9\tMS\tD\tC01\n", str(corpus)),
+    ):
+        corpus.write_text(text, encoding="utf8")
+        assert message in run(*arguments, code=1)
     assert "has no vectors" in run(*arguments, "--kb", bare_kb.path, code=1)
-    corpus.write_text("1|t|Nothing here.\n1|a|\n", encoding="utf8")
-    assert f"{corpus}: no mentions; give a corpus that has some" in run(*arguments, code=1)
-    corpus.write_text("1|t|MS\n1|a|\n1\t0\t2\tMS\tD\tD123\n", encoding="utf8")
-    assert "none of the 1 gold ids, such as D123, is in" in run(*arguments, code=1)
-    corpus.write_text("1|t|MS\n1|a|\n1\t0\t9\tMS\tD\tC01\n", encoding="utf8")
-    assert f"{corpus}" in run(*arguments, code=1)
+    assert "has no trained reranker; train one" in run(*arguments, "--rerank", 4, code=1)
     assert list(out.parent.iterdir()) == []
+
+
+@pytest.fixture
+def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
+    """A corpus for calibration, see ``write_corpus``."""
+    return write_corpus(tiny_nlp, tmp_path / "dev.pubtator")
+
+
+def test_only_the_settings_change(run, pipeline: Path, corpus: Path, tmp_path: Path) -> None:
+    before = contents(pipeline)
+    output = run("calibrate", pipeline, corpus)
+    after = contents(pipeline)
+    assert set(after) == set(before)
+    assert [n for n in after if after[n] != before[n]] == ["proxy_linker/cfg"]
+
+    cfg = json.loads(after["proxy_linker/cfg"])
+    linker = linker_in(pipeline)
+    assert linker.nil_threshold == cfg["nil_threshold"]
+    assert list(linker.calibration) == cfg["calibration"]
+    assert f"NIL below a score of {linker.nil_threshold:.4f}" in output
+    assert "NIL: 2 mentions; average precision" in output
+    assert "Expected calibration error:" in output and "on 5 mentions" in output
+
+    # The pipeline, evaluated on the same mentions, has the figures that were promised.
+    figures = calibrate(spacy.load(pipeline), [corpus])
+    metrics = evaluate(spacy.load(pipeline), [corpus])
+    assert metrics["nil"] == figures.nil
+    assert metrics["expected_calibration_error"] == pytest.approx(figures.error_after)
+
+
+def test_without_nil_mentions_there_is_no_threshold(run, pipeline: Path, corpus: Path) -> None:
+    lines = corpus.read_text("utf8").splitlines()
+    corpus.write_text("\n".join(lines[:5]) + "\n", encoding="utf8")
+    output = run("calibrate", pipeline, corpus)
+    assert "No mention is NIL: nothing to tune a threshold on, and none is set" in output
+    linker = linker_in(pipeline)
+    assert linker.nil_threshold is None and linker.calibration is not None
+
+
+def test_what_cannot_be_calibrated_stays_as_it_was(
+    run, pipeline: Path, corpus: Path, tmp_path: Path, monkeypatch
+) -> None:
+    before, good = contents(pipeline), corpus.read_text("utf8")
+    for mentions, message in (
+        ([("MS", "-1"), ("kidney", "-1")], "all mentions are NIL; give a corpus with entities"),
+        ([("MS", "D1"), ("kidney", "D2")], "none of the 2 gold ids, such as D1, is in"),
+        ([], "no mentions; give a corpus that has some"),
+    ):
+        corpus.write_text(pubtator(mentions), encoding="utf8")
+        assert f"{corpus}: {message}" in run("calibrate", pipeline, corpus, code=1)
+    corpus.write_text(good, encoding="utf8")
+    for name in (tmp_path / "none", "en_core_sci_sm"):
+        assert f"{name}: no folder of a pipeline" in run("calibrate", name, corpus, code=1)
+    arguments = ("calibrate", pipeline, corpus)
+    assert 'no linker "entity_ruler"' in run(*arguments, "--component", "entity_ruler", code=1)
+
+    def full(*paths) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert "No space left" in run(*arguments, code=1)
+    assert contents(pipeline) == before
+
+
+NAMED = "Aspirin relieves headache and MS is not measured in the kidney with cephalgia of MS."
+# All are names of their gold entities but the last.
+GOLDS = {"Aspirin": "C05", "headache": "C06", "MS": "C01", "kidney": "C07", "cephalgia": "C03"}
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    lines = [f"1|t|{NAMED}", "1|a|"]
+    for mention, id in GOLDS.items():
+        start = NAMED.index(mention)
+        lines.append(f"1\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
+    path = tmp_path / "named.pubtator"
+    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+    return path
+
+
+def test_the_weight_of_names_is_that_of_the_candidates(tiny_nlp: Language, named: Path) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    doc = tiny_nlp.make_doc(NAMED)
+    starts = {mention: NAMED.index(mention) for mention in GOLDS}
+    doc.ents = [doc.char_span(at, at + len(m), label="TERM") for m, at in starts.items()]
+    rows = []
+    for ent in linker(doc).ents:
+        for candidate in ent._.kb_candidates:
+            names = map(normalised, linker.kb[candidate["id"]].names)
+            right = candidate["id"] == GOLDS[ent.text]
+            rows.append((candidate["score"], normalised(ent.text) in names, right))
+    scores, matches, right = np.array(rows).T.reshape(3, len(GOLDS), -1)
+    expected = feature_weight(scores, matches.astype(bool), right.astype(bool))
+    calibrate(tiny_nlp, [named], names=True)
+    assert linker.name_weight == (expected and pytest.approx((expected, 0), rel=1e-4))
+
+
+def test_a_weight_of_names_is_kept_until_it_is_dropped(
+    run, pipeline: Path, named: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("spacy_pel.fitting.calibrate.feature_weight", lambda *table: 3.0)
+    assert "An exact name adds 3.0000 to the score" in run("calibrate", pipeline, named, "--names")
+    nlp = spacy.load(pipeline)
+    assert nlp.get_pipe("proxy_linker").name_weight == (3.0, 0)
+    metrics = evaluate(nlp, [named])
+    assert metrics["recall@5"]["in_kb"] >= 0.8
+    # The calibration is that of the scores with names.
+    error = calibrate(nlp, [named], names=True).error_after
+    assert metrics["expected_calibration_error"] == pytest.approx(error)
+    assert "An exact name adds 3.0000" in run("calibrate", pipeline, named)
+    run("calibrate", pipeline, named, "--no-names")
+    assert linker_in(pipeline).name_weight is None
+
+
+@pytest.fixture
+def reranking(tiny_folder: Path, tmp_path: Path) -> Path:
+    """The tiny pipeline with a reranker of random weights, which puts all in another order."""
+    nlp = spacy.load(tiny_folder)
+    linker = nlp.get_pipe("proxy_linker")
+    torch.manual_seed(0)
+    linker.reranker_model = CrossEncoder(TrainedEncoder(str(tiny_folder)), length=40)
+    linker.reranker_model.initialize(X=[])
+    spread_weights(encoder_of(linker.reranker_model.layers[0]))
+    nlp.to_disk(tmp_path / "reranking")
+    return tmp_path / "reranking"
+
+
+def with_mentions(nlp: Language):
+    """The doc of MENTIONS."""
+    doc = nlp.make_doc(TEXT)
+    places = [(TEXT.index(m), TEXT.index(m) + len(m)) for m, _ in MENTIONS]
+    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
+    return doc
+
+
+def write_right_for_two(corpus: Path, nlp: Language) -> None:
+    """Write the corpus so that the best candidates of two mentions are right, and of one wrong."""
+    best = [
+        e._.kb_candidates[0]["id"] for e in nlp.get_pipe("proxy_linker")(with_mentions(nlp)).ents
+    ]
+    golds = [best[0], best[1], "C98", "C98", "-1"]
+    corpus.write_text(pubtator([(m, g) for (m, _), g in zip(MENTIONS, golds)]), encoding="utf8")
+
+
+def without_speed(metrics: dict) -> dict:
+    return {k: v for k, v in metrics.items() if k not in ("mentions_per_second", "pipeline")}
+
+
+def test_evaluation_with_a_reranker_and_without(
+    run, reranking: Path, corpus: Path, tiny_nlp: Language, tmp_path: Path
+) -> None:
+    corpus.write_text(pubtator(MENTIONS), encoding="utf8")
+    found = []
+    for options in ((), ("--rerank", 0)):
+        run("evaluate", reranking, corpus, "--output", tmp_path / "metrics.json", *options)
+        found.append(without_speed(json.loads((tmp_path / "metrics.json").read_text("utf8"))))
+    reranked, without = found
+    assert (reranked["reranked"], without["reranked"]) == (16, 0)
+    assert without == without_speed(evaluate(tiny_nlp, [corpus]))
+    assert reranked["mrr"] != without["mrr"]
+    assert reranked["recall@16"] == without["recall@16"]
+    assert reranked["nil"]["average_precision"] == without["nil"]["average_precision"]
+
+
+def test_what_is_calibrated_is_the_rerankers_score(run, reranking: Path, corpus: Path) -> None:
+    nlp = spacy.load(reranking)
+    write_right_for_two(corpus, nlp)
+    run("calibrate", reranking, corpus)
+    calibrated = linker_in(reranking)
+    assert calibrated.calibration.reranked == 16
+    slope, intercept, _, margin_slope, _ = calibrated.calibration
+    for ent in calibrated(with_mentions(nlp)).ents:
+        first, *others = [c["rerank_score"] for c in ent._.kb_candidates]
+        margin = first - max(score for score in others if score is not None)
+        logit = slope * first + margin_slope * margin + intercept
+        assert ent._.kb_probability == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
+    printed = run("calibrate", reranking, corpus, "--names")
+    before = re.search(r"calibration error: ([\d.]+) before", printed)
+    assert float(before[1]) <= 100  # an exact name may take a logarithm above 0
+    calibrated.rerank = 0
+    assert [ent._.kb_probability for ent in calibrated(with_mentions(nlp)).ents] == [None] * 5
+
+
+def test_what_the_cross_encoder_counts_is_fitted_and_stored(
+    run, reranking: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nlp = spacy.load(reranking)
+    nlp.get_pipe("proxy_linker").reranker_model.attrs["retriever_weight"] = 32.0
+    nlp.to_disk(reranking)
+    nlp = spacy.load(reranking)
+    alone = nlp.get_pipe("proxy_linker").reranker.scores
+    seen = []
+    monkeypatch.setattr(
+        "spacy_pel.fitting.calibrate.feature_weight", lambda *table: (seen.append(table), 0.25)[1]
+    )
+    nlp.get_pipe("proxy_linker").rerank_weight = FittedWeight(0.25, 16)
+    write_right_for_two(corpus, nlp)
+    printed = run("calibrate", reranking, corpus)
+    assert "The reranker's score counts 0.250 times" in printed
+    linker = linker_in(reranking)
+    assert linker.rerank_weight == (0.25, 16) and linker.name_weight is None
+
+    (found, pairs, right) = seen[0]
+    read = np.isfinite(found)
+    assert read.sum(axis=1).tolist() == [min(16, len(linker.kb))] * len(MENTIONS)
+    # The retriever's share, and the cross-encoder's but for one number a mention.
+    lengths = {TEXT.index(m): len(m) for m, _ in MENTIONS}
+    mentions = [MentionInContext(TEXT, at, at + lengths[at]) for at in sorted(lengths)]
+    links = link(linker.retriever, linker.kb, mentions, min(16, len(linker.kb)))
+    scores = alone(mentions, links.numbers, links.scores, linker.kb) - 32 * links.scores
+    for row in range(len(MENTIONS)):
+        ranks = np.argsort(-found[row])[: scores.shape[1]]
+        np.testing.assert_allclose(found[row][ranks], 32 * links.scores[row], atol=1e-4)
+        difference = pairs[row][ranks] - scores[row]
+        np.testing.assert_allclose(difference, difference[0], atol=1e-3)
+    run("calibrate", reranking, corpus, "--names")
+    assert len(seen) == 3  # and again, with one more for names

@@ -15,7 +15,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.jobs.link_docs import link_documents
 
 from ..cli.link_examples import TEXT
-from ..cli.test_pel_assemble import two_linkers
+from ..cli.test_pel_start import two_linkers
 
 
 def test_the_input_is_read_as_a_stream(tiny_nlp: Language) -> None:
