@@ -31,16 +31,12 @@ CONTEXT_WORDS = 512
 
 
 class MedMentionsSplit(DocumentStream):
-    """The documents of a split of MedMentions, full or ST21pv, as one source.
+    """The documents of a split of MedMentions ("train", "dev" or "test"), as one source.
 
     Ids are bare CUIs. The label of a mention is what the corpus says, in full several TUIs with
-    commas.
-
-    Args:
-        folder: The folder ``full`` or ``st21pv`` of the corpus, or the ``data`` folder in it, with
-            ``corpus_pubtator.txt.gz`` (or unpacked). The lists ``corpus_pubtator_pmids_*.txt``
-            stand beside it or, as published, in ``full/data`` alone.
-        split: "train", "dev" or "test".
+    commas. The folder is ``full`` or ``st21pv`` of the corpus, or the ``data`` folder in it, with
+    ``corpus_pubtator.txt.gz`` (or unpacked). The lists ``corpus_pubtator_pmids_*.txt`` stand beside
+    it or, as published, in ``full/data`` alone.
 
     Raises:
         PelError: For another split. While it is read: for a file that is missing, a PMID in two
@@ -132,10 +128,6 @@ class ZeshelSplit(DocumentStream):
         folder: The folder with ``mentions/`` and ``documents/``.
         split: A file of mentions: train, val, test, heldout_train_seen or heldout_train_unseen.
         world: The one to take, as in ``documents/<world>.json``; None takes all of the split.
-
-    Raises:
-        PelError: While it is read, for an unknown split or world, a line that is no mention, a
-            mention that its document does not have where it should, and a missing document.
     """
 
     def __init__(self, folder: Path, split: str, world: str | None = None) -> None:

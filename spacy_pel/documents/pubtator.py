@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
@@ -56,7 +57,7 @@ def _document(block: bytes, spans_key: str | None) -> Document:
         raise PelError(f"a document of more than {_MOST_LINES:,} lines", "split it")
     id, texts, rows = "", {}, []
     for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
-        try:
+        with _in_line(number):
             text = decoded(line).rstrip("\r")
             if passage := _PASSAGE.fullmatch(text):
                 id = id or passage[1]
@@ -79,15 +80,11 @@ def _document(block: bytes, spans_key: str | None) -> Document:
                 if len(rows) > MOST_MENTIONS:
                     problem = f"more than {MOST_MENTIONS:,} mentions in a document"
                     raise PelError(problem, "split it")
-        except PelError as error:
-            raise LineError(number, error.problem, error.remedy) from error
     whole = " ".join(texts[kind] for kind in "ta" if kind in texts)
     mentions = []
     for number, row in rows:
-        try:
+        with _in_line(number):
             mentions.append(_mention(row, whole))
-        except PelError as error:
-            raise LineError(number, error.problem, error.remedy) from error
     passages = (Passage(0, len(whole), {"type": "title" if texts.get("t") else "abstract"}),)
     if texts.get("t") and len(texts["t"]) < len(whole):
         cut = len(texts["t"])
@@ -96,6 +93,14 @@ def _document(block: bytes, spans_key: str | None) -> Document:
             Passage(cut + 1, len(whole), {"type": "abstract"}),
         )
     return Document(whole, id, tuple(mentions) or None, passages)
+
+
+@contextmanager
+def _in_line(number: int) -> Iterator[None]:
+    try:
+        yield
+    except PelError as error:
+        raise LineError(number, error.problem, error.remedy) from error
 
 
 def _check_id(id: str, of_line: str) -> None:
@@ -154,18 +159,13 @@ def _one_line(text: str) -> str:
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
-    mentions = tuple(
-        Mention(
-            mention["start"],
-            mention["end"],
-            mention["text"],
-            _field(mention["label"]),
-            tuple(filter(None, [entity_id(mention)])),
-        )
-        for mention in linked_mentions(doc, spans_key)
-    )
+    mentions = []
+    for found in linked_mentions(doc, spans_key):
+        ids = tuple(filter(None, [entity_id(found)]))
+        label = _field(found["label"])
+        mentions.append(Mention(found["start"], found["end"], found["text"], label, ids))
     id = _field(document_id(number, doc)).replace("|", "_")
-    return pubtator_text(Document(doc.text, id, mentions, passages_of(doc)))
+    return pubtator_text(Document(doc.text, id, tuple(mentions), passages_of(doc)))
 
 
 def _field(text: str) -> str:

@@ -63,15 +63,12 @@ def to_dataframe(
     """A table with one mention a row, and the columns of ``pel link``'s Parquet.
 
     Types, candidates, and codes of a vocabulary are lists: ``table.explode("ICD10CM")`` parts them.
-    pandas is needed here alone, and is not installed with us.
+    pandas is needed here alone, and is not installed with us: a PelError says so.
 
     Args:
         documents: Linked Docs, or records of ``pel link``'s JSONL. A document without an id is
             known by its number, from 1.
         spans_key: Where the mentions of Docs are: ``doc.spans[spans_key]``, or ``doc.ents`` if None.
-
-    Raises:
-        PelError: pandas is not installed.
     """
     try:
         import pandas

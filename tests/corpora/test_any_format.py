@@ -23,78 +23,40 @@ from .layouts import write_medmentions, write_zeshel
 
 TEXT = "MS hurts"
 JSONL = {"text": TEXT, "id": "d", "mentions": [{"start": 0, "end": 2, "label": "D", "id": "A|B"}]}
-BIOC = {
-    "documents": [
-        {
-            "id": "d",
-            "passages": [
-                {
-                    "offset": 0,
-                    "infons": {"type": "title"},
-                    "text": TEXT,
-                    "annotations": [
-                        {
-                            "infons": {"type": "D", "identifier": "MESH:A|B"},
-                            "text": "MS",
-                            "locations": [{"offset": 0, "length": 2}],
-                        }
-                    ],
-                }
-            ],
-        }
-    ]
+ANNOTATION = {
+    **{"infons": {"type": "D", "identifier": "MESH:A|B"}, "text": "MS"},
+    "locations": [{"offset": 0, "length": 2}],
 }
+PASSAGE = {"offset": 0, "infons": {"type": "title"}, "text": TEXT, "annotations": [ANNOTATION]}
+BIOC = {"documents": [{"id": "d", "passages": [PASSAGE]}]}
 XML = (
     "<collection><document><id>d</id><passage><offset>0</offset><text>MS hurts</text><annotation>"
     "<infon key='type'>D</infon><infon key='identifier'>A|B</infon>"
     "<location offset='0' length='2'/><text>MS</text></annotation></passage></document></collection>"
 )
 PRODIGY = {
-    "text": TEXT,
-    "meta": {"id": "d"},
-    "spans": [
-        {"start": 0, "end": 2, "token_start": 0, "token_end": 0, "label": "D", "kb_id": "A|B"}
-    ],
-    "answer": "accept",
+    **{"text": TEXT, "meta": {"id": "d"}, "answer": "accept"},
+    "spans": [{"start": 0, "end": 2, "token_start": 0, "label": "D", "kb_id": "A|B"}],
 }
-LABEL_STUDIO = [
-    {
-        "id": 7,
-        "data": {"text": TEXT, "id": "d"},
-        "annotations": [
-            {
-                "result": [
-                    {
-                        "id": "r",
-                        "from_name": "label",
-                        "to_name": "text",
-                        "type": "labels",
-                        "value": {"start": 0, "end": 2, "text": "MS", "labels": ["D"]},
-                    },
-                    {
-                        "id": "r",
-                        "from_name": "kb_id",
-                        "to_name": "text",
-                        "type": "textarea",
-                        "value": {"start": 0, "end": 2, "text": ["A|B"]},
-                    },
-                ]
-            }
-        ],
-    }
+PLACE = {"start": 0, "end": 2}
+RESULTS = [
+    {"type": "labels", "from_name": "label", "value": {**PLACE, "text": "MS", "labels": ["D"]}},
+    {"type": "textarea", "from_name": "kb_id", "value": {**PLACE, "text": ["A|B"]}},
 ]
+LABEL_STUDIO = {
+    **{"id": 7, "data": {"text": TEXT, "id": "d"}},
+    "annotations": [{"result": [{"id": "r", "to_name": "text", **r} for r in RESULTS]}],
+}
 FILES = {
     "a.jsonl": json.dumps(JSONL),
     "a.pubtator": "d|t|MS hurts\nd\t0\t2\tMS\tD\tUMLS:A|B\n",
     "a.xml": XML,
     "a.bioc.json": json.dumps(BIOC),
-    "bioc.json": json.dumps(BIOC),
-    "exported_by_the_page.json": json.dumps(JSONL),
     "answer_of_the_api.json": json.dumps({"documents": [JSONL]}),
     "list.json": json.dumps([JSONL]),
     "a.prodigy.jsonl": json.dumps(PRODIGY),
     "db_out.jsonl": json.dumps(PRODIGY),
-    "project-1.json": json.dumps(LABEL_STUDIO),
+    "project-1.json": json.dumps([LABEL_STUDIO]),
 }
 
 
@@ -130,21 +92,15 @@ def test_where_ids_stand(tmp_path: Path, name: str) -> None:
     assert mentions([doc], None) == [[(0, 2, "D", ())]]  # to link it, its ids are not told
 
 
-@pytest.mark.parametrize("id, ids", [(None, ()), ("", ()), ("NIL", ()), (7, ("7",)), ("A", ("A",))])
-def test_the_id_of_a_mention_in_jsonl(tmp_path: Path, id, ids: tuple[str, ...]) -> None:
-    record = {"text": TEXT, "mentions": [{"start": 0, "end": 2, "id": id}]}
-    (tmp_path / "a.jsonl").write_text(json.dumps(record), encoding="utf8")
-    (document,) = open_corpus(tmp_path / "a.jsonl").documents()
-    assert document.mentions[0].ids == ids
-    (example,) = open_corpus(tmp_path / "a.jsonl")(NLP)
-    assert mentions([example.reference], None) == [[(0, 2, "MENTION", ids)]]
-
-
-def test_an_id_that_is_none(tmp_path: Path) -> None:
-    record = {"text": TEXT, "mentions": [{"start": 0, "end": 2, "id": ["A"]}]}
-    (tmp_path / "a.jsonl").write_text(json.dumps(record), encoding="utf8")
+def test_the_id_of_a_mention_in_jsonl(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    expected = {None: (), "": (), "NIL": (), 7: ("7",), "A": ("A",)}
+    records = [{"text": TEXT, "mentions": [{"start": 0, "end": 2, "id": id}]} for id in expected]
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf8")
+    assert [d.mentions[0].ids for d in open_corpus(path).documents()] == list(expected.values())
+    path.write_text('{"text": "MS", "mentions": [{"start": 0, "end": 2, "id": ["A"]}]}')
     with pytest.raises(PelError, match="line 1: 'id' of the mention .* is not a string; join"):
-        list(open_corpus(tmp_path / "a.jsonl").documents())
+        list(open_corpus(path).documents())
 
 
 def test_the_entities_of_a_docbin_where_it_lacks_the_group(tmp_path: Path) -> None:

@@ -1,13 +1,164 @@
-"""A name tells the format of a corpus, and the split of it."""
+"""Corpora as Examples: every mention comes back at its characters, and nothing goes in silence."""
 
 from __future__ import annotations
 
-import pytest
+import logging
+import pickle
 
-from spacy_pel.corpora.document_corpus import open_corpus
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from spacy_pel.corpora.document_corpus import (
+    make_document_corpus,
+    make_pubtator_corpus,
+    make_zeshel_corpus,
+    open_corpus,
+)
+from spacy_pel.documents.document import Document, mention_at
+from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
+from spacy_pel.spans import gold_ids, mention_spans
 
 from .layouts import write_medmentions, write_zeshel
+
+NLP = spacy.blank("en")
+CHARACTERS = st.one_of(
+    st.sampled_from("abcXYZ019-/().,'  \u00a0\u00e9\u0301\u6f22\U0001f600\u200d"),
+    st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"),
+)
+IDS = [(), ("C1",), ("D1", "D2")]
+OVERLAPPING = "1|t|anti-TNFalpha therapy\n1|a|can't\n" + "".join(
+    f"1\t{start}\t{end}\t{'anti-TNFalpha therapy'[start:end]}\tT\t{id}\n"
+    for start, end, id in [(5, 8, "C1"), (0, 13, "C2|C3"), (14, 21, "-1")]
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "overlapping.txt"
+    path.write_text(OVERLAPPING, encoding="utf-8")
+    return path
+
+
+@st.composite
+def documents(draw):
+    """A document with mentions anywhere, none of them blank."""
+    text = draw(st.text(CHARACTERS, min_size=1, max_size=30))
+    offset = st.integers(0, len(text))
+    mentions = [
+        mention_at(text, start, end, draw(st.sampled_from(["Disease", "T047"])), ids)
+        for start, end in draw(st.lists(st.tuples(offset, offset).map(sorted), max_size=8))
+        for ids in [draw(st.sampled_from(IDS))]
+        if text[start:end].strip()
+    ]
+    return Document(text, "9", tuple(mentions))
+
+
+def token_edges(doc):
+    return {edge for token in doc for edge in (token.idx, token.idx + len(token))}
+
+
+@given(document=documents())
+@settings(deadline=None)
+def test_every_mention_is_found_again(tmp_path_factory, document):
+    path = tmp_path_factory.getbasetemp() / "one.txt"
+    path.write_text(pubtator_text(document), "utf-8", newline="\n")
+    (example,) = make_pubtator_corpus(path, spans_key="sc")(NLP)
+    spans = mention_spans(example.reference, "sc")
+    found = [(s.start_char, s.end_char, s.text, s.label_, gold_ids(s)) for s in spans]
+    assert found == list(document.mentions)
+    edges = {offset for start, end, *_ in document.mentions for offset in (start, end)}
+    assert token_edges(example.reference) == token_edges(NLP.make_doc(document.text)) | edges
+    assert example.reference.text == example.predicted.text == document.text
+    assert [str(token) for token in example.predicted] == [str(t) for t in example.reference]
+    # As entities, the longest of those that overlap stay.
+    kept: list[tuple[int, int, str]] = []
+    for span in sorted(spans, key=lambda span: (-len(span), span.start)):
+        if all(span.end <= start or end <= span.start for start, end, _ in kept):
+            kept.append((span.start, span.end, span.kb_id_))
+    (example,) = make_pubtator_corpus(path)(NLP)
+    assert [(ent.start, ent.end, ent.kb_id_) for ent in example.reference.ents] == sorted(kept)
+
+
+def test_left_out_mentions_are_warned_of_once(path, caplog):
+    corpus = make_pubtator_corpus(path)
+    with caplog.at_level(logging.INFO, logger="spacy_pel"):
+        (example,) = corpus(NLP)
+        list(corpus(NLP))
+        list(make_pubtator_corpus(path)(NLP))
+    assert [gold_ids(ent) for ent in example.reference.ents] == [("C2", "C3"), ()]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: 1 documents, 3 mentions, 1 left out, 1 tokens split",
+        f"{path}: 1 of 3 mentions left out, as they overlap a longer one and doc.ents allows no "
+        "overlap; set spans_key to keep them",
+    ]
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+
+
+@pytest.mark.parametrize("spans_key", [None, "sc"])
+def test_predicted_has_the_mentions_without_ids_or_none(path, spans_key):
+    (example,) = make_pubtator_corpus(path, spans_key=spans_key)(NLP)
+    bare, gold = (mention_spans(doc, spans_key) for doc in (example.predicted, example.reference))
+    places = [[(s.start, s.end, s.label_) for s in spans] for spans in (bare, gold)]
+    assert places[0] == places[1]
+    assert {span.kb_id_ for span in bare} == {""}
+    assert {span.kb_id_ for span in gold} >= {"C2|C3", "NIL"}
+    (example,) = make_pubtator_corpus(path, spans_key=spans_key, gold_mentions=False)(NLP)
+    assert not mention_spans(example.predicted, spans_key)
+    assert mention_spans(example.reference, spans_key)
+
+
+def test_labels_are_renamed(tmp_path):
+    mentions = [("flu", "SpecificDisease"), ("colds", "DiseaseClass"), ("aspirin", "Chemical")]
+    text = "flu, colds, aspirin"
+    places = [(text.index(word), len(word), label) for word, label in mentions]
+    given = tuple(mention_at(text, at, at + n, label) for at, n, label in places)
+    (tmp_path / "a.pubtator").write_text(pubtator_text(Document(text, "1", given)))
+    labels = {"SpecificDisease": "Disease", "DiseaseClass": "Disease"}
+    [example] = make_pubtator_corpus(tmp_path / "a.pubtator", labels=labels)(NLP)
+    for doc in (example.reference, example.predicted):
+        assert [ent.label_ for ent in doc.ents] == ["Disease", "Disease", "Chemical"]
+
+
+def test_several_files_are_one_corpus_and_limit_is_per_file(tmp_path):
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for path in paths:
+        lines = (f"{path.stem}{n}|t|Flu\n" for n in range(3))
+        path.write_text("\n".join(lines) + "\ne|t|\n", encoding="utf-8")  # without text: goes
+
+    def ids(limit):
+        corpus = make_pubtator_corpus([str(path) for path in paths], limit=limit)
+        ids = [e.reference.user_data["id"] for e in corpus(NLP)]
+        assert ids == [e.predicted.user_data["id"] for e in corpus(NLP)]
+        return ids
+
+    assert ids(2) == ["a0", "a1", "b0", "b1"]
+    assert len(ids(0)) == 6
+
+
+def test_a_corpus_and_its_pickled_copy_give_new_docs_with_the_same_content(path):
+    corpus = make_pubtator_corpus([path], spans_key="sc")
+    examples = [*corpus(NLP), *corpus(NLP), *pickle.loads(pickle.dumps(corpus))(NLP)]
+    assert len({id(example.reference) for example in examples}) == 3
+    first, *others = (example.reference.to_json() for example in examples)
+    assert others == [first, first]
+
+
+def test_bad_settings_and_a_tokenizer_that_changes_the_text_are_refused(path):
+    with pytest.raises(PelError, match="without a file; name one"):
+        make_pubtator_corpus([])
+    with pytest.raises(PelError, match="limit of a corpus is -1; set it to 0"):
+        make_pubtator_corpus(path, limit=-1)
+    nlp = spacy.blank("en")
+    nlp.tokenizer = lambda text: Doc(nlp.vocab, words=text.lower().split())
+    with pytest.raises(PelError, match="overlapping.txt: the tokenizer changes .* 1, so.*; use a"):
+        list(make_pubtator_corpus(path)(nlp))
+
+
+# By name
 
 SETTINGS = {"limit": 3, "spans_key": "sc", "gold_mentions": False}
 
@@ -16,48 +167,32 @@ def ids(corpus):
     return [document.id for document in corpus.documents()]
 
 
-@pytest.fixture
-def medmentions(tmp_path):
-    return write_medmentions(tmp_path / "mm") / "st21pv"
-
-
-@pytest.fixture
-def zeshel(tmp_path):
-    return write_zeshel(tmp_path / "zeshel")
-
-
-def test_a_suffix_tells_the_format(tmp_path):
-    path = tmp_path / "dev:1.pubtator"
-    path.write_text("1|t|Flu\n", encoding="utf8")
-    corpus = open_corpus(path, **SETTINGS)
-    assert ids(corpus) == ["1"]
-    assert {name: getattr(corpus, name) for name in SETTINGS} == SETTINGS
-    (tmp_path / "dev.jsonl").write_text('{"id": "2", "text": "Flu"}\n', encoding="utf8")
-    assert ids(open_corpus(tmp_path / "dev.jsonl")) == ["2"]
+def test_a_name_tells_the_format_and_the_split(tmp_path):
+    medmentions, zeshel = write_medmentions(tmp_path / "mm"), write_zeshel(tmp_path / "zeshel")
+    (tmp_path / "dev:1.pubtator").write_text("1|t|Flu\n", encoding="utf8")
+    for name, expected in [
+        (tmp_path / "dev:1.pubtator", ["1"]),
+        (f"{medmentions}/st21pv:dev", ["13"]),
+        (f"{zeshel}:test", ["G2", "H1", "H3"]),
+        (f"{zeshel}:test:harbour", ["H1", "H3"]),
+    ]:
+        corpus = open_corpus(name, **SETTINGS)
+        assert ids(corpus) == expected
+        assert {name: getattr(corpus, name) for name in SETTINGS} == SETTINGS
+    assert ids(make_zeshel_corpus(zeshel, "test", worlds=["harbour"], limit=1)) == ["H1"]
+    assert ids(make_zeshel_corpus(zeshel, "test", limit=1)) == ["G2", "H1"]  # of each world
 
 
 def test_a_folder_of_files_is_a_corpus(tmp_path):
     (tmp_path / "b.pubtator").write_text("1|t|Flu\n\n2|t|Flu\n", encoding="utf8")
     (tmp_path / "a.jsonl").write_text('{"id": "3", "text": "Flu"}\n', encoding="utf8")
     (tmp_path / "README.txt").write_text("Passed over", encoding="utf8")
-    assert ids(open_corpus(tmp_path)) == ["3", "1", "2"]
-    assert ids(open_corpus(tmp_path, limit=1)) == ["3", "1"]  # of each file
+    assert ids(make_document_corpus(tmp_path)) == ["3", "1", "2"]
 
 
-def test_medmentions(medmentions):
-    corpus = open_corpus(f"{medmentions}:dev", **SETTINGS)
-    assert ids(corpus) == ["13"]
-    assert {name: getattr(corpus, name) for name in SETTINGS} == SETTINGS
-
-
-def test_zeshel(zeshel):
-    corpus = open_corpus(f"{zeshel}:test", **SETTINGS)
-    assert ids(corpus) == ["G2", "H1", "H3"]
-    assert {name: getattr(corpus, name) for name in SETTINGS} == SETTINGS
-    assert ids(open_corpus(f"{zeshel}:test:harbour")) == ["H1", "H3"]
-
-
-def test_what_is_not_told(medmentions, zeshel, tmp_path):
+def test_what_is_not_told(tmp_path):
+    medmentions = write_medmentions(tmp_path / "mm") / "st21pv"
+    zeshel = write_zeshel(tmp_path / "zeshel")
     with pytest.raises(PelError, match=r"several splits; write .*pv:train or .*:dev or .*:test"):
         open_corpus(medmentions)
     with pytest.raises(PelError, match="MedMentions has several splits"):
@@ -70,19 +205,11 @@ def test_what_is_not_told(medmentions, zeshel, tmp_path):
         open_corpus(tmp_path / "absent:dev")
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "notes.txt.gz", "notes.csv", "notes.tsv"])
+@pytest.mark.parametrize("name", ["notes.txt", "notes.csv.gz", "notes.pdf"])
 def test_a_format_without_ids_is_refused(tmp_path, name):
     (tmp_path / name).touch()
-    with pytest.raises(
-        PelError,
-        match="files have no entity ids; give it the suffix .* give a file .jsonl, ",
-    ):
+    problem = "unknown kind of file" if "pdf" in name else "files have no entity ids; give it the"
+    with pytest.raises(PelError, match=f"{name}: .*{problem}.* give a file .jsonl, "):
         open_corpus(tmp_path / name)
     with pytest.raises(PelError, match="no file in it that can be read; give a file .jsonl, "):
         open_corpus(tmp_path)
-
-
-def test_an_unknown_kind_of_file_is_refused(tmp_path):
-    (tmp_path / "notes.pdf").touch()
-    with pytest.raises(PelError, match="notes.pdf: unknown kind of file; give a file .jsonl, "):
-        open_corpus(tmp_path / "notes.pdf")

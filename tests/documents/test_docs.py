@@ -1,4 +1,4 @@
-"""Long runs without a blank: tokens in linear time, the same text, and the same tokens elsewhere."""
+"""Documents and their mentions; as tokens, in linear time, also where there are no blanks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,52 @@ from spacy.tokens import Doc
 
 from spacy_pel.documents import Document, make_doc
 from spacy_pel.documents.docs import LONGEST_RUN, tokens_of
-from spacy_pel.documents.document import mention_at
+from spacy_pel.documents.document import Passage, mention_at
 from spacy_pel.errors import PelError
 from spacy_pel.spans import split_tokens
 
 from ..growth import assert_linear
 from .examples import NLP, QUICK
 
+
+@given(text=st.text("ab \t\u00a0\u2028é"), start=st.integers(-2, 12), end=st.integers(-2, 12))
+def test_a_mention_is_in_its_text_without_white_space_around_it(text, start, end) -> None:
+    inside = 0 <= start < end <= len(text)
+    if not inside or not text[start:end].strip():
+        with pytest.raises(PelError, match="is blank" if inside else "is not in the"):
+            mention_at(text, start, end)
+        return
+    mention = mention_at(text, start, end, "D", ("C1",))
+    assert mention.text == text[mention.start : mention.end] == text[start:end].strip()
+    assert start <= mention.start < mention.end <= end
+    assert not text[start : mention.start].strip() and not text[mention.end : end].strip()
+    assert (mention.label, mention.ids) == ("D", ("C1",))
+
+
+def test_what_a_source_says_of_a_mention_is_compared() -> None:
+    assert mention_at("my\tMS now", 2, 6, expected="MS ").text == "MS"
+    with pytest.raises(PelError, match="reads 'RA' but the document has 'MS' at 3-5; correct the"):
+        mention_at("my MS", 3, 5, expected="RA")
+
+
+@pytest.mark.parametrize(
+    "passages, title",
+    [
+        ([(0, 3, "title"), (4, 7, "abstract")], "Flu"),
+        ([(0, 7, "title")], "Flu now"),
+        ([(0, 3, "abstract")], ""),
+        ([(4, 7, "title")], ""),
+        ([], ""),
+    ],
+)
+def test_the_title(passages: list[tuple[int, int, str]], title: str) -> None:
+    parts = tuple(Passage(start, end, {"type": kind}) for start, end, kind in passages)
+    assert Document("Flu now", passages=parts).title == title
+
+
 SHAPES: dict[str, Callable[[int], str]] = {
     "opened": lambda n: "(" * n,
     "closed": lambda n: ")" * n,
-    "lines": lambda n: "_" * n,
-    "hashes": lambda n: "#" * n,
     "genitives": lambda n: "'s" * (n // 2),
     "base64": lambda n: ("iVBORw0KGgo+/AAANSUhEUgAA" * n)[:n],
     "runs of the length that is read at once": lambda n: ("(" * LONGEST_RUN + " ") * (n // 501),
@@ -107,12 +141,6 @@ def test_only_the_tokens_of_the_edges_are_split() -> None:
     before, after = [t.text for t in doc], [t.text for t in split]
     assert before[3:6] == [" ", "have", "pre"] and after[3:9] == [" ", "ha", "v", "e", "p", "re"]
     assert (before[:4], before[6:]) == (after[:4], after[9:])
-
-
-def test_nothing_to_split() -> None:
-    doc = NLP.make_doc("her MS")
-    assert split_tokens(doc, {0, 3, 4, 6}) == (doc, 0)
-    assert split_tokens(NLP.make_doc(""), set())[1] == 0
 
 
 def test_many_tokens_are_split_in_time() -> None:

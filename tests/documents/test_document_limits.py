@@ -67,6 +67,7 @@ def repeated(n: int, item: bytes) -> bytes:
     return b"\xdd" + n.to_bytes(4, "big") + item * n
 
 
+TOO_MANY = "of more than 10,000 values"
 NOTHING = b"\x80"  # an empty map: a byte that takes 64 bytes in memory
 
 
@@ -74,20 +75,12 @@ NOTHING = b"\x80"  # an empty map: a byte that takes 64 bytes in memory
     "data, message",
     [
         (lambda: zlib.compress(bytes(200 * MEGABYTE), 1), "unpacks to more than 1,048,576 bytes"),
-        (
-            lambda: zlib.compress(b"\x81\xa1x" + repeated(500_000, NOTHING)),
-            "of more than 10,000 values",
-        ),
-        (
-            lambda: zlib.compress(b"\x81\xa1x" + repeated(500, repeated(1_000, NOTHING))),
-            "of more than 10,000 values",
-        ),
-        (lambda: packed(user_data=[repeated(500_000, NOTHING)]), "of more than 10,000 values"),
+        (lambda: zlib.compress(b"\x81\xa1x" + repeated(500_000, NOTHING)), TOO_MANY),
+        (lambda: zlib.compress(b"\x81\xa1x" + repeated(500, repeated(1_000, NOTHING))), TOO_MANY),
+        (lambda: packed(user_data=[repeated(500_000, NOTHING)]), TOO_MANY),
         (lambda: packed(lengths=bytes(4_004)), "of more than 1,000 documents"),
         (
-            lambda: packed(
-                lengths=(99_000).to_bytes(4, "little"), tokens=bytes(792_000), spaces=bytes(99_000)
-            ),
+            lambda: packed(lengths=(99_000).to_bytes(4, "little"), tokens=bytes(792_000)),
             "document 1 has 99,000 tokens, more than 1,000; split the document",
         ),
     ],
@@ -98,6 +91,9 @@ def test_a_docbin_that_would_fill_the_memory(
 ) -> None:
     (tmp_path / "a.spacy").write_bytes(data())
     assert message in faults(tmp_path / "a.spacy")
+
+
+NO_END = "no end of a document in 65,536 bytes, and the rest"
 
 
 def test_a_docbin_of_an_endless_text(tmp_path: Path) -> None:
@@ -122,23 +118,12 @@ def test_the_limit_grows_with_the_file(tmp_path: Path, monkeypatch: pytest.Monke
     "name, head, rest, message",
     [
         ("a.spacy.gz", b"", b"\0", "a.spacy.gz: longer than 1,048,576 bytes, and it would be held"),
-        ("a.xml.gz", b"<x><y>", b"a", "no end of a (record|document) in 65,536 bytes"),
         ("a.xml.gz", b"<x><y>", b"<a/>", "no end of a (record|document) in 65,536 bytes"),
-        (
-            "a.json.gz",
-            b'{"documents": ["',
-            b"a",
-            "no end of a document in 65,536 bytes, and the rest",
-        ),
-        ("a.json.gz", b'{"a": [', b"{}, ", "no end of a document in 65,536 bytes, and the rest"),
-        (
-            "a.csv.gz",
-            b'text\n"',
-            b'","\n',
-            "no end of a document in 65,536 bytes, and the rest of the",
-        ),
-        ("a.jsonl.gz", b"", b"a", "no end of a document in 65,536 bytes, and the rest"),
-        ("a.pubtator.gz", b"1|t|MS\n", b"1\t0\t2\tMS\tD\t-\n", "no end of a document in 65,536"),
+        ("a.json.gz", b'{"documents": ["', b"a", NO_END),
+        ("a.json.gz", b'{"a": [', b"{}, ", NO_END),
+        ("a.csv.gz", b'text\n"', b'","\n', NO_END),
+        ("a.jsonl.gz", b"", b"a", NO_END),
+        ("a.pubtator.gz", b"1|t|MS\n", b"1\t0\t2\tMS\tD\t-\n", NO_END),
     ],
 )
 def test_a_gzip_that_would_fill_the_memory(
@@ -157,9 +142,7 @@ def test_pubtator_goes_on_after_a_document_with_too_many_lines(tmp_path: Path) -
     path = tmp_path / "a.pubtator"
     path.write_text(f"1|t|MS\n{line * 1500}\n2|t|Flu\n{line.replace('1', '2', 1) * 900}")
     first, second = open_documents(str(path))
-    with pytest.raises(
-        PelError, match="a.pubtator, line 1: a document of more than 1,000 lines; s"
-    ):
+    with pytest.raises(PelError, match="line 1: a document of more than 1,000 lines; split it"):
         first.document()
     assert second.document().text == "Flu"
 

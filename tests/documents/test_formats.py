@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
 import io
 import json
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Passage
-from spacy_pel.documents.formats import FORMATS, format_of
+from spacy_pel.documents.formats import FORMATS
 from spacy_pel.documents.tables import COLUMNS, csv_lines, to_dataframe
 from spacy_pel.errors import PelError
 
@@ -150,12 +150,6 @@ def test_pubtator_has_title_abstract_and_ids(tmp_path: Path) -> None:
     assert [mention.ids for mention in document.mentions] == [("E0",), ("E1",), ()]
 
 
-def test_a_suffix_is_that_of_the_name(tmp_path: Path) -> None:
-    assert format_of("A.PubTator.TXT").name == "pubtator"
-    assert format_of("a.txt").name == "text"
-    assert format_of("a.pdf") is None
-
-
 DOCS = [linked("MS, RA, x", (0, 2), (4, 6), (8, 9), codes={"ICD10CM": ["G35"]}), linked("nothing")]
 
 
@@ -172,18 +166,7 @@ def test_a_mention_a_row_of_docs_and_of_records(tmp_path: Path) -> None:
     assert table.explode("ICD10CM")["ICD10CM"].dropna().tolist() == ["G35", "G35"]
 
 
-def test_no_mentions_are_a_table_with_columns() -> None:
-    pytest.importorskip("pandas")
-    table = to_dataframe([DOCS[1]], KEY)
-    assert len(table) == 0 and {"document", "id", "types", "candidates"} <= set(table.columns)
-
-
 def test_pandas_is_named_where_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without(name: str, *given, real=builtins.__import__):
-        if name == "pandas":
-            raise ImportError(name)
-        return real(name, *given)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(PelError, match="pandas is not installed; run: pip install pandas"):
         to_dataframe(DOCS, KEY)

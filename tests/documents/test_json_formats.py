@@ -22,14 +22,9 @@ from spacy_pel.errors import PelError
 
 from .examples import QUICK, linked, written
 
+NUMBERS = st.integers(1 - 2**63, 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(1 - 2**63, 2**63 - 1),
-        st.floats(allow_nan=False, allow_infinity=False),
-        st.text(),
-    ),
+    st.none() | st.booleans() | NUMBERS | st.text(),
     lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
     max_leaves=20,
 )
@@ -66,7 +61,8 @@ def test_what_json_refuses_is_refused(text: str) -> None:
         read = records(text)
     except PelError:
         return
-    assert read == json.loads(text)["documents"]
+    # Half a token behind the end may go unseen.
+    assert read == json.JSONDecoder().raw_decode(text)[0]["documents"]
 
 
 @pytest.mark.parametrize(
@@ -177,11 +173,8 @@ def test_bad_tasks(tmp_path: Path, given: Any, message: str) -> None:
 
 def test_predictions_that_were_accepted_are_gold(tmp_path: Path) -> None:
     """An annotator opens the tasks, and submits the predictions as they are."""
-    made = [
-        linked("MS and RA", (0, 2, "D"), (7, 9, "D"), id="n1"),
-        linked("x"),
-        linked("RA", (0, 2)),
-    ]
+    ms = linked("MS and RA", (0, 2, "D"), (7, 9, "D"), id="n1")
+    made = [ms, linked("x"), linked("RA", (0, 2))]
     path = written(made, tmp_path / "a.label-studio.json", "label-studio")
     tasks = json.loads(path.read_text("utf8"))
     assert all(document.mentions is None for document in documents(tmp_path, *tasks))
@@ -213,22 +206,13 @@ def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 def test_only_accepted_tasks_count(path: Path) -> None:
     answers = ["accept", "reject", "ignore", None]
-    tasks = [
-        {"text": f"{n}", **({"answer": answer} if answer else {})}
-        for n, answer in enumerate(answers)
-    ]
+    tasks = [{"text": f"{n}", "answer": answer} for n, answer in enumerate(answers)]
     assert [document.text for document in tasks_of(path, *tasks)] == ["0", "3"]
 
 
 def test_the_option_that_was_chosen_is_the_id_of_the_only_span(path: Path) -> None:
     options = [{"id": "C1"}, {"id": "C2"}]
-    task = {
-        "text": PRODIGY,
-        "spans": [MS],
-        "options": options,
-        "accept": ["C2"],
-        "answer": "accept",
-    }
+    task = {"text": PRODIGY, "spans": [MS], "options": options, "accept": ["C2"]}
     other = {**task, "spans": [MS, {"start": 3, "end": 8, "label": "X"}]}
     own = {**task, "spans": [{**MS, "kb_id": "C1"}]}
     chosen = [[m.ids for m in document.mentions] for document in tasks_of(path, task, other, own)]
@@ -249,18 +233,3 @@ def test_the_option_that_was_chosen_is_the_id_of_the_only_span(path: Path) -> No
 def test_bad_tasks_of_prodigy(path: Path, task: dict | str, message: str) -> None:
     with pytest.raises(PelError, match=message):
         tasks_of(path, task)
-
-
-def test_what_is_written_is_a_task(tmp_path: Path) -> None:
-    doc = linked("MS, RA or x", (0, 2, "Disease"), (4, 6, "Disease"), (10, 11, "X"), id="n1")
-    path = written([doc], tmp_path / "a.prodigy.jsonl", "prodigy")
-    (task,) = map(json.loads, path.read_text("utf8").splitlines())
-    assert (task["text"], task["meta"]) == ("MS, RA or x", {"id": "n1"})
-    kept = [
-        {key: span[key] for key in ("start", "end", "label", "kb_id")} for span in task["spans"]
-    ]
-    assert kept == [
-        {**MS, "kb_id": "E0"},
-        {"start": 4, "end": 6, "label": "Disease", "kb_id": "E1"},
-        {"start": 10, "end": 11, "label": "X", "kb_id": "NIL"},
-    ]

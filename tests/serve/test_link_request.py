@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
 
-from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.serve.service import LinkingService
 
 TEXT = "Aspirin relieves headache. The patient has MS."
@@ -48,15 +47,6 @@ def test_an_answer_is_what_the_pipeline_says(client: TestClient, tiny_nlp: Langu
         assert mention["name"] == ent._.kb_candidates[0]["name"]
         assert [c["id"] for c in mention["candidates"]] == [c["id"] for c in ent._.kb_candidates]
         assert all("rerank_score" not in candidate for candidate in mention["candidates"])
-
-
-def test_an_answer_says_which_names_match(make_app: Callable, tiny_nlp: Language) -> None:
-    tiny_nlp.get_pipe("proxy_linker").name_weight = FittedWeight(0.1)
-    (record,) = link(TestClient(make_app(nlp=tiny_nlp)), {"text": TEXT})
-    for ent, mention in zip(tiny_nlp(TEXT).ents, record["mentions"], strict=True):
-        matches = [candidate["name_match"] for candidate in mention["candidates"]]
-        assert matches == [candidate["name_match"] for candidate in ent._.kb_candidates]
-        assert any(matches)
 
 
 def test_documents_keep_their_order_and_ids(client: TestClient) -> None:

@@ -52,11 +52,12 @@ def fetch_ontology(
 ) -> FetchedOntology:
     """Download an ontology of ``ONTOLOGIES`` into a folder, and read it to its end.
 
-    The file appears whole and read, or not at all: after an error the folder is as it was.
+    The file has the name that it has at its address. It appears whole and read, or not at all: after
+    an error the folder is as it was.
 
     Args:
         name: Its name.
-        folder: Where the file goes, under the name that it has at its address.
+        folder: Where the file goes.
         received: Called with the number of bytes of each block, and the total if it is known.
         progress: Wraps the entities while they are read.
 

@@ -33,9 +33,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def read_jsonl(path: Path, options: ReadOptions) -> Source:
     """The entities of a file in scispaCy's schema, with the other fields of ``Entity``.
 
-    Keys outside the schema are ignored. Reading them raises PelError, with file and line, for bad
-    JSON, a missing or empty ``concept_id`` or ``canonical_name``, a field of the wrong type, an id
-    of an earlier line, and what ``cleaned`` refuses.
+    Keys outside the schema are ignored.
     """
     return Source(distinct(partial(_jsonl_entities, path)))
 
@@ -78,8 +76,7 @@ def read_zeshel(path: Path, options: ReadOptions) -> Source:
     """The documents of ``documents/<world>.json`` as entities: id, title, text as definition.
 
     The definition is the first 512 words of the text, without the title that it begins with. The
-    source of each entity is the world, which is the name of the file. Reading them raises PelError,
-    with file and line, as for JSON lines.
+    source of each entity is the world, which is the name of the file.
     """
     return Source(distinct(partial(_zeshel_entities, path)))
 

@@ -93,11 +93,7 @@ def read_mesh_xml(path: Path, options: ReadOptions) -> Source:
     concept; a supplementary record without one has its note. The types are the top branches of the
     tree numbers, and the parents are the descriptors one step above. The parents of a supplementary
     record are the descriptors that it is mapped to; it has their types if their file is read
-    together with its own.
-
-    Reading the entities raises PelError for XML that is not well-formed or declares entities, with
-    file and line. A record without id or name, with the id of an earlier one, or with what
-    ``cleaned`` refuses raises it too, with file and number: the parser tells no lines of records.
+    together with its own. Errors give the number of a record: the parser tells no lines of records.
     """
     files = _xml_files(path) if path.is_dir() else [path]
     if not files:
@@ -182,9 +178,6 @@ def read_mesh_ascii(path: Path, options: ReadOptions) -> Source:
     or NO. Tree numbers come from MN and from an mtrees file of the same year beside the file; types
     and parents follow from them as in XML. The parents of a supplementary record (NM) are the
     descriptors that it is mapped to (HM).
-
-    Reading the entities raises PelError, with file and line, for a line that is not an element, a
-    record without id or name, an id of an earlier record, and what ``cleaned`` refuses.
     """
     files = _ascii_files(path) if path.is_dir() else [path]
     if not files:

@@ -40,22 +40,16 @@ Class = tuple[str, str, Facts]  # its place, id and facts
 # Classes as entities
 
 
-def class_entities(path: Path, classes: Iterable[Class], namespace: str | None) -> Iterator[Entity]:
-    """The entities of the classes that have a name and are not obsolete, sorted by id.
+def _class_entities(
+    path: Path, classes: Iterable[Class], namespace: str | None = None
+) -> Iterator[Entity]:
+    """The entities of the classes that have a name and are not obsolete, to be ``united``.
 
     Synonyms of every scope are aliases. ``is_a`` gives the parents. The type is the namespace of the
     class, or else the given one. The source is the prefix of the id. If exactly one class replaces
-    an obsolete class, the obsolete id becomes a retired id of that class. Classes with the same id
-    are joined. The log says how many have no name.
-
-    The classes are read once. Of each, the id, name and alternative ids stay in memory.
+    an obsolete class, the obsolete id becomes a retired id of that class. The log says how many have
+    no name. Of each class, the id, name and alternative ids stay in memory.
     """
-    return united(_class_entities(path, classes, namespace))
-
-
-def _class_entities(
-    path: Path, classes: Iterable[Class], namespace: str | None
-) -> Iterator[Entity]:
     known: dict[str, Entity] = {}
     replaced_by: dict[str, str] = {}
     nameless = 0
@@ -126,15 +120,12 @@ Line = tuple[int, str]  # number and text
 
 
 def read_obo(path: Path, options: ReadOptions) -> Source:
-    """The terms of an ``.obo`` file, as ``class_entities`` makes them.
+    """The terms of an ``.obo`` file, as ``_class_entities`` makes them.
 
     The type of a term is its namespace, or else the default namespace of the file. Frames with the
     same id are joined, as the format says; so files may be concatenated. The version is
     ``data-version``. A clause that breaks the grammar is read without its references, or else left
-    out and counted.
-
-    Reading the entities raises PelError, with file and line, for a term whose id or name cannot be
-    parsed, and for what ``cleaned`` refuses.
+    out and counted, unless it is an id or a name.
     """
     header: dict[str, str] = {}
     for _, line in numbered_lines(path):
@@ -142,8 +133,8 @@ def read_obo(path: Path, options: ReadOptions) -> Source:
             break
         tag, _, value = line.partition(":")
         header.setdefault(tag, value.strip())
-    entities = class_entities(path, _obo_terms(path), header.get("default-namespace"))
-    return Source(entities, version=header.get("data-version"))
+    entities = _class_entities(path, _obo_terms(path), header.get("default-namespace"))
+    return Source(united(entities), version=header.get("data-version"))
 
 
 def _obo_terms(path: Path) -> Iterator[Class]:
@@ -284,15 +275,11 @@ def curie(iri: str) -> str:
 
 
 def read_owl(path: Path, options: ReadOptions) -> Source:
-    """The named classes of an ``.owl`` file, as ``class_entities`` makes them.
+    """The named classes of an ``.owl`` file, as ``_class_entities`` makes them.
 
     Ids are as ``curie`` writes them. Labels, synonyms and definitions of SKOS count as well; texts
     in other languages than English count only where there is no other. The version is the version
     IRI of the ontology, or its version info.
-
-    Raises:
-        PelError: It is not RDF/XML. Reading the entities raises it for bad XML, and, with file and
-            class, for what ``cleaned`` refuses.
     """
     if not begins_with(path, b"rdf:RDF"):
         raise PelError(
@@ -307,7 +294,7 @@ def read_owl(path: Path, options: ReadOptions) -> Source:
             version = info if iri is None else iri.get(f"{_RDF}resource")
         if element.tag in (f"{_OWL}Ontology", f"{_OWL}Class"):
             break
-    return Source(class_entities(path, _owl_classes(path), None), version=version)
+    return Source(united(_class_entities(path, _owl_classes(path))), version=version)
 
 
 def _owl_classes(path: Path) -> Iterator[Class]:
@@ -342,13 +329,9 @@ _MOST = 2**30  # bytes of a file that is held in memory
 
 
 def read_obo_graph(path: Path, options: ReadOptions) -> Source:
-    """The classes of a ``.json`` file, as ``class_entities`` makes them; ids as of ``curie``.
+    """The classes of a ``.json`` file, as ``_class_entities`` makes them; ids as of ``curie``.
 
     The version is that of the first graph.
-
-    Raises:
-        PelError: It is no such file. Reading the entities raises it, with file and class, for what
-            ``cleaned`` refuses.
     """
     try:
         with opened_bytes(path) as file:
@@ -363,7 +346,7 @@ def read_obo_graph(path: Path, options: ReadOptions) -> Source:
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         problem = f"{path}: not an OBO Graph ({type(error).__name__}: {error})"
         raise PelError(problem, "fetch it again, or its OBO file") from error
-    return Source(class_entities(path, classes, None), version=version)
+    return Source(united(_class_entities(path, classes)), version=version)
 
 
 def _graph_classes(graph: dict[str, Any]) -> Iterator[tuple[str, Facts]]:

@@ -98,10 +98,6 @@ def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Sou
 
     A CUI is left out if the recipe keeps none of its names. The name of a drug of RxNorm is the one
     that RxNorm itself gives.
-
-    Raises:
-        PelError: The file of names is missing, or a row is not whole (with file and line). A fault
-            may be met here or while the entities are read.
     """
     meta = _meta_folder(path, kind)
     if meta is None:

@@ -62,10 +62,6 @@ def read_snomed(path: Path, options: ReadOptions) -> Source:
     same as, gives that one its id as a retired id. Cross-references are the targets of the maps to
     ICD-10 ("ICD10") and ICD-10-CM ("ICD10CM"). Such a map may depend on rules about the patient, so
     there may be several codes. The version is the date in the name of the Concept file.
-
-    Raises:
-        PelError: A file is missing or has other columns. Reading the entities raises it for a row
-            that is not whole, and for what ``cleaned`` refuses.
     """
     folder = _snapshot_folder(path)
     if folder is None:

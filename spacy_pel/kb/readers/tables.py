@@ -35,12 +35,6 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     Its cells are lists, or texts with bars between the items ("MS|Disseminated sclerosis"). An
     entity may have several rows, for example one for each name: the name in the first row is the
     canonical name, and lists are united.
-
-    Raises:
-        PelError: A column of ``options`` is missing, a needed field has no column, or a field that
-            is one text has several. Reading the entities raises it, with file and row or line, for
-            a row without id or name, for what ``cleaned`` refuses, and for a file that cannot be
-            parsed.
     """
     if path.name.lower().endswith(".parquet"):
         columns = [row[0] for _, row in _parquet_rows(path, "DESCRIBE SELECT *")]
@@ -64,14 +58,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
 def _text_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterator[Row]:
     """The rows of a table in text, the first of which names the columns. Blank lines go.
 
-    Args:
-        path: The file, plain or ``.gz``.
-        delimiter: What stands between two cells.
-        comment: How lines begin that are passed over.
-
-    Raises:
-        PelError: With file and line, for quotes that do not end, a row that is too long, or one of
-            more or fewer cells than there are columns.
+    ``comment`` says how lines begin that are passed over.
     """
     csv.field_size_limit(_LONGEST_ROW)  # of the whole process, so it is set by each reader
     number = size = n_columns = 0
@@ -180,10 +167,6 @@ def read_medic(path: Path, options: ReadOptions) -> Source:
     alternatives gets that id, so that it joins MeSH's own record. Alternative ids of other
     vocabularies are cross-references. The type is the branch of MeSH, "Diseases". The source is MSH
     or OMIM, by the id that MEDIC gives.
-
-    Raises:
-        PelError: The line that names the columns is missing. Reading the entities raises it, with
-            file and line, for a row that is not whole, and for what ``cleaned`` refuses.
     """
     for _, line in numbered_lines(path):
         columns = line.lstrip("# ").split("\t")
@@ -242,12 +225,8 @@ def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> di
     Exact matches are transitive: if a subject has several objects, all that are linked with it lead
     to its first object. Identifiers are CURIEs, as in OBO files. Those of UMLS and MeSH lose their
     prefix ("UMLS:C0012634" becomes "C0012634"), because the files of UMLS and MeSH have none. The
-    comment lines (the metadata with its curie_map) are not used.
-
-    Args:
-        paths: The tables.
-        predicates: The predicates of the rows that count. A row whose ``predicate_modifier``
-            negates it does not count.
+    comment lines (the metadata with its curie_map) are not used. Rows of other predicates do not
+    count, nor those that their ``predicate_modifier`` negates.
 
     Raises:
         PelError: A column is missing, a row is not whole, or an identifier has no prefix or is

@@ -5,7 +5,11 @@ They were compared with files that pronto, rdflib, owlready2 and py-horned-owl w
 
 from __future__ import annotations
 
+import io
+import json
 from typing import Any
+
+import fastobo
 
 from spacy_pel.kb import Entity
 
@@ -26,53 +30,56 @@ ENTITIES = [
 ]
 OBO = "http://purl.obolibrary.org/obo/"
 OBO_IN_OWL = "http://www.geneontology.org/formats/oboInOwl#"
+TERMS = """format-version: 1.4
+data-version: 2026
+default-namespace: tiny
+ontology: x
+
+[Term]
+id: X:1
+name: demyelinating disease
+
+[Term]
+id: X:2
+name: multiple sclerosis
+namespace: other
+alt_id: X:9
+def: "A disease of myelin." [PMID:1]
+synonym: "MS" EXACT []
+synonym: "disseminated sclerosis" RELATED []
+xref: ICD10CM:G35
+xref: UMLS:C0026769
+is_a: X:1
+
+[Term]
+id: X:3
+name: obsolete insular sclerosis
+is_obsolete: true
+replaced_by: X:2
+
+[Term]
+id: X:4
+
+[Typedef]
+id: BFO:0000050
+name: part of
+"""
 
 
-def values(**given: str) -> list[dict[str, str]]:
-    return [{"pred": f"{OBO_IN_OWL}{key}", "val": value} for key, value in given.items()]
+def _graph() -> dict[str, Any]:
+    """The graph that fastobo writes of the terms, with what it leaves out."""
+    file = io.BytesIO()
+    fastobo.dump_graph(fastobo.loads(TERMS), file)
+    [graph] = json.loads(file.getvalue())["graphs"]
+    _, ms, obsolete, *_ = graph["nodes"]
+    for scope, text in (("Exact", "MS"), ("Related", "disseminated sclerosis")):
+        synonym = {"pred": f"has{scope}Synonym", "val": text, "xrefs": []}
+        ms["meta"]["synonyms"].append(synonym)
+    obsolete["meta"]["deprecated"] = True
+    return graph
 
 
-def synonym(scope: str, text: str) -> dict[str, Any]:
-    return {"pred": f"has{scope}Synonym", "val": text, "xrefs": []}
-
-
-GRAPH = {
-    "id": f"{OBO}x.owl",
-    "meta": {
-        "basicPropertyValues": values(hasDefaultNamespace="tiny"),
-        "version": f"{OBO}x/2026/x.owl",
-    },
-    "nodes": [
-        {"id": f"{OBO}X_1", "type": "CLASS", "lbl": "demyelinating disease", "meta": None},
-        {
-            "id": f"{OBO}X_2",
-            "type": "CLASS",
-            "lbl": "multiple sclerosis",
-            "meta": {
-                "definition": {"val": "A disease of myelin.", "xrefs": [f"{OBO}PMID_1"]},
-                "synonyms": [synonym("Exact", "MS"), synonym("Related", "disseminated sclerosis")],
-                "xrefs": [{"val": "ICD10CM:G35"}, {"val": f"{OBO}UMLS_C0026769"}],
-                "basicPropertyValues": values(hasOBONamespace="other", hasAlternativeId="X:9"),
-                "deprecated": False,
-            },
-        },
-        {
-            "id": f"{OBO}X_3",
-            "type": "CLASS",
-            "lbl": "obsolete insular sclerosis",
-            "meta": {
-                "deprecated": True,
-                "basicPropertyValues": [{"pred": f"{OBO}IAO_0100001", "val": f"{OBO}X_2"}],
-            },
-        },
-        {"id": f"{OBO}X_4", "type": "CLASS"},
-        {"id": f"{OBO}BFO_0000050", "type": "PROPERTY", "lbl": "part of"},
-    ],
-    "edges": [
-        {"sub": f"{OBO}X_2", "pred": "is_a", "obj": f"{OBO}X_1"},
-        {"sub": f"{OBO}X_2", "pred": f"{OBO}BFO_0000050", "obj": f"{OBO}X_4"},
-    ],
-}
+GRAPH = _graph()
 HEAD = f"""<?xml version="1.0"?>
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
      xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"

@@ -37,10 +37,7 @@ def descriptor(id: str, name: str, numbers: list[str], *concepts: str) -> str:
 
 DESCRIPTORS = (
     descriptor(
-        "D2",
-        "Flu &amp; cold",
-        ["C01.5.2", "F03.1"],
-        concept(["Cold"], "Not the note.", "N"),
+        *("D2", "Flu &amp; cold", ["C01.5.2", "F03.1"], concept(["Cold"], "Not the note.", "N")),
         concept(["Flu &amp; cold", "Grippe"], "A virus."),
     )
     + descriptor("D1", "Infections", ["C01.5"], concept(["Infections"]))
@@ -53,15 +50,22 @@ SUPPLEMENT = (
     "</DescriptorReferredTo></HeadingMappedTo></HeadingMappedToList>"
     f"<ConceptList>{concept(['Rare flu', 'Odd flu'])}</ConceptList></SupplementalRecord>"
 )
-DISEASES = ("Diseases", "Psychiatry and Psychology")
+TYPES = ("Diseases", "Psychiatry and Psychology")
+
+
+def of_mesh(id: str, name: str, *aliases: str, **fields: object) -> Entity:
+    return Entity(id, name, aliases, sources=("MSH",), **fields)
+
+
 ENTITIES = [
-    Entity(
-        "D2", "Flu & cold", ("Cold", "Flu & cold", "Grippe"), DISEASES, "A virus.",
-        parents=("D1",), sources=("MSH",),
+    of_mesh(
+        *("D2", "Flu & cold", "Cold", "Flu & cold", "Grippe"),
+        **{"types": TYPES, "definition": "A virus.", "parents": ("D1",)},
     ),
-    Entity("D1", "Infections", ("Infections",), ("Diseases",), sources=("MSH",)),
-    Entity("D3", "Female", ("Female",), sources=("MSH",)),
-]  # fmt: skip
+    of_mesh("D1", "Infections", "Infections", types=("Diseases",)),
+    of_mesh("D3", "Female", "Female"),
+]
+RARE_FIELDS = {"types": TYPES, "definition": "Rare.", "parents": ("D2",)}
 
 
 def write(path: Path, body: str, root: str = "DescriptorRecordSet", head: str = HEAD) -> Path:
@@ -70,22 +74,14 @@ def write(path: Path, body: str, root: str = "DescriptorRecordSet", head: str = 
     return path
 
 
-@pytest.mark.parametrize("name", ["desc2024.xml", "desc2024.xml.gz"])
-def test_reads_descriptors(tmp_path: Path, name: str) -> None:
-    source = open_source(write(tmp_path / name, DESCRIPTORS))
-    assert list(source.entities) == ENTITIES
-    assert source.version == "2024"
-    assert SemanticType("Diseases", "C", "C") in source.types
-
-
-def test_reads_a_folder_with_supplementary_records(tmp_path: Path) -> None:
+def test_reads_a_folder_of_xml(tmp_path: Path) -> None:
     write(tmp_path / "supp2024.xml", SUPPLEMENT, "SupplementalRecordSet")
     write(tmp_path / "desc2024.xml", DESCRIPTORS)
-    rare = Entity(
-        "C7", "Rare flu", ("Rare flu", "Odd flu"), DISEASES, "Rare.", parents=("D2",),
-        sources=("MSH",),
-    )  # fmt: skip
-    assert list(open_source(tmp_path).entities) == [*ENTITIES, rare]
+    source = open_source(tmp_path)
+    rare = of_mesh("C7", "Rare flu", "Rare flu", "Odd flu", **RARE_FIELDS)
+    assert list(source.entities) == [*ENTITIES, rare]
+    assert source.version == "2024"
+    assert SemanticType("Diseases", "C", "C") in source.types
     [alone] = open_source(tmp_path / "supp2024.xml").entities
     assert alone == rare._replace(types=())
 
@@ -120,8 +116,8 @@ MS = A virus.
 UI = D2
 
 *NEWRECORD
-RECTYPE = D
 MH = Infections
+MS =
 MN = C01.5
 UI = D1
 """
@@ -134,50 +130,33 @@ HM = Unknown heading
 NO = Rare.
 UI = C7
 """
-REDUCED = """*NEWRECORD
-MH = Flu
-MS = A virus.
-ENTRY = Grippe
-ENTRY = Influenza
-UI = D2
-
-*NEWRECORD
-MH = Infections
-MS =
-UI = D1
-"""
-TREES = "Flu;C01.5.2\nFlu;F03.1\nInfections;C01.5\n"
-TYPES = ("Diseases", "Psychiatry and Psychology")
-FLU = Entity(
-    "D2", "Flu", ("Influenza", "Grippe"), TYPES, "A virus.", parents=("D1",), sources=("MSH",)
-)
-INFECTIONS = Entity("D1", "Infections", (), ("Diseases",), sources=("MSH",))
-RARE = Entity(
-    "C7", "Rare flu", ("Odd flu",), TYPES, "Rare.", parents=("D2",), sources=("MSH",)
-)  # fmt: skip
-
-
-def test_reads_ascii(tmp_path: Path) -> None:
-    (tmp_path / "d2014.bin").write_text(ASCII)
-    source = open_source(tmp_path / "d2014.bin")
-    assert list(source.entities) == [FLU, INFECTIONS]
-    assert source.version == "2014"
-
-
-def test_reads_a_reduced_file_with_its_trees(tmp_path: Path) -> None:
-    (tmp_path / "mesh_d2014.bin").write_text(REDUCED)
-    (tmp_path / "mesh_mtrees2014.bin").write_text(TREES)
-    (tmp_path / "mesh_mtrees2015.bin").write_text("Flu;Z01\n")
-    flu = FLU._replace(aliases=("Grippe", "Influenza"))
-    assert list(open_source(tmp_path / "mesh_d2014.bin").entities) == [flu, INFECTIONS]
+FLU = ENTITIES[0]._replace(canonical_name="Flu", aliases=("Influenza", "Grippe"))
+INFECTIONS = ENTITIES[1]._replace(aliases=())
 
 
 def test_a_folder_of_ascii(tmp_path: Path) -> None:
     (tmp_path / "c2014.bin").write_text(ASCII_SUPPLEMENT)
     (tmp_path / "d2014.bin").write_text(ASCII)
-    assert list(open_source(tmp_path).entities) == [FLU, INFECTIONS, RARE]
+    source = open_source(tmp_path)
+    rare = of_mesh("C7", "Rare flu", "Odd flu", **RARE_FIELDS)
+    assert list(source.entities) == [FLU, INFECTIONS, rare]
+    assert source.version == "2014"
     [alone] = open_source(tmp_path / "c2014.bin").entities
-    assert alone == RARE._replace(types=(), parents=())
+    assert alone == rare._replace(types=(), parents=())
+
+
+def without_places(text: str) -> str:
+    return "".join(line for line in text.splitlines(True) if not line.startswith("MN"))
+
+
+def test_a_reduced_file_with_its_trees(tmp_path: Path) -> None:
+    (tmp_path / "mesh_d2014.bin").write_text(without_places(ASCII))
+    (tmp_path / "mesh_mtrees2014.bin").write_text("Flu;C01.5.2\nFlu;F03.1\nInfections;C01.5\n")
+    (tmp_path / "mesh_mtrees2015.bin").write_text("Flu;Z01\n")
+    assert list(open_source(tmp_path / "mesh_d2014.bin").entities) == [FLU, INFECTIONS]
+    (tmp_path / "mesh_mtrees2014.bin").write_text("Flu C01\n")
+    with pytest.raises(PelError, match=r"mtrees2014\.bin, line 1: is not of the form HEADING;TREE"):
+        list(open_source(tmp_path / "mesh_d2014.bin").entities)
 
 
 @pytest.mark.parametrize(
@@ -196,13 +175,7 @@ def test_a_bad_record_of_ascii_is_named(tmp_path: Path, text: str, line: int) ->
         list(open_source(tmp_path / "d.bin").entities)
 
 
-def test_bad_trees_and_an_empty_folder_are_named(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(PelError, match=r"holds no d20xx\.bin"):
-        open_source(tmp_path / "empty", format="mesh-ascii")
-    with pytest.raises(PelError, match=r"holds no desc\*\.xml"):
-        open_source(tmp_path / "empty", format="mesh-xml")
-    (tmp_path / "d2014.bin").write_text(REDUCED)
-    (tmp_path / "mtrees2014.bin").write_text("Flu C01\n")
-    with pytest.raises(PelError, match=r"mtrees2014\.bin, line 1: is not of the form HEADING;TREE"):
-        list(open_source(tmp_path / "d2014.bin").entities)
+def test_an_empty_folder_is_named(tmp_path: Path) -> None:
+    for format, files in (("mesh-ascii", r"d20xx\.bin"), ("mesh-xml", r"desc\*\.xml")):
+        with pytest.raises(PelError, match=f"holds no {files}"):
+            open_source(tmp_path, format=format)

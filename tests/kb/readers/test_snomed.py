@@ -37,33 +37,24 @@ DESCRIPTIONS = [  # id, active, concept, language, type, term
 LANGUAGE = [("5", US, ACCEPTABLE), ("7", US, PREFERRED), ("7", GB, PREFERRED)]
 LANGUAGE += [("12", GB, PREFERRED), ("13", US, PREFERRED)]
 
-MS = Entity(
-    "24700007",
-    "Multiple sclerosis",
-    ("MS - Multiple sclerosis", "Disseminated sclerosis"),
-    ("disorder",),
-    "A disease of myelin.",
+
+def disorder(id: str, name: str, *aliases: str, **fields: object) -> Entity:
+    return Entity(id, name, aliases, ("disorder",), sources=("SNOMEDCT",), **fields)
+
+
+BARE_MS = disorder(
+    *("24700007", "Multiple sclerosis", "MS - Multiple sclerosis", "Disseminated sclerosis")
+)
+MS = BARE_MS._replace(
+    definition="A disease of myelin.",
     parents=("6118003",),
     retired_ids=("111",),
     xrefs=("ICD10:G35", "ICD10CM:G35", "ICD10CM:G36.9"),
-    sources=("SNOMEDCT",),
 )
+DEMYELINATING = "Demyelinating disease of central nervous system"
 OTHERS = [
-    Entity(
-        "6118003",
-        "Demyelinating disease of central nervous system",
-        ('Demyelinating "CNS" disease',),
-        ("disorder",),
-        parents=("64572001",),
-        sources=("SNOMEDCT",),
-    ),
-    Entity(
-        "64572001",
-        "Color of disease",
-        ("Colour of disease", "Disease"),
-        ("disorder",),
-        sources=("SNOMEDCT",),
-    ),
+    disorder("6118003", DEMYELINATING, 'Demyelinating "CNS" disease', parents=("64572001",)),
+    disorder("64572001", "Color of disease", "Colour of disease", "Disease"),
 ]
 
 
@@ -130,13 +121,9 @@ def test_concepts_and_descriptions_are_enough(tmp_path: Path) -> None:
     for file in snapshot.rglob("*.txt"):
         if not file.name.startswith(("sct2_Concept", "sct2_Description")):
             file.unlink()
-    first, *_ = entities = list(open_source(tmp_path).entities)
-    assert first == Entity(
-        "24700007", MS.canonical_name, MS.aliases, MS.types, sources=("SNOMEDCT",)
-    )
-    assert [entity.canonical_name for entity in entities[1:]] == [
-        "Demyelinating disease of central nervous system", "Disease",
-    ]  # fmt: skip
+    first, *others = open_source(tmp_path).entities
+    assert first == BARE_MS
+    assert [entity.canonical_name for entity in others] == [DEMYELINATING, "Disease"]
     english, spanish = sorted(snapshot.rglob("*Description*"))
     english.unlink()
     assert [e.names for e in open_source(tmp_path).entities] == [("Esclerosis",)]

@@ -30,7 +30,7 @@ def read(path: Path, columns: dict[str, str] = {}) -> list[Entity]:
     return list(open_source(path, options=ReadOptions(columns=columns)).entities)
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "X.CSV.GZ", "it's [a]*.csv"])
+@pytest.mark.parametrize("name", ["X.CSV.GZ", "it's [a]*.csv"])
 def test_reads_csv(tmp_path: Path, name: str) -> None:
     data = b"\xef\xbb\xbf" + CSV.encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
@@ -74,11 +74,7 @@ def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> No
         ("concept_id,a,a\n", {}, "line 1: two columns 'a'"),
         ("concept_id,canonical_name\nC1,x\n,y\n", {}, "line 3: no id or no name"),
         ("concept_id,canonical_name\nC1, \n", {}, "line 2: no id or no name"),
-        (
-            "concept_id,canonical_name\nC1,x\nC\0,y\n",
-            {},
-            "x.csv, line 3: the id .* contains control",
-        ),
+        ("concept_id,canonical_name\nC1,x\nC\0,y\n", {}, "line 3: the id .* contains control"),
         ("concept_id,canonical_name\nC1,x\nC2\n", {}, "line 3: 1 cells, where the first row has"),
         ("concept_id,canonical_name\nC1,x\nC2,y,z\n", {}, "line 3: 3 cells, where"),
         ('concept_id,canonical_name\nC1,"x\n', {}, "line 2: unexpected end of data"),
@@ -121,26 +117,18 @@ def disease(id: str, name: str, source: str = "MSH", **fields: object) -> Entity
 def test_reads_diseases_of_mesh_and_omim(tmp_path: Path) -> None:
     path = medic(tmp_path, ROWS)
     assert detected_format(path) == "medic"
+    crv = {"aliases": ("HERNS", "CRV 2"), "alt_ids": ("192315", "192316"), "parents": ("D2", "C7")}
+    flu = {"aliases": ("FLU1", "Grippe"), "definition": "A virus.", "alt_ids": ("9",)}
     assert list(open_source(path).entities) == [
         disease("300323", "GOUT 3", "OMIM", alt_ids=("D5", "D6")),
-        disease(
-            *("C566007", "CRV", "OMIM"),
-            **{"aliases": ("HERNS", "CRV 2"), "alt_ids": ("192315", "192316")},
-            parents=("D2", "C7"),
-        ),
+        disease("C566007", "CRV", "OMIM", **crv),
         disease("C7", "Flu of Ghent", parents=("D2",)),
-        disease(
-            *("D2", "Flu"),
-            **{"aliases": ("FLU1", "Grippe"), "definition": "A virus.", "alt_ids": ("9",)},
-            xrefs=("DO:DOID:8469",),
-        ),
+        disease("D2", "Flu", **flu, xrefs=("DO:DOID:8469",)),
     ]
-
-
-def test_joins_the_records_of_mesh(tmp_path: Path) -> None:
+    # It joins the records of MeSH.
     mesh = tmp_path / "mesh.jsonl"
     mesh.write_text('{"concept_id": "D2", "canonical_name": "Influenza", "aliases": ["Flu"]}\n')
-    build_from_sources([mesh, medic(tmp_path, ROWS)], tmp_path / "kb")
+    build_from_sources([mesh, path], tmp_path / "kb")
     with KnowledgeBase.open(tmp_path / "kb") as kb:
         assert kb["9"].names == ("Influenza", "Flu", "FLU1", "Grippe")
         assert len(kb) == 4
@@ -169,15 +157,14 @@ def table(folder: Path, *rows: tuple[str, str, str, str], name: str = "m.sssom.t
     return path
 
 
-@pytest.mark.parametrize("name", ["m.sssom.tsv", "m.sssom.tsv.gz"])
-def test_exact_matches_without_the_prefix_of_umls(tmp_path: Path, name: str) -> None:
+def test_exact_matches_without_the_prefix_of_umls(tmp_path: Path) -> None:
     path = table(
         tmp_path,
         ("MONDO:1", "exactMatch", "", "UMLS:C0012634"),
         ("MONDO:2", "broadMatch", "", "UMLS:C0000002"),
         ("MONDO:3", "exactMatch", "Not", "UMLS:C0000003"),
         ("MESH:D000001", "exactMatch", "", "DOID:4"),
-        name=name,
+        name="m.sssom.tsv.gz",
     )
     assert read_mapping([path]) == {"MONDO:1": "C0012634", "D000001": "DOID:4"}
     assert read_mapping([path], ("skos:broadMatch",)) == {"MONDO:2": "C0000002"}
@@ -186,13 +173,8 @@ def test_exact_matches_without_the_prefix_of_umls(tmp_path: Path, name: str) -> 
 
 def test_tables_are_taken_together(tmp_path: Path) -> None:
     first = table(tmp_path, ("A:1", "exactMatch", "", "B:1"), name="1.tsv")
-    second = table(
-        tmp_path,
-        ("A:1", "exactMatch", "", "C:1"),
-        ("D:1", "exactMatch", "", "C:1"),
-        ("B:1", "exactMatch", "", "A:1"),
-        name="2.tsv",
-    )
+    pairs = [("A:1", "C:1"), ("D:1", "C:1"), ("B:1", "A:1")]
+    second = table(tmp_path, *((a, "exactMatch", "", b) for a, b in pairs), name="2.tsv")
     assert read_mapping([first, second]) == {"A:1": "B:1", "C:1": "B:1", "D:1": "B:1"}
 
 
