@@ -1,5 +1,7 @@
 """The one error class of the package."""
 
+from pathlib import Path
+
 
 class PelError(ValueError):
     """Something the user can put right.
@@ -23,3 +25,12 @@ class PelError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.problem}; {self.remedy}"
+
+
+def damaged(path: Path, fault: str) -> PelError:
+    """The error for a file of a KB folder that does not hold what its writer wrote."""
+    return PelError(
+        f"{path}: {fault}",
+        "open the KB again if it was changed meanwhile; otherwise look for damage: "
+        f"python -m spacy pel kb verify {path.parent}",
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
 from ..spans import ids_in
-from ..system.json_lines import json_object
+from ..system.lines import json_object
 from .bioc import document_of_bioc
 from .docs import linked_document
 from .document import Document, Mention, mention_at

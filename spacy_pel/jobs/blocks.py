@@ -17,9 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from ..errors import PelError
-from ..system.json_lines import json_object
-from ..system.locks import writer_lock
-from ..system.whole_files import to_disk, whole_file
+from ..system.lines import json_object
+from ..system.whole_files import to_disk, whole_file, writer_lock
 
 T = TypeVar("T")
 

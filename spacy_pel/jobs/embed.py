@@ -19,7 +19,7 @@ from ..kb.transaction import CHUNKS_PREFIX
 from ..kb.vector_writing import reduce_vectors, write_vectors
 from ..kb.vectors.finders import INDEX_MEMORY
 from ..reading import proxies
-from ..system.locks import writer_lock
+from ..system.whole_files import writer_lock
 from .kb_rows import LinkerMentions, LinkerRows, StoredRows
 from .vector_chunks import Job, VectorChunks, finished_chunks
 

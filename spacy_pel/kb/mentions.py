@@ -25,8 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import PelError
-from ..system.damaged_files import damaged
+from ..errors import PelError, damaged
 from .settings import Settings
 from .store import Store, stored_number, stored_text
 from .stored_vectors import StoredVectors

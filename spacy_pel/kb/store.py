@@ -21,8 +21,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..errors import PelError
-from ..system.damaged_files import damaged
+from ..errors import PelError, damaged
 from .records.entity import Entity
 from .records.names import likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType

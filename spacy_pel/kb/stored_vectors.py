@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import PelError
-from ..system.damaged_files import damaged
+from ..errors import PelError, damaged
 from .settings import Settings, sha256
 from .store import Store, stored_number, stored_text
 from .vectors.faiss_library import has_gpu

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PelError
-from ..system.locks import LOCK, writer_lock
-from ..system.whole_files import to_disk
+from ..system.whole_files import LOCK, to_disk, writer_lock
 from .lock import remove_unless_open
 from .settings import (
     JOURNAL,

@@ -14,17 +14,13 @@ from ..errors import PelError
 if TYPE_CHECKING:
     import duckdb
 
-_SORTING = {"memory_limit": "1GB", "preserve_insertion_order": True}
 MOST_TEXT = 2**29
 _ROWS_AT_ONCE = 2_048  # a vector of DuckDB
 
 
 @contextmanager
 def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a database in memory.
-
-    Args:
-        **settings: DuckDB's settings.
+    """A connection to a database in memory, with these settings of DuckDB.
 
     Raises:
         KeyboardInterrupt: A query was interrupted. All other errors are DuckDB's own.
@@ -44,21 +40,17 @@ def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]
 
 @contextmanager
 def duckdb_that_sorts(source: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    """A connection of 1 GB of memory, and a scratch folder in which it sorts what is larger.
-
-    The folder is in the system's folder for temporary files, and goes at the end.
-
-    Args:
-        source: What is read, for the error.
+    """A connection of 1 GB of memory, and a temporary folder in which it sorts what is larger.
 
     Raises:
-        PelError: There is no space to sort. All other errors are DuckDB's own.
+        PelError: There is no space to sort ``source``. All other errors are DuckDB's own.
     """
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="spacy-pel-") as scratch:
         spilled = str(Path(scratch) / "spilled")
-        with duckdb_connection(**_SORTING, temp_directory=spilled) as connection:
+        settings = {"memory_limit": "1GB", "preserve_insertion_order": True}
+        with duckdb_connection(**settings, temp_directory=spilled) as connection:
             try:
                 yield connection, Path(scratch)
             except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
@@ -75,10 +67,7 @@ def check_texts(connection: duckdb.DuckDBPyConnection, path: Path, columns: Iter
     A text that many rows have is stored once, so that 0.5 MB may hold texts of 6 GB. DuckDB makes
     copies of the texts of 2,048 rows at a time. To measure them, it makes none.
 
-    Args:
-        connection: A connection.
-        path: The file.
-        columns: The columns that will be read. Those of other types than text are not measured.
+    columns: those that will be read. Those of other types than text are not measured.
 
     Raises:
         PelError: The texts of 2,048 rows in succession have more than MOST_TEXT bytes.

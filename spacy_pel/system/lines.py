@@ -1,13 +1,14 @@
-"""Reads plain and gzipped files: their bytes, or their numbered lines."""
+"""Reads plain and gzipped files: their bytes, their numbered lines, the JSON object of a line."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ..errors import PelError
 
@@ -23,8 +24,7 @@ def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
     """A file to read bytes from. It is unpacked if its name ends in ``.gz``.
 
     Raises:
-        PelError: The file is missing, may not be read or is damaged. That is raised here or while
-            the file is read.
+        PelError: The file is missing, may not be read or is damaged: here, or while it is read.
     """
     opener = gzip.open if is_gzip(path) else open
     try:
@@ -47,7 +47,7 @@ def is_gzip(path: Path) -> bool:
 def check_gzip(path: Path) -> None:
     """Unpacks a gzip file to its end, for readers such as DuckDB that ignore its checksums.
 
-    It takes a second or less for 100 MB, and little memory. A file that is not gzip is not read.
+    It takes a second or less for 100 MB. A file that is not gzip is not read.
 
     Raises:
         PelError: The file is missing, may not be read or is damaged.
@@ -71,13 +71,9 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
     Only a line feed ends a line, because ontologies contain stray carriage returns and Unicode
     separators.
 
-    Args:
-        path: The file.
-        longest: The most bytes that a line may have.
-
     Raises:
-        PelError: As ``opened_bytes`` does. Also for a line that is not UTF-8 or is longer than
-            ``longest``, with file and line.
+        PelError: As ``opened_bytes`` does. Also for a line that is not UTF-8 or has more than
+            ``longest`` bytes, with file and line.
     """
     number = 0
     with opened_bytes(path) as file:
@@ -96,3 +92,20 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
             raise PelError(f"{path}, line {number}: not UTF-8", "save the file as UTF-8") from error
         except _DAMAGED as error:
             raise PelError(f"{path}: damaged gzip after line {number}", "fetch it again") from error
+
+
+def json_object(line: str) -> dict[str, Any]:
+    """The JSON object of a line.
+
+    Raises:
+        ValueError: The line holds no JSON object. The message says why.
+    """
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"bad JSON ({error.msg} at column {error.colno})") from error
+    except RecursionError as error:
+        raise ValueError("bad JSON (nested too deeply)") from error
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    return record

@@ -34,7 +34,15 @@ def ray_session(address: str | None, kept: str) -> Iterator[None]:
 
     started = not ray.is_initialized()
     if started:
-        _connect(address)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            ray.init(address, log_to_driver=False, logging_level=logging.WARNING)
+        except Exception as error:  # Ray has no class of its own for it
+            raise PelError(
+                f"cannot reach or start Ray ({_summary(error)})",
+                "give the --address of a cluster that runs, or leave it out to start Ray on this "
+                "computer",
+            ) from error
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     try:
@@ -59,20 +67,6 @@ def device_and_workers() -> tuple[str, int]:
     resources = ray.cluster_resources()
     kind = "GPU" if resources.get("GPU") else "CPU"
     return kind, int(resources[kind])
-
-
-def _connect(address: str | None) -> None:
-    import ray
-
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        ray.init(address, log_to_driver=False, logging_level=logging.WARNING)
-    except Exception as error:  # Ray has no class of its own for it
-        raise PelError(
-            f"cannot reach or start Ray ({_summary(error)})",
-            "give the --address of a cluster that "
-            "runs, or leave it out to start Ray on this computer",
-        ) from error
 
 
 def _summary(error: Exception) -> str:

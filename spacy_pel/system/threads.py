@@ -16,14 +16,9 @@ def in_threads(
     """What ``work`` returns for each item, in the order of the items.
 
     The threads end with the call, because a process that is forked later would wait for them
-    forever.
+    forever. With 1 thread, or fewer than 2 items, the calling thread does the work.
 
-    Args:
-        work: What to compute for an item.
-        items: The items.
-        n_threads: The most threads to use. With 1 thread, or fewer than 2 items, the calling thread
-            does the work.
-        begin: Called at the start of each new thread, to limit the kernels there to one thread.
+    begin: called at the start of each new thread, to limit the kernels there to one thread.
     """
     if n_threads == 1 or len(items) < 2:
         return [work(item) for item in items]

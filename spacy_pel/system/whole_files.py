@@ -1,4 +1,4 @@
-"""Writes files and folders that appear as a whole at the end, or not at all."""
+"""Files and folders that appear as a whole or not at all, and the lock of who writes to a folder."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import errno
 import glob
 import os
 import shutil
+import socket
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from filelock import FileLock, Timeout
 
 from ..errors import PelError
 
@@ -21,6 +25,7 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
+LOCK = ".lock"
 _NEW, _ASIDE = ".tmp", ".old"  # the suffixes of what is being written, and of what is set aside
 _UNIQUE = "[0-9a-f]" * 32
 # Of Linux: paths are those of this process (AT_FDCWD), and two names are exchanged.
@@ -34,9 +39,7 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
     After an error or an interruption, the path holds what it held before. What a killed process
     left beside it is removed by the next use of the path.
 
-    Args:
-        path: The path.
-        mode: "x" for UTF-8 text, "xb" for bytes.
+    mode: "x" for UTF-8 text, "xb" for bytes.
 
     Raises:
         PelError: The path is a folder or a device.
@@ -86,7 +89,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
         temporary.mkdir()
         with _in_work(temporary):
             yield temporary
-            _tree_to_disk(temporary)
+            for parent, _, names in os.walk(temporary, topdown=False):
+                for new in (*(Path(parent, name) for name in names), Path(parent)):
+                    if not new.is_symlink():
+                        to_disk(new)
             _put_in_place(temporary, path)
             to_disk(path.parent)
     except OSError as error:
@@ -94,6 +100,38 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise
     finally:
         _remove(temporary)  # after an exchange it is what was at the path
+
+
+@contextmanager
+def writer_lock(folder: Path) -> Iterator[None]:
+    """Keeps other writers out of a folder until the block ends.
+
+    The operating system holds the lock, so the lock ends with the process, however that ends.
+
+    Raises:
+        PelError: Another process is writing to the folder. It is named.
+    """
+    path = folder / LOCK
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        holder = "another process"
+        with suppress(OSError, ValueError):
+            holder = path.read_text() or holder
+        raise PelError(
+            f"{folder}: {holder} is writing to it",
+            "wait until that has ended, or stop it, and run it again",
+        ) from error
+    try:
+        with suppress(OSError):  # only for the message; Windows lets nobody write to a locked file
+            since = time.strftime("since %Y-%m-%d %H:%M:%S")
+            path.write_text(f"process {os.getpid()} on {socket.gethostname()} ({since})")
+        yield
+    finally:
+        with suppress(OSError):  # while it is held, so that others who opened it see it is gone
+            path.unlink()
+        lock.release()
 
 
 def to_disk(path: Path) -> None:
@@ -105,14 +143,6 @@ def to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _tree_to_disk(folder: Path) -> None:
-    """``to_disk`` for all that is in a folder, and the folder."""
-    for parent, _, names in os.walk(folder, topdown=False):
-        for path in (*(Path(parent, name) for name in names), Path(parent)):
-            if not path.is_symlink():
-                to_disk(path)
 
 
 def _put_in_place(folder: Path, path: Path) -> None:
@@ -158,10 +188,9 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock of a file or folder until it is closed.
+    """A descriptor that holds the lock of a file or folder until it, or the process, is closed.
 
-    None if another process holds the lock, or the system has no such locks. The lock ends with the
-    process that holds it, however that ends.
+    None if another process holds the lock, or the system has no such locks.
     """
     if fcntl is None:
         return None

@@ -32,7 +32,7 @@ from spacy.util import registry, resolve_dot_names
 from thinc.api import Config, Model, constant, fix_random_seed
 
 from ..errors import PelError
-from ..system.json_lines import json_object
+from ..system.lines import json_object
 from ..system.whole_files import whole_file, whole_folder
 from .checkpoint import (
     Checkpoint,

@@ -12,12 +12,12 @@ import pytest
 from spacy_pel.cli.pel_link import LinkBar
 from spacy_pel.cli.terminal import counted, log_on_stderr, msg, progress_bar, say, say_error
 
-EVIL = "\x1b]0;owned\x07\x9b2J\r"
+EVIL = "\x1b]0;owned\x07\x9b2J\r\x00\x7f"
 
 
 def is_clean(shown: str) -> bool:
     """Whether nothing of EVIL controls a terminal. (Colours of wasabi may.)"""
-    return "owned" in shown and not any(part in shown for part in ("\x1b]", "\x07", "\x9b", "\r"))
+    return "owned" in shown and not any(part in shown for part in ("\x1b]", *"\x07\x9b\r\x00\x7f"))
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,11 @@ def test_each_way_to_print(show, capsys) -> None:
     show(f"a {EVIL} name")
     shown = "".join(capsys.readouterr())
     assert is_clean(shown)
+
+
+def test_what_controls_nothing_is_kept(capsys) -> None:
+    say("é 🧠\t\n~")
+    assert capsys.readouterr().out == "é 🧠\t\n~\n"
 
 
 def test_the_log(capsys) -> None:

@@ -12,14 +12,14 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb.lock import remove_unless_open
-from spacy_pel.system.locks import LOCK, writer_lock
+from spacy_pel.system.whole_files import LOCK, writer_lock
 
 fcntl = pytest.importorskip("fcntl")
 
 HOLD = """
 import sys
 from pathlib import Path
-from spacy_pel.system.locks import writer_lock
+from spacy_pel.system.whole_files import writer_lock
 with writer_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -32,9 +32,7 @@ def test_each_thread_begins_and_all_of_them_end() -> None:
 @pytest.mark.parametrize("n_threads, items", [(1, [1, 2]), (4, [1])])
 def test_one_thread_is_the_one_that_called(n_threads: int, items: list[int]) -> None:
     begun: list[int] = []
-    threads = in_threads(
-        lambda item: threading.get_ident(), items, n_threads, lambda: begun.append(1)
-    )
+    threads = in_threads(lambda _: threading.get_ident(), items, n_threads, lambda: begun.append(1))
     assert set(threads) == {threading.get_ident()} and not begun
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import PelError
-from ...system.json_lines import json_object
-from ...system.lines import numbered_lines
+from ...system.lines import json_object, numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from .entity_source import ReadOptions, Source, SourceFormat, begins_with, distinct, or_gzipped

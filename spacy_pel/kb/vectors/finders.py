@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ...system.damaged_files import damaged
+from ...errors import damaged
 from .faiss_library import imported_faiss
 from .matrix import VectorMatrix
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import PelError
-from ...system.damaged_files import damaged
+from ...errors import PelError, damaged
 from .faiss_library import all_products, imported_faiss
 from .finders import RowFinder, RowSelection
 from .matrix import Projection, VectorMatrix

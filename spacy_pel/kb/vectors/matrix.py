@@ -11,8 +11,7 @@ from tokenize import TokenError
 
 import numpy as np
 
-from ...errors import PelError
-from ...system.damaged_files import damaged
+from ...errors import PelError, damaged
 from .faiss_library import imported_faiss
 
 DTYPES = ("float32", "float16", "int8")
