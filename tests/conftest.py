@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,17 @@ def tiny_nlp(tiny_folder: Path) -> Language:
 def bare_kb(tmp_path: Path) -> KnowledgeBase:
     """A KB of ENTITIES without vectors, for one test alone."""
     return build_kb(ENTITIES, tmp_path / "bare_kb")
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that fails if the network is used."""
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
 def _span(doc, mention: str, id: str) -> Span:

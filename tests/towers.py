@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from spacy_pel.architectures import BiEncoder, ScratchEncoder, encoder_of, set_dropout
 from spacy_pel.architectures.crossencoder import CrossEncoder
@@ -14,6 +16,7 @@ from spacy_pel.models.bert import Bert
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TokenIds
+from spacy_pel.reading.word_pieces import train_tokenizer
 
 TEXTS = [
     "Multiple sclerosis (MS) is a disease of the nerves; the patient has lesions of myelin.",
@@ -135,3 +138,17 @@ def pair_score(encoder: nn.Module, tokens: TokenIds, perturbation: Tensor | None
     segments = (torch.arange(len(tokens.ids)) >= tokens.start).long()[None]
     states = bert_states(encoder, tokens, perturbation, segments)
     return states.mean(0) @ encoder.score.weight[0]
+
+
+def save_bert(
+    folder: Path, model_class=BertModel, config_class=BertConfig, n_layers: int = 1
+) -> str:
+    """A tiny encoder as Hugging Face saves it, without our markers in its vocabulary."""
+    learned = train_tokenizer(TEXTS, 150).get_vocab()
+    vocabulary = [t for t in sorted(learned, key=learned.get) if t not in ("[Ms]", "[Me]")]
+    vocabulary.append("[MASK]")
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf8")
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": n_layers, "num_attention_heads": 2}
+    model_class(config_class(vocab_size=len(vocabulary), **sizes)).save_pretrained(folder)
+    return str(folder)

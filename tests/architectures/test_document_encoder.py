@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -14,9 +13,6 @@ from spacy_pel.architectures import (
     DocumentEncoder,
     ScratchEncoder,
     encoder_of,
-    is_initialized,
-    retriever_from_settings,
-    saved_settings,
     set_dropout,
 )
 from spacy_pel.errors import PelError
@@ -141,52 +137,6 @@ def test_documents_of_a_batch_do_not_meet() -> None:
         alone = linker.mention_vectors([MENTIONS[i] for i in places])
         np.testing.assert_allclose(alone, together[places], atol=1e-6)
     assert linker.mention_vectors([]).shape == (0, 32)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_bytes_round_trip(shared: bool) -> None:
-    linker = retriever(shared=shared, pooling="end", similarity="dot")
-    saved = json.loads(json.dumps(saved_settings(linker.model)))
-    fresh = retriever_from_settings(saved)
-    assert not is_initialized(fresh) and len(fresh.layers) == (1 if shared else 2)
-    loaded = Retriever(fresh.from_bytes(linker.model.to_bytes()))
-    np.testing.assert_array_equal(
-        loaded.mention_vectors(MENTIONS), linker.mention_vectors(MENTIONS)
-    )
-    np.testing.assert_array_equal(loaded.entity_vectors(ENTITIES), linker.entity_vectors(ENTITIES))
-    assert loaded.fingerprint() == linker.fingerprint()
-    assert saved_settings(loaded.model) == saved
-
-
-def test_shared_weights_are_saved_once() -> None:
-    one, two = (len(retriever(shared=shared).model.to_bytes()) for shared in (True, False))
-    assert one < 0.55 * two
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"pooling": "start"}, {"entity_pooling": "focus"}, {"window": 17}, {"similarity": "dot"}],
-)
-def test_a_fingerprint_is_of_the_settings_too(change: dict) -> None:
-    assert retriever(**change).fingerprint() != retriever().fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"pooling": "focus"}, 'unknown pooling "focus"; choose "mean", "start" or "end"'),
-        (
-            {"entity_pooling": "end"},
-            'unknown entity_pooling "end"; choose "mean", "focus", "both" or',
-        ),
-        ({"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
-        ({"window": 15}, "window is 15 tokens; set it to 16 or more"),
-        ({"entity_length": 3}, "entity_length is 3 tokens; set it to 4 or more"),
-    ],
-)
-def test_unknown_settings_are_refused(change: dict, message: str) -> None:
-    with pytest.raises(PelError, match=message):
-        retriever_from_settings({**SETTINGS, **change})
 
 
 def test_an_encoder_that_cannot_mark_is_refused() -> None:

@@ -26,7 +26,7 @@ from spacy_pel.pipeline.listening import read_documents
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
-from ..architectures.test_architectures import save_bert
+from ..towers import save_bert
 from .conftest import CONFIG, PROBLEM, TRAIN, examples, mentions_of, results
 
 WIDTH = 24

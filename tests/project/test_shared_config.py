@@ -9,8 +9,8 @@ import spacy
 
 from spacy_pel.kb import build_kb
 
-from ..architectures.test_architectures import save_bert
 from ..conftest import ENTITIES
+from ..towers import save_bert
 from .test_paper_configs import train
 
 CORPUS = """1|t|Aspirin for headache

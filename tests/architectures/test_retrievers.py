@@ -1,0 +1,249 @@
+"""Retrievers of each architecture: made, refused, saved and opened again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from thinc.api import Adam, Model
+
+from spacy_pel.architectures import (
+    BiEncoder,
+    DocumentEncoder,
+    ScratchEncoder,
+    SharedEncoder,
+    architecture_of,
+    encoder_of,
+    entity_reader,
+    give_tree_numbers,
+    is_initialized,
+    pack_retriever,
+    retriever_from_settings,
+    saved_settings,
+    unpack_retriever,
+)
+from spacy_pel.architectures.towers import pack_model
+from spacy_pel.errors import PelError
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.models.bert import build_transformer
+from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.text_inputs import TextInputs
+
+from ..towers import ENTITIES, MENTIONS, TEXTS, bert_states, bert_vector, biencoder, retriever
+
+N_LAYERS = 5
+SOURCE = ScratchEncoder(N_LAYERS, 16, 2, vocab_size=200, max_tokens=48)
+COSINES = {"similarity": "cosine", "entity_length": 24, "mixed_precision": False}
+BIENCODER = {**COSINES, "shared": False, "pooling": "mean", "mention_length": 24}
+DOCUMENTS = {**COSINES, "shared": False, "window": 24}
+LISTENER = Model("listener", lambda model, docs, is_train: (docs, None), dims={"nO": 12})
+MODELS = {
+    "BiEncoder": lambda **changes: BiEncoder(SOURCE, **{**BIENCODER, **changes}),
+    "DocumentEncoder": lambda **changes: DocumentEncoder(SOURCE, **{**DOCUMENTS, **changes}),
+    "SharedEncoder": lambda **changes: SharedEncoder(
+        LISTENER, SOURCE, pooling="end", **{**COSINES, **changes}
+    ),
+}
+every_architecture = pytest.mark.parametrize(("name", "make"), MODELS.items())
+both_architectures = pytest.mark.parametrize("name", ["BiEncoder", "DocumentEncoder"])
+
+
+def initialised(make: Callable[..., Model], **changes) -> Model:
+    torch.manual_seed(0)
+    return make(**changes).initialize(X=TEXTS)
+
+
+def train_one_side(model: Model, side: str) -> None:
+    inputs = TextInputs(entity_reader(model).tokens(ENTITIES))
+    output, backprop = model.get_ref(side).begin_update(inputs)
+    backprop(np.random.default_rng(0).normal(size=output.shape).astype(np.float32))
+    model.finish_update(Adam(0.01))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_two_towers_start_alike_and_share_nothing_unless_told(shared: bool) -> None:
+    model = initialised(MODELS["BiEncoder"], shared=shared)
+    mention, entity = (encoder_of(model.get_ref(s)).state_dict() for s in ("mention", "entity"))
+    before = {k: v.clone() for k, v in mention.items()}
+    assert all(torch.equal(v, before[k]) for k, v in entity.items())
+    train_one_side(model, "entity")
+    moved = {k: not torch.equal(v, before[k]) for k, v in entity.items()}
+    assert any(moved.values())
+    assert all(torch.equal(mention[k], v) != (shared and moved[k]) for k, v in before.items())
+
+
+# Saved
+
+
+@every_architecture
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_file_opens_with_the_same_fingerprints_and_vectors(
+    name: str, make, is_named: bool
+) -> None:
+    """Files of earlier versions do not name the architecture."""
+    model = initialised(make, n_numbers=8)
+    architecture = architecture_of(model)
+    given = ["tok2vec", "encoder"] if name == "SharedEncoder" else ["encoder"]
+    named = {"architecture": f"spacy-pel.{name}.v1", "given": given}
+    assert saved_settings(model) == {**architecture.settings, **named}
+    packed = pack_retriever(model)
+    assert pack_retriever(unpack_retriever(packed)) == packed
+    old = pack_model(model, architecture.settings)
+    loaded = unpack_retriever(packed if is_named else old, LISTENER)
+    one, other = Retriever(model), Retriever(loaded)
+    assert architecture_of(loaded).name == f"spacy-pel.{name}.v1" and other.width == 8
+    assert other.fingerprint() == one.fingerprint()
+    assert other.entity_fingerprint() == one.entity_fingerprint()
+    np.testing.assert_array_equal(other.entity_vectors(ENTITIES), one.entity_vectors(ENTITIES))
+    if name == "SharedEncoder":
+        assert loaded.get_ref("tok2vec") is LISTENER
+    else:
+        np.testing.assert_array_equal(
+            other.mention_vectors(MENTIONS), one.mention_vectors(MENTIONS)
+        )
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_bytes_fill_a_model_made_of_its_settings(shared: bool, no_network: None) -> None:
+    model = biencoder(shared=shared, pooling="focus")
+    fresh = retriever_from_settings(json.loads(json.dumps(saved_settings(model))))
+    empty = retriever_from_settings(saved_settings(model)).from_bytes(fresh.to_bytes())
+    assert not is_initialized(fresh) and not is_initialized(empty) and is_initialized(model)
+    fresh.from_bytes(model.to_bytes())
+    assert is_initialized(fresh) and len(fresh.layers) == (1 if shared else 2)
+    one, other = Retriever(model), Retriever(fresh)
+    np.testing.assert_array_equal(other.mention_vectors(MENTIONS), one.mention_vectors(MENTIONS))
+    np.testing.assert_array_equal(other.entity_vectors(ENTITIES), one.entity_vectors(ENTITIES))
+    train_one_side(fresh, "mention")  # what was loaded can be trained on
+    with pytest.raises(PelError, match="not initialised again"):
+        fresh.initialize(X=TEXTS)
+    with pytest.raises(NotImplementedError, match="use a tower"):
+        fresh.predict([])
+
+
+def test_shared_weights_are_saved_once() -> None:
+    one, two = (
+        len(initialised(MODELS["DocumentEncoder"], shared=shared).to_bytes())
+        for shared in (True, False)
+    )
+    assert one < 0.55 * two
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"pooling": "start"}, {"entity_pooling": "mean"}, {"window": 17}, {"similarity": "dot"}],
+)
+def test_a_fingerprint_is_of_the_settings_too(change: dict) -> None:
+    make = MODELS["DocumentEncoder"]
+    changed, plain = (Retriever(initialised(make, **given)) for given in (change, {}))
+    assert changed.fingerprint() != plain.fingerprint()
+
+
+def test_tree_numbers_are_read_before_the_types_and_saved() -> None:
+    plain, named = biencoder(), biencoder(tree_numbers={"Disease": "B2.1", "Acid, or base": "A1"})
+    text = EntityText("x", "Acid, or base, Unknown, Disease", "y")
+    numbered = text._replace(types="A1 Acid, or base, Unknown, B2.1 Disease")
+    (found,), (expected,) = (
+        entity_reader(model).tokens([own]) for model, own in ((named, text), (plain, numbered))
+    )
+    assert found.ids.tolist() == expected.ids.tolist()
+    again = unpack_retriever(pack_retriever(named))
+    assert entity_reader(again).tokens([text])[0].ids.tolist() == found.ids.tolist()
+    assert Retriever(again).entity_fingerprint() == Retriever(named).entity_fingerprint()
+    assert Retriever(named).entity_fingerprint() != Retriever(plain).entity_fingerprint()
+    give_tree_numbers(plain, {})  # it wants none
+    with pytest.raises(PelError, match='no tree numbers; set "tree_numbers" of the model to false'):
+        give_tree_numbers(biencoder(tree_numbers=True), {})
+
+
+def test_cls_pooling_is_the_state_of_the_first_token() -> None:
+    linker = retriever(pooling="cls", layers=2)
+    encoder = encoder_of(linker.mention_tower)
+    for tokens, vector in zip(
+        linker.mention_inputs(MENTIONS).tokens, linker.mention_vectors(MENTIONS), strict=True
+    ):
+        state = bert_states(encoder, tokens)[0].detach()
+        np.testing.assert_allclose(vector, state / state.norm(), atol=1e-5)
+
+
+# Refused
+
+NOUNS = 'choose "mean", "focus", "both" or "cls"'
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("BiEncoder", {"pooling": "max"}, f'unknown pooling "max"; {NOUNS}'),
+        ("BiEncoder", {"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
+        ("BiEncoder", {"mention_length": 7}, "mention_length is 7 tokens; set it to 8 or more"),
+        ("DocumentEncoder", {"pooling": "focus"}, 'pooling "focus"; choose "mean", "start" or'),
+        ("DocumentEncoder", {"entity_pooling": "end"}, f'unknown entity_pooling "end"; {NOUNS}'),
+        ("DocumentEncoder", {"window": 15}, "window is 15 tokens; set it to 16 or more"),
+        ("DocumentEncoder", {"entity_length": 3}, "entity_length is 3 tokens; set it to 4 or"),
+        ("SharedEncoder", {"entity_pooling": "x"}, 'unknown entity_pooling "x"'),
+        ("BiEncoder", {"shared": True, "mention_layers": 2}, 'they are one; set "shared" to false'),
+        ("DocumentEncoder", {"shared": True, "mention_layers": 2}, "mention_layers needs two tow"),
+    ],
+)
+def test_wrong_settings(name: str, change: dict, message: str) -> None:
+    with pytest.raises(PelError, match=message):
+        MODELS[name](**change)
+
+
+# Mention towers of fewer layers than their source
+
+
+def layers(tower) -> list[dict[str, torch.Tensor]]:
+    return [layer.state_dict() for layer in encoder_of(tower).transformer.encoder.layer]
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@both_architectures
+@pytest.mark.parametrize(
+    ("n", "kept"),
+    [(1, [0]), (2, [0, 4]), (3, [0, 2, 4]), (4, [0, 1, 3, 4]), (None, [0, 1, 2, 3, 4])],
+)
+def test_layers_are_spread_evenly(name: str, n: int | None, kept: list[int]) -> None:
+    model = initialised(MODELS[name], mention_layers=n)
+    mention, entity = model.layers
+    assert len(layers(entity)) == N_LAYERS and not same(*layers(entity)[:2])
+    for place, layer in zip(kept, layers(mention), strict=True):
+        assert same(layer, layers(entity)[place])
+    for tower, count in ((mention, len(kept)), (entity, N_LAYERS)):
+        assert encoder_of(tower).transformer.config.num_hidden_layers == count
+    loaded = retriever_from_settings(saved_settings(model)).from_bytes(model.to_bytes())
+    assert len(layers(loaded.layers[0])) == len(kept)
+
+
+def test_vectors_are_those_of_a_bert_of_these_layers() -> None:
+    linker = Retriever(initialised(MODELS["BiEncoder"], mention_layers=2))
+    encoder, source = (encoder_of(tower).eval() for tower in linker.model.layers)
+    config = {**json.loads(source.description()["config"]), "num_hidden_layers": 2}
+    renamed = {"encoder.layer.0.": "encoder.layer.0.", "encoder.layer.4.": "encoder.layer.1."}
+    weights = {
+        name.replace(old, new): weight
+        for name, weight in source.transformer.state_dict().items()
+        for old, new in renamed.items()
+        if old in name or (old.endswith("0.") and "encoder.layer" not in name)
+    }
+    found = linker.mention_vectors(MENTIONS)
+    encoder.transformer = build_transformer(**config).eval()
+    encoder.transformer.load_state_dict(weights)
+    with torch.no_grad():
+        tokens = linker.mention_inputs(MENTIONS).tokens
+        expected = torch.stack([bert_vector(encoder, each) for each in tokens]).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@both_architectures
+@pytest.mark.parametrize("n", [6, -1, 0])
+def test_layers_that_there_are_not(name: str, n: int) -> None:
+    with pytest.raises(PelError, match=f"{n} layers of an encoder that has 5; choose from 1 to 5"):
+        initialised(MODELS[name], mention_layers=n)

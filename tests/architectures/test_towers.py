@@ -1,0 +1,138 @@
+"""The towers: batches, threads, gradients and dropout, each against plain torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from thinc.api import Adam, Model
+
+from spacy_pel.architectures import (
+    encoder_of,
+    entity_reader,
+    mention_reader,
+    set_dropout,
+    set_gradient_caching,
+    towers,
+)
+from spacy_pel.reading import text_inputs
+from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.reading.text_inputs import TextInputs
+
+from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, biencoder, reranker
+
+
+def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = biencoder()
+    tower, reader = model.get_ref("entity"), entity_reader(model)
+    rng = np.random.default_rng(0)
+    words = " ".join(TEXTS).split()
+    texts = [EntityText(" ".join(rng.choice(words, n))) for n in rng.permutation(np.arange(1, 20))]
+    tokens = reader.tokens(texts)
+    together = tower.predict(TextInputs(tokens))
+    assert together.shape == (19, 32) and together.dtype == np.float32
+    alone = np.concatenate([tower.predict(TextInputs([t])) for t in tokens])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    monkeypatch.setattr(text_inputs, "CORE_TOKENS", 30)  # many groups
+    order = rng.permutation(len(tokens))
+    shuffled = tower.predict(TextInputs([tokens[i] for i in order]))
+    np.testing.assert_allclose(shuffled, together[order], atol=1e-5)
+    expected = bert_vector(encoder_of(tower).eval(), tokens[7]).detach().numpy()
+    np.testing.assert_allclose(together[7], expected, atol=1e-5)
+    assert tower.predict(TextInputs([])).shape == (0, 32)
+
+
+def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = biencoder()
+    set_dropout(model, 0.5)  # which inference has none of
+    tower, reader = model.get_ref("entity"), entity_reader(model)
+    tokens = reader.tokens([EntityText(" ".join(TEXTS[: i % 3 + 1])) for i in range(30)])
+    monkeypatch.setattr(text_inputs, "CORE_TOKENS", 40)  # many groups
+    alone = tower.predict(TextInputs(tokens))
+    torch.set_num_threads(3)
+    try:
+        np.testing.assert_array_equal(tower.predict(TextInputs(tokens)), alone)
+        assert torch.get_num_threads() == 3
+        monkeypatch.setattr(towers, "in_threads", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            tower.predict(TextInputs(tokens))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+
+
+def begun(model: Model, perturbed: bool = True):
+    """The output and the callback of a step of the entity tower."""
+    tokens = entity_reader(model).tokens(ENTITIES)
+    zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens] if perturbed else None
+    return model.get_ref("entity").begin_update(TextInputs(tokens, zeros))
+
+
+D_OUTPUT = np.random.default_rng(0).normal(size=(len(ENTITIES), 32)).astype(np.float32)
+
+
+def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(towers, "BATCH_TOKENS", 30)  # many groups
+    gradients, passes = [], []
+    for cached in (False, True):
+        model = biencoder()
+        set_dropout(model, 0.3)  # drops the same when it is computed again
+        set_gradient_caching(model, cached)
+        transformer, count = encoder_of(model.get_ref("entity")).transformer, []
+        transformer.embeddings.register_forward_pre_hook(lambda *_: count.append(1))
+        torch.manual_seed(0)
+        output, backprop = begun(model)
+        d_perturbations = backprop(D_OUTPUT)
+        grads = [p.grad for p in transformer.parameters() if p.grad is not None]
+        gradients.append([output, *d_perturbations, *(g.numpy() for g in grads)])
+        passes.append(len(count))
+    for kept, again in zip(*gradients, strict=True):
+        np.testing.assert_allclose(again, kept, atol=1e-6)
+    assert passes[0] > 1 and passes[1] == 2 * passes[0]
+
+
+def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(towers, "BATCH_TOKENS", 30)
+    model = biencoder()
+    tower, tokens = model.get_ref("entity"), entity_reader(model).tokens(ENTITIES)
+    output, backprop = begun(model)
+    np.testing.assert_allclose(output, tower.predict(TextInputs(tokens)), atol=1e-5)
+    for inputs, d_vector, gradient in zip(tokens, D_OUTPUT, backprop(D_OUTPUT), strict=True):
+        embeddings = torch.zeros(len(inputs.ids), 32, requires_grad=True)
+        (bert_vector(encoder_of(tower), inputs, embeddings) @ torch.tensor(d_vector)).backward()
+        np.testing.assert_allclose(gradient, embeddings.grad.numpy(), atol=1e-5, rtol=1e-4)
+    assert begun(model, perturbed=False)[1](D_OUTPUT) == []
+
+
+def test_lengths_reach_the_inputs() -> None:
+    model = biencoder(mention_length=10, entity_length=7)
+    assert mention_reader(model).inputs(MENTIONS).lengths().max() == 10
+    assert max(len(t.ids) for t in entity_reader(model).tokens(ENTITIES)) == 7
+    longer = biencoder(mention_length=1000, entity_length=1000)
+    (entity,) = entity_reader(longer).tokens([EntityText("a " * 99)])
+    assert len(entity.ids) == 48  # the positions there are
+    long_mention = [MentionInContext("a " * 99, 0, 1)]
+    assert mention_reader(longer).inputs(long_mention).lengths() == [48]
+
+
+@pytest.mark.parametrize("make", [lambda: biencoder(shared=False), lambda: reranker().model])
+def test_dropout_is_set_in_every_tower(make) -> None:
+    model = make()
+    set_dropout(model, 0.25)
+    for tower in model.layers:
+        modules = encoder_of(tower).modules()
+        rates = [m.p for m in modules if isinstance(m, torch.nn.Dropout)]
+        assert len(rates) > 2 and set(rates) == {0.25}
+
+
+def test_bfloat16_is_close_to_float32_and_trains(monkeypatch) -> None:
+    monkeypatch.setattr("spacy_pel.models.encoders.has_fast_bfloat16", lambda device: True)
+    exact, quick = biencoder(), biencoder(mixed_precision=True)
+    tokens = TextInputs(entity_reader(exact).tokens(ENTITIES))
+    before = quick.get_ref("entity").predict(tokens)
+    np.testing.assert_allclose(before, exact.get_ref("entity").predict(tokens), atol=2e-2)
+    begun(quick)[1](D_OUTPUT)
+    quick.finish_update(Adam(0.01))
+    after = quick.get_ref("entity").predict(tokens)
+    assert np.isfinite(after).all() and not np.allclose(after, before)
