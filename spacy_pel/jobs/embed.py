@@ -1,34 +1,45 @@
-"""Encodes all entities of a KB, chunk by chunk, and writes them as its vectors."""
+"""Encodes all entities of a KB, block by block, and writes them as its vectors.
+
+A block is a number of entities that follow one another. What is finished survives a crash, whoever
+works: this process, one process for each GPU, or a Ray cluster.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
 
+from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
 from ..kb.vector_writing import reduce_vectors, write_vectors
 from ..kb.vectors.finders import INDEX_MEMORY
 from ..reading import proxies
 from ..system.whole_files import writer_lock
-from .kb_rows import LinkerMentions, LinkerRows, StoredRows
-from .vector_chunks import Job, VectorChunks, finished_chunks
+from .blocks import Blocks, block_folder
+from .kb_rows import EncodedRows, LinkerMentions, LinkerRows, StoredRows
+from .workers import check_engine, local_results, ray_results
 
 if TYPE_CHECKING:
+    from ..linking.retriever import Retriever
     from ..pipeline.proxy_linker import ProxyLinker
 
 logger = logging.getLogger(__name__)
 
 Report = Callable[[str], object]
+
+_SUFFIX, _MODEL = ".npz", "model"
+# What a damaged file makes numpy and zipfile raise; a RuntimeError speaks of other kinds of zip files.
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile)
 
 
 def embed_kb(
@@ -51,58 +62,69 @@ def embed_kb(
     it again: ``linker.set_kb(path)``.
 
     Until the very end, and after any error or interruption, the KB stays as it was, and no other
-    process can write to it. Chunks that are encoded are kept in its folder, in float32. The next run
+    process can write to it. Blocks that are encoded are kept in its folder, in float32. The next run
     with the same encoder goes on from them; its vectors are, to the last bit, those of a run that
     was never interrupted.
 
     Args:
         path: The folder of the KB.
         linker: A linker with weights.
-        dtype: See ``kb.vector_writing.write_vectors``.
-        index: See ``write_vectors``.
-        memory: See ``write_vectors``.
+        dtype: See ``kb.vector_writing.write_vectors``, also for ``index`` and ``memory``.
         reuse: An older KB with vectors of the same encoder. An entity whose texts are the same there
             takes its rows from it, as they are stored.
         engine: "local" is this computer, with one process for each GPU if it has several. "ray" is a
-            Ray cluster, whose nodes must see the folder of the KB.
+            Ray cluster, whose nodes must have this package and see the folder of the KB.
         address: The address of the Ray cluster. None starts Ray on this computer.
         nlp: The pipeline of the linker. It is needed if the KB has learnt mentions, and the linker
             listens to another component.
         progress: Makes a bar, as ``tqdm`` does, from ``total`` and ``initial``, numbers of entities.
         report: Called with a line about everything else that happens.
 
-    Returns:
-        The KB with its new vectors.
-
     Raises:
         PelError: There is no KB, the linker has no weights, another process writes to the KB, the
-            older KB cannot be reused, a setting is unknown, or the disk is full.
+            older KB cannot be reused, a setting is unknown, a worker failed, or the disk is full.
     """
+    check_engine(engine)
     rows = LinkerRows(linker)
     if reuse is not None:
         StoredRows(reuse).check(rows)
     with KnowledgeBase.open(path) as kb:
-        job = _job(kb, rows, reuse)
+        job = EmbeddingJob(
+            kb=str(kb.path),
+            checksum=kb.settings["checksum"],
+            n_entities=len(kb),
+            block=proxies.CHUNK,
+            row_kind=rows.row_kind,
+            reuse=str(reuse.path) if reuse else None,
+        )
+    settings = {
+        "encoder": rows.fingerprint,
+        "row kind": rows.row_kind,
+        "state of the KB": job.checksum,
+        "size of blocks": job.block,
+        "KB to reuse": reuse.settings["checksum"] if reuse else None,
+    }
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers
-        partial = _opened_chunks(Path(job.partial))
-        finished = partial.finished()
-        if finished:
-            report(f"resuming: {len(finished):,} of {job.n_chunks:,} chunks done")
-        missing = [number for number in range(job.n_chunks) if number not in finished]
-        made = finished_chunks(job, linker.retriever, missing, engine, address)
-        initial = job.n_entities - sum(map(job.size, missing))
-        with progress(total=job.n_entities, initial=initial) if progress else nullcontext() as bar:
-            for number in made:
-                if bar is not None:
-                    bar.update(job.size(number))
-        reused = 0
-        for number in range(job.n_chunks):
-            chunk = partial.read(number)
-            reused += chunk.reused
-            yield chunk.vectors, chunk.entities
-        if job.reuse:
-            report(f"re-used the vectors of {reused:,} of {job.n_entities:,} entities")
+        _remove_blocks(job.folder.parent, keep=job.folder)
+        with block_folder(job.folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
+            numbers = range(job.n_blocks)
+            missing = [n for n in numbers if blocks.finished(_name(n)) is None]
+            if len(missing) < job.n_blocks:
+                done = job.n_blocks - len(missing)
+                report(f"resuming: {done:,} of {job.n_blocks:,} blocks done")
+            initial = job.n_entities - sum(map(job.size, missing))
+            bar = progress(total=job.n_entities, initial=initial) if progress else nullcontext()
+            made = _made(job, missing, linker.retriever, engine, address)
+            with bar, closing(made):
+                for number in made:
+                    if progress:
+                        bar.update(job.size(number))
+            for number in numbers:
+                yield job.read(number)
+            if job.reuse:
+                reused = sum(blocks.finished(_name(number)) for number in numbers)
+                report(f"re-used the vectors of {reused:,} of {job.n_entities:,} entities")
 
     made = write_vectors(
         job.kb,
@@ -115,8 +137,126 @@ def embed_kb(
         memory=memory,
         mentions=LinkerMentions(linker, nlp),
     )
-    shutil.rmtree(job.partial)
+    _remove_blocks(made.path)
     return made
+
+
+class EmbeddingJob(NamedTuple):
+    """What any process needs to encode any block, as plain data. Every process must see the folders.
+
+    Attributes:
+        kb: The folder of the KB.
+        checksum: The KB's checksum.
+        n_entities: The number of its entities.
+        block: The number of entities of a block.
+        row_kind: What a row stands for, see ``reading.proxies``.
+        reuse: The folder of an older KB whose rows are reused, or None.
+    """
+
+    kb: str
+    checksum: str
+    n_entities: int
+    block: int
+    row_kind: str
+    reuse: str | None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the blocks."""
+        return Path(self.kb, f"{CHUNKS_PREFIX}vectors")
+
+    @property
+    def blocks(self) -> Blocks:
+        """The finished blocks; of each is known how many of its entities have rows of another KB."""
+        return Blocks(self.folder, _SUFFIX)
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks."""
+        return -(-self.n_entities // self.block)
+
+    def size(self, number: int) -> int:
+        """The number of entities of a block."""
+        return min(self.block, self.n_entities - number * self.block)
+
+    def read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors of a block, float32 [n, dim], and the number of each one's entity, int64 [n]."""
+        path = self.blocks.path(_name(number))
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return arrays["vectors"], arrays["entities"]
+        except _DAMAGE as error:
+            raise PelError(f"{path}: is damaged", "delete it and run it again") from error
+
+    def saved_worker(self, device: str) -> Callable[[int], int]:
+        """What makes a block on a device, by its number, with the weights that ``_made`` saves."""
+        from ..architectures import encoder_of, unpack_retriever
+        from ..linking.retriever import Retriever
+
+        model = unpack_retriever(self.folder / _MODEL)
+        for tower in model.layers:
+            encoder_of(tower).to(device)
+        return self.worker(Retriever(model))
+
+    def worker(self, retriever: Retriever) -> Callable[[int], int]:
+        """What makes a block with a retriever, by its number; PelError if the KB has changed."""
+        kb = KnowledgeBase.open(self.kb)
+        if kb.settings["checksum"] != self.checksum:
+            raise PelError(f"{self.kb}: was changed meanwhile", "run kb embed again")
+        all_numbers = kb.numbers_by_id()
+        encoded = EncodedRows(retriever, self.row_kind)
+        stored = StoredRows(KnowledgeBase.open(self.reuse)) if self.reuse else None
+
+        def write(numbers: np.ndarray, path: Path) -> int:
+            entities = kb.entities(numbers)
+            others = np.arange(len(entities))
+            parts = []
+            if stored is not None:
+                vectors, owners = stored.rows(entities)
+                others = np.setdiff1d(others, owners)
+                parts.append((vectors, owners))
+            vectors, owners = encoded.rows([entities[place] for place in others])
+            vectors, owners = map(np.concatenate, zip(*parts, (vectors, others[owners])))
+            order = np.argsort(owners, kind="stable")
+            with open(path, "wb") as file:
+                np.savez(file, vectors=vectors[order], entities=numbers[owners[order]])
+            return len(entities) - len(others)
+
+        def make(number: int) -> int:
+            numbers = all_numbers[number * self.block :][: self.block]
+            self.blocks.write(_name(number), partial(write, numbers))
+            return number
+
+        return make
+
+
+def _name(number: int) -> str:
+    return f"{number:06d}"
+
+
+def _made(
+    job: EmbeddingJob,
+    missing: list[int],
+    retriever: Retriever,
+    engine: str,
+    address: str | None,
+) -> Iterator[int]:
+    """Make blocks, and give the number of each when it is finished, in any order."""
+    if not missing:
+        return
+    import torch
+
+    gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if engine == "ray" or gpus:
+        from ..architectures import pack_retriever
+
+        Path(job.folder, _MODEL).write_bytes(pack_retriever(retriever.model))
+    if engine == "ray":
+        yield from ray_results(job.saved_worker, missing, address=address)
+    elif gpus:
+        yield from local_results(job.saved_worker, missing, gpus)
+    else:
+        yield from local_results(lambda device: job.worker(retriever), missing)
 
 
 def update_vectors(
@@ -168,8 +308,8 @@ def update_vectors(
         made = embed_kb(path, linker, dtype=dtype, index=index, reuse=old, **options)
         vectors = made.settings["vectors"]
     else:
-        with writer_lock(Path(path)):  # a run that was killed at its very end left its chunks
-            _remove_chunks(Path(path))
+        with writer_lock(Path(path)):  # a run that was killed at its very end left its blocks
+            _remove_blocks(Path(path))
     shorter = dim if dim != vectors["stored_dim"] else None
     shared = alike if alike != vectors["alike"] else None
     if shorter is None and shared is None:
@@ -201,37 +341,7 @@ def _mentions_fit(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
     return not kb.mentions or kb.mentions.fingerprint == linker.retriever.fingerprint()
 
 
-def _job(kb: KnowledgeBase, rows: LinkerRows, reuse: KnowledgeBase | None) -> Job:
-    decisive = {  # other data give another folder
-        "encoder": rows.fingerprint,
-        "row_kind": rows.row_kind,
-        "kb": kb.settings["checksum"],
-        "chunk": proxies.CHUNK,
-        "reuse": reuse.settings["checksum"] if reuse else None,
-    }
-    text = json.dumps(decisive, sort_keys=True).encode()
-    folder = CHUNKS_PREFIX + hashlib.blake2b(text, digest_size=8).hexdigest()
-    return Job(
-        kb=str(kb.path),
-        checksum=kb.settings["checksum"],
-        n_entities=len(kb),
-        chunk=proxies.CHUNK,
-        partial=str(kb.path / folder),
-        row_kind=rows.row_kind,
-        reuse=str(reuse.path) if reuse else None,
-    )
-
-
-def _opened_chunks(folder: Path) -> VectorChunks:
-    """The chunks in a folder, which is made if needed. Other folders of chunks are removed."""
-    _remove_chunks(folder.parent, keep=folder)
-    folder.mkdir(exist_ok=True)
-    for half_written in folder.glob("*.tmp"):
-        half_written.unlink()
-    return VectorChunks(folder)
-
-
-def _remove_chunks(kb_folder: Path, keep: Path | None = None) -> None:
+def _remove_blocks(kb_folder: Path, keep: Path | None = None) -> None:
     for folder in kb_folder.glob(f"{CHUNKS_PREFIX}*"):
         if folder != keep:
             shutil.rmtree(folder)

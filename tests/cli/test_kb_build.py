@@ -207,7 +207,7 @@ def test_an_embedding_is_interrupted_and_resumed(
     run("kb", "embed", bare_kb.path, tiny_folder, code=130)
     assert KnowledgeBase.open(bare_kb.path).settings == settings
     output = run("kb", "embed", bare_kb.path, tiny_folder)
-    assert "resuming: 2 of 3 chunks done" in output and "Embedded" in output
+    assert "resuming: 2 of 3 blocks done" in output and "Embedded" in output
 
 
 def test_reuse(run, kb: Path, bare_kb: KnowledgeBase, tiny_folder: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import spacy
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import embed_kb, is_embedded
+from spacy_pel.jobs.workers import local_results
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.reading import proxies
@@ -129,7 +130,7 @@ def test_the_next_run_goes_on_where_it_broke_off(
     kb = embed_kb(bare_kb.path, linker, progress=bar, report=lines.append)
     assert encoded == list(ENTITIES[6].names)
     assert (bar.total, bar.initial, bar.updates) == (7, 6, [1])
-    assert lines == ["resuming: 2 of 3 chunks done"]
+    assert lines == ["resuming: 2 of 3 blocks done"]
     assert contents(kb.path) == contents(whole.path)
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
@@ -167,11 +168,11 @@ embed_kb(folder, spacy.load(pipeline).get_pipe("proxy_linker"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replacements", range(7))
+@pytest.mark.parametrize("replacements", [2, 3, 7])
 def test_a_killed_run_is_gone_on_with(
     linker, bare_kb: KnowledgeBase, tiny_folder: Path, tmp_path: Path, replacements: int
 ) -> None:
-    """Killed before each file that takes its place: chunks, vectors."""
+    """Killed before a file takes its place: of a block, of what is known of it, of the vectors."""
     whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
     command = [sys.executable, "-c", KILLED, bare_kb.path, tiny_folder, replacements]
     run = subprocess.run([str(part) for part in command])
@@ -179,8 +180,8 @@ def test_a_killed_run_is_gone_on_with(
     lines: list[str] = []
     if not is_embedded(KnowledgeBase.open(bare_kb.path), linker):
         embed_kb(bare_kb.path, linker, report=lines.append)
-        done = min(replacements, 3)
-        assert lines == ([f"resuming: {done} of 3 chunks done"] if done else [])
+        done = {2: [], 3: ["resuming: 1 of 3 blocks done"], 7: ["resuming: 3 of 3 blocks done"]}
+        assert lines == done[replacements]
     assert contents(bare_kb.path) == contents(whole.path)
 
 
@@ -257,7 +258,9 @@ def test_what_was_made_without_reuse_is_not_gone_on_with_with_it(
         embed_kb(bare_kb.path, linker, progress=Bar(2))
     lines: list[str] = []
     embed_kb(bare_kb.path, linker, reuse=old, report=lines.append)
-    assert lines == ["re-used the vectors of 7 of 7 entities"]
+    begun, reused = lines
+    assert begun.endswith("was begun with another KB to reuse; starting again")
+    assert reused == "re-used the vectors of 7 of 7 entities"
 
 
 def test_only_rows_of_the_same_encoder_are_used_again(
@@ -280,3 +283,35 @@ def test_a_linker_without_weights_is_refused(bare_kb: KnowledgeBase) -> None:
 def test_a_folder_without_a_kb_is_refused(linker, tmp_path: Path) -> None:
     with pytest.raises(PelError, match="no knowledge base here; build one"):
         embed_kb(tmp_path, linker)
+
+
+@pytest.mark.slow
+def test_processes_make_the_same_vectors(
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each of two GPUs, which are played by the CPU."""
+    from spacy_pel.jobs import embed
+
+    alone = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "alone"), linker)
+    devices = []
+
+    def on_cpus(make, items, gpus):
+        devices.extend(gpus)
+        return local_results(make, items, ["cpu"] * len(gpus))
+
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr(embed, "local_results", on_cpus)
+    together = embed_kb(bare_kb.path, linker)
+    assert devices == ["cuda:0", "cuda:1"]
+    assert contents(together.path) == contents(alone.path)
+
+
+def test_a_damaged_block_has_a_remedy(linker, bare_kb: KnowledgeBase) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        embed_kb(bare_kb.path, linker, progress=Bar(2))
+    (first, *_) = sorted(bare_kb.path.glob(".partial-*/*.npz"))
+    first.write_bytes(first.read_bytes()[:-30])
+    with pytest.raises(PelError, match="000000.npz: is damaged; delete it and run it again"):
+        embed_kb(bare_kb.path, linker)
+    first.unlink()
+    assert is_embedded(embed_kb(bare_kb.path, linker), linker)

@@ -34,18 +34,18 @@ def test_a_killed_worker_s_chunk_is_made_by_another(
     linker, bare_kb: KnowledgeBase, tmp_path: Path, monkeypatch, two_workers
 ) -> None:
     """The vectors, and with them all files, are those of a single process."""
-    from spacy_pel.jobs import vector_chunks as ray_engine
+    from spacy_pel.jobs import workers
 
     killed = tmp_path / "killed"
 
-    class Mortal(ray_engine.Actor):  # Ray sends a class of a function as it is, not by its name
+    class Mortal(workers.Actor):  # Ray sends a class of a function as it is, not by its name
         def __call__(self, batch):
-            if batch["number"][0] == 1 and not killed.exists():
+            if batch["item"][0].item == 1 and not killed.exists():
                 killed.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().__call__(batch)
 
-    monkeypatch.setattr(ray_engine, "Actor", Mortal)
+    monkeypatch.setattr(workers, "Actor", Mortal)
     alone = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "alone"), linker)
     together = embed_kb(bare_kb.path, linker, engine="ray")
     assert killed.exists()
@@ -56,14 +56,15 @@ def test_a_killed_worker_s_chunk_is_made_by_another(
 def test_what_a_worker_cannot_do_is_said_in_one_line(
     linker, bare_kb: KnowledgeBase, monkeypatch, two_workers
 ) -> None:
-    from spacy_pel.jobs import vector_chunks as ray_engine
+    from spacy_pel.jobs import workers
 
-    class Failing(ray_engine.Actor):
-        def __init__(self, job, device):
-            super().__init__(job._replace(kb=job.kb + "-gone"), device)
+    class Failing(workers.Actor):
+        def __init__(self, make, device):
+            job = make.__self__
+            super().__init__(job._replace(checksum="another").saved_worker, device)
 
-    monkeypatch.setattr(ray_engine, "Actor", Failing)
-    with pytest.raises(PelError, match="^.*-gone: no knowledge base here; build one: .*$"):
+    monkeypatch.setattr(workers, "Actor", Failing)
+    with pytest.raises(PelError, match="^.*: was changed meanwhile; run kb embed again$"):
         embed_kb(bare_kb.path, linker, engine="ray")
 
 
