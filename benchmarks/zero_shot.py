@@ -28,8 +28,7 @@ from spacy_pel.jobs.kb_rows import LinkerRows
 from spacy_pel.kb import Entity
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
-from spacy_pel.pipeline.doc_mentions import mentions_of
-from spacy_pel.pipeline.listening import read_documents
+from spacy_pel.pipeline.doc_mentions import mentions_of, read_documents
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 

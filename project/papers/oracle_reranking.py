@@ -13,7 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.fitting.gold_examples import check_ids, gold_examples
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.reranking import reranked_candidates
-from spacy_pel.pipeline.gold import trainable_mentions
+from spacy_pel.pipeline.doc_mentions import trainable_mentions
 from spacy_pel.pipeline.pipelines import linker_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def oracle_recall(
         raise PelError(f'"{component}" has no reranker', "give a pipeline that has one")
     examples = gold_examples(nlp, linker, corpus, limit)
     check_ids(examples, linker, corpus)
-    resolved = linker.mention_settings.resolve_abbreviations
+    resolved = linker.resolve_abbreviations
     mentions = trainable_mentions(examples, linker.kb, linker.spans_key, resolved)
     found = _found(linker, linker, mentions)
     others = [_found(linker, linker_of(each, component), mentions) for each in retrievers]

@@ -55,7 +55,7 @@ def train_cli(
     from spacy.util import load_config
 
     from ..packaging.shipped_files import config_file
-    from ..pipeline.registered_names import unknown_names_explained
+    from ..pipeline.pipelines import unknown_names_explained
     from ..training.loop import run_training, start_training
 
     overrides = parse_config_overrides(ctx.args)

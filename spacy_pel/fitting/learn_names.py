@@ -61,7 +61,7 @@ def learn_names(
         PelError: There is no KB, no mention has an entity in it, a corpus is missing or faulty, or
             the KB has vectors and no fitting pipeline was given.
     """
-    from ..pipeline.gold import trainable_mentions  # here: torch takes seconds
+    from ..pipeline.doc_mentions import trainable_mentions  # here: torch takes seconds
 
     encoder = LinkerRows(linker_of(nlp, component)) if nlp else None
     tokenizing = nlp or spacy.blank("en")

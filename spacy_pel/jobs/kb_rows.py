@@ -133,7 +133,7 @@ class LinkerMentions:
     def _read(self, texts: Sequence[str]) -> list[DocumentContext]:
         """The contexts of texts, with the states that the linker listens to."""
         from ..architectures import tok2vec_of  # here: torch takes seconds
-        from ..pipeline.listening import read_documents
+        from ..pipeline.doc_mentions import read_documents
 
         if tok2vec_of(self.linker.model) is None:
             return [DocumentContext() for _ in texts]

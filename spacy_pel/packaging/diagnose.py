@@ -15,8 +15,7 @@ from spacy.language import Language
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
-from ..pipeline.pipelines import linker_of, load_pipeline
-from ..pipeline.registered_names import INSTALL_AGAIN, names_to_install
+from ..pipeline.pipelines import INSTALL_AGAIN, linker_of, load_pipeline, names_to_install
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker

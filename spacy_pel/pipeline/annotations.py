@@ -1,7 +1,8 @@
-"""What linking writes on a Doc."""
+"""What linking writes on a Doc: plain data, which can be saved and sent to other processes."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from math import isnan
@@ -14,18 +15,44 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mentions import KnownMention
 from ..linking.link import Links
 from ..spans import NIL
-from .extensions import Columns
+from .settings import Settings
 
 _QUOTED = 60  # characters before and after a mention that is quoted
+# The attributes that are None before linking, or without the setting that asks for them.
+_SINGLE = ("kb_id", "kb_score", "kb_probability", "kb_xrefs", "kb_vector", "kb_via")
+# The candidates of a mention: from the name of a column to its values, one for each candidate.
+Columns = dict[str, list]
+
+
+def install_extensions() -> None:
+    """Add to spans ``kb_id``, ``kb_types`` and the other attributes that linking writes.
+
+    Candidates are kept as ``kb_candidate_columns``. A dictionary for each candidate would take four
+    times the memory, and a tenth of the time of a fast linker.
+
+    An attribute that has been added before is left as it is. scispaCy's linker adds ``kb_ents`` in
+    the same way: if both linkers are in a pipeline, it holds what the last of them wrote.
+    """
+    containers = {"kb_candidate_columns": {}, "kb_ents": [], "kb_types": []}
+    for name, default in {**dict.fromkeys(_SINGLE), **containers}.items():
+        if not Span.has_extension(name):
+            Span.set_extension(name, default=default)
+    if not Span.has_extension("kb_candidates"):
+        Span.set_extension("kb_candidates", getter=_candidates, setter=_set_candidates)
+
+
+def _candidates(span: Span) -> list[dict[str, Any]]:
+    columns = span._.kb_candidate_columns
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+def _set_candidates(span: Span, candidates: list[dict[str, Any]]) -> None:
+    names = candidates[0] if candidates else ()
+    span._.kb_candidate_columns = {name: [c[name] for c in candidates] for name in names}
 
 
 class LinkedSpans(NamedTuple):
-    """The result of linking docs.
-
-    Attributes:
-        spans: The mentions of each doc.
-        links: The results for all mentions, in their order.
-    """
+    """The mentions of each of some docs, and the results for all mentions, in their order."""
 
     spans: list[list[Span]]
     links: Links
@@ -46,12 +73,12 @@ class Answer(NamedTuple):
             adds "as_in": the learnt mention nearest to this one, in its text, with its source; None
             for a candidate that was not found by one.
         kb_ents: The id and the score of each candidate that passes scispaCy's settings
-            (``AnswerSettings``), in scispaCy's form.
+            (``offered``), in scispaCy's form.
         types: The semantic types of the entity with this id; none for NIL.
         xrefs: The codes of the same entity in each vocabulary that was asked for; None if none was.
         vector: float32 [d], the vector of the mention; None if it was not asked for.
-        via: The mention through which this one has its entity; None if it has it by itself. See
-            ``joint_answers.Via``.
+        via: The mention through which this one has its entity (``CorpusMention.as_via``); None if it
+            has it by itself.
     """
 
     id: str
@@ -65,34 +92,58 @@ class Answer(NamedTuple):
     via: dict[str, Any] | None = None
 
 
-def answers(
-    links: Links, kb: KnowledgeBase, offered: np.ndarray, vocabularies: Sequence[str] = ()
-) -> Iterator[Answer]:
-    """The answer to each mention, in their order.
-
-    Args:
-        links: What linking says of n mentions.
-        kb: The KB that has their entities.
-        offered: bool [n, k], which candidates are in ``kb_ents``; false where there is none.
-        vocabularies: Those whose codes are given; see ``Entity.codes``.
-    """
+def answers(links: Links, kb: KnowledgeBase, settings: Settings) -> Iterator[Answer]:
+    """The answer to each of the mentions that were linked to a KB, in their order."""
+    n_mentions = len(links.nil)
     columns = _columns(links, kb)
-    found = (links.numbers >= 0).sum(axis=1).tolist()  # the candidates come first of k places
-    if links.probabilities is None:
-        probabilities = [None] * len(links.nil)
-    else:
-        probabilities = links.probabilities.tolist()
-    details = _details(links, kb, vocabularies)
-    lines = zip(found, links.nil.tolist(), probabilities, offered, zip(*columns.values()), details)
-    for n, nil, probability, chosen, values, (types, xrefs) in lines:
+    lines = zip(
+        (links.numbers >= 0).sum(axis=1).tolist(),  # the candidates come first of k places
+        links.nil.tolist(),
+        [None] * n_mentions if links.probabilities is None else links.probabilities.tolist(),
+        offered(links, kb, settings),
+        zip(*columns.values()),
+        _details(links, kb, settings.xrefs or ()),
+        links.vectors if settings.vectors else [None] * n_mentions,
+    )
+    for n, nil, probability, chosen, values, details, vector in lines:
         own = {name: value[:n] for name, value in zip(columns, values)}
         if n:
             ids, scores = own["id"], own["score"]
             ents = list(compress(zip(ids, scores), chosen))
             id, score = NIL if nil else ids[0], scores[0]
-            yield Answer(id, score, probability, own, ents, types, xrefs)
+            yield Answer(id, score, probability, own, ents, *details, vector)
         else:
-            yield Answer(NIL if nil else "", None, None, own, [], types, xrefs)
+            yield Answer(NIL if nil else "", None, None, own, [], *details, vector)
+
+
+def offered(links: Links, kb: KnowledgeBase, settings: Settings) -> np.ndarray:
+    """Choose the candidates in ``kb_ents``, bool [n, k]. The settings are scispaCy's.
+
+    A mention that is NIL has none. They are the first ``max_entities_per_mention`` whose score, the
+    retriever's, is above the threshold. If candidates are filtered for definitions, an entity without
+    one is left out unless its score reaches ``no_definition_threshold``.
+
+    It warns if the threshold leaves most mentions without any that are not NIL. scispaCy's scores are
+    close to 1 where a name fits. Those of an encoder are lower.
+    """
+    scores, there = links.scores, links.numbers >= 0
+    chosen = there & ~links.nil[:, None]
+    if settings.threshold is not None:
+        best = scores.max(axis=1, initial=-np.inf)[there.any(axis=1) & ~links.nil]
+        if 2 * (best <= settings.threshold).sum() > len(best):
+            warnings.warn(
+                f"threshold = {settings.threshold} is above the scores of most mentions: their "
+                "kb_ents are empty. These scores are not scispaCy's. Set threshold = None, and let "
+                '"python -m spacy pel calibrate" find when a mention is NIL (docs/nil.md)',
+                stacklevel=2,
+            )
+        chosen &= scores > settings.threshold
+    if settings.filter_for_definitions:
+        doubtful = chosen & (scores < settings.no_definition_threshold)
+        numbers = np.unique(links.numbers[doubtful])
+        undefined = [n for n, e in zip(numbers, kb.entities(numbers)) if e.definition is None]
+        chosen &= ~(doubtful & np.isin(links.numbers, undefined))
+    return chosen & (chosen.cumsum(axis=1) <= settings.max_entities_per_mention)
 
 
 def _details(
@@ -122,16 +173,12 @@ def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
     if links.named is not None:
         columns["name_match"] = links.named.tolist()
     if links.mention_rows is not None:
-        columns["as_in"] = _quoted(links.mention_rows, kb)
+        rows = np.unique(links.mention_rows[links.mention_rows >= 0])
+        known = zip(rows.tolist(), kb.mentions.described(rows))
+        quotes = {row: _quote(mention, source) for row, (source, mention) in known}
+        lines = links.mention_rows.tolist()
+        columns["as_in"] = [[quotes.get(row) for row in line] for line in lines]
     return columns
-
-
-def _quoted(rows: np.ndarray, kb: KnowledgeBase) -> list[list[str | None]]:
-    """Learnt mentions in a few words of their texts, with their sources; None for row -1."""
-    distinct = np.unique(rows[rows >= 0])
-    known = zip(distinct.tolist(), kb.mentions.described(distinct))
-    quotes = {row: _quote(mention, source) for row, (source, mention) in known}
-    return [[quotes.get(row) for row in line] for line in rows.tolist()]
 
 
 def _quote(mention: KnownMention, source: str) -> str:
@@ -166,9 +213,20 @@ def write_answers(
     for doc, own in zip(docs, spans):
         ids = [_annotate(span, next(answers), overwrite) for span in own]
         if not spans_key:
-            _write_token_ids(own, ids)
+            # doc.ents makes new spans from the tokens at each call: an id set on such a span would
+            # be lost.
+            for span, id in zip(own, ids):
+                for token in span:
+                    token.ent_kb_id_ = id
         elif own:  # a doc may lack the group
-            _write_group_ids(doc, spans_key, ids)
+            group = doc.spans[spans_key]
+            linked = [
+                Span(doc, span.start, span.end, label=span.label, kb_id=id, span_id=span.id)
+                for span, id in zip(group, ids)
+            ]
+            doc.spans[spans_key] = type(group)(
+                doc, name=group.name, attrs=group.attrs, spans=linked
+            )
 
 
 def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
@@ -190,19 +248,3 @@ def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
     if answer.via is not None:
         values.kb_via = answer.via
     return answer.id
-
-
-def _write_token_ids(spans: Sequence[Span], ids: Sequence[str]) -> None:
-    # doc.ents makes new spans from the tokens at each call: an id set on such a span would be lost.
-    for span, id in zip(spans, ids):
-        for token in span:
-            token.ent_kb_id_ = id
-
-
-def _write_group_ids(doc: Doc, key: str, ids: Sequence[str]) -> None:
-    group = doc.spans[key]
-    linked = [
-        Span(doc, span.start, span.end, label=span.label, kb_id=id, span_id=span.id)
-        for span, id in zip(group, ids)
-    ]
-    doc.spans[key] = type(group)(doc, name=group.name, attrs=group.attrs, spans=linked)

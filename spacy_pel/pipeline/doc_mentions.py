@@ -2,14 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 from spacy.tokens import Doc, Span
+from spacy.training import Example
+from thinc.api import Model
 
-from ..kb.knowledge_base import SearchFilter
+from ..architectures import tok2vec_of
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
-from ..reading.mention import DocumentContext, MentionInContext
+from ..reading.mention import DocumentContext, GoldMention, MentionInContext, TokenStates
+from ..spans import gold_ids, mention_spans
+
+# Documents
+
+
+def read_documents(retriever: Model, docs: Sequence[Doc]) -> list[DocumentContext]:
+    """The contexts of docs, with the states of their tokens if the retriever listens.
+
+    Raises:
+        PelError: The retriever listens to a component before it, and none has read a doc.
+    """
+    return begin_reading(retriever, docs, is_train=False)[0]
+
+
+def begin_reading(
+    retriever: Model, docs: Sequence[Doc], is_train: bool = True
+) -> tuple[list[DocumentContext], Callable[[], object]]:
+    """As ``read_documents``, for training.
+
+    Returns:
+        The contexts, and a function to call once when the gradients of their states are known. Call
+        it even if there is no mention: the last component that listens is the one that makes the
+        shared component learn from all.
+    """
+    tok2vec = tok2vec_of(retriever)
+    if tok2vec is None:
+        return [DocumentContext() for _ in docs], lambda: None
+    all_states, backprop = tok2vec(list(docs), is_train)
+    tokens = [_token_states(tok2vec, doc, states) for doc, states in zip(docs, all_states)]
+
+    def finish() -> object:
+        return backprop([tok2vec.ops.asarray(own.gradient) for own in tokens])
+
+    return [DocumentContext(own) for own in tokens], finish
+
+
+def _token_states(tok2vec: Model, doc: Doc, states: object) -> TokenStates:
+    """The states of the doc's tokens as numpy has them; PelError if there are none."""
+    values = np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
+    if doc.text.strip() and not values.any():  # blanks have no states
+        raise PelError(
+            "the linker shares what another component reads, which has not read this doc",
+            "run the "
+            "pipeline with it, and when training freeze it only as one of the annotating_components",
+        )
+    starts = [token.idx for token in doc]
+    offsets = np.array([(start, start + len(t)) for start, t in zip(starts, doc)], dtype=np.int64)
+    return TokenStates(values, offsets.reshape(-1, 2), np.zeros_like(values))
+
+
+# Their mentions
 
 
 def mentions_of(
@@ -18,69 +74,12 @@ def mentions_of(
     documents: Sequence[DocumentContext],
     resolve_abbreviations: bool,
 ) -> list[MentionInContext]:
-    """The mentions of all docs, in their order.
-
-    Args:
-        docs: The docs.
-        spans: The mentions of each doc.
-        documents: The context of each doc.
-        resolve_abbreviations: Whether acronyms are read as their long forms.
-    """
+    """The mentions of all docs, in their order (``mentions_in_context``)."""
     return [
         mention
         for doc, own, document in zip(docs, spans, documents)
         for mention in mentions_in_context(doc, own, resolve_abbreviations, document)
     ]
-
-
-def search_filters(
-    spans: Sequence[Sequence[Span]],
-    *,
-    types: list[str] | None,
-    sources: list[str] | None,
-    label_types: dict[str, list[str]] | None,
-) -> list[SearchFilter | None] | None:
-    """What the search for each mention is confined to.
-
-    Args:
-        spans: The mentions of each doc.
-        types: Types of the entities that any mention may be of; None for all.
-        sources: Sources of the entities that any mention may be of; None for all.
-        label_types: From labels of mentions to the types that take the place of ``types``.
-
-    Returns:
-        The filter of each mention, None for all entities; None if no mention has a filter.
-    """
-    for_all = SearchFilter(tuple(types or ()), tuple(sources or ()))
-    of_label = {
-        label: for_all._replace(types=tuple(own)) for label, own in (label_types or {}).items()
-    }
-    if not any(for_all) and not of_label:
-        return None
-    found = [of_label.get(span.label_, for_all) for own in spans for span in own]
-    return [each if any(each) else None for each in found]
-
-
-def agreeing(
-    spans: Sequence[Sequence[Span]],
-    mentions: Sequence[MentionInContext],
-    filters: Sequence[SearchFilter | None] | None,
-) -> np.ndarray:
-    """Group the mentions of a doc that have the same words, ignoring case, and the same filter.
-
-    Args:
-        spans: The mentions of each doc.
-        mentions: The mentions of all docs, as they are read.
-        filters: As ``search_filters`` gives them.
-
-    Returns:
-        int64 [n], the number of each mention's group.
-    """
-    doc_numbers = np.repeat(np.arange(len(spans)), [len(own) for own in spans]).tolist()
-    surfaces = [mention.surface.casefold() for mention in mentions]
-    keys = list(zip(doc_numbers, surfaces, filters or [None] * len(mentions)))
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys])
 
 
 def mentions_in_context(
@@ -113,18 +112,99 @@ def long_forms(doc: Doc, text: str) -> Mapping[str, str]:
 
     They are those that scispaCy's AbbreviationDetector has found, if it is in the pipeline and has
     found any. Otherwise they are those of ``defined_acronyms``.
-
-    Args:
-        doc: The doc.
-        text: Its text.
     """
     if not Doc.has_extension("abbreviations") or not doc._.abbreviations:
         return defined_acronyms(text)
-    return dict(map(_pair, reversed(doc._.abbreviations)))  # of several, the first
+    found = {}
+    for each in reversed(doc._.abbreviations):  # of several, the first
+        if isinstance(each, dict):  # of make_serializable
+            found[each["short_text"]] = each["long_text"]
+        else:
+            found[each.text] = str(each._.long_form)
+    return found
 
 
-def _pair(abbreviation: object) -> tuple[str, str]:
-    """Acronym and long form: of a span, or of what ``make_serializable`` makes of it."""
-    if isinstance(abbreviation, dict):
-        return abbreviation["short_text"], abbreviation["long_text"]
-    return abbreviation.text, str(abbreviation._.long_form)
+def search_filters(
+    spans: Sequence[Sequence[Span]],
+    types: Sequence[str] | None,
+    sources: Sequence[str] | None,
+    label_types: Mapping[str, Sequence[str]] | None,
+) -> list[SearchFilter | None] | None:
+    """What the search for each mention is confined to, by settings of ``DEFAULT_CONFIG``.
+
+    None stands for all entities; None alone if no mention has a filter.
+    """
+    if not (types or sources or label_types):
+        return None
+    for_all = SearchFilter(tuple(types or ()), tuple(sources or ()))
+    of_label = {
+        label: for_all._replace(types=tuple(own)) for label, own in (label_types or {}).items()
+    }
+    found = [of_label.get(span.label_, for_all) for own in spans for span in own]
+    return [each if any(each) else None for each in found]
+
+
+def agreeing(
+    spans: Sequence[Sequence[Span]],
+    mentions: Sequence[MentionInContext],
+    filters: Sequence[SearchFilter | None] | None,
+) -> np.ndarray:
+    """The group of each mention, int64 [n]: those of a doc that have the same words, ignoring case.
+
+    They also have the same filter (``search_filters``).
+
+    Args:
+        spans: The mentions of each doc.
+        mentions: The mentions of all docs, as they are read.
+        filters: As ``search_filters`` gives them.
+    """
+    doc_numbers = np.repeat(np.arange(len(spans)), [len(own) for own in spans]).tolist()
+    surfaces = [mention.surface.casefold() for mention in mentions]
+    keys = list(zip(doc_numbers, surfaces, filters or [None] * len(mentions)))
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys])
+
+
+# Gold mentions, which training learns from
+
+
+def trainable_mentions(
+    examples: Iterable[Example],
+    kb: KnowledgeBase,
+    spans_key: str | None,
+    resolve_abbreviations: bool = False,
+    documents: Iterable[DocumentContext | None] | None = None,
+) -> list[GoldMention]:
+    """The gold mentions of examples that have an entity in the KB.
+
+    Args:
+        examples: The examples.
+        kb: The knowledge base.
+        spans_key: The group of ``doc.spans`` that has the mentions; None if they are in ``doc.ents``.
+        resolve_abbreviations: Whether acronyms are read as their long forms.
+        documents: The contexts of the predicted docs, if another component has read them.
+    """
+    mentions = []
+    for example, document in zip(examples, documents or repeat(None)):
+        spans = mention_spans(example.reference, spans_key)
+        text = example.reference.text
+        contexts = mentions_in_context(example.reference, spans, resolve_abbreviations, document)
+        for span, context in zip(spans, contexts):
+            if golds := _numbers(kb, gold_ids(span)):
+                mentions.append(GoldMention(context, golds, text))
+    return mentions
+
+
+def gold_numbers(examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None) -> set[int]:
+    """The numbers of the gold entities of the examples that the KB has."""
+    return {
+        number
+        for example in examples
+        for span in mention_spans(example.reference, spans_key)
+        for number in _numbers(kb, gold_ids(span))
+    }
+
+
+def _numbers(kb: KnowledgeBase, ids: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of the ids, without those that the KB lacks."""
+    return tuple(dict.fromkeys(n for n in map(kb.number, ids) if n is not None))

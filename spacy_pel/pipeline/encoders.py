@@ -14,6 +14,7 @@ from ..linking.retriever import Retriever
 from ..models.encoders import BertEncoder
 from .saving import Saved
 
+# What is of a reranker is imported where it is needed: without one nothing of it is loaded.
 if TYPE_CHECKING:
     from ..linking.reranker import Reranker
 
@@ -58,7 +59,6 @@ class Encoders:
                 "train one (project/configs/"
                 "demo_rerank.cfg shows how), or link without: rerank = 0",
             )
-        # Imported here: without a reranker nothing of it is loaded.
         from ..linking.reranker import Reranker
 
         return Reranker(self._reranker_model)
@@ -68,11 +68,7 @@ class Encoders:
         self._fitting = None
 
     def berts(self, reranks: bool) -> list[BertEncoder]:
-        """The encoders that linking passes mentions through.
-
-        Args:
-            reranks: Whether the reranker is used.
-        """
+        """The encoders that mentions pass through: the retriever's, and the reranker's if it is used."""
         towers = [self.retriever.mention_tower]
         if reranks:
             towers += self.reranker.model.layers
@@ -80,17 +76,37 @@ class Encoders:
         return [encoder for encoder in encoders if isinstance(encoder, BertEncoder)]
 
     def embedded(self, kb: KnowledgeBase) -> KnowledgeBase:
-        """The KB, after a check that it has vectors of this retriever.
-
-        Raises:
-            PelError: The KB has no vectors, or those of another encoder.
-        """
+        """The KB; PelError if it has no vectors, or those of another encoder."""
         if self._fitting != kb.fingerprint:
             kb.check_fingerprint(self.retriever.entity_fingerprint())
             if kb.mentions:
                 kb.mentions.check_fingerprint(self.retriever.fingerprint(), kb.path)
             self._fitting = kb.fingerprint
         return kb
+
+
+def check_listens(retriever: Model) -> None:
+    """Check that a retriever that is to listen has no reader of its own.
+
+    No component would train it or save its weights.
+
+    Raises:
+        PelError: It has one.
+    """
+    tok2vec = architectures.tok2vec_of(retriever)
+    if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
+        raise PelError(
+            "a linker that shares what another component reads cannot read by itself",
+            "let it "
+            "listen (spacy-transformers.TransformerListener.v1, spacy.Tok2VecListener.v1), and do "
+            "not replace its listener (nlp.replace_listeners, replace_listeners in a config)",
+        )
+
+
+def packed_retriever(model: Model) -> bytes:
+    """The weights and settings of a retriever, to be saved; PelError as ``check_listens``."""
+    check_listens(model)
+    return architectures.pack_retriever(model)
 
 
 def packed_reranker(model: Model) -> bytes:

@@ -1,26 +1,16 @@
 """The factory of ``proxy_linker`` and its default config."""
 
+import inspect
 from collections.abc import Callable
+from dataclasses import fields
 
 from spacy.language import Language
 from thinc.api import Config, Model
 
 from ..architectures import pipeline_folder
 from ..errors import PelError
-from ..models.adversarial import FGSM
-from ..models.losses import ScoreLoss
-from ..models.pair_loss import MentionPairLoss
-from ..training.gold_edges import Arborescence
-from ..training.mention_views import MaskAndReplace
-from ..training.negatives import Sampler
-from .kb_ents import refuse_settings_of_scispacy
 from .proxy_linker import ProxyLinker
-from .settings import (
-    AnswerSettings,
-    MentionSettings,
-    SearchSettings,
-    TrainingSettings,
-)
+from .settings import Settings
 
 DEFAULT_CONFIG = """
 [proxy_linker]
@@ -219,36 +209,7 @@ def make_proxy_linker(
     scorer: Callable | None,
     linker_name: str | None,
     k: int | None,
-    # MentionSettings
-    spans_key: str | None,
-    resolve_abbreviations: bool,
-    # SearchSettings
-    types: list[str] | None,
-    sources: list[str] | None,
-    label_types: dict[str, list[str]] | None,
-    sure_probability: float | None,
-    sole_owners_first: bool,
-    agree: bool,
-    candidates: int,
-    rerank: int,
-    # AnswerSettings
-    threshold: float | None,
-    no_definition_threshold: float,
-    filter_for_definitions: bool,
-    max_entities_per_mention: int,
-    overwrite: bool,
-    xrefs: list[str] | None,
-    vectors: bool,
-    # TrainingSettings
-    name_dropout: float,
-    freeze_entities: bool,
-    gradient_caching: bool,
-    loss: ScoreLoss | None,
-    regularizer: FGSM | None,
-    negatives: Sampler,
-    coreference: Arborescence | None,
-    pair_loss: MentionPairLoss | None,
-    views: MaskAndReplace | None,
+    **settings,
 ) -> ProxyLinker:
     """Construct the component. ``DEFAULT_CONFIG`` explains the settings.
 
@@ -256,9 +217,23 @@ def make_proxy_linker(
         PelError: ``rerank`` is negative, a setting has a meaning in scispaCy alone, or the linker
             at ``path`` cannot be opened.
     """
-    refuse_settings_of_scispacy(linker_name=linker_name, k=k)
-    if rerank < 0:
-        raise PelError(f'"rerank" of "{name}" is {rerank}', "set it to 0 for no reranking")
+    if linker_name is not None:
+        raise PelError(
+            f"proxy_linker has no linker_name={linker_name!r}",
+            "scispaCy downloads a knowledge base of this name; here one is built once, with "
+            '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
+            'config={"path": PIPELINE}, and "kb": KB if its KB is another one',
+        )
+    if k is not None:
+        raise PelError(
+            f"proxy_linker has no k={k!r}",
+            'scispaCy looks up this number of names for a mention; here "candidates" is the number '
+            "of entities that a mention keeps",
+        )
+    if settings["rerank"] < 0:
+        raise PelError(
+            f'"rerank" of "{name}" is {settings["rerank"]}', "set it to 0 for no reranking"
+        )
     linker = ProxyLinker(
         nlp.vocab,
         model,
@@ -270,20 +245,21 @@ def make_proxy_linker(
         reranker=reranker,
         runtime=runtime,
         scorer=scorer,
-        mention_settings=MentionSettings(spans_key, resolve_abbreviations),
-        search_settings=SearchSettings(
-            types, sources, label_types, sure_probability, sole_owners_first, agree, candidates, rerank
-        ),
-        answer_settings=AnswerSettings(
-            threshold, no_definition_threshold, filter_for_definitions,
-            max_entities_per_mention, overwrite, xrefs, vectors,
-        ),
-        training_settings=TrainingSettings(
-            name_dropout, freeze_entities, gradient_caching, loss, regularizer,
-            negatives, coreference, pair_loss, views,
-        ),
-    )  # fmt: skip
+        settings=Settings(**settings),
+    )
     # If there is none, this may be a saved pipeline, which loads weights of its own next.
     if path is not None and pipeline_folder(path) is not None:
         linker.open(path)
     return linker
+
+
+def _whole_signature() -> inspect.Signature:
+    """With each of the ``Settings`` as an argument: spaCy checks the types of a config by it."""
+    signature = inspect.signature(make_proxy_linker)
+    named = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    settings = [inspect.Parameter(f.name, kind, annotation=f.type) for f in fields(Settings)]
+    return signature.replace(parameters=[*named, *settings])
+
+
+make_proxy_linker.__signature__ = _whole_signature()

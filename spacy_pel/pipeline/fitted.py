@@ -49,33 +49,22 @@ class Fitted:
 
     @classmethod
     def of(cls, saved: dict[str, Any], configured: float | None) -> Fitted:
-        """What ``as_data`` made.
+        """What ``as_data`` made, which may lack what linkers of before had not.
 
-        Args:
-            saved: The data, which may lack what linkers of before had not.
-            configured: The threshold that the config names now. It takes the place of the saved
-                threshold, unless the config named the same one then.
+        The threshold that the config names now takes the place of the saved one, unless the config
+        named the same one then.
         """
-        own = {field.name: saved.get(field.name) for field in fields(cls)}
-        for name, kind in _KINDS.items():
-            own[name] = own[name] and kind(*own[name])
-        fitted = cls(**own)
+        fitted = cls(**{field.name: saved.get(field.name) for field in fields(cls)})
+        fitted.calibration = fitted.calibration and Calibration(*fitted.calibration)
+        fitted.rerank_weight = fitted.rerank_weight and FittedWeight(*fitted.rerank_weight)
+        fitted.name_weight = fitted.name_weight and FittedWeight(*fitted.name_weight)
+        if fitted.joint:
+            slope, intercept, linking, discovery, *more = fitted.joint
+            kinds = Neighbourhood(*linking), Neighbourhood(*discovery)
+            fitted.joint = JointSettings(slope, intercept, *kinds, *more)
         if configured not in (None, fitted.configured_nil_threshold):
             fitted.nil_threshold = fitted.configured_nil_threshold = configured
         return fitted
-
-
-def _joint(slope: float, intercept: float, linking: list, discovery: list, *more: int):
-    kinds = Neighbourhood(*linking), Neighbourhood(*discovery)
-    return JointSettings(slope, intercept, *kinds, *more)
-
-
-_KINDS = {
-    "calibration": Calibration,
-    "rerank_weight": FittedWeight,
-    "name_weight": FittedWeight,
-    "joint": _joint,
-}
 
 
 def _plain(value: Any) -> Any:

@@ -38,12 +38,7 @@ class CorpusMention(NamedTuple):
     @property
     def as_via(self) -> dict[str, Any]:
         """What is written on the mentions that have their entity through this one."""
-        return {
-            "document": self.document,
-            "start": self.start,
-            "end": self.end,
-            "text": self.text,
-        }
+        return {name: getattr(self, name) for name in ("document", "start", "end", "text")}
 
 
 class JointLink(NamedTuple):
@@ -63,29 +58,25 @@ class JointLink(NamedTuple):
 def take_mentions(
     doc: Doc, document: str, spans_key: str | None
 ) -> tuple[list[CorpusMention], np.ndarray]:
-    """The mentions of a linked Doc, and their vectors, which are taken off the Doc.
+    """The mentions of a linked Doc, and their vectors, float32 [n, d], which are taken off the Doc.
 
     Args:
         doc: A Doc that was linked with the setting ``vectors``.
         document: Its id, or its number.
         spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
-
-    Returns:
-        The mentions, and float32 [n, d].
     """
     spans = mention_spans(doc, spans_key)
     vectors = [span._.kb_vector for span in spans]
     for key in [key for key in doc.user_data if key[:2] == ("._.", "kb_vector")]:
         del doc.user_data[key]
-    return [_linked_mention_of(span, document) for span in spans], np.array(vectors, np.float32)
-
-
-def _linked_mention_of(span: Span, document: str) -> CorpusMention:
-    id = "" if span.kb_id_ == NIL else span.kb_id_
-    is_given = bool(span.kb_id_) and not span._.kb_candidate_columns
-    probability = float(bool(id)) if is_given else span._.kb_probability or 0.0
-    place = span.start_char, span.end_char
-    return CorpusMention(document, *place, span.text, span.label_, id, probability)
+    mentions = []
+    for span in spans:
+        id = "" if span.kb_id_ == NIL else span.kb_id_
+        is_given = bool(span.kb_id_) and not span._.kb_candidate_columns
+        probability = float(bool(id)) if is_given else span._.kb_probability or 0.0
+        place = span.start_char, span.end_char
+        mentions.append(CorpusMention(document, *place, span.text, span.label_, id, probability))
+    return mentions, np.array(vectors, np.float32)
 
 
 def write_joint_links(
@@ -108,10 +99,9 @@ def write_joint_links(
         vocabularies: Those whose codes are written.
     """
     spans = mention_spans(doc, spans_key)
-    if all(link.via is None for link in links):  # who has its entity by itself keeps all
-        return
-    said = _answers(spans, links, kb, vocabularies)
-    write_answers([doc], [spans], said, spans_key, overwrite=True)
+    if any(link.via is not None for link in links):  # who has its entity by itself keeps all
+        said = _answers(spans, links, kb, vocabularies)
+        write_answers([doc], [spans], said, spans_key, overwrite=True)
 
 
 def _answers(
@@ -141,7 +131,8 @@ def _with_entity(
 ) -> Answer:
     """The answer with the entity of the link in place of its own."""
     entity = kb[link.id]
-    score = _score(kb, link)
+    rows, _ = kb.rows([kb.number(link.id)])
+    score = float((rows @ link.vector).max()) if len(rows) else None  # the retriever's
     first = {"id": link.id, "name": entity.canonical_name, "score": score}
     ids = answer.columns.get("id", [])
     at = ids.index(link.id) if link.id in ids else None
@@ -161,9 +152,3 @@ def _with_entity(
         types=list(entity.types),
         xrefs={v: list(entity.codes(v)) for v in vocabularies} if vocabularies else None,
     )
-
-
-def _score(kb: KnowledgeBase, link: JointLink) -> float | None:
-    """The retriever's score of a mention and the entity of its link; None if that has no rows."""
-    rows, _ = kb.rows([kb.number(link.id)])
-    return float((rows @ link.vector).max()) if len(rows) else None

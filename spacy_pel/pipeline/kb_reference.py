@@ -22,12 +22,6 @@ from .saving import Saved, SavedFile, content
 KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
 
 
-def _opened(folder: Path) -> KnowledgeBase:
-    """The KB of a folder. One that an earlier release packaged is first copied to a cache."""
-    packaged = folder.name == KB_FOLDER and (folder.parent.parent / "meta.json").is_file()
-    return KnowledgeBase.open(converted(folder) if packaged and is_old_form(folder) else folder)
-
-
 class KBReference:
     """The knowledge base of a component, which is opened when it is first needed.
 
@@ -52,11 +46,7 @@ class KBReference:
 
     @property
     def kb(self) -> KnowledgeBase:
-        """The knowledge base, opened.
-
-        Raises:
-            PelError: There is none.
-        """
+        """The knowledge base, opened; PelError if there is none."""
         if self._opened is None:
             if self.path is None:
                 raise PelError(
@@ -87,44 +77,38 @@ class KBReference:
         if self.configured not in (None, reference["configured"]):
             return
         self.configured = reference["configured"]
-        path = _found(reference, saved if isinstance(saved, Path) else None)
+        absolute, relative = reference["absolute"], reference["relative"]
+        folders: list[Path] = []
+        if isinstance(saved, Path):
+            folders = [saved.parent / KB_FOLDER, *([saved.parent / relative] if relative else [])]
+        folders += [Path(absolute)] if absolute else []
+        path = next((str(folder.resolve()) for folder in folders if folder.is_dir()), absolute)
         if path is not None:
             self.path, self._opened = path, None
 
 
-def kb_reference_of(pipe: Any) -> KBReference | None:
-    """The reference of a component to its KB; None if the component has none."""
-    reference = getattr(pipe, "kb_reference", None)
-    return reference if isinstance(reference, KBReference) else None
+def _opened(folder: Path) -> KnowledgeBase:
+    """The KB of a folder. One that an earlier release packaged is first copied to a cache."""
+    packaged = folder.name == KB_FOLDER and (folder.parent.parent / "meta.json").is_file()
+    return KnowledgeBase.open(converted(folder) if packaged and is_old_form(folder) else folder)
 
 
 def reference_data(
     kb: str | None, configured: str | None, file: Path | None = None
 ) -> dict[str, str | None]:
-    """Make what is saved about a KB.
+    """What is saved about a KB.
 
     Args:
         kb: The folder in use.
         configured: The folder that the config names.
         file: The file that the reference is saved in; None: it is saved as bytes.
-
-    Returns:
-        The "absolute" and the "relative" path of the folder in use, and the "configured" one.
     """
     absolute = str(Path(kb).absolute()) if kb else None
     relative = os.path.relpath(absolute, file.absolute().parent) if absolute and file else None
     return {"absolute": absolute, "relative": relative, "configured": configured}
 
 
-def _found(reference: dict[str, str | None], file: Path | None) -> str | None:
-    """The folder of the KB that a reference, read from a file or from bytes, leads to.
-
-    If there is none any more: its absolute path when it was saved, or None.
-    """
-    absolute, relative = reference["absolute"], reference["relative"]
-    folders = [file.parent / KB_FOLDER] if file else []
-    if file and relative:
-        folders.append(file.parent / relative)
-    if absolute:
-        folders.append(Path(absolute))
-    return next((str(folder.resolve()) for folder in folders if folder.is_dir()), absolute)
+def kb_reference_of(pipe: Any) -> KBReference | None:
+    """The reference of a component to its KB; None if the component has none."""
+    reference = getattr(pipe, "kb_reference", None)
+    return reference if isinstance(reference, KBReference) else None

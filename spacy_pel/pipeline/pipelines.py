@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import spacy
+from catalogue import RegistryError
 from spacy.language import Language
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..registry import REGISTERED
 from .kb_reference import kb_reference_of
-from .registered_names import unknown_names_explained
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
 
+INSTALL_AGAIN = "install the package again: pip install -e ."
+_CHECK = (
+    "check its spelling against spacy_pel/registry.py, and the version of spacy-pel that is "
+    "installed"
+)
+_OUR_NAME = re.compile(r"'(spacy-pel\.[^']+)'")
+
 
 def load_pipeline(name: str | Path) -> Language:
     """Load the pipeline of a folder or an installed package.
-
-    Args:
-        name: The folder, or the name of the package.
-
-    Returns:
-        The pipeline.
 
     Raises:
         PelError: It cannot be loaded, for whatever reason. The message is one line.
@@ -36,11 +42,56 @@ def load_pipeline(name: str | Path) -> Language:
     except PelError:
         raise
     except Exception as error:  # files may be damaged in more ways than there are error classes
+        # spaCy appends lists of all names, and configs in full.
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        used = lines[: 2 if isinstance(error, ConfigValidationError) else 1]
+        summary = " ".join(" ".join(used).split()).rstrip(".") or type(error).__name__
         raise PelError(
-            f"{name}: cannot be loaded as a pipeline: {_summary(error)}",
+            f"{name}: cannot be loaded as a pipeline: {summary}",
             "give the folder of a "
             'trained one, such as training/model-best, and install what its "config.cfg" names',
         ) from error
+
+
+@contextmanager
+def unknown_names_explained(config: object) -> Iterator[None]:
+    """Within the block, a name of ours that spaCy does not find is an error with a remedy.
+
+    Args:
+        config: The file or the pipeline that is read, for the error.
+
+    Raises:
+        PelError: In place of spaCy's E893, for a name that begins with "spacy-pel.".
+    """
+    try:
+        yield
+    except RegistryError as error:
+        found = _OUR_NAME.search(str(error))
+        if found is None:
+            raise
+        name = found[1]
+        remedy = INSTALL_AGAIN if name in names_to_install() else _CHECK
+        raise PelError(f'{config}: spaCy does not find "{name}"', remedy) from error
+
+
+def names_to_install() -> list[str]:
+    """The names that differ between ``registry.py`` and the installed entry points, sorted.
+
+    spaCy reads the entry points, which ``pip`` writes: a name that is added to ``registry.py`` is
+    not found before the package is installed again.
+    """
+    registered = {
+        (group, name, target)
+        for group, names in REGISTERED.items()
+        for name, target in names.items()
+    }
+    installed = {
+        (group, point.name, point.value)
+        for group in REGISTERED
+        for point in entry_points(group=group)
+        if point.value.startswith("spacy_pel.")
+    }
+    return sorted({name for _, name, _ in registered ^ installed})
 
 
 def linker_of(
@@ -55,11 +106,8 @@ def linker_of(
     Args:
         nlp: The pipeline.
         name: The component's name.
-        kb: The folder of another KB that the linker is to use; None: the one it has.
+        kb: The folder of another KB that the linker is to use from now on; None: the one it has.
         spans_key: Another ``spans_key`` for the linker; None: the one it has.
-
-    Returns:
-        The linker, changed if ``kb`` or ``spans_key`` is given.
 
     Raises:
         PelError: The pipeline has no linker of that name, or the folder holds no KB.
@@ -85,8 +133,8 @@ def other_linkers(nlp: Language, name: str) -> dict[str, ProxyLinker]:
     """The linkers of a pipeline, by their names, without the one of this name."""
     from .proxy_linker import ProxyLinker
 
-    others = {other: pipe for other, pipe in nlp.pipeline if isinstance(pipe, ProxyLinker)}
-    return {other: pipe for other, pipe in others.items() if other != name}
+    pipes = nlp.pipeline
+    return {other: p for other, p in pipes if isinstance(p, ProxyLinker) and other != name}
 
 
 def upstream_of(nlp: Language, name: str) -> list[str]:
@@ -105,10 +153,3 @@ def check_kbs(nlp: Language) -> None:
     references = [kb_reference_of(pipe) for _, pipe in nlp.pipeline]
     for path in {reference.kb.path for reference in references if reference}:
         KnowledgeBase.open(path, verify=True).close()
-
-
-def _summary(error: Exception) -> str:
-    """The first lines of an error: spaCy appends lists of all names, and configs in full."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    used = lines[: 2 if isinstance(error, ConfigValidationError) else 1]
-    return " ".join(" ".join(used).split()).rstrip(".") or type(error).__name__

@@ -23,26 +23,17 @@ from ..linking.nil import Sure
 from ..linking.reranking import Reranking
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
+from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
-from .annotations import LinkedSpans, answers, write_answers
-from .doc_mentions import agreeing, mentions_of, search_filters
-from .encoders import Encoders, packed_reranker, unpacked_reranker
-from .extensions import install_extensions
+from .annotations import LinkedSpans, answers, install_extensions, write_answers
+from .doc_mentions import agreeing, mentions_of, read_documents, search_filters
+from .encoders import Encoders, packed_reranker, packed_retriever, unpacked_reranker
 from .fitted import Fitted, FittedScore
-from .kb_ents import offered, warn_of_threshold
 from .kb_reference import KB_REFERENCE, KBReference
 from .learning import Learning
-from .listening import packed_retriever, read_documents
 from .runtime import Runtime, use_one_thread_in_a_worker
 from .saving import Saved, SavedFile, SavedPipe, content
-from .settings import (
-    AnswerSettings,
-    MentionSettings,
-    SearchSettings,
-    TrainingSettings,
-    attribute_of,
-    give_settings,
-)
+from .settings import Settings, attribute_of, give_settings
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +45,25 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     entities, that are nearest to it. If it has a reranker, that reads the best candidates again,
     each together with the mention. See PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
 
-    Each setting of the config is an attribute, which may be changed between texts:
-    ``linker.threshold = 0.1``. What the linker does, its parts do:
+    Each of the settings is an attribute, which may be changed between texts:
+    ``linker.threshold = 0.1``. What the linker does, its parts do.
+
+    Args:
+        vocab: The pipeline's vocabulary.
+        model: The thinc model of the retriever, with or without weights.
+        name: The component's name in the pipeline.
+        kb: The folder of the knowledge base.
+        path: The trained linker that the config names, for errors.
+        nil_threshold: A mention whose best score is below it is NIL.
+        row_kind: What a row of the index stands for; see ``reading.proxies``.
+        reranker: The thinc model of the reranker, if there is one.
+        runtime: The name of a ``Runtime``, such as "torch".
+        scorer: What ``score`` calls.
+        settings: How mentions are read and searched, what is written on them, and how the retriever
+            is trained.
+
+    Raises:
+        PelError: There is no such row kind or runtime.
 
     Attributes:
         kb_reference: Finds and opens the KB.
@@ -63,11 +71,6 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         runtime: Computes the encoders when the linker links.
         fitted: What ``pel calibrate`` has fitted to the scores.
         learning: Trains the retriever or the reranker.
-        mention_settings: Where the mentions are, and how they are read.
-        search_settings: Which entities are searched, and how candidates are ordered.
-        answer_settings: What is written on a mention.
-        training_settings: How the retriever is trained.
-        model: The thinc model of the retriever, with or without weights.
         reranker_model: The thinc model of the reranker; None: there is no reranker.
         cfg: What belongs to the weights and is saved with them, as plain data: the ``row_kind``,
             the ids of the ``trained_entities``, and the state of the loss.
@@ -88,39 +91,13 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         reranker: Model | None,
         runtime: str,
         scorer: Callable | None,
-        mention_settings: MentionSettings,
-        search_settings: SearchSettings,
-        answer_settings: AnswerSettings,
-        training_settings: TrainingSettings,
+        settings: Settings,
     ):
-        """Construct the component; opens nothing.
-
-        Args:
-            vocab: The pipeline's vocabulary.
-            model: The thinc model of the retriever, with or without weights.
-            name: The component's name in the pipeline.
-            kb: The folder of the knowledge base.
-            path: The trained linker that the config names, for errors.
-            nil_threshold: A mention whose best score is below it is NIL.
-            row_kind: What a row of the index stands for; see ``reading.proxies``.
-            reranker: The thinc model of the reranker, if there is one.
-            runtime: The name of a ``Runtime``, such as "torch".
-            scorer: What ``score`` calls.
-            mention_settings: Where the mentions are, and how they are read.
-            search_settings: Which entities are searched, and how candidates are ordered.
-            answer_settings: What is written on a mention.
-            training_settings: How the retriever is trained.
-
-        Raises:
-            PelError: There is no such row kind or runtime.
-        """
+        """Construct the component; opens nothing."""
         self.vocab = vocab
         self.name = name
         self.scorer = scorer
-        self.mention_settings = mention_settings
-        self.search_settings = search_settings
-        self.answer_settings = answer_settings
-        self.training_settings = training_settings
+        self.settings = settings
         self.model = model
         self.reranker_model = self._configured_reranker = reranker
         self.cfg: dict[str, Any] = {
@@ -153,42 +130,38 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> LinkedSpans | None:
         """Link the mentions of docs; changes nothing on the docs.
 
-        Args:
-            docs: Docs with mentions.
-
         Returns:
             The mentions and their results; None if there is no mention.
 
         Raises:
             PelError: There is no KB, or there are no weights, or they do not fit.
         """
-        docs = list(docs)
-        spans = [mention_spans(doc, self.spans_key) for doc in docs]
+        docs, settings = list(docs), self.settings
+        spans = [mention_spans(doc, settings.spans_key) for doc in docs]
         if not any(spans):
             return None
         documents = read_documents(self.model, docs)
-        mentions = mentions_of(docs, spans, documents, self.resolve_abbreviations)
+        mentions = mentions_of(docs, spans, documents, settings.resolve_abbreviations)
         use_one_thread_in_a_worker()
-        search = self.search_settings
-        filters = search_filters(
-            spans, types=search.types, sources=search.sources, label_types=search.label_types
-        )
-        # In a training session weights change, and only torch follows them.
+        filters = search_filters(spans, settings.types, settings.sources, settings.label_types)
+        reranking, least = self.reranking, settings.sure_probability
+        # In a training session weights change, and only torch follows them. Evaluations show what
+        # the encoder has learnt, not what names know.
         training = self.learning.trainer is not None
-        with self.runtime.computes([] if training else self.encoders.berts(self.reranked > 0)):
+        computed = [] if training else self.encoders.berts(reranking is not None)
+        with self.runtime.computes(computed):
             links = link(
                 self.retriever,
                 self.index,
                 mentions,
-                search.candidates,
+                settings.candidates,
                 nil_threshold=self.nil_threshold,
-                sure=None if training else self.sure,
+                sure=None if training or least is None else Sure(self.kb, least),
                 calibration=self.fitting(self.calibration),
-                reranking=self.reranking,
-                # Evaluations in training show what the encoder has learnt, not what names know.
+                reranking=reranking,
                 exact_names=None if training else self.exact_names,
                 filters=filters,
-                groups=agreeing(spans, mentions, filters) if search.agree else None,
+                groups=agreeing(spans, mentions, filters) if settings.agree else None,
                 known=None if training else self.kb.mentions,
             )
         blank = np.array([not mention.surface.strip() for mention in mentions])
@@ -207,20 +180,11 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             return
         spans, links = linked
         self._warn_of_labels({span.label_ for own in spans for span in own})
-        settings = self.answer_settings
-        warn_of_threshold(links, settings)
-        chosen = offered(links, self.kb, settings)
-        said = answers(links, self.kb, chosen, settings.xrefs or ())
-        if settings.vectors:
-            said = (answer._replace(vector=own) for answer, own in zip(said, links.vectors))
-        write_answers(docs, spans, said, self.spans_key, settings.overwrite)
+        said, settings = answers(links, self.kb, self.settings), self.settings
+        write_answers(docs, spans, said, settings.spans_key, settings.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """Score linked docs.
-
-        Args:
-            examples: The docs, with their gold mentions.
-            **kwargs: More arguments of the scorer.
+        """Score linked docs against their gold mentions.
 
         Returns:
             What the scorer returns (see ``scorer.linking_scores``); nothing without a scorer.
@@ -231,7 +195,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             examples,
             kb=self.kb,
             trained_entities=self.cfg["trained_entities"],
-            spans_key=self.spans_key,
+            spans_key=self.settings.spans_key,
             nil_threshold=self.nil_threshold,
             **kwargs,
         )
@@ -247,13 +211,23 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         Raises:
             PelError: The KB has no vectors, or those of another encoder.
         """
-        pool = self.learning.pool
-        return self.encoders.embedded(self.kb) if pool is None else pool
+        trainer = self.learning.trainer
+        if isinstance(trainer, RetrieverTrainer) and trainer.pool.searched:
+            return trainer.pool
+        return self.encoders.embedded(self.kb)
 
     @property
     def reranked(self) -> int:
         """The number of candidates of a mention that are ranked again; 0 without a reranker."""
-        return 0 if self.reranker_model is None else self.search_settings.rerank
+        return 0 if self.reranker_model is None else self.settings.rerank
+
+    @property
+    def reranking(self) -> Reranking | None:
+        """How candidates are reranked; None if they are not."""
+        if not self.reranked:
+            return None
+        weight = self.fitting(self.rerank_weight) or FittedWeight(1.0)
+        return Reranking(self.reranker, self.kb, self.reranked, weight.value)
 
     @property
     def exact_names(self) -> ExactNameBonus | SoleOwnersFirst | None:
@@ -264,32 +238,11 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         weight = self.fitting(self.name_weight)
         if weight:
             return ExactNameBonus(self.kb, weight.value)
-        by_default = self.search_settings.sole_owners_first and not self.reranked
+        by_default = self.settings.sole_owners_first and not self.reranked
         return SoleOwnersFirst(self.kb) if by_default else None
 
-    @property
-    def sure(self) -> Sure | None:
-        """What keeps a mention from being NIL, whatever its score; None: nothing."""
-        least = self.search_settings.sure_probability
-        return None if least is None else Sure(self.kb, least)
-
-    @property
-    def reranking(self) -> Reranking | None:
-        """How candidates are reranked; None if they are not."""
-        if not self.reranked:
-            return None
-        weight = self.fitting(self.rerank_weight) or FittedWeight(1.0)
-        return Reranking(self.reranker, self.kb, self.reranked, weight.value)
-
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
-        """A calibration or a weight, if it still applies.
-
-        Args:
-            fitted: What was fitted; None if nothing was.
-
-        Returns:
-            The same. None if the linker now reranks another number of candidates.
-        """
+        """What was fitted, if it still applies: the linker reranks as many candidates as then."""
         return fitted if fitted and fitted.reranked == self.reranked else None
 
     def _warn_of_labels(self, labels: set[str]) -> None:
@@ -391,20 +344,13 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             sgd: The optimizer; None or False: gradients are kept until ``finish_update``.
             losses: The losses of the pipeline's components, to which this one's is added.
 
-        Returns:
-            The losses.
-
         Raises:
             PelError: There is no KB, or there are no weights, or the loss is not a number.
         """
         return self.learning.update(examples, drop=drop, sgd=sgd, losses=losses)
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Apply the accumulated gradients, and drop what was calibrated on the weights before.
-
-        Args:
-            sgd: The optimizer.
-        """
+        """Apply the accumulated gradients, and drop what was calibrated on the weights before."""
         self.learning.finish_update(sgd)
 
     def finish_training(self) -> None:
@@ -427,9 +373,6 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         Args:
             path: The linker's folder, its pipeline's, or the name of an installed pipeline.
 
-        Returns:
-            This component.
-
         Raises:
             PelError: There is no trained linker.
         """
@@ -440,14 +383,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         return self
 
     def set_kb(self, path: str | os.PathLike) -> None:
-        """Use another knowledge base from now on.
-
-        Args:
-            path: Its folder.
-
-        Raises:
-            PelError: There is no knowledge base in it.
-        """
+        """Use the knowledge base of another folder from now on; PelError if there is none in it."""
         self.kb_reference.set(path)
         self.learning.finish()
 

@@ -46,11 +46,7 @@ class Runtime:
 
     @contextmanager
     def computes(self, encoders: list[BertEncoder]) -> Iterator[None]:
-        """Within the block, this runtime computes the states of the encoders.
-
-        Args:
-            encoders: The encoders of a linker.
-        """
+        """Within the block, this runtime computes the states of the encoders."""
         if self.name == "torch":
             yield
             return
@@ -60,8 +56,13 @@ class Runtime:
                 for encoder in encoders:
                     if self.name in _TORCH:
                         encoder.mixed_precision = _TORCH[self.name]
-                    else:
-                        encoder.computed_by = self._states(encoder)
+                        continue
+                    place = os.getpid(), id(encoder)
+                    states = self._made.get(place)
+                    if states is None or states.transformer is not encoder.transformer:
+                        states = OnnxStates(encoder.transformer, int8=self.name == "onnx-int8")
+                        self._made[place] = states
+                    encoder.computed_by = states
                 yield
             finally:
                 for encoder, precision in zip(encoders, trained):
@@ -70,14 +71,6 @@ class Runtime:
     def forget(self) -> None:
         """Drop what was made of the weights: they have changed in place."""
         self._made = {k: states for k, states in self._made.items() if k[0] != os.getpid()}
-
-    def _states(self, encoder: BertEncoder) -> OnnxStates:
-        place = os.getpid(), id(encoder)
-        made = self._made.get(place)
-        if made is None or made.transformer is not encoder.transformer:
-            made = OnnxStates(encoder.transformer, int8=self.name == "onnx-int8")
-            self._made[place] = made
-        return made
 
 
 def use_one_thread_in_a_worker() -> None:

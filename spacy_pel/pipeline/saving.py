@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,11 +31,28 @@ class SavedFile(NamedTuple):
     load: Callable[[Saved], None]
     missing: Callable[[], None] | None = None
 
+    def write(self, path: Path) -> None:
+        """Write the file; without anything to write remove that of a component saved before."""
+        if self.dump:
+            # A new file replaces an old one whole: the pipeline may have its weights mapped from it.
+            with whole_file(path, "xb") as opened:
+                opened.write(self.dump(path))
+        else:
+            path.unlink(missing_ok=True)
+
+    def read(self, path: Path) -> None:
+        """Read the file."""
+        if self.missing and not path.is_file():
+            self.missing()
+        else:
+            self.load(path)
+
 
 class SavedPipe:
     """A component that lists the files that it is saved as. They are loaded in the order listed.
 
-    As a base class it stands before spaCy's own, whose saving it replaces.
+    As a base class it stands before spaCy's own, whose saving it replaces. In its methods ``exclude``
+    has the names of files that are left out.
     """
 
     def saved_files(self) -> dict[str, SavedFile]:
@@ -44,37 +60,24 @@ class SavedPipe:
         raise NotImplementedError
 
     def to_disk(self, path: os.PathLike, *, exclude: Iterable[str] = ()) -> None:
-        """Save the component in a folder.
-
-        Args:
-            path: The folder.
-            exclude: Names of files that are not written.
-        """
-        writers = {name: partial(_write, file) for name, file in self.saved_files().items()}
+        """Save the component in a folder."""
+        writers = {name: file.write for name, file in self.saved_files().items()}
         spacy.util.to_disk(Path(path), writers, exclude)
 
     def from_disk(self, path: os.PathLike, *, exclude: Iterable[str] = ()):
-        """Load what ``to_disk`` saved. The arguments are the same."""
-        readers = {name: partial(_read, file) for name, file in self.saved_files().items()}
+        """Load what ``to_disk`` saved."""
+        readers = {name: file.read for name, file in self.saved_files().items()}
         spacy.util.from_disk(Path(path), readers, exclude)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The component as bytes.
-
-        Args:
-            exclude: Names of files that are left out.
-        """
-        files = self.saved_files().items()
-        dumps = {name: partial(file.dump, None) for name, file in files if file.dump}
+        """The component as bytes."""
+        files = {name: file.dump for name, file in self.saved_files().items() if file.dump}
+        dumps = {name: lambda dump=dump: dump(None) for name, dump in files.items()}
         return spacy.util.to_bytes(dumps, exclude)
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()):
         """Load what ``to_bytes`` gave.
-
-        Args:
-            data: The bytes.
-            exclude: Names of files that are not loaded.
 
         Raises:
             PelError: A file is missing that every component of the kind has.
@@ -94,19 +97,3 @@ class SavedPipe:
 def content(saved: Saved) -> bytes:
     """The bytes that were saved."""
     return saved if isinstance(saved, bytes) else saved.read_bytes()
-
-
-def _write(file: SavedFile, path: Path) -> None:
-    if file.dump:
-        # A new file replaces an old one whole: the pipeline may have its weights mapped from it.
-        with whole_file(path, "xb") as opened:
-            opened.write(file.dump(path))
-    else:
-        path.unlink(missing_ok=True)  # of a component that was saved there before
-
-
-def _read(file: SavedFile, path: Path) -> None:
-    if file.missing and not path.is_file():
-        file.missing()
-    else:
-        file.load(path)

@@ -119,13 +119,10 @@ def scored_mentions(
     spans_key: str | None,
     name_weight: float = 0.0,
 ) -> Iterator[ScoredMention]:
-    """The gold mentions of examples, each with the linker's answer.
+    """The gold mentions of linked docs, each with the linker's answer.
 
-    Args:
-        examples: Linked docs with their gold mentions.
-        kb: The knowledge base that was linked to.
-        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
-        name_weight: What an exact name added to a candidate's score.
+    ``name_weight`` is what an exact name added to a candidate's score. For the other arguments see
+    ``linking_scores``.
     """
     for example in examples:
         predicted = {_offsets(s): s for s in mention_spans(example.predicted, spans_key)}
@@ -165,12 +162,7 @@ def _concepts(
 
 
 def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> dict[str, Any]:
-    """How well NIL mentions were found; see ``evaluation.nil_metrics``.
-
-    Args:
-        mentions: Gold mentions with their answers.
-        decided: Whether the linker has a NIL threshold.
-    """
+    """How well NIL mentions were found; ``decided``: whether the linker has a NIL threshold."""
     ranks, in_kb = _ranks(mentions)
     said_nil = [mention.said_nil for mention in mentions]
     return nil_metrics([m.score for m in mentions], said_nil, ranks, in_kb, decided=decided)

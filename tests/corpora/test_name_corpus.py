@@ -15,7 +15,7 @@ from spacy_pel.corpora.name_corpus import make_name_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.records.names import normalised
-from spacy_pel.pipeline.gold import trainable_mentions
+from spacy_pel.pipeline.doc_mentions import trainable_mentions
 
 from ..conftest import ENTITIES
 

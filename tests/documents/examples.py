@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 
 from spacy_pel.documents import Document, Passage, format_named, make_doc, open_documents
 from spacy_pel.documents.document import mention_at
-from spacy_pel.pipeline.extensions import install_extensions
+from spacy_pel.pipeline.annotations import install_extensions
 from spacy_pel.spans import mention_spans
 
 NLP = spacy.blank("en")

@@ -9,7 +9,7 @@ from spacy.training import Example
 
 from spacy_pel.fitting.evaluate import surface_scores, surface_summary
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.pipeline.extensions import install_extensions
+from spacy_pel.pipeline.annotations import install_extensions
 
 
 def example(surface: str, gold: str, answers: list[str]) -> Example:

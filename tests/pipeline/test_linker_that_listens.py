@@ -22,7 +22,7 @@ from spacy_pel.fitting.learn_mentions import learn_mentions_of
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.link_docs import link_documents
 from spacy_pel.kb import build_kb
-from spacy_pel.pipeline.listening import read_documents
+from spacy_pel.pipeline.doc_mentions import read_documents
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 

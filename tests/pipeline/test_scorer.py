@@ -12,7 +12,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.pipeline.extensions import install_extensions
+from spacy_pel.pipeline.annotations import install_extensions
 from spacy_pel.pipeline.scorer import linking_scores, make_linking_scorer
 
 from .conftest import TEST, TRAIN, Trained, examples

@@ -14,7 +14,7 @@ from thinc.api import fix_random_seed
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.gold_examples import gold_examples
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.pipeline.gold import trainable_mentions
+from spacy_pel.pipeline.doc_mentions import trainable_mentions
 
 from ...conftest import CONFIG, ENTITIES, make_tiny_nlp
 from ...fitting.calibration_corpus import pubtator
@@ -49,7 +49,7 @@ def with_reranker(folder: Path, retriever_weight: float) -> Language:
 def naive(nlp: Language, corpus: Path, others: list[Language]) -> dict[str, float]:
     linker = nlp.get_pipe("proxy_linker")
     examples = gold_examples(nlp, linker, [corpus])
-    resolved = linker.mention_settings.resolve_abbreviations
+    resolved = linker.resolve_abbreviations
     right: dict[str, list[bool]] = {"retrieved": [], "self": [], "union": []}
     for mention in trainable_mentions(examples, linker.kb, None, resolved):
         found = {}
