@@ -55,6 +55,17 @@ CONFIG: dict[str, Any] = {
 }
 
 
+RERANK = 4
+RERANKER = {
+    "@architectures": "spacy-pel.CrossEncoder.v1",
+    "length": 48,
+    "encoder": {
+        "@misc": "spacy-pel.ScratchEncoder.v1",
+        **{"layers": 1, "width": 32, "heads": 2, "vocab_size": 400, "max_tokens": 64},
+    },
+}
+
+
 class Trained(NamedTuple):
     """A pipeline of a linker alone, the folder it is saved in, and that of its KB."""
 
@@ -125,9 +136,9 @@ def untrained(kb: Path, config: dict[str, Any] = CONFIG, seed: int = 0) -> Langu
     return nlp
 
 
-def train(nlp: Language, steps: int, drop: float = 0.0) -> list[float]:
+def train(nlp: Language, steps: int, drop: float = 0.0, rate: float = 0.005) -> list[float]:
     """Losses of some steps, each on all of TRAIN."""
-    optimizer = Adam(0.005)
+    optimizer = Adam(rate)
     losses = [nlp.update(examples(nlp), sgd=optimizer, drop=drop) for _ in range(steps)]
     return [loss["proxy_linker"] for loss in losses]
 
@@ -160,3 +171,31 @@ def linked(nlp: Language) -> list[list[Any]]:
 @pytest.fixture(scope="module")
 def expected(trained: Trained) -> list[list[Any]]:
     return linked(trained.nlp)
+
+
+def with_reranker(trained: Trained, **changes: Any) -> Language:
+    """A pipeline of the trained retriever and a reranker that is not trained."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    encoder = {"@misc": "spacy-pel.TrainedEncoder.v1", "path": str(trained.path)}
+    config = {
+        "path": str(trained.path),
+        "candidates": 5,
+        "rerank": RERANK,
+        "reranker": {**RERANKER, "encoder": encoder},
+        "regularizer": None,
+    }
+    nlp.add_pipe("proxy_linker", config={**config, **changes})
+    return nlp
+
+
+@pytest.fixture(scope="session")
+def reranked(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The retriever of ``trained`` with a reranker of TRAIN. For reading alone."""
+    nlp = with_reranker(trained)
+    nlp.initialize(lambda: examples(nlp))
+    train(nlp, 60, rate=0.01)
+    nlp.get_pipe("proxy_linker").finish_training()
+    path = tmp_path_factory.mktemp("reranked") / "pipeline"
+    nlp.to_disk(path)
+    return Trained(nlp, path, trained.kb)

@@ -20,9 +20,7 @@ from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.reading.entity_texts import EntityText
 
 from ..towers import spread_weights
-from .conftest import TEST, TRAIN, Trained, mentions_of, results, train
-from .test_linker_with_reranker import with_reranker
-from .test_serialization import link_elsewhere
+from .conftest import TEST, TRAIN, Trained, mentions_of, results, train, with_reranker
 
 ONNX = ("onnx", "onnx-int8")
 
@@ -96,14 +94,6 @@ def test_candidates_are_those_of_torch(
 def test_answers_are_the_same_in_batches_of_any_size(trained: Trained, runtime: str) -> None:
     nlp = loaded(trained, runtime)
     assert linked(nlp, batch_size=1) == linked(nlp, batch_size=64)
-
-
-def test_answers_are_the_same_in_other_processes(trained: Trained, tmp_path: Path) -> None:
-    nlp = loaded(trained, "onnx-int8")
-    nlp.to_disk(tmp_path / "pipeline")
-    expected = results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
-    # The second run is of workers that are forked from a process that has linked.
-    assert link_elsewhere(tmp_path / "pipeline", tmp_path, 1, 2) == [expected, expected]
 
 
 def test_the_reranker_is_computed_by_it_too(trained: Trained, passes: list) -> None:
@@ -188,15 +178,6 @@ def test_a_copy_makes_its_own(trained: Trained, copied) -> None:
     assert other.name == "onnx" and not other._made
     nlp.get_pipe("proxy_linker").runtime = other
     assert linked(nlp) == expected
-
-
-def test_an_error_leaves_torch_in_place(trained: Trained) -> None:
-    linker = loaded(trained, "onnx").get_pipe("proxy_linker")
-    encoder = encoder_of(linker.retriever.mention_tower)
-    with pytest.raises(ZeroDivisionError), linker.runtime.computes([encoder]):
-        assert encoder.computed_by is not None
-        1 / 0
-    assert encoder.computed_by is None
 
 
 def test_an_unknown_runtime_is_refused(trained: Trained) -> None:

@@ -1,12 +1,10 @@
-"""A linker saved and loaded, moved, opened, sourced and used in other processes is the same."""
+"""A linker saved and loaded, moved, opened by its path and sourced is the same."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,113 +13,177 @@ import spacy
 import srsly
 from safetensors import safe_open
 from spacy.language import Language
-from spacy.tokens import DocBin
 
+from spacy_pel.architectures import TrainedEncoder
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.linking.calibration import Calibration
 
 from ..conftest import ENTITIES
-from .conftest import CONFIG, TRAIN, Trained, linked, mentions_of
-
-# Links the docs of a DocBin once for each of the given numbers of processes.
-LINK = """
-import json, sys
-import spacy
-from spacy.tokens import DocBin
-
-if __name__ == "__main__":
-    folder, docs, *n_process = sys.argv[1:]
-    nlp = spacy.load(folder)
-    found = []
-    for n in n_process:
-        linked = nlp.pipe(
-            DocBin().from_disk(docs).get_docs(nlp.vocab), n_process=int(n), batch_size=7
-        )
-        found.append(
-            [
-                [e.kb_id_, e._.kb_score, e._.kb_probability, list(e._.kb_candidates)]
-                for d in linked
-                for e in d.ents
-            ]
-        )
-    print(json.dumps(found))
-"""
+from .conftest import CONFIG, Trained, examples, linked
 
 
-def link_elsewhere(folder: Path, tmp_path: Path, *n_process: int, **environment: str) -> list:
-    """Results of another process for each number of processes."""
-    DocBin(docs=mentions_of(spacy.blank("en"), TRAIN)).to_disk(tmp_path / "docs.spacy")
-    (tmp_path / "link.py").write_text(LINK)
-    elsewhere = subprocess.run(
-        [sys.executable, "link.py", str(folder), "docs.spacy", *map(str, n_process)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        cwd=tmp_path,
-        env={**os.environ, **environment},
-    )
-    assert elsewhere.returncode == 0, elsewhere.stderr
-    return json.loads(elsewhere.stdout)
-
-
-def calibrated(trained: Trained) -> Language:
+@pytest.fixture(scope="module")
+def calibrated(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """The trained pipeline with a threshold that parts its mentions, and probabilities."""
     nlp = spacy.load(trained.path)
     linker = nlp.get_pipe("proxy_linker")
     scores = sorted(score for _, score, *_ in linked(nlp))
     linker.nil_threshold = (scores[10] + scores[11]) / 2
     linker.calibration = Calibration(5.5, -1.25)
+    path = tmp_path_factory.mktemp("calibrated") / "pipeline"
+    nlp.to_disk(path)
+    return Trained(nlp, path, trained.kb)
+
+
+@pytest.fixture(scope="module")
+def expected(calibrated: Trained) -> list[list[Any]]:
+    found = linked(calibrated.nlp)
+    assert {"NIL"} < {id for id, *_ in found}
+    return found
+
+
+def fresh(**config) -> tuple[Language, Any]:
+    nlp = spacy.blank("en")
+    return nlp, nlp.add_pipe("proxy_linker", config={**CONFIG, **config})
+
+
+def opened(path: str | Path, **config) -> Language:
+    nlp = spacy.blank("en")
+    settings = {"path": str(path), "candidates": 5, "sure_probability": None}
+    nlp.add_pipe("proxy_linker", config={**settings, **config})
     return nlp
 
 
-def fresh() -> tuple[Language, Any]:
-    nlp = spacy.blank("en")
-    return nlp, nlp.add_pipe("proxy_linker", config=CONFIG)
+# The ways to keep a linker
 
 
-# Saving and loading
-
-
-def test_disk_keeps_all(trained: Trained, expected, tmp_path: Path) -> None:
-    assert linked(spacy.load(trained.path)) == expected
+def of_its_folder(one: Trained, folder: Path) -> Language:
     nlp, linker = fresh()
-    trained.nlp.get_pipe("proxy_linker").to_disk(tmp_path / "linker")
-    linker.from_disk(tmp_path / "linker")
-    assert linked(nlp) == expected
+    linker.from_disk(one.path / "proxy_linker")
+    return nlp
 
 
-def test_bytes_keep_all(trained: Trained, expected) -> None:
+def of_its_bytes(one: Trained, folder: Path) -> Language:
     nlp, linker = fresh()
-    original = trained.nlp.get_pipe("proxy_linker")
+    original = one.nlp.get_pipe("proxy_linker")
     linker.from_bytes(original.to_bytes())
-    assert linked(nlp) == expected
     assert linker.settings_of_weights() == original.settings_of_weights()
     assert linker.to_bytes() == original.to_bytes()
-    nlp, _ = fresh()
-    assert linked(nlp.from_bytes(trained.nlp.to_bytes())) == expected
+    return nlp
 
 
-def test_the_settings_of_the_weights_travel_with_them(trained: Trained, expected) -> None:
-    nlp = spacy.blank("en")  # the defaults ask for another pooling, and two towers are asked for
-    linker = nlp.add_pipe("proxy_linker", config={"candidates": 5, "model": {"shared": False}})
-    linker.from_bytes(trained.nlp.get_pipe("proxy_linker").to_bytes())
-    assert linked(nlp) == expected
+def of_bytes_under_other_settings(one: Trained, folder: Path) -> Language:
+    # The defaults ask for another pooling, and two towers are asked for.
+    nlp, linker = fresh(model={"shared": False})
+    linker.from_bytes(one.nlp.get_pipe("proxy_linker").to_bytes())
+    return nlp
 
 
-def test_an_empty_linker_can_be_saved(tmp_path: Path) -> None:
-    nlp, _ = fresh()
-    nlp.to_disk(tmp_path)
-    with pytest.raises(PelError, match="has no weights"):
-        linked(spacy.load(tmp_path))
+def of_the_bytes_of_its_pipeline(one: Trained, folder: Path) -> Language:
+    return fresh()[0].from_bytes(one.nlp.to_bytes())
 
 
-def test_saved_where_it_was_loaded_from(trained: Trained, expected, tmp_path: Path) -> None:
-    trained.nlp.to_disk(tmp_path)
-    nlp = spacy.load(tmp_path)  # its weights are still in the file
-    nlp.to_disk(tmp_path)
-    assert linked(nlp) == expected == linked(spacy.load(tmp_path))
+def saved_where_it_was_loaded_from(one: Trained, folder: Path) -> Language:
+    one.nlp.to_disk(folder)
+    nlp = spacy.load(folder)  # its weights are still in the file
+    nlp.to_disk(folder)
+    assert linked(nlp) == linked(one.nlp)
+    return spacy.load(folder)
+
+
+def moved_alone(one: Trained, folder: Path) -> Language:
+    nlp = spacy.load(shutil.copytree(one.path, folder / "deep" / "er" / "pipeline"))
+    assert nlp.get_pipe("proxy_linker").kb.path == one.kb
+    return nlp
+
+
+def with_a_kb_inside(one: Trained, folder: Path) -> Language:
+    shutil.copytree(one.path, folder / "pipeline")
+    inside = shutil.copytree(one.kb, folder / "pipeline" / "proxy_linker" / "kb")
+    nlp = spacy.load(folder / "pipeline")
+    assert nlp.get_pipe("proxy_linker").kb.path == inside
+    return nlp
+
+
+def sourced_and_saved(one: Trained, folder: Path) -> Language:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", source=spacy.load(one.path))
+    assert linked(nlp) == linked(one.nlp)
+    nlp.to_disk(folder)
+    return spacy.load(folder)
+
+
+def opened_by_its_path(one: Trained, folder: Path) -> Language:
+    nlp = opened(one.path)
+    assert nlp.get_pipe("proxy_linker").fitted == one.nlp.get_pipe("proxy_linker").fitted
+    return nlp
+
+
+def opened_by_the_folder_of_the_component(one: Trained, folder: Path) -> Language:
+    return opened(one.path / "proxy_linker")
+
+
+def opened_and_saved_without_the_original(one: Trained, folder: Path) -> Language:
+    original = shutil.copytree(one.path, folder / "original")
+    opened(original).to_disk(folder / "copy")
+    shutil.rmtree(original)
+    return spacy.load(folder / "copy")
+
+
+def opened_whatever_its_name(one: Trained, folder: Path) -> Language:
+    named = spacy.blank("en")
+    named.add_pipe("proxy_linker", name="scispacy_linker", config={"path": str(one.path)})
+    named.to_disk(folder)
+    return opened(folder)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        lambda one, folder: spacy.load(one.path),
+        of_its_folder,
+        of_its_bytes,
+        of_bytes_under_other_settings,
+        of_the_bytes_of_its_pipeline,
+        saved_where_it_was_loaded_from,
+        moved_alone,
+        with_a_kb_inside,
+        sourced_and_saved,
+        opened_by_its_path,
+        opened_by_the_folder_of_the_component,
+        opened_and_saved_without_the_original,
+        opened_whatever_its_name,
+    ],
+)
+def test_it_is_the_same(
+    calibrated: Trained, expected, tmp_path: Path, kept: Callable[[Trained, Path], Language]
+) -> None:
+    assert linked(kept(calibrated, tmp_path)) == expected
+
+
+def test_opened_by_the_name_of_a_package(
+    calibrated: Trained, expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meta = {"lang": "en", "name": "installed_linker", "version": "1.2.0"}
+    package = tmp_path / "en_installed_linker"
+    shutil.copytree(calibrated.path, package / "en_installed_linker-1.2.0")
+    srsly.write_json(package / "meta.json", meta)
+    (package / "__init__.py").touch()
+    about = tmp_path / "en_installed_linker-1.2.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: en_installed_linker\nVersion: 1.2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert linked(opened("en_installed_linker")) == expected
+    vocabularies = [
+        TrainedEncoder(name)([]).tokenizer.get_vocab()
+        for name in ("en_installed_linker", str(calibrated.path))
+    ]
+    assert vocabularies[0] == vocabularies[1]
+
+
+# What is saved
 
 
 def test_exclude_is_honoured(trained: Trained, tmp_path: Path) -> None:
@@ -131,23 +193,19 @@ def test_exclude_is_honoured(trained: Trained, tmp_path: Path) -> None:
     assert set(srsly.msgpack_loads(linker.to_bytes(exclude=["model"]))) == {"cfg", "kb.json"}
 
 
-def test_a_checkpoint_holds_no_copy_of_the_kb(trained: Trained, tmp_path: Path) -> None:
-    assert {path.name for path in (trained.path / "proxy_linker").iterdir()} == {
-        "cfg",
-        "model",
-        "kb.json",
-    }
-    nlp = spacy.load(trained.path)
-    linker = nlp.get_pipe("proxy_linker")
-    small = len(linker.to_bytes())
-    big = build_kb((Entity(f"E{n:04}", f"entity {n}") for n in range(2000)), tmp_path / "kb")
-    embed_kb(big.path, linker)
-    linker.set_kb(big.path)
-    assert abs(len(linker.to_bytes()) - small) < 1000
+@pytest.mark.parametrize("part", ["cfg", "model"])
+def test_bytes_without_a_part_are_refused(trained: Trained, part: str) -> None:
+    linker = trained.nlp.get_pipe("proxy_linker")
+    data = linker.to_bytes(exclude=[part])
+    bare = spacy.blank("en").add_pipe("proxy_linker")
+    with pytest.raises(PelError, match=f'no "{part}" in these bytes'):
+        bare.from_bytes(data)
+    bare.from_bytes(data, exclude=[part])
 
 
-def test_nothing_is_pickled(trained: Trained) -> None:
+def test_nothing_is_pickled_and_no_kb_is_copied(trained: Trained) -> None:
     folder = trained.path / "proxy_linker"
+    assert {path.name for path in folder.iterdir()} == {"cfg", "model", "kb.json"}
     for name in ("cfg", "kb.json"):
         assert isinstance(json.loads((folder / name).read_text("utf8")), dict)
     with safe_open(folder / "model", "pt") as model:  # texts and tensors, and nothing else
@@ -157,58 +215,36 @@ def test_nothing_is_pickled(trained: Trained) -> None:
     assert json.loads(tower["config"]) and json.loads(tower["tokenizer"])
 
 
-# The threshold and the calibration
+def test_an_empty_linker_can_be_saved(tmp_path: Path) -> None:
+    fresh()[0].to_disk(tmp_path)
+    with pytest.raises(PelError, match="has no weights"):
+        linked(spacy.load(tmp_path))
 
 
-def test_threshold_and_calibration_are_kept(trained: Trained, tmp_path: Path) -> None:
-    nlp = calibrated(trained)
-    expected = linked(nlp)
-    assert {"NIL"} < {id for id, *_ in expected}
-    nlp.to_disk(tmp_path)
-    assert linked(spacy.load(tmp_path)) == expected
-    assert linked(fresh()[0].from_bytes(nlp.to_bytes())) == expected
-
-    opened = spacy.blank("en")
-    opened.add_pipe(
-        "proxy_linker", config={"path": str(tmp_path), "candidates": 5, "sure_probability": None}
-    )
-    sourced = spacy.blank("en")
-    sourced.add_pipe("proxy_linker", source=nlp)
-    for other in (opened, sourced):
-        assert linked(other) == expected
-        other.to_disk(tmp_path / "other")
-        assert linked(spacy.load(tmp_path / "other")) == expected
+# What the config names
 
 
 def test_a_threshold_named_at_loading_goes_before_the_saved_one(
-    trained: Trained, tmp_path: Path
+    calibrated: Trained, tmp_path: Path
 ) -> None:
     def thresholds(nlp: Language) -> float:
         return nlp.get_pipe("proxy_linker").nil_threshold
 
-    nlp = calibrated(trained)
-    saved = thresholds(nlp)
-    nlp.to_disk(tmp_path / "calibrated")
+    saved = thresholds(calibrated.nlp)
     named = {"components.proxy_linker.nil_threshold": 2.0}
-    for opened in (
-        spacy.load(tmp_path / "calibrated", config=named),
-        spacy.blank("en"),
-    ):
-        if not opened.pipe_names:
-            config = {"path": str(tmp_path / "calibrated"), "nil_threshold": 2.0}
-            config["sure_probability"] = None
-            opened.add_pipe("proxy_linker", config=config)
-        assert thresholds(opened) == 2.0
-        assert {id for id, *_ in linked(opened)} == {"NIL"}
-        # What is set afterwards goes before what the config named back then.
-        for later in (2.0, saved, None):
-            opened.get_pipe("proxy_linker").nil_threshold = later
-            opened.to_disk(tmp_path / "again")
-            assert thresholds(spacy.load(tmp_path / "again")) == later
+    loaded = spacy.load(calibrated.path, config=named)
+    for nlp in (loaded, opened(calibrated.path, nil_threshold=2.0)):
+        assert thresholds(nlp) == 2.0
+        assert {id for id, *_ in linked(nlp)} == {"NIL"}
+    # What is set afterwards goes before what the config named back then.
+    for later in (2.0, saved, None):
+        loaded.get_pipe("proxy_linker").nil_threshold = later
+        loaded.to_disk(tmp_path / "again")
+        assert thresholds(spacy.load(tmp_path / "again")) == later
 
 
 def test_a_linker_saved_before_there_was_calibration_is_loaded(
-    trained: Trained, expected, tmp_path: Path
+    trained: Trained, tmp_path: Path
 ) -> None:
     shutil.copytree(trained.path, tmp_path / "old")
     file = tmp_path / "old" / "proxy_linker" / "cfg"
@@ -216,37 +252,47 @@ def test_a_linker_saved_before_there_was_calibration_is_loaded(
     for name in ("nil_threshold", "configured_nil_threshold", "calibration"):
         del cfg[name]
     file.write_text(json.dumps(cfg), encoding="utf8")
-    assert linked(spacy.load(tmp_path / "old")) == expected
+    assert linked(spacy.load(tmp_path / "old")) == linked(trained.nlp)
 
 
-# Where the KB is
+def test_a_kb_named_at_loading_goes_before_the_saved_one(tiny_folder: Path, tmp_path: Path) -> None:
+    other = build_kb(ENTITIES[:3], tmp_path / "other").path
+    config = {"components.proxy_linker.kb": str(other)}
+    named = spacy.load(tiny_folder, config=config).get_pipe("proxy_linker")
+    saved = spacy.load(tiny_folder).get_pipe("proxy_linker")
+    assert (len(named.kb), len(saved.kb)) == (3, len(ENTITIES))
 
 
-def test_moved_together_and_used_in_another_process(
-    trained: Trained, expected, tmp_path: Path
-) -> None:
-    before, after = tmp_path / "before", tmp_path / "after" / "here"
-    shutil.copytree(trained.kb, before / "kb")
-    nlp = spacy.load(trained.path)
-    nlp.get_pipe("proxy_linker").set_kb(before / "kb")
-    (before / "models").mkdir()
-    nlp.to_disk(before / "models" / "linker")
-    after.parent.mkdir()
-    before.rename(after)
-    folder = after / "models" / "linker"
-    assert spacy.load(folder).get_pipe("proxy_linker").kb.path == after / "kb"
-    (found,) = link_elsewhere(folder, tmp_path, 1)
-    assert found == expected
+def test_opened_with_a_kb_of_its_own(trained: Trained, tmp_path: Path) -> None:
+    other = build_kb([Entity("Z1", "liver cyst"), Entity("Z2", "lung pain")], tmp_path / "kb")
+    embed_kb(other.path, trained.nlp.get_pipe("proxy_linker"))
+    nlp = opened(trained.path, kb=str(other.path))
+    nlp.to_disk(tmp_path / "pipeline")
+    for pipeline in (nlp, spacy.load(tmp_path / "pipeline")):
+        assert {id for id, *_ in linked(pipeline)} <= {"Z1", "Z2"}
+
+
+def test_what_was_saved_does_not_follow_what_is_opened(trained: Trained, tmp_path: Path) -> None:
+    original = shutil.copytree(trained.path, tmp_path / "original")
+    opened(original).to_disk(tmp_path / "saved")
+    other = build_kb(ENTITIES, tmp_path / "other").path
+    changed = opened(trained.path, kb=str(other))
+    shutil.rmtree(original)
+    changed.to_disk(original)
+    assert spacy.load(tmp_path / "saved").get_pipe("proxy_linker").kb.path == trained.kb
+    assert spacy.load(original).get_pipe("proxy_linker").kb.path == other
 
 
 def test_a_relative_kb_is_found_from_any_working_directory(
-    trained: Trained, expected, tmp_path: Path, monkeypatch
+    calibrated: Trained, expected, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.chdir(trained.kb.parent)
-    nlp = spacy.load(trained.path)
+    monkeypatch.chdir(calibrated.kb.parent)
+    nlp = spacy.load(calibrated.path)
     nlp.get_pipe("proxy_linker").set_kb("kb")
     nlp.to_disk(tmp_path / "pipeline")
+    named = opened(calibrated.path, kb="kb").get_pipe("proxy_linker")
     monkeypatch.chdir(tmp_path)
+    assert named.kb.path == calibrated.kb
     assert linked(spacy.load("pipeline")) == expected
     nlp, linker = fresh()
     linker.from_bytes(spacy.load("pipeline").get_pipe("proxy_linker").to_bytes())
@@ -254,20 +300,7 @@ def test_a_relative_kb_is_found_from_any_working_directory(
     assert linked(nlp) == expected
 
 
-def test_the_pipeline_may_be_moved_alone(trained: Trained, expected, tmp_path: Path) -> None:
-    shutil.copytree(trained.path, tmp_path / "deep" / "er" / "pipeline")
-    nlp = spacy.load(tmp_path / "deep" / "er" / "pipeline")
-    assert nlp.get_pipe("proxy_linker").kb.path == trained.kb
-    assert linked(nlp) == expected
-
-
-def test_a_kb_inside_the_pipeline_wins(trained: Trained, expected, tmp_path: Path) -> None:
-    shutil.copytree(trained.path, tmp_path / "pipeline")
-    inside = tmp_path / "pipeline" / "proxy_linker" / "kb"
-    shutil.copytree(trained.kb, inside)
-    nlp = spacy.load(tmp_path / "pipeline")
-    assert nlp.get_pipe("proxy_linker").kb.path == inside
-    assert linked(nlp) == expected
+# What is not there
 
 
 def test_a_kb_that_is_gone_is_named_when_it_is_needed(trained: Trained, tmp_path: Path) -> None:
@@ -281,35 +314,19 @@ def test_a_kb_that_is_gone_is_named_when_it_is_needed(trained: Trained, tmp_path
         linked(lost)
 
 
-# Other processes
+def test_a_path_that_is_not_there_is_named_at_first_use(tmp_path: Path) -> None:
+    nlp = opened(tmp_path / "none")
+    with pytest.raises(PelError, match=f"no trained linker at {tmp_path}/none"):
+        linked(nlp)
 
 
-def test_workers_give_the_same_after_torch_and_faiss_were_used(
-    trained: Trained, expected, tmp_path: Path
-) -> None:
-    # With threads in the parent: a fork inherits the pools but not their threads.
-    nlp = calibrated(trained)
-    nlp.to_disk(tmp_path / "pipeline")
-    alone, shared = link_elsewhere(tmp_path / "pipeline", tmp_path, 1, 2, OMP_NUM_THREADS="2")
-    assert shared == alone
-    ids = [id for id, *_ in alone]
-    assert ids == [id for id, *_ in linked(nlp)] and ids.count("NIL") == 11
-    assert [ranking[0]["id"] for *_, ranking in alone] == [id for id, *_ in expected]
+def test_a_path_without_a_linker_is_refused(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path)
+    with pytest.raises(PelError, match=f"no trained linker in {tmp_path}; give the folder of"):
+        opened(tmp_path)
 
 
-@pytest.mark.parametrize("part", ["cfg", "model"])
-def test_bytes_without_a_part_are_refused(trained: Trained, part: str) -> None:
-    linker = trained.nlp.get_pipe("proxy_linker")
-    data = linker.to_bytes(exclude=[part])
-    bare = spacy.blank("en").add_pipe("proxy_linker")
-    with pytest.raises(PelError, match=f'no "{part}" in these bytes'):
-        bare.from_bytes(data)
-    bare.from_bytes(data, exclude=[part])
-
-
-def test_a_kb_named_at_loading_goes_before_the_saved_one(tiny_folder: Path, tmp_path: Path) -> None:
-    other = build_kb(ENTITIES[:3], tmp_path / "other").path
-    config = {"components.proxy_linker.kb": str(other)}
-    named = spacy.load(tiny_folder, config=config).get_pipe("proxy_linker")
-    saved = spacy.load(tiny_folder).get_pipe("proxy_linker")
-    assert (len(named.kb), len(saved.kb)) == (3, len(ENTITIES))
+def test_an_opened_linker_is_not_initialised_anew(trained: Trained) -> None:
+    nlp = opened(trained.path)
+    with pytest.raises(PelError, match='already trained.* as its "source"'):
+        nlp.initialize(lambda: examples(nlp))

@@ -1,0 +1,86 @@
+"""Linkers in another process, and in the workers that it forks after torch and FAISS were used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_pel.linking.calibration import Calibration
+
+from .conftest import TRAIN, Trained, linked, mentions_of
+
+# Links the docs of a DocBin with some pipelines, in its own process and in two workers. The first
+# pipeline has no reranker, so nothing of one may be imported for it.
+SCRIPT = """
+import json, sys
+import spacy
+from spacy.tokens import DocBin
+
+def found(nlp, docs, n_process):
+    docs = DocBin().from_disk(docs).get_docs(nlp.vocab)
+    return [
+        [e.kb_id_, e._.kb_score, e._.kb_probability, list(e._.kb_candidates)]
+        for doc in nlp.pipe(docs, n_process=n_process, batch_size=7)
+        for e in doc.ents
+    ]
+
+if __name__ == "__main__":
+    assert "spacy_pel" not in sys.modules  # the name is found without an import
+    linker = spacy.blank("en").add_pipe("proxy_linker", config={"candidates": 7})
+    assert linker.candidates == 7 and linker.overwrite
+    assert "faiss" not in sys.modules
+    docs, *folders = sys.argv[1:]
+    linked = []
+    for folder in folders:
+        nlp = spacy.load(folder)
+        linked.append([found(nlp, docs, n_process) for n_process in (1, 2)])
+        if folder == folders[0]:
+            parts = ("spacy_pel.linking.reranker", "crossencoder", "reranker_trainer")
+            assert not [name for name in sys.modules if any(part in name for part in parts)]
+    print(json.dumps(linked))
+"""
+
+
+def test_they_give_the_same(trained: Trained, reranked: Trained, tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after" / "here"
+    shutil.copytree(trained.kb, before / "kb")
+    calibrated = spacy.load(trained.path)
+    linker = calibrated.get_pipe("proxy_linker")
+    linker.set_kb(before / "kb")
+    scores = sorted(score for _, score, *_ in linked(calibrated))
+    linker.nil_threshold = (scores[10] + scores[11]) / 2
+    linker.calibration = Calibration(5.5, -1.25)
+    calibrated.to_disk(before / "linker")
+    onnx = {"components": {"proxy_linker": {"runtime": "onnx-int8"}}}
+    quantised = spacy.load(trained.path, config=onnx)
+    quantised.to_disk(tmp_path / "onnx")
+    expected = [linked(nlp) for nlp in (calibrated, quantised, reranked.nlp)]
+    after.parent.mkdir()
+    before.rename(after)  # the pipeline and its KB are moved together
+
+    DocBin(docs=mentions_of(spacy.blank("en"), TRAIN)).to_disk(tmp_path / "docs.spacy")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    folders = [after / "linker", tmp_path / "onnx", reranked.path]
+    # With threads in the parent: a fork inherits the pools but not their threads.
+    run = subprocess.run(
+        [sys.executable, "script.py", "docs.spacy", *map(str, folders)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+    )
+    assert run.returncode == 0, run.stderr
+    for (alone, shared), own in zip(json.loads(run.stdout), expected, strict=True):
+        assert shared == alone
+        assert [id for id, *_ in alone] == [id for id, *_ in own]
+        assert [score for _, score, *_ in alone] == pytest.approx([s for _, s, *_ in own], abs=1e-5)
+    assert [id for id, *_ in expected[0]].count("NIL") == 11
