@@ -74,10 +74,3 @@ def test_it_does_not_go_on_from_a_saved_pipeline(kb: Path, tmp_path: Path) -> No
     nlp = spacy.load(tmp_path / "saved")
     with pytest.raises(PelError, match="gold clusters .* spacy-pel.TrainedEncoder.v1 in place"):
         nlp.update(examples(nlp))
-
-
-def test_without_a_mention_in_the_kb_there_is_no_cluster(kb: Path) -> None:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("proxy_linker", config={**EDGES, "kb": str(kb)})
-    with pytest.raises(PelError, match="no mention of the training examples has an entity in"):
-        nlp.initialize(lambda: examples(nlp, [("A patient with XYZ.", {"XYZ": "D999"})]))

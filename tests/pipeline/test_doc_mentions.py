@@ -67,12 +67,6 @@ def test_in_a_text_that_was_read_an_acronym_stands_at_its_long_form(doc: Doc) ->
         assert lesions.document is acronym.document is document
 
 
-def test_documents_are_apart_even_if_their_texts_are_equal(doc: Doc) -> None:
-    first, second = mentions_in_context(doc, doc.ents, True)
-    (other, _) = mentions_in_context(doc.copy(), doc.ents, True)
-    assert first.document == second.document != other.document
-
-
 @pytest.mark.usefixtures("detector")
 def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
     short = doc.char_span(44, 46)

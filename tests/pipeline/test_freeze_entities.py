@@ -13,7 +13,6 @@ import torch
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import build_kb
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.training.checkpoint import load_checkpoint
 from spacy_pel.training.loop import CHECKPOINT
@@ -114,13 +113,6 @@ def test_vectors_of_entities_are_the_teachers(student: Trained, trained: Trained
     assert not same(mention_weights(student.nlp), mention_weights(trained.nlp))
 
 
-def test_loaded_it_links_alike(student: Trained) -> None:
-    loaded = spacy.load(student.path)
-    assert loaded.get_pipe("proxy_linker").freeze_entities
-    expected = results(student.nlp.pipe(mentions_of(student.nlp)))
-    assert results(loaded.pipe(mentions_of(loaded))) == expected
-
-
 def test_training_goes_on_from_a_saved_pipeline(student: Trained) -> None:
     nlp = spacy.load(student.path)
     entities, mentions = entity_weights(nlp), mention_weights(nlp)
@@ -155,12 +147,6 @@ def test_a_run_that_was_broken_off_goes_on_to_the_same_end(
     assert len(optimized) == len(mention_weights(nlp))  # and nothing of the entity tower
 
 
-def test_a_student_may_teach(student: Trained, trained: Trained) -> None:
-    nlp = untrained(trained.kb, config_of(student))
-    assert same(entity_weights(nlp), entity_weights(student.nlp))
-    assert same(mention_weights(nlp), mention_weights(student.nlp))
-
-
 # What cannot be
 
 
@@ -183,12 +169,6 @@ def test_settings_that_do_not_fit(
 ) -> None:
     with pytest.raises(PelError, match=remedy):
         untrained(trained.kb, config_of(trained, {**SENTENCES, **model}, **changes))
-
-
-def test_a_kb_without_vectors(trained: Trained, tmp_path: Path) -> None:
-    kb = build_kb(PROBLEM, tmp_path / "kb").path
-    with pytest.raises(PelError, match="has no vectors; run: python -m spacy pel kb embed"):
-        untrained(kb, config_of(trained))
 
 
 def test_a_kb_of_another_encoder(trained: Trained) -> None:

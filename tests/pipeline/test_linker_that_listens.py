@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
-from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
-from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.fitting.evaluate import evaluate
@@ -155,11 +153,6 @@ def test_batches_do_not_matter(trained: Language, expected) -> None:
         np.testing.assert_allclose(scores, others, atol=1e-5)
 
 
-def test_docs_without_mentions_and_without_tokens(trained: Language) -> None:
-    docs = list(trained.pipe([trained.make_doc("No term here."), trained.make_doc("")]))
-    assert [doc.ents for doc in docs] == [(), ()]
-
-
 @pytest.mark.parametrize("frozen", [True, False])
 def test_what_is_not_frozen_learns_from_the_linker(kb: Path, frozen: bool) -> None:
     nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
@@ -194,18 +187,6 @@ def test_the_gradient_is_that_of_the_loss(kb: Path, monkeypatch) -> None:
     for node in nodes:
         node.set_param(key[node.id], node.get_param(key[node.id]) - rate * gradients[node.id])
     assert first - loss() == pytest.approx(rate * squared, rel=0.1)
-
-
-def test_a_batch_without_mentions_lets_the_others_learn(kb: Path) -> None:
-    nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
-    doc, gradients = nlp.make_doc("No term here."), []
-    batch = [Example(doc, doc.copy())]
-    nlp.get_pipe("tok2vec").update(batch)
-    (listener,) = nlp.get_pipe("tok2vec").listeners
-    listener._backprop = gradients.append  # the last one's is that which lets all others learn
-    assert nlp.get_pipe("proxy_linker").update(batch) == {"proxy_linker": 0}
-    ((gradient,),) = gradients
-    assert gradient.shape == (4, WIDTH) and not gradient.any()
 
 
 def test_commands_run_what_the_linker_needs(trained: Language, tmp_path: Path) -> None:
@@ -244,34 +225,6 @@ def test_a_linker_without_its_pipeline(trained: Language, tmp_path: Path) -> Non
     nlp.add_pipe("proxy_linker", config={"path": str(tmp_path)})
     with pytest.raises(PelError, match="load the whole pipeline"):
         list(nlp.pipe(mentions_of(nlp, TRAIN[:1])))
-
-
-def test_it_gets_ready_to_go_on_before_anything_was_read(trained: Language, tmp_path: Path) -> None:
-    trained.to_disk(tmp_path)
-    nlp = spacy.load(tmp_path)
-    linker = nlp.get_pipe("proxy_linker")
-    linker.prepare_training(examples(nlp))
-    assert linker.trainer is not None
-
-
-def test_no_reranker_is_trained_on_it(trained: Language, tmp_path: Path) -> None:
-    trained.to_disk(tmp_path)
-    scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
-    reranker = {"@architectures": "spacy-pel.CrossEncoder.v1", "encoder": scratch, "length": 32}
-    config = {"path": str(tmp_path), "reranker": reranker, "rerank": 2}
-    nlp = spacy.blank("en")
-    nlp.add_pipe("proxy_linker", config=config)
-    with pytest.raises(PelError, match="train it with a retriever that reads by itself"):
-        nlp.initialize(lambda: examples(nlp))
-
-
-def test_others_start_from_its_entities(trained: Language, tmp_path: Path) -> None:
-    trained.to_disk(tmp_path)
-    entity = encoder_of(trained.get_pipe("proxy_linker").model.get_ref("entity"))
-    taken = TrainedEncoder(str(tmp_path))([])
-    for transformer in (taken.mention, taken.entity):
-        for name, weight in entity.transformer.state_dict().items():
-            assert (transformer.state_dict()[name] == weight).all()
 
 
 def test_the_code_of_the_page_shares_a_transformer(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ import spacy
 from confection import ConfigValidationError
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span, SpanGroup
-from thinc.api import Adam
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import embed_kb
@@ -22,19 +19,10 @@ from .conftest import (
     TRAIN,
     Trained,
     brute_force,
-    examples,
     mentions_of,
     results,
     with_mentions,
 )
-
-FRESH = """
-import sys, spacy
-assert "spacy_pel" not in sys.modules
-linker = spacy.blank("en").add_pipe("proxy_linker", config={"candidates": 7})
-assert linker.candidates == 7 and linker.overwrite
-assert "faiss" not in sys.modules
-"""
 
 
 @pytest.fixture
@@ -43,13 +31,6 @@ def linker(trained: Trained):
 
 
 # Config
-
-
-def test_it_is_added_without_an_import() -> None:
-    fresh = subprocess.run(
-        [sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=240
-    )
-    assert fresh.returncode == 0, fresh.stderr
 
 
 def test_the_config_of_a_pipeline_is_complete() -> None:
@@ -143,16 +124,6 @@ def test_a_kb_without_the_vectors_of_this_encoder_is_refused(tiny_nlp, bare_kb, 
     assert linker(mentions_of(tiny_nlp)[0]).ents[0].kb_id_ in bare_kb
 
 
-def test_changed_weights_do_not_match_the_vectors(tiny_nlp) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker(mentions_of(tiny_nlp)[0])
-    texts = [("The patient has MS.", {"MS": "C01"})]
-    tiny_nlp.update(examples(tiny_nlp, texts), sgd=Adam(0.1))
-    linker.finish_training()
-    with pytest.raises(PelError, match="made by another encoder"):
-        linker(mentions_of(tiny_nlp)[0])
-
-
 # Linking
 
 
@@ -181,6 +152,8 @@ def test_what_is_written_on_the_entities(trained: Trained, linker) -> None:
     (ent,) = doc.ents
     assert ent.kb_id_ == ent._.kb_id == "C01" and ent.label_ == "TERM"
     assert [token.ent_kb_id_ for token in doc if token.ent_kb_id_] == ["C01"]
+    cyst = trained.nlp(mentions_of(trained.nlp, TEST[2:3])[0]).ents[0]
+    assert [token.ent_kb_id_ for token in cyst] == [cyst.kb_id_] * 2
     best = ent._.kb_candidates[0]
     assert best == {"id": "C01", "name": "multiple sclerosis", "score": ent._.kb_score}
     assert len(ent._.kb_candidates) == linker.candidates
@@ -195,21 +168,7 @@ def test_what_is_written_on_the_entities(trained: Trained, linker) -> None:
     assert ent._.kb_ents == [(c["id"], c["score"]) for c in ent._.kb_candidates]
 
 
-def test_every_token_of_an_entity_has_its_id(trained: Trained) -> None:
-    (doc,) = trained.nlp.pipe(mentions_of(trained.nlp, TEST[2:3]))
-    (ent,) = doc.ents
-    assert len(ent) == 2
-    assert [token.ent_kb_id_ for token in ent] == [ent.kb_id_] * 2
-
-
-def test_a_kb_smaller_than_the_candidates_wanted(trained: Trained, linker, monkeypatch) -> None:
-    monkeypatch.setattr(linker, "candidates", 1000)
-    (doc,) = trained.nlp.pipe(mentions_of(trained.nlp, TEST[:1]))
-    ids = [candidate["id"] for candidate in doc.ents[0]._.kb_candidates]
-    assert sorted(ids) == [entity.concept_id for entity in linker.kb]
-
-
-@pytest.mark.parametrize("batch_size", [1, 3, 100])
+@pytest.mark.parametrize("batch_size", [3, 100])
 def test_pipe_equals_call(trained: Trained, batch_size: int) -> None:
     nlp, texts = trained.nlp, [*TRAIN, *TEST, ("No mention here.", {}), ("", {})]
     one_by_one = results(nlp(doc) for doc in mentions_of(nlp, texts))
@@ -307,18 +266,6 @@ def test_overlapping_spans_are_linked_each(grouping: Language) -> None:
     assert not any(token.ent_kb_id_ for token in doc)
 
 
-def test_spans_are_linked_as_entities_are(grouping: Language, linker, monkeypatch) -> None:
-    doc = grouping(grouped(grouping))
-    spans = {(s.start, s.end): s for s in doc.spans["sc"]}
-    monkeypatch.setattr(linker, "spans_key", None)
-    for (start, end), span in spans.items():
-        alone = grouping.make_doc(doc.text)
-        alone.ents = [Span(alone, start, end, label="X")]
-        (ent,) = grouping(alone).ents
-        assert ent._.kb_score == pytest.approx(span._.kb_score, abs=1e-5)
-        assert ent.kb_id_ == span.kb_id_
-
-
 def test_docs_without_the_group_stay_as_they_are(grouping: Language) -> None:
     without, empty = grouping.make_doc("No group at all."), grouping.make_doc("An empty group.")
     empty.spans["sc"] = []
@@ -346,12 +293,3 @@ def test_a_docbin_keeps_all(trained: Trained) -> None:
     assert [list(e._.kb_ents) for d in again for e in d.ents] == [
         e._.kb_ents for d in docs for e in d.ents
     ]
-
-
-def test_a_docbin_keeps_the_groups(grouping: Language) -> None:
-    doc = grouping(grouped(grouping))
-    data = DocBin(docs=[doc], store_user_data=True).to_bytes()
-    (again,) = DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab)
-    for span, expected in zip(again.spans["sc"], doc.spans["sc"], strict=True):
-        assert (span.kb_id_, span.id_) == (expected.kb_id_, expected.id_)
-        assert list(span._.kb_candidates) == expected._.kb_candidates

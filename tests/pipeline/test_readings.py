@@ -17,7 +17,7 @@ from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.reading.mention import MentionInContext
 
-from .conftest import Trained, results, train, untrained, with_mentions
+from .conftest import Trained, train, untrained, with_mentions
 
 DEFINED = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 
@@ -78,16 +78,6 @@ def test_a_label_confines_the_search(nlp: Language) -> None:
     assert not {candidate["id"] for candidate in free} <= diseases
     linker.label_types = {"OTHER": ["Anatomy"]}
     assert candidates(nlp, doc.copy()) == free
-
-
-def test_labels_confine_the_search_of_a_training_session_too(trained: Trained) -> None:
-    nlp = untrained(trained.kb)
-    linker = nlp.get_pipe("proxy_linker")
-    linker.label_types = {"TERM": ["Disease"]}
-    assert linker.index is linker.trainer.pool
-    doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
-    diseases = {entity.concept_id for entity in linker.kb if "Disease" in entity.types}
-    assert {candidate["id"] for candidate in candidates(nlp, doc)} == diseases
 
 
 def found_ids(nlp: Language) -> set[str]:
@@ -184,22 +174,6 @@ def test_an_acronym_agrees_with_its_long_form(nlp: Language) -> None:
     assert long == short
 
 
-def test_settings_are_saved_with_the_pipeline(nlp: Language, tmp_path: Path) -> None:
-    config = {
-        "resolve_abbreviations": False,
-        "label_types": {"TERM": ["Disease"]},
-        "types": ["Anatomy"],
-        "sources": ["MSH"],
-        "sole_owners_first": False,
-        "agree": True,
-    }
-    made = spacy.blank("en")
-    made.add_pipe("proxy_linker", config={**config, "path": str(nlp.path)})
-    made.to_disk(tmp_path / "pipeline")
-    linker = spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker")
-    assert {name: getattr(linker, name) for name in config} == config
-
-
 def test_an_exact_name_is_worth_its_weight(nlp: Language) -> None:
     linker = nlp.get_pipe("proxy_linker")
     doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
@@ -240,10 +214,3 @@ def test_a_name_weight_is_saved_and_dropped_by_training(trained: Trained, tmp_pa
     assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").name_weight == (0.5, 0)
     train(nlp, 1)
     assert nlp.get_pipe("proxy_linker").name_weight is None
-
-
-def test_a_weight_fitted_with_a_reranker_says_nothing_without_one(nlp: Language) -> None:
-    doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
-    plain = results([nlp(doc.copy())])
-    nlp.get_pipe("proxy_linker").name_weight = FittedWeight(10.0, 16)
-    assert results([nlp(doc.copy())]) == plain

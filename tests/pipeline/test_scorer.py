@@ -13,7 +13,7 @@ from spacy.training import Example
 
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.pipeline.annotations import install_extensions
-from spacy_pel.pipeline.scorer import linking_scores, make_linking_scorer
+from spacy_pel.pipeline.scorer import linking_scores
 
 from .conftest import TEST, TRAIN, Trained, examples
 
@@ -110,38 +110,12 @@ def test_recall_and_mrr(scores: dict[str, Any]) -> None:
     )
 
 
-def test_plain_numbers_for_the_config(scores: dict[str, Any]) -> None:
-    assert scores["nel_recall_at_1"] == pytest.approx(3 / 7)
-    assert scores["nel_recall_at_64"] == pytest.approx(5 / 7)
-    assert scores["nel_mrr"] == scores["mrr"]["in_kb"]
-
-
 def test_the_scores_of_spacy(scores: dict[str, Any]) -> None:
     # Right: C01, C04|C03, X3. Wrong id: C02, XYZ, XYZ|C05. Linked though NIL: two. Not linked: C06.
     # Of mentions that were missed, or have no gold, spaCy counts none.
     assert scores["nel_micro_p"] == pytest.approx(3 / (3 + 3 + 2))
     assert scores["nel_micro_r"] == pytest.approx(3 / (3 + 3 + 1))
     assert scores["nel_micro_f"] == pytest.approx(2 * 3 / (2 * 3 + 3 + 2 + 3 + 1))
-
-
-def test_nil_is_right_for_nil(bare_kb: KnowledgeBase) -> None:
-    docs = [example(["NIL", "", "C01"], [["NIL"], [], ["C01"]])]
-    scores = linking_scores(docs, kb=bare_kb, trained_entities=[])
-    assert scores["nel_micro_f"] == 1.0
-    assert (scores["mentions"], scores["in_kb"]) == (3, 1)
-
-
-def test_the_examples_are_left_as_they_were(bare_kb: KnowledgeBase) -> None:
-    doc = example(["X3", "C04|C03"], [["C03"], ["C03"]])
-    linking_scores([doc], kb=bare_kb, trained_entities=[])
-    assert [ent.kb_id_ for ent in doc.reference.ents] == ["X3", "C04|C03"]
-
-
-def test_without_training_nothing_is_known_of_seen(bare_kb: KnowledgeBase) -> None:
-    docs = [example(["C01"], [["C01"]])]
-    scores = linking_scores(iter(docs), kb=bare_kb, trained_entities=[])
-    assert (scores["seen"], scores["recall@1"]["seen"]) == (None, None)
-    assert scores["recall@1"]["in_kb"] == 1.0
 
 
 def test_mentions_of_a_group(bare_kb: KnowledgeBase) -> None:
@@ -157,10 +131,6 @@ def test_nothing_to_score(bare_kb: KnowledgeBase) -> None:
     for docs in ([], [example([], [])], [example([None], [["C01"]])]):
         scores = linking_scores(docs, kb=bare_kb, trained_entities=["C01"])
         assert scores["mentions"] == 0 and scores["nel_recall_at_1"] is None
-
-
-def test_the_registered_scorer() -> None:
-    assert make_linking_scorer() is linking_scores
 
 
 # NIL and probabilities

@@ -46,7 +46,7 @@ def test_benchmark_accuracy_scores_links(tiny_folder: Path, tiny_nlp: Language, 
     assert by_component["proxy_linker"]["nel_micro_f"] == scores["nel_micro_f"]
 
 
-@pytest.mark.parametrize("key", ["nel_nil_f", "nel_accuracy", "nel_micro_f"])
+@pytest.mark.parametrize("key", ["nel_nil_f", "nel_micro_f"])
 def test_find_threshold_finds_that_of_nil(
     tiny_folder: Path, tmp_path: Path, gold: Path, key: str
 ) -> None:

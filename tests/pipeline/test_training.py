@@ -10,7 +10,6 @@ import spacy
 from spacy.cli.train import train as spacy_train
 from spacy.language import Language
 from spacy.training import Example
-from spacy.training.loop import train as train_loop
 from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import encoder_of
@@ -101,8 +100,7 @@ def test_without_sgd_gradients_add_up(nlp: Language, linker) -> None:
     "texts",
     [
         [],
-        [("No mention here.", {})],
-        [("", {})],
+        [("No mention here.", {}), ("", {})],
         [("Here is MS.", {"MS": "NIL"}), ("And MS again.", {"MS": ""})],
         [("The gold is elsewhere: MS.", {"MS": "XYZ|ZYX"})],
     ],
@@ -111,16 +109,6 @@ def test_a_batch_that_teaches_nothing(nlp: Language, linker, texts) -> None:
     before = weights(linker)
     assert linker.update(examples(nlp, texts), sgd=Adam(0.1)) == {"proxy_linker": 0.0}
     assert same(weights(linker), before)
-
-
-def test_what_teaches_nothing_changes_nothing_for_the_rest(kb: Path) -> None:
-    nothing = [("Here is MS.", {"MS": "NIL"}), ("None.", {}), ("MS.", {"MS": "XYZ"})]
-    one_of_two = [("The patient has MS.", {"MS": "XYZ|C01"})]
-    losses = []
-    for texts in (one_of_two, [*nothing, *one_of_two], [("The patient has MS.", {"MS": "C01"})]):
-        nlp = untrained(kb)
-        losses.append(nlp.update(examples(nlp, texts), sgd=None))
-    assert losses[0] == losses[1] == losses[2] and losses[0]["proxy_linker"] > 0
 
 
 def test_dropout_reaches_torch(kb: Path) -> None:
@@ -133,31 +121,14 @@ def test_dropout_reaches_torch(kb: Path) -> None:
     assert losses(0.5) != losses(0.0)
 
 
-def test_no_dropout_in_use(nlp: Language) -> None:
-    train(nlp, 1, drop=0.5)
-    docs = [list(nlp.pipe(mentions_of(nlp, TRAIN))) for _ in range(2)]
-    scores = [[ent._.kb_score for doc in linked for ent in doc.ents] for linked in docs]
-    assert scores[0] == scores[1]
-
-
 def test_the_seed_decides_the_weights(kb: Path) -> None:
     def trained_weights(seed: int) -> dict[str, np.ndarray]:
         nlp = untrained(kb, seed=seed)
-        train(nlp, 3, drop=0.1)
+        train(nlp, 2, drop=0.1)
         return weights(nlp.get_pipe("proxy_linker"))
 
     assert same(trained_weights(1), trained_weights(1))
     assert not same(trained_weights(1), trained_weights(2))
-
-
-def test_a_frozen_linker_stays_as_it_was(trained: Trained) -> None:
-    nlp = spacy.load(trained.path)
-    linker = nlp.get_pipe("proxy_linker")
-    before = weights(linker)
-    nlp.update(examples(nlp), sgd=Adam(0.1), exclude=["proxy_linker"])
-    assert same(weights(linker), before)
-    (doc,) = nlp.pipe(mentions_of(nlp, TRAIN[1:2]))  # the KB's vectors are still its own
-    assert doc.ents[0].kb_id_ == "C01"
 
 
 def test_gold_mentions_teach_even_where_the_pipeline_finds_others(kb: Path) -> None:
@@ -244,12 +215,6 @@ def test_what_a_saved_pipeline_goes_on_with_is_seen(trained: Trained, monkeypatc
     assert "searches 5 entities of the KB" in caplog.text
 
 
-def test_training_goes_on_after_a_batch_without_mentions(trained: Trained) -> None:
-    nlp = spacy.load(trained.path)
-    assert nlp.update(examples(nlp, [("None.", {})]), sgd=Adam(0.1)) == {"proxy_linker": 0.0}
-    assert nlp.update(examples(nlp), sgd=Adam(0.001))["proxy_linker"] > 0
-
-
 def test_update_needs_weights_and_a_kb(kb: Path) -> None:
     nlp = spacy.blank("en")
     linker = nlp.add_pipe("proxy_linker", config=CONFIG)
@@ -271,19 +236,7 @@ def test_a_corpus_of_other_identifiers_is_an_error(kb: Path) -> None:
             linker.initialize(lambda: examples(nlp, texts), nlp=nlp)
 
 
-def test_initialize_needs_a_kb() -> None:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("proxy_linker", config=CONFIG)
-    with pytest.raises(PelError, match="has no knowledge base; build one"):
-        nlp.initialize(lambda: examples(nlp))
-
-
-def test_the_entities_of_training_are_remembered(linker) -> None:
-    golds = {id for _, mentions in TRAIN for id in mentions.values()} - {"NIL"}
-    assert linker.cfg["trained_entities"] == sorted(golds)
-
-
-@pytest.mark.parametrize(("wanted", "count"), [(8, 8), (2, 3), (None, len(PROBLEM)), (999, 37)])
+@pytest.mark.parametrize(("wanted", "count"), [(8, 8), (2, 3), (None, len(PROBLEM))])
 def test_what_a_session_searches(kb: Path, wanted: int | None, count: int) -> None:
     nlp = spacy.blank("en")
     linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(kb)})
@@ -356,18 +309,9 @@ def config_file(kb: Path, tmp_path: Path) -> Path:
     return write_config(tmp_path, kb, TRAIN[:12], dev, **changes)
 
 
-def test_spacys_training_loop(config_file: Path, tmp_path: Path) -> None:
-    (tmp_path / "output").mkdir()
-    nlp = initialized(config_file)
-    assert len(searched(nlp)) == 34 and "C06" in searched(nlp)
-    nlp, best = train_loop(nlp, tmp_path / "output")
-    performance = spacy.load(best).meta["performance"]
-    assert 0 <= performance["nel_recall_at_1"] <= 1 and 0 <= performance["nel_micro_f"] <= 1
-    assert performance["proxy_linker_loss"] > 0
-
-
 def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path, capsys) -> None:
     output = tmp_path / "output"
+    assert len(searched(initialized(config_file))) == 34
     spacy_train(config_file, output)
     assert "NEL_R" in capsys.readouterr().out.upper()
     nlp = spacy.load(output / "model-best")
@@ -376,6 +320,9 @@ def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path, capsys) 
         "kb.json",
         "model",
     }
+    performance = nlp.meta["performance"]
+    assert 0 <= performance["nel_recall_at_1"] <= 1 and 0 <= performance["nel_micro_f"] <= 1
+    assert performance["proxy_linker_loss"] > 0
     linker = nlp.get_pipe("proxy_linker")
     assert linker.kb.path == kb
     own = build_kb(PROBLEM, tmp_path / "kb").path
