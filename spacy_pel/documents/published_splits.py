@@ -163,10 +163,6 @@ class ZeshelSplit(DocumentStream):
         return mentions
 
 
-def _has_zeshel(folder: Path) -> bool:
-    return (folder / "mentions").is_dir() and (folder / "documents").is_dir()
-
-
 def _annotated(file: Path, mentions: dict[str, list[_TokenMention]]) -> Iterator[Document]:
     found = set()
     for document in zeshel_documents(file):
@@ -219,7 +215,12 @@ class Layout(NamedTuple):
 
 LAYOUTS = (
     Layout("MedMentions", _medmentions_file, MedMentionsSplit, ("train", "dev", "test")),
-    Layout("ZESHEL", _has_zeshel, ZeshelSplit, ("val", "val:WORLD")),
+    Layout(
+        "ZESHEL",
+        lambda folder: (folder / "mentions").is_dir() and (folder / "documents").is_dir(),
+        ZeshelSplit,
+        ("val", "val:WORLD"),
+    ),
 )
 
 

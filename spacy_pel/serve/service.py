@@ -41,7 +41,8 @@ Piece = list[tuple[int, Document]]  # documents of a request with their numbers:
 class FairThread:
     """One thread, for the coroutines of an event loop, at which clients that wait take turns.
 
-    A client with many turns waits for itself: the others have one each between two of them.
+    A client with many turns waits for itself: between two of them the others have one each, also those
+    that come meanwhile.
 
     Args:
         name: The name of the thread.
@@ -80,12 +81,14 @@ class FairThread:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(0)  # what is asked for now may join
         while turns := self._next_turns():
-            items = [item for item, _ in turns]
+            items = [item for _, item, _ in turns]
             try:
                 results = await loop.run_in_executor(self._thread, self._function, items)
             except Exception as error:
                 results = [error] * len(turns)
-            for (_, answer), result in zip(turns, results):
+            for (client, _, answer), result in zip(turns, results):
+                if client in self._waiting:  # behind those that came meanwhile
+                    self._waiting[client] = self._waiting.pop(client)
                 if answer.cancelled():
                     continue
                 if isinstance(result, Exception):
@@ -95,9 +98,9 @@ class FairThread:
             await asyncio.sleep(0)  # whoever has an answer may ask for a next turn
         self._is_busy = False
 
-    def _next_turns(self) -> list[tuple[Any, asyncio.Future]]:
-        """Take the turns that are done next, with their answers."""
-        turns: list[tuple[Any, asyncio.Future]] = []
+    def _next_turns(self) -> list[tuple[str, Any, asyncio.Future]]:
+        """Take the turns that are done next, with their clients and answers."""
+        turns: list[tuple[str, Any, asyncio.Future]] = []
         room = self._together
         while self._waiting:
             client, waiting = next(iter(self._waiting.items()))
@@ -109,7 +112,7 @@ class FairThread:
             if waiting:
                 self._waiting[client] = waiting  # behind the others
             if not answer.cancelled():
-                turns.append((item, answer))
+                turns.append((client, item, answer))
                 room -= size
         return turns
 

@@ -247,6 +247,10 @@ def test_a_client_with_many_turns_does_not_fill_a_batch_alone() -> None:
     assert taken(turns, 4)[0] == [[0, 6, 7, 1], [2, 3, 4, 5]]
 
 
+def test_who_comes_during_a_turn_goes_before_the_next_of_its_client() -> None:
+    assert taken([("another", 1), ("new", 1)])[0] == [[1], [0]]  # "another" has the thread
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 9000),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -63,21 +63,16 @@ def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTre
             raise error.at(str(path)) from error
 
 
-def distinct(read: Callable[[], Iterator[tuple[str, Entity]]]) -> Iterator[Entity]:
-    """The entities of a source; PelError if one repeats the id of an earlier one.
+def distinct(entities: Iterable[tuple[str, Entity]]) -> Iterator[Entity]:
+    """The entities of pairs with their places, such as "file, line 3".
 
-    ``read`` gives pairs of a place, such as "file, line 3", and the entity there. It is called again
-    to find the place of the earlier record.
+    Raises:
+        PelError: One repeats the id of an earlier one.
     """
-    seen: set[int] = set()  # hashes of ids: about 60 bytes an entity
-    for place, entity in read():
-        id = entity.concept_id
-        if hash(id) in seen:  # of the same id, or of another one
-            for earlier, known in read():
-                if earlier == place:
-                    break
-                if known.concept_id == id:
-                    problem = f"{place}: repeats the concept_id {id!r} of {earlier}"
-                    raise PelError(problem, "merge the two records into one")
-        seen.add(hash(id))
+    seen: set[str] = set()
+    for place, entity in entities:
+        if entity.concept_id in seen:
+            problem = f"{place}: repeats the concept_id {entity.concept_id!r} of an earlier record"
+            raise PelError(problem, "merge the two records into one")
+        seen.add(entity.concept_id)
         yield entity

@@ -34,7 +34,7 @@ def read_jsonl(path: Path, options: ReadOptions) -> Source:
 
     Keys outside the schema are ignored.
     """
-    return Source(distinct(partial(_jsonl_entities, path)))
+    return Source(distinct(_jsonl_entities(path)))
 
 
 def _jsonl_entities(path: Path) -> Iterator[tuple[str, Entity]]:
@@ -77,7 +77,7 @@ def read_zeshel(path: Path, options: ReadOptions) -> Source:
     The definition is the first 512 words of the text, without the title that it begins with. The
     source of each entity is the world, which is the name of the file.
     """
-    return Source(distinct(partial(_zeshel_entities, path)))
+    return Source(distinct(_zeshel_entities(path)))
 
 
 def _zeshel_entities(path: Path) -> Iterator[tuple[str, Entity]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -100,7 +99,7 @@ def read_mesh_xml(path: Path, options: ReadOptions) -> Source:
         raise PelError(
             f"{path}: holds no desc*.xml or supp*.xml", "give a folder with MeSH's XML files"
         )
-    return Source(distinct(partial(_xml_entities, files)), _BRANCH_TYPES, _year(files[0]))
+    return Source(distinct(_xml_entities(files)), _BRANCH_TYPES, _year(files[0]))
 
 
 def _xml_files(folder: Path) -> list[Path]:
@@ -184,7 +183,7 @@ def read_mesh_ascii(path: Path, options: ReadOptions) -> Source:
         raise PelError(
             f"{path}: holds no d20xx.bin or c20xx.bin", "give a folder with MeSH's ASCII files"
         )
-    return Source(distinct(partial(_ascii_entities, files)), _BRANCH_TYPES, _year(files[0]))
+    return Source(distinct(_ascii_entities(files)), _BRANCH_TYPES, _year(files[0]))
 
 
 def _ascii_files(folder: Path) -> list[Path]:

@@ -76,7 +76,7 @@ OBSOLETE = "is_obsolete: true\nreplaced_by: X:{}\n"
 SHAPES: dict[str, tuple[str, Callable[[int], str], int]] = {
     "rows of one id": (".csv", lambda n: CSV + "".join(f"A,b{i}\n" for i in range(n)), 2_000),
     "columns": (".csv", lambda n: f"{CSV[:-1]},{','.join(f'c{i}' for i in range(n))}\n", 2_000),
-    "frames of one id": (".obo", lambda n: "".join(TERM.format(1, i) for i in range(n)), 2_000),
+    "frames of one id": (".obo", lambda n: "".join(TERM.format(1, i) for i in range(n)), 500),
     "broken clauses": (".obo", lambda n: TERM.format(1, "x") + 'synonym: "x\n' * n, 1_000),
     "broken references": (
         ".obo",
@@ -86,7 +86,7 @@ SHAPES: dict[str, tuple[str, Callable[[int], str], int]] = {
     "a chain of obsolete terms": (
         ".obo",
         lambda n: "".join(TERM.format(i, i) + OBSOLETE.format(i + 1) for i in range(n)),
-        2_000,
+        500,
     ),
     "records of one heading": (
         ".bin",
