@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -22,14 +21,13 @@ import numpy as np
 from ..about import __version__
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
-from .record_writing import StagedRecords, count_entity, finish_database, new_database
+from .record_writing import StagedRecords, counted, finish_database, new_database
 from .records.cleaning import cleaned
 from .records.entity import Entity
 from .records.merging import joined, merged
 from .records.semantic_types import SemanticType
 from .settings import KIND, SCHEMA_VERSION, Settings
 from .transaction import (
-    Writing,
     folder_lock,
     put_in_place,
     temporary_path,
@@ -48,12 +46,10 @@ class RowEncoder(Protocol):
     Attributes:
         fingerprint: The fingerprint of the encoder, as the KB has it.
         row_kind: What a row stands for, as the KB has it.
-        dim: The length of its vectors.
     """
 
     fingerprint: str
     row_kind: str
-    dim: int
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """The rows of these entities.
@@ -71,26 +67,10 @@ class ChangeCounts(NamedTuple):
     removed: int = 0
 
 
-class RemovedRecords:
-    """The records that leave a KB, for good or because newer records replace them.
-
-    Attributes:
-        numbers: Their numbers in the KB.
-        counts: What they add to the KB's counts.
-    """
-
-    def __init__(self) -> None:
-        self.numbers = array("q")
-        self.counts: Counter[str] = Counter()
-
-    def add(self, number: int, entity: Entity) -> None:
-        """Adds the record of an entity."""
-        self.numbers.append(number)
-        count_entity(self.counts, entity)
-
-
-# Returns the entities that a change writes, and adds what leaves the KB to the second argument.
-Plan = Callable[[KnowledgeBase, RemovedRecords], Iterable[Entity]]
+# Takes the number and the record of what leaves the KB, for good or because a newer record replaces it.
+Remove = Callable[[int, Entity], None]
+# Returns the entities that a change writes, and calls the second argument for what leaves the KB.
+Plan = Callable[[KnowledgeBase, Remove], Iterable[Entity]]
 
 
 def build_kb(
@@ -175,7 +155,7 @@ def add_entities(
             disk is full.
     """
 
-    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
+    def plan(kb: KnowledgeBase, remove: Remove) -> Iterator[Entity]:
         check_encoder(kb, encoder)
         for entity in map(cleaned, entities):
             if _present(kb, entity.concept_id):
@@ -205,13 +185,13 @@ def update_entities(
         PelError: A concept id is not in the KB, or as ``add_entities`` does.
     """
 
-    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
+    def plan(kb: KnowledgeBase, remove: Remove) -> Iterator[Entity]:
         check_encoder(kb, encoder)
         remedy = "use kb change add or kb change merge to add it"
         for entity in map(cleaned, entities):
             number, present = _existing(kb, entity.concept_id, remedy)
             if present != entity:
-                removed.add(number, present)
+                remove(number, present)
                 yield entity
 
     return _change(path, plan, encoder, types, sources)
@@ -236,7 +216,7 @@ def merge_entities(
         PelError: As ``add_entities`` does, except that concept ids may be in the KB.
     """
 
-    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
+    def plan(kb: KnowledgeBase, remove: Remove) -> Iterator[Entity]:
         check_encoder(kb, encoder)
         for entity in merged([entities], mapping):
             found = _present(kb, entity.concept_id)
@@ -246,7 +226,7 @@ def merge_entities(
             number, present = found
             both = cleaned(joined(present, entity))
             if both != present:
-                removed.add(number, present)
+                remove(number, present)
                 yield both
 
     return _change(path, plan, encoder, types, sources)
@@ -260,9 +240,9 @@ def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
             process is writing to the KB, or the disk is full.
     """
 
-    def plan(kb: KnowledgeBase, removed: RemovedRecords) -> Iterator[Entity]:
+    def plan(kb: KnowledgeBase, remove: Remove) -> Iterator[Entity]:
         for id in dict.fromkeys(id.strip() for id in ids):
-            removed.add(*_existing(kb, id, "check the id"))
+            remove(*_existing(kb, id, "check the id"))
         return iter(())
 
     return _change(path, plan, None, (), ())
@@ -293,69 +273,55 @@ def _change(
     types: Iterable[SemanticType],
     sources: Sequence[str],
 ) -> ChangeCounts:
-    """Applies a change to a KB. Nothing is written if it changes nothing."""
+    """Applies a change to a KB in one transaction. Nothing is written if it changes nothing."""
     with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
-        removed = RemovedRecords()
-        with closing(StagedRecords(plan(kb, removed))) as staged:
-            gone = sorted(set(removed.numbers))
-            if not staged.count and not gone:
+        numbers: set[int] = set()
+        lost: Counter[str] = Counter()
+
+        def remove(number: int, entity: Entity) -> None:
+            numbers.add(number)
+            lost.update(counted([entity]))
+
+        with closing(StagedRecords(plan(kb, remove))) as staged:
+            n_gone = len(numbers)
+            if not staged.count and not n_gone:
                 return ChangeCounts()
-            if kb.settings["counts"]["entities"] + staged.count == len(gone):
+            if len(kb) + staged.count == n_gone:
                 raise PelError(
                     f"{kb.path}: nothing would be left in it", "delete the folder instead"
                 )
             # Everything that takes long is done before readers may have to wait.
-            rows = list(_encoded(staged, encoder)) if kb.has_vectors and staged.count else []
-            _write(change, kb, staged, rows, removed, types, sources)
-            count = staged.count
+            old, gone, types, rows = change.settings, sorted(numbers), list(types), []
+            if kb.has_vectors:
+                n_rows_gone = len(kb.rows(gone)[1])
+                projection = kb.vectors.projection
+                entities, first = staged.entities(), 0
+                while block := list(islice(entities, _ENCODED)):
+                    vectors, places = encoder.rows(block)
+                    rows.append((vectors, places + first))
+                    first += len(block)
+            with change.transaction() as number:
+                counts, digest = staged.write(change.database, old["next_number"], types)
+                counts.update(old["counts"])
+                counts.subtract(lost)
+                change.database.executemany(
+                    "INSERT INTO removed VALUES (?, ?)", [(n, number) for n in gone]
+                )
+                parts = json.dumps([old["checksum"], digest, gone])
+                change.settings |= {
+                    "counts": dict(counts),
+                    "next_number": old["next_number"] + staged.count,
+                    "sources": list(dict.fromkeys([*old["sources"], *sources])),
+                    "checksum": hashlib.sha256(parts.encode()).hexdigest(),
+                }
+                if kb.has_vectors:
+                    new = insert_rows(change, rows, old["next_number"], projection)
+                    total = old["vectors"]["rows"] + new - n_rows_gone
+                    change.settings["vectors"] = {**old["vectors"], "rows": total}
         refile_if_wasteful(change)
-    left = len(gone)
-    return ChangeCounts(count - left, left) if count else ChangeCounts(removed=left)
-
-
-def _write(
-    change: Writing,
-    kb: KnowledgeBase,
-    staged: StagedRecords,
-    rows: Sequence[tuple[np.ndarray, np.ndarray]],
-    removed: RemovedRecords,
-    types: Iterable[SemanticType],
-    sources: Sequence[str],
-) -> None:
-    """Writes new records with their rows, and lists those that leave, in one transaction."""
-    old = change.settings
-    types = list(types)
-    if old["vectors"]:  # read before: a large change locks the file before its end
-        gone = len(kb.rows(np.frombuffer(removed.numbers, dtype=np.int64))[1])
-        projection = kb.vectors.projection
-    with change.transaction() as number:
-        counts, digest = staged.write(change.database, old["next_number"], types)
-        counts.update(old["counts"])
-        counts.subtract(removed.counts)
-        change.database.executemany(
-            "INSERT INTO removed VALUES (?, ?)", [(n, number) for n in removed.numbers]
-        )
-        parts = [old["checksum"], digest, list(removed.numbers)]
-        change.settings |= {
-            "counts": dict(counts),
-            "next_number": old["next_number"] + staged.count,
-            "sources": list(dict.fromkeys([*old["sources"], *sources])),
-            "checksum": hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
-        }
-        if old["vectors"]:
-            new = insert_rows(change, rows, old["next_number"], projection)
-            total = old["vectors"]["rows"] + new - gone
-            change.settings["vectors"] = {**old["vectors"], "rows": total}
-
-
-def _encoded(staged: StagedRecords, encoder: RowEncoder) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The rows of staged records, in batches of vectors and places."""
-    entities = staged.entities()
-    first = 0
-    while block := list(islice(entities, _ENCODED)):
-        vectors, places = encoder.rows(block)
-        yield vectors, places + first
-        first += len(block)
+        if not staged.count:
+            return ChangeCounts(removed=n_gone)
+        return ChangeCounts(staged.count - n_gone, n_gone)
 
 
 def _present(kb: KnowledgeBase, id: str) -> tuple[int, Entity] | None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from ..errors import PelError
 from .checks import faults
-from .lock import lock_for_reading
 from .mentions import KnownMentions
 from .records.entity import Entity
 from .records.semantic_types import SemanticType, known_types, with_descendants
@@ -22,7 +21,7 @@ from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .settings import KB_FILE, Settings, vector_files
 from .store import Store
 from .stored_vectors import StoredVectors
-from .transaction import checked_settings
+from .transaction import checked_settings, lock_for_reading
 from .vectors.index import Candidates
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked

@@ -93,14 +93,12 @@ class StagedRecords:
         Returns:
             What they add to the KB's counts, and a hash of all records.
         """
-        counts: Counter[str] = Counter(dict.fromkeys(("entities", "definitions", *COUNTED), 0))
         digest = hashlib.sha256()
 
         def rows() -> Iterator[tuple]:
             for number, row in enumerate(self._rows(), first):
                 crc = record_crc(row)
                 digest.update(crc.to_bytes(4, "little"))
-                count_entity(counts, stored_entity(crc, row))
                 yield (number, *row, crc)
 
         places = ", ".join("?" * (len(Entity._fields) + 2))
@@ -120,7 +118,7 @@ class StagedRecords:
         new = [type for type in dict.fromkeys(types) if type not in known]
         database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
         digest.update(json.dumps(new).encode())
-        return counts, digest.hexdigest()
+        return counted(self.entities()), digest.hexdigest()
 
     def _rows(self) -> Iterator[tuple]:
         return self._database.execute(f"SELECT {FIELDS} FROM entity ORDER BY concept_id")
@@ -143,12 +141,15 @@ class StagedRecords:
             logger.warning("dropped %d alternative ids that belong to another entity", n_ids)
 
 
-def count_entity(counts: Counter[str], entity: Entity) -> None:
-    """Adds an entity to the counts of a KB."""
-    counts["entities"] += 1
-    counts["definitions"] += entity.definition is not None
-    for field in COUNTED:
-        counts[field] += len(getattr(entity, field))
+def counted(entities: Iterable[Entity]) -> Counter[str]:
+    """What entities add to the counts of a KB."""
+    counts = Counter(dict.fromkeys(("entities", "definitions", *COUNTED), 0))
+    for entity in entities:
+        counts["entities"] += 1
+        counts["definitions"] += entity.definition is not None
+        for field in COUNTED:
+            counts[field] += len(getattr(entity, field))
+    return counts
 
 
 def new_database(path: Path) -> sqlite3.Connection:

@@ -25,36 +25,31 @@ OLD_FILE = re.compile(
 VECTOR_FILE = re.compile(r"(vectors-[0-9a-f]{16}\.npy|index-[0-9a-f]{16}\.faiss)")
 
 _BLOCK = 1 << 20
-_TEXT = (str, type(None))
-_FILE = {"name": str, "sha256": str, "bytes": int}
-_FORM = {
-    "created_by": str,
-    "sources": list,
-    "counts": dict,
-    "change": int,
-    "next_number": int,
-    "in_order": int,
-    "checksum": str,
-}
+_FILE = {"name": VECTOR_FILE, "sha256": str, "bytes": int}
+_SOME = range(1, 1 << 31)
 _VECTORS = {
-    "file": dict, "dim": int, "stored_dim": int, "dtype": str, "index": str, "row_kind": str,
+    "file": _FILE, "dim": int, "stored_dim": int, "dtype": str, "index": str, "row_kind": str,
     "fingerprint": str, "stored_rows": int, "rows": int, "memory": int,
+    "found_by": (
+        None,
+        {"kind": str, "file": _FILE, "oversampling": _SOME},
+        {"kind": str, "file": _FILE, "probes": _SOME},
+    ),
 }  # fmt: skip
-_FOUND_BY = {"kind": str, "file": dict}
-_MENTIONS = {"weight": float, "level": float, "fingerprint": _TEXT, "counts": dict}
+_MENTIONS = {"weight": float, "level": float, "fingerprint": (None, str), "counts": dict}
+_FORM = {
+    "created_by": str, "sources": [str], "counts": {"entities": int}, "change": int,
+    "next_number": int, "in_order": int, "checksum": str, "vectors": (None, _VECTORS),
+    "mentions": (None, _MENTIONS),
+}  # fmt: skip
 
 Settings = dict[str, Any]
 
 
 def parsed_settings(path: Path, text: object) -> Settings:
-    """The settings of a KB's database, checked, as nothing in a stranger's file is trusted.
+    """The settings in a row of JSON of a KB's database. Nothing in a stranger's file is trusted.
 
-    Args:
-        path: The database.
-        text: The row of JSON.
-
-    Raises:
-        PelError: They belong to another release, or say what no writer of KBs writes.
+    PelError if they belong to another release, or say what no writer of KBs writes.
     """
     try:
         settings = json.loads(text)
@@ -68,7 +63,7 @@ def parsed_settings(path: Path, text: object) -> Settings:
         raise PelError(
             f"{path}: schema version {version}, this release reads {SCHEMA_VERSION}", build
         )
-    if not _is_sound(settings):
+    if not (_fits(settings, _FORM) and _fits([*settings["counts"].values()], [int])):
         raise PelError(f"{path}: describes itself in no known way", f"do not use it; {build}")
     # A record takes more than a byte. Memory is reserved for this many entities.
     if settings["next_number"] > path.stat().st_size:
@@ -96,8 +91,7 @@ def vector_files(settings: Settings) -> list[dict[str, Any]]:
 def plain_file_size(path: Path) -> int | None:
     """The size of a file of a KB, in bytes; None if it is missing.
 
-    Raises:
-        PelError: It is a symbolic link, which may lead anywhere, or a folder or a device.
+    PelError if it is a symbolic link, which may lead anywhere, or a folder or a device.
     """
     try:
         status = os.lstat(path)
@@ -123,37 +117,21 @@ def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
     return digest.hexdigest()
 
 
-def _is_sound(settings: Settings) -> bool:
-    vectors, mentions = settings.get("vectors"), settings.get("mentions")
-    return (
-        _has(settings, _FORM)
-        and type(settings["counts"].get("entities")) is int
-        and all(type(count) is int and count >= 0 for count in settings["counts"].values())
-        and all(isinstance(source, str) for source in settings["sources"])
-        and (vectors is None or _are_vectors(vectors))
-        and (mentions is None or _has(mentions, _MENTIONS))
-    )
+def _fits(value: Any, form: Any) -> bool:
+    """Whether a value of JSON has a form: of a type, or one of several, or an object or a list of them.
 
-
-def _are_vectors(vectors: Any) -> bool:
-    if not _has(vectors, _VECTORS) or not _is_file(vectors["file"]):
-        return False
-    found_by = vectors.get("found_by")
-    if found_by is None:
-        return "found_by" in vectors
-    numbers = any(
-        _has(found_by, {key: int}) and found_by[key] for key in ("oversampling", "probes")
-    )
-    return _has(found_by, _FOUND_BY) and _is_file(found_by["file"]) and numbers
-
-
-def _is_file(entry: Any) -> bool:
-    return _has(entry, _FILE) and VECTOR_FILE.fullmatch(entry["name"]) is not None
-
-
-def _has(entry: Any, types: dict[str, Any]) -> bool:
-    """Whether an entry is a JSON object with values of these types; numbers must not be negative."""
-    return isinstance(entry, dict) and all(
-        isinstance(entry.get(key), type) and not (type is int and entry[key] < 0)
-        for key, type in types.items()
-    )
+    Numbers must not be negative.
+    """
+    if isinstance(form, tuple):
+        return any(_fits(value, each) for each in form)
+    if isinstance(form, dict):
+        return isinstance(value, dict) and all(
+            key in value and _fits(value[key], each) for key, each in form.items()
+        )
+    if isinstance(form, list):
+        return isinstance(value, list) and all(_fits(each, form[0]) for each in value)
+    if isinstance(form, re.Pattern):
+        return isinstance(value, str) and form.fullmatch(value) is not None
+    if form is None or isinstance(form, range):
+        return value is None if form is None else type(value) is int and value in form
+    return isinstance(value, form) and not (form is int and value < 0)

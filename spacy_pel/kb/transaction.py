@@ -14,12 +14,12 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import PelError
 from ..system.whole_files import LOCK, to_disk, writer_lock
-from .lock import remove_unless_open
 from .settings import (
     JOURNAL,
     KB_FILE,
@@ -34,6 +34,11 @@ from .settings import (
 )
 from .store import Store, connected, rolled_back
 
+try:
+    import fcntl
+except ImportError:  # Windows, which itself refuses to delete a file that is open
+    fcntl = None
+
 CHECKSUMS = "checksums.json"  # of a KB that has not been changed since they were written
 CHUNKS_PREFIX = ".partial-"  # folders of vectors that are being made
 NAMES_PREFIX = ".names-"  # a table of the KB's names, which is made anew after each change
@@ -45,6 +50,7 @@ _DISK_ERRORS = (
 _SQLITE_DISK_ERRORS = ("full", "disk I/O", "unable to open", "readonly")
 
 
+@dataclass
 class Writing:
     """A KB folder that no other process can write to meanwhile.
 
@@ -54,10 +60,9 @@ class Writing:
         database: A connection to its database.
     """
 
-    def __init__(self, folder: Path, settings: Settings, database: sqlite3.Connection) -> None:
-        self.folder = folder
-        self.settings = settings
-        self.database = database
+    folder: Path
+    settings: Settings
+    database: sqlite3.Connection
 
     @contextmanager
     def transaction(self) -> Iterator[int]:
@@ -106,11 +111,7 @@ def write_settings(database: sqlite3.Connection, settings: Settings) -> None:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[Writing]:
-    """A KB folder to change. No other process can write meanwhile.
-
-    Raises:
-        PelError: There is no KB, another process is writing to it, or the disk is full.
-    """
+    """A KB folder to change; PelError if there is no KB, or as ``folder_lock`` raises it."""
     folder = Path(path).absolute()
     checked_settings(folder)  # if there is no KB, no folder is touched
     with folder_lock(folder):
@@ -133,7 +134,14 @@ def folder_lock(folder: Path) -> Iterator[None]:
             process is writing to it.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    _refuse_foreign(folder)
+    if folder.exists() and not folder.is_dir():
+        raise PelError(f"{folder}: is a file", "choose a folder")
+    if folder.exists() and not ((folder / KB_FILE).exists() or is_old_form(folder)):
+        names = (path.name for path in folder.iterdir())
+        if not all(is_ours(name) or VECTOR_FILE.fullmatch(name) for name in names):
+            raise PelError(
+                f"{folder}: holds other files and no KB", "choose an empty or new folder"
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with writer_lock(folder):
@@ -142,7 +150,11 @@ def folder_lock(folder: Path) -> Iterator[None]:
             finally:
                 _sweep(folder)
     except (OSError, sqlite3.OperationalError) as error:
-        if not _is_disk_error(error):
+        if isinstance(error, OSError):
+            is_of_disk = error.errno in _DISK_ERRORS
+        else:
+            is_of_disk = any(words in str(error) for words in _SQLITE_DISK_ERRORS)
+        if not is_of_disk:
             raise
         left = "the KB there is unchanged" if (folder / KB_FILE).exists() else "nothing is left"
         raise PelError(
@@ -174,10 +186,8 @@ def put_in_place(database: Path, folder: Path) -> None:
 def checked_settings(folder: Path, store: Store | None = None) -> Settings:
     """What the KB of a folder says of itself, checked against the names and sizes of its files.
 
-    If its database is given, it stays open.
-
-    Raises:
-        PelError: There is no KB, it has an older form, or a file is missing or has another size.
+    PelError if there is no KB, it has an older form, or a file is missing or has another size. If its
+    database is given, that stays open.
     """
     build = f"python -m spacy pel kb build SOURCE {folder}"
     if plain_file_size(folder / KB_FILE) is None:
@@ -219,19 +229,6 @@ def is_ours(name: str) -> bool:
     return name == LOCK or name.startswith((_TEMPORARY, CHUNKS_PREFIX, NAMES_PREFIX))
 
 
-def _refuse_foreign(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise PelError(f"{folder}: is a file", "choose a folder")
-    if (folder / KB_FILE).exists() or is_old_form(folder):
-        return
-    if folder.exists():
-        others = (p.name for p in folder.iterdir() if not VECTOR_FILE.fullmatch(p.name))
-        if not all(map(is_ours, others)):
-            raise PelError(
-                f"{folder}: holds other files and no KB", "choose an empty or new folder"
-            )
-
-
 def _sweep(folder: Path) -> None:
     """Removes our files that the database does not name.
 
@@ -250,7 +247,22 @@ def _sweep(folder: Path) -> None:
             remove_unless_open(path)
 
 
-def _is_disk_error(error: OSError | sqlite3.OperationalError) -> bool:
-    if isinstance(error, OSError):
-        return error.errno in _DISK_ERRORS
-    return any(words in str(error) for words in _SQLITE_DISK_ERRORS)
+def lock_for_reading(descriptor: int) -> None:
+    """Keeps a writer from deleting the file, as long as it is open."""
+    if fcntl is not None:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+
+def remove_unless_open(path: Path) -> None:
+    """Deletes a file, unless a reader holds a shared ``flock`` on it or deleting fails."""
+    with suppress(OSError):
+        if fcntl is None:
+            path.unlink()
+            return
+        descriptor = os.open(path, os.O_RDWR)  # NFS gives exclusive locks only to writers
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+        finally:
+            os.close(descriptor)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb.lock import remove_unless_open
+from spacy_pel.kb.transaction import remove_unless_open
 from spacy_pel.system.whole_files import LOCK, writer_lock
 
 fcntl = pytest.importorskip("fcntl")
