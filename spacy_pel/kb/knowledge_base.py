@@ -15,8 +15,12 @@ from ..errors import PelError
 from .checks import faults
 from .mentions import KnownMentions
 from .records.entity import Entity
-from .records.semantic_types import SemanticType, known_types, with_descendants
-from .records.type_tree import SemanticTypeTree
+from .records.semantic_types import (
+    SemanticType,
+    SemanticTypeTree,
+    known_types,
+    with_descendants,
+)
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .settings import KB_FILE, Settings, vector_files
 from .store import Store

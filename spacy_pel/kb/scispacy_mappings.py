@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
-
-from .records.entity import Entity
-from .records.semantic_types import SemanticType
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 _ALIASES_PRINTED = 10
 
@@ -14,12 +11,7 @@ _ALIASES_PRINTED = 10
 class CuiEntity(NamedTuple):
     """An entity with the fields of scispaCy's Entity. It prints as that does.
 
-    Attributes:
-        concept_id: The concept id.
-        canonical_name: The preferred name.
-        aliases: The other names.
-        types: The code of each type, for example a TUI, or its name if it has no code.
-        definition: Free text, or None.
+    ``types`` has the code of each type, for example a TUI, or its name if it has no code.
     """
 
     concept_id: str
@@ -39,27 +31,10 @@ class CuiEntity(NamedTuple):
         )
 
 
-class EntityCollection(Protocol):
-    """What the mappings ask of a KB; see the methods of ``KnowledgeBase``."""
-
-    @property
-    def semantic_types(self) -> Iterable[SemanticType]: ...
-
-    def __getitem__(self, id: str) -> Entity: ...
-
-    def __contains__(self, id: str) -> bool: ...
-
-    def __iter__(self) -> Iterator[Entity]: ...
-
-    def __len__(self) -> int: ...
-
-    def named(self, name: str, exact: bool = False) -> list[Entity]: ...
-
-
 class EntitiesById(Mapping[str, CuiEntity]):
     """From ids to entities. It finds alternative and retired ids too, but lists only concept ids."""
 
-    def __init__(self, kb: EntityCollection) -> None:
+    def __init__(self, kb: Any) -> None:  # a KnowledgeBase, which imports this module
         self._kb = kb
         self._codes = {type.name: type.code for type in kb.semantic_types}
 
@@ -84,7 +59,7 @@ class IdsByName(Mapping[str, set[str]]):
     Only the records hold the names as written, so listing or counting the names reads all records.
     """
 
-    def __init__(self, kb: EntityCollection) -> None:
+    def __init__(self, kb: Any) -> None:
         self._kb = kb
 
     def __getitem__(self, name: str) -> set[str]:

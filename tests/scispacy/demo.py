@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from spacy.language import Language
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.kb.records.type_tree import SemanticTypeTree
+from spacy_pel.kb.records.semantic_types import SemanticTypeTree
 
 UMLS = Path(__file__).parents[2] / "project" / "assets" / "demo" / "umls"
 # What scispaCy's linker calls the demo's knowledge base.

@@ -11,7 +11,7 @@ import spacy
 from spacy.tokens import DocBin, Span
 
 from spacy_pel.kb import SemanticType
-from spacy_pel.kb.records.type_tree import SemanticTypeTree
+from spacy_pel.kb.records.semantic_types import SemanticTypeTree
 
 from .demo import users_code, write_types
 

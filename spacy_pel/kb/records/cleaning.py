@@ -18,11 +18,8 @@ LONGEST_TEXT = 1_000_000
 def cleaned(entity: Entity) -> Entity:
     """The entity with printable texts, and without blank or repeated names, types, ids and sources.
 
-    Runs of control characters become one blank.
-
-    Raises:
-        PelError: An id or the canonical name is blank, an id contains control characters or is
-            "NIL", or an id or a text is far too long.
+    Runs of control characters become one blank. PelError if an id or the canonical name is blank, an id
+    contains control characters or is "NIL", or an id or a text is far too long.
     """
     concept_id = _identifier(entity.concept_id, entity)
     name = _printable(entity.canonical_name, concept_id)
@@ -60,8 +57,6 @@ def cleaned_at(place: str, entity: Entity) -> Entity:
 
 def _identifiers(ids: Iterable[str], entity: Entity, known: set[str]) -> tuple[str, ...]:
     """The ids without repeats and without the known ones."""
-    if not ids:
-        return ()
     distinct = dict.fromkeys(_identifier(id, entity) for id in ids)
     return tuple(id for id in distinct if id not in known)
 
@@ -93,6 +88,4 @@ def _printable(text: str, concept_id: str) -> str:
 
 
 def _distinct(texts: Iterable[str], concept_id: str) -> tuple[str, ...]:
-    if not texts:
-        return ()
     return tuple(dict.fromkeys(filter(None, (_printable(text, concept_id) for text in texts))))

@@ -19,8 +19,7 @@ class Entity(NamedTuple):
         retired_ids: Identifiers from earlier releases. A look-up by one of them finds this record.
         xrefs: Identifiers in other vocabularies ("MSH:D009103"). Several entities may share one,
             and look-ups do not use them.
-        sources: Where the record comes from, for example the vocabularies or files it was joined
-            from.
+        sources: The vocabularies or files that the record comes from.
     """
 
     concept_id: str

@@ -15,6 +15,7 @@ from ...errors import PelError
 from .cleaning import cleaned
 from .entity import Entity
 
+_LISTS = ("aliases", "types", "alt_ids", "parents", "retired_ids", "xrefs", "sources")
 _SETTINGS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
 # Mappings and cross-references write "UMLS:C0012634", "UMLS_CUI:C0012634" or "MeSH:D009103" where
 # UMLS and MeSH themselves write "C0012634" and "D009103".
@@ -34,15 +35,11 @@ def joined(first: Entity, second: Entity) -> Entity:
     of the second. The second's id becomes an alternative id, and its name an alias. Lists are
     united in order, without repeats.
     """
-    return _all_joined((first, second))
+    return _all_joined(iter((first, second)))
 
 
-_LISTS = ("aliases", "types", "alt_ids", "parents", "retired_ids", "xrefs", "sources")
-
-
-def _all_joined(entities: Iterable[Entity]) -> Entity:
+def _all_joined(remaining: Iterator[Entity]) -> Entity:
     """One record of one or more, see ``joined``; in time that grows with what they hold."""
-    remaining = iter(entities)
     first = next(remaining)
     lists = {name: dict.fromkeys(getattr(first, name)) for name in _LISTS}
     definition = first.definition
@@ -104,9 +101,14 @@ def merged(
         for number, entities in enumerate(sources):
             _stage(database, number, map(cleaned, entities), ends, by_xref)
         database.executescript(_MOVING)
-        rows = database.execute(_MERGED)
-        for entity in _joined_rows(rows):
-            yield _with_moved_parents(database, entity)
+        for entity in _joined_rows(database.execute(_MERGED)):
+            if entity.parents:
+                query = "SELECT target FROM moved WHERE id = ?"
+                moved = {id: database.execute(query, (id,)).fetchone() for id in entity.parents}
+                parents = dict.fromkeys(to[0] if to else id for id, to in moved.items())
+                parents.pop(entity.concept_id, None)  # it was joined with a parent
+                entity = entity._replace(parents=tuple(parents))
+            yield entity
 
 
 _MERGING = """
@@ -146,7 +148,7 @@ def _stage(
 ) -> None:
     targets = set(ends.values()) if by_xref else set()
     for entity in entities:
-        parents = _united(ends.get(parent, parent) for parent in entity.parents)
+        parents = tuple(dict.fromkeys(ends.get(parent, parent) for parent in entity.parents))
         id = ends.get(entity.concept_id, entity.concept_id)
         row = (id, source, entity.concept_id, json.dumps(entity._replace(parents=parents)))
         try:
@@ -166,30 +168,20 @@ def _stage(
 def _joined_rows(rows: Iterable[tuple[str, str]]) -> Iterator[Entity]:
     """One entity with each id of the rows (id, record), which are sorted by id."""
     for id, group in groupby(rows, key=itemgetter(0)):
-        yield _all_joined(_renamed(_entity(record), id) for _, record in group)
-
-
-def _entity(record: str) -> Entity:
-    fields = (tuple(field) if isinstance(field, list) else field for field in json.loads(record))
-    return Entity(*fields)
+        records = (json.loads(record) for _, record in group)
+        yield _all_joined(
+            _renamed(Entity(*(tuple(x) if isinstance(x, list) else x for x in record)), id)
+            for record in records
+        )
 
 
 def _renamed(entity: Entity, id: str) -> Entity:
     """The entity with another concept id. The old one becomes an alternative id."""
     if entity.concept_id == id:
         return entity
-    alt_ids = (alt_id for alt_id in (entity.concept_id, *entity.alt_ids) if alt_id != id)
-    return entity._replace(concept_id=id, alt_ids=_united(alt_ids))
-
-
-def _with_moved_parents(database: sqlite3.Connection, entity: Entity) -> Entity:
-    """The entity with the new ids of its parents. If it was joined with a parent, that one goes."""
-    if not entity.parents:
-        return entity
-    query = "SELECT target FROM moved WHERE id = ?"
-    moved = {id: database.execute(query, (id,)).fetchone() for id in entity.parents}
-    parents = _united(target[0] if target else id for id, target in moved.items())
-    return entity._replace(parents=tuple(id for id in parents if id != entity.concept_id))
+    alt_ids = dict.fromkeys((entity.concept_id, *entity.alt_ids))
+    alt_ids.pop(id, None)
+    return entity._replace(concept_id=id, alt_ids=tuple(alt_ids))
 
 
 def _ends(mapping: Mapping[str, str]) -> dict[str, str]:
@@ -208,10 +200,6 @@ def _ends(mapping: Mapping[str, str]) -> dict[str, str]:
         end = ends.get(path[-1], path[-1])
         ends.update(dict.fromkeys(path, end))
     return ends
-
-
-def _united(*lists: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for texts in lists for text in texts))
 
 
 @contextmanager

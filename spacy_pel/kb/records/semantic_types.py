@@ -9,13 +9,9 @@ from ...errors import PelError
 
 
 class SemanticType(NamedTuple):
-    """A type of entities.
+    """A type of entities, with its code, such as a TUI, and its place in a tree, where it has them.
 
-    Attributes:
-        name: The name, as in ``Entity.types``.
-        code: The identifier, for example a TUI, or None.
-        tree_number: The place in a hierarchy, for example "B2.2.1.2.1", or None. The numbers of its
-            descendants begin with it.
+    The tree numbers of its descendants, for example "B2.2.1.2.1", begin with its own.
     """
 
     name: str
@@ -48,14 +44,9 @@ def known_types(types: Iterable[SemanticType]) -> list[SemanticType]:
 
 
 def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> set[str]:
-    """The names of the wanted types and of all types below them.
+    """The names of the wanted types, given by name or code, and of all types below them.
 
-    Args:
-        wanted: Names or codes.
-        types: All types of the KB.
-
-    Raises:
-        PelError: A wanted type is not among the types.
+    PelError if one of them is not among the types of the KB.
     """
     names: set[str] = set()
     for text in wanted:
@@ -69,3 +60,82 @@ def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> se
         names.update(type.name for type in chosen)
         names.update(t.name for t in types if any(is_below(t.tree_number, n) for n in numbers))
     return names
+
+
+class SemanticTypeNode(NamedTuple):
+    """A semantic type in its tree.
+
+    Attributes:
+        type_id: The code, for example a TUI; the name if there is no code.
+        full_name: The name.
+        children: The nodes directly below it.
+        level: 1 for "A" and "B" of the UMLS and for a type without a place, 2 for "A1", and so on.
+    """
+
+    type_id: str
+    full_name: str
+    children: list[SemanticTypeNode]
+    level: int
+
+
+class SemanticTypeTree:
+    """The types of a KB, as in scispaCy's UmlsSemanticTypeTree, but without one root above all.
+
+    If the KB lacks a type, the types below it move up to the next type above it.
+
+    Attributes:
+        flat_nodes: All nodes, a parent before its children.
+        type_id_to_node: The nodes by type id.
+        depth: The highest level.
+    """
+
+    def __init__(self, types: Iterable[SemanticType]) -> None:
+        self.flat_nodes: list[SemanticTypeNode] = []
+        self._parents: dict[str, SemanticTypeNode | None] = {}
+        path: list[tuple[SemanticType, SemanticTypeNode]] = []
+        for type in sorted(types, key=_place):
+            level = max(1, len(tree_steps(type.tree_number)))
+            node = SemanticTypeNode(type.code or type.name, type.name, [], level)
+            while path and not is_below(type.tree_number, path[-1][0].tree_number):
+                path.pop()
+            parent = path[-1][1] if path else None
+            if parent is not None:
+                parent.children.append(node)
+            path.append((type, node))
+            self._parents[node.type_id] = parent
+            self.flat_nodes.append(node)
+        self.type_id_to_node = {node.type_id: node for node in self.flat_nodes}
+        self.depth = max((node.level for node in self.flat_nodes), default=0)
+
+    def get_node_from_id(self, type_id: str) -> SemanticTypeNode:
+        """The node of a type; KeyError if the KB does not have it."""
+        return self.type_id_to_node[type_id]
+
+    def get_canonical_name(self, type_id: str) -> str:
+        """The name of a type; KeyError if the KB does not have it."""
+        return self.type_id_to_node[type_id].full_name
+
+    def get_nodes_at_depth(self, level: int) -> list[SemanticTypeNode]:
+        """The nodes of a level."""
+        return [node for node in self.flat_nodes if node.level == level]
+
+    def get_children(self, node: SemanticTypeNode) -> list[SemanticTypeNode]:
+        """All nodes below a node, in depth-first order."""
+        return [below for child in node.children for below in (child, *self.get_children(child))]
+
+    def get_parent(self, node: SemanticTypeNode) -> SemanticTypeNode | None:
+        """The node directly above a node; None if there is none."""
+        return self._parents[node.type_id]
+
+    def get_collapsed_type_id_map_at_level(self, level: int) -> dict[str, str]:
+        """The type id of each type's ancestor at a level; a type without such an ancestor maps to itself."""
+        collapsed = {type_id: type_id for type_id in self.type_id_to_node}
+        for node in self.get_nodes_at_depth(level):
+            collapsed.update({below.type_id: node.type_id for below in self.get_children(node)})
+        return collapsed
+
+
+def _place(type: SemanticType) -> tuple:
+    """A key that sorts "A1.10" after "A1.9", and types without a place last."""
+    steps = tree_steps(type.tree_number)
+    return (not steps, [(len(step), step) for step in steps], type.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.kb import SemanticType, build_kb
-from spacy_pel.kb.records.type_tree import SemanticTypeTree
+from spacy_pel.kb.records.semantic_types import SemanticTypeTree
 
 from ..examples import ENTITIES
 
