@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -15,6 +17,7 @@ from ..errors import PelError
 from .checks import faults
 from .mentions import KnownMentions
 from .records.entity import Entity
+from .records.names import likeness, name_hash, normalised, words
 from .records.semantic_types import (
     SemanticType,
     SemanticTypeTree,
@@ -23,7 +26,7 @@ from .records.semantic_types import (
 )
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .settings import KB_FILE, Settings, vector_files
-from .store import Store
+from .store import POSTING, Store, stored_number, stored_text, text_or_none
 from .stored_vectors import StoredVectors
 from .transaction import checked_settings, lock_for_reading
 from .vectors.index import Candidates
@@ -31,6 +34,7 @@ from .vectors.index import Candidates
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 _BLOCK = 4096  # ids looked up at a time
+_COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
 
 
 class SearchFilter(NamedTuple):
@@ -104,13 +108,9 @@ class KnowledgeBase:
         self._release()
 
     def refresh(self) -> bool:
-        """Opens the folder as it is now.
+        """Opens the folder as it is now; whether the KB had changed, and so perhaps its numbers.
 
-        Returns:
-            Whether the KB had changed. If so, its numbers may have changed as well.
-
-        Raises:
-            PelError: There is no KB in the folder, or it is not whole. The KB then stays as it was.
+        PelError if there is no KB in the folder, or it is not whole. The KB then stays as it was.
         """
         if checked_settings(self.path) == self.settings:
             return False
@@ -139,11 +139,7 @@ class KnowledgeBase:
         return self.number(id) is not None
 
     def __getitem__(self, id: str) -> Entity:
-        """The entity with this concept, alternative or retired id.
-
-        Raises:
-            KeyError: There is none.
-        """
+        """The entity with this concept, alternative or retired id; KeyError if there is none."""
         number = self.number(id)
         if number is None:
             raise KeyError(id)
@@ -169,8 +165,7 @@ class KnowledgeBase:
         """The numbers of the entities in order of concept id: int64 [len]."""
         if self.is_in_order:
             return self.numbers()
-        query = "SELECT number FROM entity WHERE number < ? ORDER BY concept_id"
-        return self._present(self._store.numbers(query, self._count))
+        return self._selected("SELECT number FROM entity ORDER BY concept_id")
 
     def by_id(self) -> Iterator[Entity]:
         """The entities in order of concept id."""
@@ -181,17 +176,35 @@ class KnowledgeBase:
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept, alternative or retired id, or None.
 
-        If the id is the concept id of one entity and an alternative or retired id of another, the
-        first is returned. If several entities have it as an alternative or retired id, the one
-        whose concept id sorts first is returned.
+        A concept id goes before an alternative or retired one. If several entities have it as such a
+        one, the number is that of the entity whose concept id sorts first.
         """
-        for look_up in (self._store.with_id, self._store.with_alternative):
-            numbers = self._present(look_up(id)).tolist()
-            if len(numbers) > 1:
-                numbers.sort(key=lambda number: self.labels([number]))
-            if numbers:
-                return numbers[0]
+        queries = (
+            "SELECT number FROM entity WHERE concept_id = ?",
+            "SELECT number FROM alternative WHERE id = ?",
+        )
+        try:
+            for query in queries:
+                numbers = self._selected(query, id).tolist()
+                if len(numbers) > 1:
+                    numbers.sort(key=lambda number: self.labels([number]))
+                if numbers:
+                    return numbers[0]
+        except UnicodeEncodeError:  # a lone surrogate, which no id has
+            pass
         return None
+
+    def numbers_of(self, ids: Sequence[str]) -> np.ndarray:
+        """The number of the entity with each of these concept ids: int64; -1 for no entity."""
+        query = "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value"
+        rows = self._store.read(query, json.dumps(list(ids)))
+        with self._store.reading():
+            pairs = [(stored_number(place), stored_number(number)) for place, number in rows]
+        places, found = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        numbers = np.full(len(ids), -1, dtype=np.int64)
+        there = self._is_live(found)
+        numbers[places[there]] = found[there]
+        return numbers
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The entities with these numbers, in the same order; IndexError for no entity's number."""
@@ -211,17 +224,28 @@ class KnowledgeBase:
 
     def numbers_named(self, name: str, exact: bool = False) -> np.ndarray:
         """The numbers of the entities that ``named`` returns: int64, ascending."""
-        return self._present(self._store.named(name, exact))
+        key = normalised(name)
+        numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
+        has_it = [
+            name in entity.names if exact else key in map(normalised, entity.names)
+            for entity in self._store.entities(numbers)
+        ]
+        return numbers[np.array(has_it, dtype=bool)]
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:
-        """The entities whose names contain all words of the text, the most similar name first."""
-        # Some of those found may have been removed, or added since: ask for that many more.
-        ranked = self._store.found(text, limit + self._store.count() - len(self))
-        there = self._is_live(np.array([number for _, number, _ in ranked], dtype=np.int64))
-        kept = sorted(
-            (-rank, entity) for (rank, _, entity), is_there in zip(ranked, there) if is_there
-        )
-        return [entity for _, entity in kept[:limit]]
+        """The entities whose names contain all words of the text, the most similar name first.
+
+        If more than 10,000 match, only the first 10,000 are compared, and those with the text as a name.
+        """
+        numbers = self.numbers_named(text)
+        if matched := " ".join(f'"{word}"' for word in words(text)):
+            query = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
+            numbers = np.union1d(numbers, self._selected(query, matched, _COMPARED))
+        ranked = [
+            (-max(likeness(text, name) for name in entity.names), entity)
+            for entity in self._store.entities(numbers)
+        ]
+        return [entity for _, entity in sorted(ranked)[:limit]]
 
     def of_types(self, *names_or_codes: str) -> np.ndarray:
         """The numbers of the entities that have one of these types, or a type below one of them.
@@ -231,11 +255,12 @@ class KnowledgeBase:
         Returns:
             int64, ascending.
         """
+        query = "SELECT numbers FROM typed WHERE type = ?"
         names = with_descendants(filter(None, names_or_codes), self.semantic_types)
-        numbers = self._present(self._store.of_types(names))
+        numbers = self._posted(query, names)
         if "" not in names_or_codes:
             return numbers
-        typed = self._store.of_types({type.name for type in self.semantic_types})
+        typed = self._posted(query, [type.name for type in self.semantic_types])
         return np.union1d(numbers, np.setdiff1d(self.numbers(), typed, assume_unique=True))
 
     def of_sources(self, *names: str) -> np.ndarray:
@@ -243,7 +268,7 @@ class KnowledgeBase:
 
         PelError if no entity comes from one of them.
         """
-        known = self._store.sources()
+        known = self._store.texts("SELECT DISTINCT source FROM sourced")
         for name in names:
             if name not in known:
                 some = ", ".join(sorted(known)[:20]) or "none"
@@ -251,7 +276,22 @@ class KnowledgeBase:
                     f"{self.path}: no entity comes from {name!r}",
                     f"choose one of its sources: {some}",
                 )
-        return self._present(self._store.of_sources(names))
+        return self._posted("SELECT numbers FROM sourced WHERE source = ?", names)
+
+    def matching(self, only: SearchFilter) -> np.ndarray:
+        """The numbers of the entities that a filter allows: int64, ascending.
+
+        PelError if the KB does not have a type or a source of the filter.
+        """
+        numbers = self.numbers()
+        if only.types:
+            numbers = np.intersect1d(numbers, self.of_types(*only.types), assume_unique=True)
+        if only.sources:
+            numbers = np.intersect1d(numbers, self.of_sources(*only.sources), assume_unique=True)
+        if only.ids:
+            known = [number for number in map(self.number, only.ids) if number is not None]
+            numbers = np.intersect1d(numbers, np.array(known, dtype=np.int64))
+        return numbers
 
     def n_records(self) -> int:
         """The number of records, with those that were removed."""
@@ -264,15 +304,27 @@ class KnowledgeBase:
 
     def has_codes(self, vocabulary: str) -> bool:
         """Whether an entity has an identifier in this vocabulary; see ``Entity.codes``."""
-        return self._store.has_codes(vocabulary)
+        escaped = re.sub(r"([\\%_])", r"\\\1", f"{vocabulary}:")
+        query = (
+            r"SELECT number FROM entity WHERE xrefs LIKE ?1 ESCAPE '\' OR alt_ids LIKE ?1 ESCAPE '\' "
+            r"OR concept_id LIKE ?2 ESCAPE '\' LIMIT 1"
+        )
+        return bool(self._store.read(query, f'%"{escaped}%', f"{escaped}%"))
 
     @cached_property
     def semantic_types(self) -> list[SemanticType]:
-        """The types of the entities, with code and tree number where the source gave them.
+        """The types that the sources defined, then those that only entities name.
 
         Types above them in the tree may be listed even if no entity has them.
         """
-        return known_types(self._store.semantic_types())
+        rows = self._store.read("SELECT name, code, tree_number FROM semantic_type ORDER BY rowid")
+        named = self._store.texts("SELECT DISTINCT type FROM typed ORDER BY type")
+        with self._store.reading():
+            types = [
+                SemanticType(stored_text(name), *map(text_or_none, row)) for name, *row in rows
+            ]
+        known = {type.name for type in types}
+        return known_types([*types, *(SemanticType(name) for name in named if name not in known)])
 
     @property
     def semantic_type_tree(self) -> SemanticTypeTree:
@@ -322,14 +374,17 @@ class KnowledgeBase:
             raise PelError(
                 f"{self.path}: its vectors were made by another encoder ({self.fingerprint}, not "
                 f"{fingerprint})",
-                f"run: {self._embed_command}",
+                f"run: python -m spacy pel kb embed {self.path} PIPELINE",
             )
 
     @cached_property
     def vectors(self) -> StoredVectors:
         """The vectors as they are stored; PelError if the KB has none."""
         if not self.has_vectors:
-            raise PelError(f"{self.path} has no vectors", f"run: {self._embed_command}")
+            raise PelError(
+                f"{self.path} has no vectors",
+                f"run: python -m spacy pel kb embed {self.path} PIPELINE",
+            )
         return StoredVectors(self.path, self.settings, self._store)
 
     @cached_property
@@ -362,42 +417,15 @@ class KnowledgeBase:
         """As ``search``, without learnt mentions."""
         return self.vectors.search(vectors, k, self._allowed(None))
 
-    def matching(self, only: SearchFilter) -> np.ndarray:
-        """The numbers of the entities that a filter allows: int64, ascending.
-
-        PelError if the KB does not have a type or a source of the filter.
-        """
-        numbers = self.numbers()
-        if only.types:
-            numbers = np.intersect1d(numbers, self.of_types(*only.types), assume_unique=True)
-        if only.sources:
-            numbers = np.intersect1d(numbers, self.of_sources(*only.sources), assume_unique=True)
-        if only.ids:
-            known = [number for number in map(self.number, only.ids) if number is not None]
-            numbers = np.intersect1d(numbers, np.array(known, dtype=np.int64))
-        return numbers
-
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The stored rows of entities, in the order of ``numbers``.
+        """The stored rows of entities, in the order of ``numbers``; PelError if the KB has no vectors.
 
-        An entity that was added without being embedded has no rows. PelError if the KB has no vectors.
+        An entity that was added without being embedded has no rows.
 
         Returns:
             Vectors, float32 [n, dim], and for each the place of its entity in ``numbers``, int64 [n].
         """
         return self.vectors.rows(np.asarray(numbers, dtype=np.int64))
-
-    def numbers_of(self, ids: Sequence[str]) -> np.ndarray:
-        """The number of the entity with each of these concept ids: int64; -1 for no entity."""
-        numbers = np.full(len(ids), -1, dtype=np.int64)
-        places, found = np.array(self._store.of_ids(ids), dtype=np.int64).reshape(-1, 2).T
-        there = self._is_live(found)
-        numbers[places[there]] = found[there]
-        return numbers
-
-    @property
-    def _embed_command(self) -> str:
-        return f"python -m spacy pel kb embed {self.path} PIPELINE"
 
     # What was in the KB when it was opened
 
@@ -415,6 +443,17 @@ class KnowledgeBase:
         """The numbers that entities of the KB have."""
         return numbers[self._is_live(numbers)]
 
+    def _selected(self, query: str, *parameters: object) -> np.ndarray:
+        """The numbers of entities that a query selects: int64."""
+        return self._present(self._store.numbers(query, *parameters))
+
+    def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
+        """The numbers of entities in the lists that a query selects by keys: int64, ascending."""
+        rows = [row for key in sorted(set(keys)) for row in self._store.read(query, key)]
+        with self._store.reading():
+            postings = [np.frombuffer(numbers, POSTING) for (numbers,) in rows]
+        return self._present(np.unique(np.concatenate([np.empty(0, np.int64), *postings])))
+
     def _checked(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
         """Numbers as an array; IndexError if one of them belongs to no entity of the KB."""
         wanted = np.asarray(numbers, dtype=np.int64)
@@ -428,15 +467,12 @@ class KnowledgeBase:
 
         The masks of the last filters are kept.
         """
-        if only is None:
-            if not len(self._removed):
-                return None
-            key = None
-        else:
-            for field, values in only._asdict().items():
-                if isinstance(values, str):
-                    raise PelError(f"{field} is the text {values!r}", f"give a list of {field}")
-            key = SearchFilter(*(tuple(sorted(set(values))) for values in only))
+        if only is None and not len(self._removed):
+            return None
+        for field, values in only._asdict().items() if only else ():
+            if isinstance(values, str):
+                raise PelError(f"{field} is the text {values!r}", f"give a list of {field}")
+        key = only and SearchFilter(*(tuple(sorted(set(values))) for values in only))
         if key not in self._masks:
             if len(self._masks) == _KEPT:
                 del self._masks[next(iter(self._masks))]

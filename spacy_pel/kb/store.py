@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from json.encoder import encode_basestring
@@ -23,8 +22,6 @@ import numpy as np
 
 from ..errors import PelError, damaged
 from .records.entity import Entity
-from .records.names import likeness, name_hash, normalised, words
-from .records.semantic_types import SemanticType
 from .settings import JOURNAL, KB_FILE, Settings, parsed_settings, plain_file_size
 
 T = TypeVar("T")
@@ -76,7 +73,6 @@ FIELDS = ", ".join(Entity._fields)
 POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
 WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
 _TOGETHER = 256  # records read at a time
-_COMPARED = 10_000  # the most records that a full-text look-up compares with its text
 _MAPPED_BYTES = 1 << 31
 # What a damaged file makes SQLite, JSON and numpy raise.
 _DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
@@ -157,22 +153,13 @@ class Store:
         with self.reading():
             return np.array([stored_number(number) for (number,) in rows], dtype=np.int64)
 
-    # Records. They include those that were removed, and those added since the KB was opened.
-
-    def with_id(self, id: str) -> np.ndarray:
-        """The records with this concept id: int64."""
-        return self._of_id("SELECT number FROM entity WHERE concept_id = ?", id)
-
-    def with_alternative(self, id: str) -> np.ndarray:
-        """The records with this alternative or retired id: int64."""
-        return self._of_id("SELECT number FROM alternative WHERE id = ?", id)
-
-    def of_ids(self, ids: Sequence[str]) -> list[tuple[int, int]]:
-        """The records with these concept ids: pairs (place of the id, number)."""
-        query = "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value"
-        rows = self.read(query, json.dumps(list(ids)))
+    def texts(self, query: str) -> list[str]:
+        """The texts that a query selects."""
+        rows = self.read(query)
         with self.reading():
-            return [(stored_number(place), stored_number(number)) for place, number in rows]
+            return [stored_text(text) for (text,) in rows]
+
+    # Records. They include those that were removed, and those added since the KB was opened.
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The records with these numbers, in the same order; PelError if one is not there."""
@@ -195,86 +182,6 @@ class Store:
             with self.reading():
                 found = [(number, stored_entity(crc, fields)) for number, crc, *fields in rows]
             yield from found
-
-    def count(self) -> int:
-        """The number of records."""
-        return int(self.numbers("SELECT coalesce(max(number) + 1, 0) FROM entity")[0])
-
-    def named(self, name: str, exact: bool) -> np.ndarray:
-        """The records with this name: int64, ascending. Unless exact, it is compared as normalised."""
-        key = normalised(name)
-        numbers = self.numbers("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        has_it = [
-            name in entity.names if exact else key in map(normalised, entity.names)
-            for entity in self.entities(numbers)
-        ]
-        return numbers[np.array(has_it, dtype=bool)]
-
-    def found(self, query: str, limit: int) -> list[tuple[float, int, Entity]]:
-        """The records whose names contain all words of the query, by their most similar name.
-
-        If more than 10,000 records match, only the first 10,000 are compared, and those that have
-        the query as a name.
-
-        Returns:
-            Likeness, number and record of the first ones, the most similar first.
-        """
-        numbers = self.named(query, exact=False)
-        if matched := " ".join(f'"{word}"' for word in words(query)):
-            sql = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
-            numbers = np.union1d(numbers, self.numbers(sql, matched, _COMPARED))
-        ranked = [
-            (max(likeness(query, name) for name in entity.names), number, entity)
-            for number, entity in zip(numbers.tolist(), self.entities(numbers))
-        ]
-        return sorted(ranked, key=lambda each: (-each[0], each[1]))[:limit]
-
-    def of_types(self, names: Collection[str]) -> np.ndarray:
-        """The records with any of these types, without types below them: int64, ascending."""
-        return self._posted("SELECT numbers FROM typed WHERE type = ?", names)
-
-    def of_sources(self, names: Collection[str]) -> np.ndarray:
-        """The records that come from any of these sources: int64, ascending."""
-        return self._posted("SELECT numbers FROM sourced WHERE source = ?", names)
-
-    def semantic_types(self) -> list[SemanticType]:
-        """The types that the sources defined, then those that only records name."""
-        given = self.read("SELECT name, code, tree_number FROM semantic_type ORDER BY rowid")
-        named = self.read("SELECT DISTINCT type FROM typed ORDER BY type")
-        with self.reading():
-            types = [
-                SemanticType(stored_text(name), *map(_text_or_none, row)) for name, *row in given
-            ]
-            names = [stored_text(name) for (name,) in named]
-        known = {type.name for type in types}
-        return types + [SemanticType(name) for name in names if name not in known]
-
-    def sources(self) -> set[str]:
-        """The sources that records name."""
-        rows = self.read("SELECT DISTINCT source FROM sourced")
-        with self.reading():
-            return {stored_text(name) for (name,) in rows}
-
-    def has_codes(self, vocabulary: str) -> bool:
-        """Whether a record has an identifier in this vocabulary; see ``Entity.codes``."""
-        escaped = re.sub(r"([\\%_])", r"\\\1", f"{vocabulary}:")
-        query = (
-            r"SELECT number FROM entity WHERE xrefs LIKE ?1 ESCAPE '\' OR alt_ids LIKE ?1 ESCAPE '\' "
-            r"OR concept_id LIKE ?2 ESCAPE '\' LIMIT 1"
-        )
-        return bool(self.read(query, f'%"{escaped}%', f"{escaped}%"))
-
-    def _of_id(self, query: str, id: str) -> np.ndarray:
-        try:
-            return self.numbers(query, id)
-        except UnicodeEncodeError:  # a lone surrogate, which no id has
-            return np.empty(0, dtype=np.int64)
-
-    def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
-        rows = [row for key in sorted(set(keys)) for row in self.read(query, key)]
-        with self.reading():
-            postings = [np.frombuffer(numbers, POSTING) for (numbers,) in rows]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *postings])).astype(np.int64)
 
     def _chosen(
         self, columns: str, numbers: Sequence[int] | np.ndarray, made: Callable[..., T]
@@ -382,7 +289,7 @@ def stored_entity(crc: int, fields: Sequence[str | None]) -> Entity:
         stored_text(name),
         _texts(aliases),
         _texts(types),
-        _text_or_none(definition),
+        text_or_none(definition),
         *map(_texts, lists),
     )
 
@@ -397,7 +304,8 @@ def _texts(text: str | None) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _text_or_none(value: object) -> str | None:
+def text_or_none(value: object) -> str | None:
+    """A value that must be a text or None; TypeError if it is neither."""
     return value if value is None else stored_text(value)
 
 

@@ -16,7 +16,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, transaction, write_vectors
 from spacy_pel.kb.transaction import CHECKSUMS
 
-from .examples import ENTITIES, IDS, VECTORS, contents, names_of
+from .examples import ENTITIES, VECTORS, contents, names_of
 
 NEW = [Entity("X1", "New"), Entity("X2", "Newer")]
 
@@ -29,9 +29,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "kb"
 
 
-def embed(folder: Path, vectors=VECTORS, numbers=range(4), **settings) -> KnowledgeBase:
+def embed(
+    folder: Path, vectors=VECTORS, numbers=range(4), batches=None, **settings
+) -> KnowledgeBase:
     settings = {"dim": 4, "fingerprint": "abc", "row_kind": "entity", **settings}
-    return write_vectors(folder, [(vectors, np.array(numbers))], **settings)
+    return write_vectors(folder, batches or [(vectors, np.array(numbers))], **settings)
 
 
 def test_order_of_the_input_changes_no_byte(tmp_path: Path) -> None:
@@ -63,24 +65,6 @@ def test_contested_alternative_ids(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert "dropped 4 alternative ids" in caplog.text
 
 
-@pytest.mark.parametrize("ids", [("A", "B", "B"), ("B", "A", "B")])
-def test_ids_given_twice_in_and_out_of_order(tmp_path: Path, ids: tuple[str, ...]) -> None:
-    with pytest.raises(PelError, match="the concept_id 'B' occurs twice; merge"):
-        build_kb([Entity(id, "name") for id in ids], tmp_path / "kb")
-
-
-def test_progress_wraps_the_entities(tmp_path: Path) -> None:
-    seen = []
-
-    def progress(entities) -> Iterator[Entity]:
-        for entity in entities:
-            seen.append(entity.concept_id)
-            yield entity
-
-    build_kb(ENTITIES, tmp_path / "kb", progress=progress)
-    assert sorted(seen) == IDS
-
-
 @pytest.mark.parametrize(
     "entities, fault",
     [
@@ -101,15 +85,6 @@ def test_building_again_replaces_records_and_drops_vectors(folder: Path) -> None
     assert [entity.concept_id for entity in kb] == ["X1", "X2"]
     assert not kb.has_vectors
     assert {path.name for path in folder.iterdir()} == {*names_of(kb), "README"}
-
-
-def test_an_open_kb_outlives_a_new_build(folder: Path) -> None:
-    old = KnowledgeBase.open(folder)
-    assert old["C1"].canonical_name == "Mitral stenosis"
-    assert old.search(VECTORS, 1).numbers.shape == (4, 1)
-    build_kb(NEW, folder)
-    assert old["C2"].canonical_name == "Mass spectrometry"
-    assert old.search(VECTORS, 1).numbers.shape == (4, 1)
 
 
 def test_embedding_again_replaces_the_vectors(folder: Path) -> None:
@@ -144,43 +119,26 @@ def test_a_build_during_embedding_is_refused(folder: Path) -> None:
         with pytest.raises(PelError, match="is writing to it; wait"):
             build_kb(NEW, folder)
 
-    write_vectors(folder, batches(), dim=4, fingerprint="new", row_kind="entity")
-    kb = KnowledgeBase.open(folder)
+    kb = embed(folder, batches=batches(), fingerprint="new")
     assert len(kb) == 4 and kb.fingerprint == "new"
 
 
-def interrupted(items: list) -> Iterator:
-    yield from items
-    raise KeyboardInterrupt
+@pytest.mark.parametrize("error", [KeyboardInterrupt, FileNotFoundError(errno.ENOENT, "no source")])
+def test_an_interrupted_writer_leaves_the_old_kb(folder: Path, tmp_path: Path, error) -> None:
+    def interrupted(items: list) -> Iterator:
+        yield from items
+        raise error
 
-
-def test_an_interrupted_build_leaves_the_old_kb(folder: Path, tmp_path: Path) -> None:
     before = contents(folder)
-    with pytest.raises(KeyboardInterrupt):
+    caught = KeyboardInterrupt if error is KeyboardInterrupt else FileNotFoundError
+    with pytest.raises(caught):
         build_kb(interrupted(NEW), folder)
+    with pytest.raises(caught):
+        embed(folder, batches=interrupted([(VECTORS[::-1], np.arange(4))]))
     assert contents(folder) == before
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(caught):
         build_kb(interrupted(NEW), tmp_path / "first")
     assert not (tmp_path / "first").exists()
-
-
-def test_interrupted_vectors_leave_the_old_kb(folder: Path) -> None:
-    before = contents(folder)
-    batches = interrupted([(VECTORS[::-1], np.arange(4))])
-    with pytest.raises(KeyboardInterrupt):
-        write_vectors(folder, batches, dim=4, fingerprint="new", row_kind="entity")
-    assert contents(folder) == before
-
-
-def test_errors_that_are_not_the_disk_s_pass(folder: Path) -> None:
-    def failing() -> Iterator[Entity]:
-        yield NEW[0]
-        raise FileNotFoundError(errno.ENOENT, "no source")
-
-    before = contents(folder)
-    with pytest.raises(FileNotFoundError, match="no source"):
-        build_kb(failing(), folder)
-    assert contents(folder) == before
 
 
 @pytest.mark.parametrize("failing_call", range(8))

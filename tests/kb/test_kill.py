@@ -26,7 +26,7 @@ from itertools import count
 from pathlib import Path
 import faiss  # once, for all children
 from spacy_pel.kb import Entity, build_kb, transaction
-from spacy_pel.kb.change import merge_entities, remove_entities, update_entities
+from spacy_pel.kb.change import remove_entities, update_entities
 from spacy_pel.kb.mention_changes import forget_mentions
 from spacy_pel.kb.vector_writing import reduce_vectors
 from tests.kb.learnt import learn
@@ -36,7 +36,6 @@ WRITERS = {
     "build": lambda folder: build_kb([Entity("X1", "new")], folder),
     "embed": lambda folder: reduce_vectors(folder, 4),
     "update": lambda folder: update_entities(folder, [Entity("C2", "new")], NameRows()),
-    "merge": lambda folder: merge_entities(folder, [Entity("C2", "new")], NameRows()),
     "remove": lambda folder: remove_entities(folder, ["C2"]),
     "learn": lambda folder: learn(folder, "b", [("scan", "C3"), ("gout", "C1")]),
     "forget": lambda folder: forget_mentions(folder, "a"),
@@ -79,9 +78,7 @@ for step in count():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
-@pytest.mark.parametrize(
-    "writer", ["build", "embed", "update", "merge", "remove", "learn", "forget"]
-)
+@pytest.mark.parametrize("writer", ["build", "embed", "update", "remove", "learn", "forget"])
 def test_killed_at_each_step(tmp_path: Path, writer: str) -> None:
     old = living_kb(tmp_path / "old", ENTITIES)
     if writer in ("learn", "forget"):

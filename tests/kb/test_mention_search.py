@@ -110,11 +110,6 @@ def test_closeness_adds_up() -> None:
     np.testing.assert_allclose(closeness, [0.8, both, 0.5], atol=1e-6)
 
 
-def test_a_kb_without_mentions_has_none(tmp_path: Path) -> None:
-    with KnowledgeBase.open(living_kb(tmp_path / "kb", ENTITIES)) as kb:
-        assert not kb.mentions and kb.mentions.counts() == {}
-
-
 def test_a_damaged_database_is_an_error_at_most(tmp_path: Path) -> None:
     """Whatever byte is another one."""
     folder = learnt_kb(tmp_path / "kb")
@@ -122,7 +117,7 @@ def test_a_damaged_database_is_an_error_at_most(tmp_path: Path) -> None:
     chosen = random.Random(0)
     path = folder / KB_FILE
     whole = path.read_bytes()
-    for _ in range(100):
+    for _ in range(60):
         at = chosen.randrange(len(whole))
         path.write_bytes(whole[:at] + bytes([chosen.randrange(256)]) + whole[at + 1 :])
         with suppress(PelError), KnowledgeBase.open(folder) as kb:

@@ -72,6 +72,10 @@ def nearest(kb: KnowledgeBase, k: int, only: SearchFilter) -> list[int]:
 
 
 def test_constraints_hold_together(kb: KnowledgeBase) -> None:
+    assert kb.of_sources("S3").tolist() == list(range(0, N, 3))
+    for _ in range(2):  # of more filters than are kept
+        for i in range(20):
+            assert nearest(kb, 1, SearchFilter(ids=[f"C{i:03d}"])) == [i]
     assert nearest(kb, 3, SearchFilter(sources=["S3"])) == [0, 3, 6]
     assert nearest(kb, 2, SearchFilter(types=["Two"])) == [700, -1]  # 0.1 % of the KB
     assert nearest(kb, 3, SearchFilter(ids=["A9", "C005", "C006", "C006", "unknown"])) == [5, 6, 9]
@@ -79,12 +83,6 @@ def test_constraints_hold_together(kb: KnowledgeBase) -> None:
     assert nearest(kb, 3, both) == [1, 699, -1]
     assert nearest(kb, 2, SearchFilter(ids=["unknown"])) == [-1, -1]
     assert nearest(kb, 2, SearchFilter()) == [0, 1]
-
-
-def test_more_constraints_than_are_kept(kb: KnowledgeBase) -> None:
-    for _ in range(2):
-        for i in range(20):
-            assert nearest(kb, 1, SearchFilter(ids=[f"C{i:03d}"])) == [i]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +104,6 @@ def test_constraints_that_cannot_be_meant(
 ) -> None:
     with pytest.raises(PelError, match=fault):
         nearest(kb, 1, only)
-
-
-def test_numbers_of_sources(kb: KnowledgeBase) -> None:
-    assert kb.of_sources("S3").tolist() == list(range(0, N, 3))
-    assert len(kb.of_sources("S3", "S")) == N
 
 
 def test_entities_without_a_type_are_a_type_of_their_own(tmp_path) -> None:

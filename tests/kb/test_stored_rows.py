@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import add_entities, remove_entities, update_entities
 
 from .examples import ENTITIES
@@ -67,6 +66,9 @@ def test_rows_are_in_the_order_of_the_numbers(kb: KnowledgeBase) -> None:
             assert_rows(kb, random.choice(numbers, size))
     some = [kb.number(id) for id in ("C6", "C2", "C6", "A1", "C2")]  # a list, with repeats
     assert_rows(kb, some)
+    assert_rows(kb, [])
+    kb.close()
+    assert_rows(kb, kb.numbers())  # opens again
 
 
 def test_an_entity_without_vectors_has_no_row(kb: KnowledgeBase) -> None:
@@ -74,20 +76,3 @@ def test_an_entity_without_vectors_has_no_row(kb: KnowledgeBase) -> None:
     vectors, places = kb.rows([number])
     assert vectors.shape == (0, 8) and places.tolist() == []
     assert_rows(kb, [number, kb.number("C6"), number, kb.number("C1")])
-
-
-def test_no_number_no_row(kb: KnowledgeBase) -> None:
-    vectors, places = kb.rows([])
-    assert vectors.shape == (0, 8) and places.shape == (0,)
-    assert vectors.dtype == np.float32 and places.dtype == np.int64
-
-
-def test_rows_after_the_kb_was_closed(kb: KnowledgeBase) -> None:
-    kb.close()
-    assert_rows(kb, kb.numbers())
-
-
-def test_a_kb_without_vectors_has_no_rows(tmp_path: Path) -> None:
-    kb = build_kb(ENTITIES, tmp_path / "kb")
-    with pytest.raises(PelError, match="has no vectors; run: python -m spacy pel kb embed"):
-        kb.rows([0])

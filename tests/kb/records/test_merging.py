@@ -43,37 +43,17 @@ def test_joined_takes_the_first_and_unites_the_rest() -> None:
     assert joined(FULL, FULL) == FULL
 
 
-@pytest.mark.parametrize(
-    "id, plain",
-    [
-        ("UMLS:C0012634", "C0012634"),
-        ("UMLS_CUI:C0012634", "C0012634"),
-        ("umls:C0012634", "C0012634"),
-        ("MeSH:D009103", "D009103"),
-        ("MSH:C535700", "C535700"),
-        ("UMLS:unknown", "UMLS:unknown"),
-        ("DOID:4", "DOID:4"),
-        ("C0012634", "C0012634"),
-        ("X:UMLS:C0012634", "X:UMLS:C0012634"),
-    ],
-)
-def test_plain_ids(id: str, plain: str) -> None:
-    assert plain_id(id) == plain
-
-
-def test_united_joins_within_a_source() -> None:
-    rows = [Entity("B", "b"), Entity("A", "a2"), Entity("B", "other", ("x",)), Entity("A", "a1")]
-    assert list(united(rows)) == [Entity("A", "a2", ("a1",)), Entity("B", "b", ("other", "x"))]
-
-
-def test_by_id() -> None:
-    first = [Entity("C2", "two", sources=("S",)), Entity("C10", "ten")]
-    second = [Entity("C2", "zwei", (), (), "2", sources=("T",)), Entity("C1", "eins")]
-    assert list(merged([first, second])) == [
-        Entity("C1", "eins"),
-        Entity("C10", "ten"),
-        Entity("C2", "two", ("zwei",), (), "2", sources=("S", "T")),
-    ]
+def test_plain_ids() -> None:
+    for id in (
+        "UMLS:C0012634",
+        "UMLS_CUI:C0012634",
+        "umls:C0012634",
+        "MeSH:D009103",
+        "MSH:C535700",
+    ):
+        assert plain_id(id) == id.partition(":")[2]
+    for id in ("UMLS:unknown", "DOID:4", "C0012634", "X:UMLS:C0012634"):
+        assert plain_id(id) == id
 
 
 def test_by_mapping() -> None:
@@ -102,11 +82,6 @@ def test_by_mapping() -> None:
 def test_mappings_are_followed_to_their_end(mapping: dict, ids: dict) -> None:
     made = list(merged([[Entity(id, id) for id in "cba"]], mapping))
     assert {entity.concept_id: entity.alt_ids for entity in made} == ids
-
-
-def test_a_concept_id_goes_before_an_alternative_id() -> None:
-    records = [Entity("A", "a", alt_ids=("B",))], [Entity("B", "b")]
-    assert [entity.concept_id for entity in merged(records)] == ["A", "B"]
 
 
 def test_a_child_that_joins_its_parent_is_not_its_own_parent() -> None:
@@ -198,10 +173,12 @@ def end(mapping: dict[str, str], id: str) -> str:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(entities, min_size=1, max_size=5))
+@given(st.lists(entities, min_size=1, max_size=8))
 def test_united_is_joined_in_order(records: list[Entity]) -> None:
-    same = [record._replace(concept_id="a") for record in records]
-    assert list(united(same)) == [reduce(joined, map(merging.cleaned, same))]
+    groups = defaultdict(list)
+    for record in map(merging.cleaned, records):
+        groups[record.concept_id].append(record)
+    assert list(united(records)) == [reduce(joined, groups[id]) for id in sorted(groups)]
 
 
 def test_no_room_to_sort(monkeypatch: pytest.MonkeyPatch) -> None:
