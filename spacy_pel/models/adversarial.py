@@ -38,12 +38,8 @@ class FGSM:
         self.per_pair = per_pair
 
     def perturbations(self, gradients: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Take a step of epsilon in the direction of each gradient's signs (Eq. 5).
+        """A step of epsilon in the direction of each gradient's signs (Eq. 5).
 
-        Args:
-            gradients: For each input the gradient of the loss by its embeddings, float32 [t, d].
-
-        Returns:
-            For each input its perturbation, float32 [t, d].
+        gradients: for each input that of the loss by its embeddings, float32 [t, d].
         """
         return [self.epsilon * np.sign(g) for g in gradients]

@@ -41,29 +41,20 @@ class ScoreLoss:
     """Base of the losses over scores. A subclass defines ``of_scores``."""
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """Give the loss of each mention.
+        """The loss of each mention, float [n].
 
         Args:
             positive: Float [n], the scores s(m, e+).
             negatives: Float [n, r], the scores s(m, e-); -inf where the proxy is no negative.
-
-        Returns:
-            Float [n].
         """
         raise NotImplementedError
 
     def __call__(
         self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
     ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-        """Give the gradients by the vectors, and the mean loss over the mentions.
+        """The gradients of the mean loss by both arrays of vectors, in their dtypes, and the mean loss.
 
-        Args:
-            vectors: Of the mentions, float [n, d], and of the proxies, float [r, d].
-            targets: The positives and negatives.
-
-        Returns:
-            The gradients of the mean loss by both arrays of vectors, in their shapes and dtypes,
-            and the mean loss.
+        vectors: of the mentions, float [n, d], and of the proxies, float [r, d].
         """
         mentions, entities = (torch.tensor(v, requires_grad=True) for v in vectors)
         loss = self._mean(mentions @ entities.T, targets)
@@ -71,30 +62,20 @@ class ScoreLoss:
         return tuple(g.numpy() for g in gradients), loss.item()
 
     def on_scores(self, scores: np.ndarray, targets: Targets) -> tuple[np.ndarray, float]:
-        """Give the gradient by given scores, and the mean loss over the mentions.
-
-        Args:
-            scores: Float [n, r].
-            targets: The positives and negatives.
-
-        Returns:
-            The gradient of the mean loss by the scores, in their shape and dtype, and the mean
-            loss.
-        """
+        """The gradient of the mean loss by given scores, float [n, r], and the mean loss."""
         leaf = torch.tensor(scores, requires_grad=True)
         loss = self._mean(leaf, targets)
         (gradient,) = torch.autograd.grad(loss, leaf)
         return gradient.numpy(), loss.item()
 
     def state(self) -> dict[str, Any]:
-        """Give what the loss took from the training data, as plain data; most take nothing."""
+        """What the loss took from the training data, as plain data; most take nothing."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state; with an empty one, begin anew."""
 
     def _mean(self, scores: Tensor, targets: Targets) -> Tensor:
-        """The mean loss over the mentions."""
         positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
         is_negative = torch.as_tensor(targets.negatives)
         return self.of_scores(positive, scores.masked_fill(~is_negative, -torch.inf)).mean()
@@ -102,11 +83,9 @@ class ScoreLoss:
     def get_grad(
         self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Give the gradients alone; see ``__call__``."""
         return self(vectors, targets)[0]
 
     def get_loss(self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets) -> float:
-        """Give the mean loss alone; see ``__call__``."""
         return self(vectors, targets)[1]
 
 
@@ -152,10 +131,7 @@ class ProxyLoss(ScoreLoss):
         self.bias = self._given_bias
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """Give the loss of each mention; see ``ScoreLoss.of_scores``.
-
-        With "first_batch", the first scores that have a negative among them set the bias.
-        """
+        """The loss of each mention. With "first_batch", the first scores with a negative set the bias."""
         if self.bias is None:
             self.bias = balanced_bias(positive, negatives, self.alpha, self.delta)
             if self.bias is not None:
@@ -168,11 +144,9 @@ class ProxyLoss(ScoreLoss):
         return pull + push
 
     def state(self) -> dict[str, Any]:
-        """Give the bias, if it was taken from a batch."""
         return {} if self.bias == self._given_bias else {"bias": self.bias}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on with the bias of a state; with an empty one, the next batch sets it."""
         self.bias = state.get("bias", self._given_bias)
 
 
@@ -181,23 +155,17 @@ def centred_proxy_loss(
     delta: float = 0.0,
     bias: float | Literal["first_batch"] = "first_batch",
 ) -> ProxyLoss:
-    """Make a ``ProxyLoss`` whose bias is by default that of the first batch."""
+    """A ``ProxyLoss`` whose bias is by default that of the first batch."""
     return ProxyLoss(alpha, delta, bias)
 
 
 def balanced_bias(
     positive: Tensor, negatives: Tensor, alpha: float, delta: float = 0.0
 ) -> float | None:
-    """Give the bias where the pulls and the pushes of a batch have the same sum.
+    """The bias where the pulls and the pushes of a batch have the same sum.
 
-    Args:
-        positive: Float [n], the scores s(m, e+).
-        negatives: Float [n, r], the scores s(m, e-); -inf where the proxy is no negative.
-        alpha: That of ``ProxyLoss``, whose docstring has the equations.
-        delta: That of ``ProxyLoss``.
-
-    Returns:
-        The bias; None if no mention has a negative.
+    Scores are those of ``ScoreLoss.of_scores``, and ``ProxyLoss`` has the equations. None if no
+    mention has a negative.
     """
     positive, negatives = positive.detach().double(), negatives.detach().double()
     if not torch.isfinite(negatives).any():
@@ -233,7 +201,6 @@ class CrossEntropyLoss(ScoreLoss):
         self.scale = scale
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
         # Written as log(1 + exp(...)): where the positive is far ahead, its gradient is small. As a
         # logsumexp over all scores it would be 0 there, and FGSM needs its sign (Eq. 7).
         hardest = (self.scale * negatives).clamp(min=_NO_NEGATIVE).logsumexp(1)
@@ -254,7 +221,6 @@ class PositiveNegativeLoss(CrossEntropyLoss):
     """
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
         scores = self.scale * torch.cat([positive.unsqueeze(1), negatives], dim=1)
         log_p = scores.clamp(min=_NO_NEGATIVE).log_softmax(1)
         # Only the most probable of all can be near 1, where 1 - p has lost its digits: there it is the
@@ -275,9 +241,6 @@ class SumLoss(ScoreLoss):
         @losses = "spacy-pel.CrossEntropyLoss.v1"
         scale = 32
 
-    Args:
-        losses: The losses.
-
     Raises:
         PelError: There is no loss.
     """
@@ -288,16 +251,13 @@ class SumLoss(ScoreLoss):
         self.losses = losses
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """Give the loss of each mention; see ``ScoreLoss.of_scores``."""
         return sum(loss.of_scores(positive, negatives) for loss in self.losses)
 
     def state(self) -> dict[str, Any]:
-        """Give the states of the losses; empty if all of them are."""
         states = [loss.state() for loss in self.losses]
         return {"losses": states} if any(states) else {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state; see ``ScoreLoss.restore``."""
         for loss, its in zip(self.losses, state.get("losses", [{}] * len(self.losses))):
             loss.restore(its)
 
@@ -305,11 +265,9 @@ class SumLoss(ScoreLoss):
 class EdgeLoss:
     """A loss over edges to mentions, from entities and from mentions (ArboEL, Eq. 6; with PEL's, Eq. 3).
 
-    It is called as a ``ScoreLoss`` is. The mentions are the n that the targets are about and, behind
-    them, others. The columns of the targets are the entities, and then all of the mentions.
-
-    Args:
-        loss: The loss over the scores of sources and targets of edges.
+    It is called as a ``ScoreLoss`` is, of which one gives the loss over scores. The mentions are the n
+    that the targets are about and, behind them, m others. The columns of the targets are the r
+    entities, and then all of the mentions: positives are int64 [n], negatives bool [n, r + n + m].
     """
 
     def __init__(self, loss: ScoreLoss):
@@ -319,16 +277,6 @@ class EdgeLoss:
     def __call__(
         self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
     ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-        """Give the gradients by the vectors, and the mean loss over the n mentions.
-
-        Args:
-            vectors: Of n mentions and m others, float [n + m, d], and of the entities, float [r, d].
-            targets: The positives, int64 [n], and negatives, bool [n, r + n + m].
-
-        Returns:
-            The gradients of the mean loss by both arrays of vectors, in their shapes and dtypes,
-            and the mean loss.
-        """
         mentions, entities = vectors
         n, r = len(targets.positive), len(entities)
         sources = np.concatenate([entities, mentions])

@@ -34,14 +34,9 @@ class MentionPairLoss:
     def __call__(
         self, vectors: np.ndarray, golds: Sequence[tuple[int, ...]]
     ) -> tuple[np.ndarray, float]:
-        """Give the gradient by the vectors, and the loss, both times the weight.
+        """The gradient by the vectors, float [n, d], in their dtype, and the loss, times the weight.
 
-        Args:
-            vectors: The mentions, float [n, d].
-            golds: The entities that each may mean. Two mentions are a pair if they share one.
-
-        Returns:
-            The gradient, in the shape and dtype of the vectors, and the loss.
+        golds: the entities that each mention may mean. Two mentions are a pair if they share one.
         """
         is_pair = torch.as_tensor(_pairs(golds))
         mentions = torch.tensor(vectors, requires_grad=True)

@@ -1,3 +1,5 @@
+"""The encoders against BERT computed one input at a time, and FGSM's perturbations of their inputs."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -7,11 +9,23 @@ from transformers.models.bert.modeling_bert import BertModel
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
+from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.bert import build_transformer, has_fast_bfloat16
-from spacy_pel.models.encoders import TextEncoder, mean_over
-from spacy_pel.reading.text_inputs import TokenIds, pad_texts
+from spacy_pel.models.encoders import PairScorer, TextEncoder
+from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
+from spacy_pel.reading.text_inputs import TextInputs, TokenIds, pad_texts
 
-from ..towers import bert_states, biencoder, hugging_face
+from ..towers import (
+    ENTITIES,
+    MENTIONS,
+    bert_states,
+    bert_vector,
+    biencoder,
+    hugging_face,
+    pair_score,
+    reranker,
+    retriever,
+)  # fmt: skip
 
 TOKENS = [
     TokenIds(np.array([2, 9, 11, 30, 3], dtype=np.int32), 1, 3),
@@ -92,20 +106,6 @@ def test_a_perturbation_is_added_to_word_position_and_segment() -> None:
     assert torch.equal(zero, clean)
 
 
-def test_padding_changes_nothing() -> None:
-    encode = encoder()
-    with torch.no_grad():
-        together = encode(*batch(TOKENS), NO_PERTURBATION)
-        alone = torch.cat([encode(*batch([t]), NO_PERTURBATION) for t in TOKENS])
-    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
-
-
-def test_mean_over() -> None:
-    hidden = torch.arange(12.0).reshape(2, 3, 2)
-    mask = torch.tensor([[True, False, True], [False, True, False]])
-    assert mean_over(hidden, mask).tolist() == [[2, 3], [8, 9]]
-
-
 def test_dropout_acts_in_training_alone() -> None:
     encode = encoder()
     encode.set_dropout(0.5)
@@ -160,3 +160,97 @@ def test_bfloat16_needs_a_processor_that_has_it(monkeypatch, instructions, diffe
         b = encoder(mixed_precision=True)(*batch(TOKENS), NO_PERTURBATION)
     has_fast_bfloat16.cache_clear()
     assert torch.equal(a, b) != differs
+
+
+# Pairs
+
+PAIRS = [
+    TokenIds(np.array([2, 9, 11, 30, 3, 17, 3, 21, 3], dtype=np.int32), 5, 9),
+    TokenIds(np.array([2, 17, 3, 12, 3], dtype=np.int32), 3, 5),
+]
+
+
+def scorer() -> PairScorer:
+    return encoder_of(reranker(layers=2).model.layers[0]).eval()
+
+
+def scored(encoder: PairScorer, pairs, perturbation=NO_PERTURBATION) -> torch.Tensor:
+    batch = [torch.as_tensor(array) for array in pad_texts(pairs, 0)]
+    return encoder(*batch, perturbation)
+
+
+def test_scores_are_those_of_plain_bert() -> None:
+    encoder = scorer()
+    scores = scored(encoder, PAIRS)
+    assert scores.shape == (2, 1)
+    expected = torch.stack([pair_score(encoder, pair) for pair in PAIRS])
+    torch.testing.assert_close(scores[:, 0], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_entitys_side_is_the_second_segment() -> None:
+    encoder = scorer()
+    unmarked = [bert_states(encoder, pair).mean(0) @ encoder.score.weight[0] for pair in PAIRS]
+    assert (scored(encoder, PAIRS)[:, 0] - torch.stack(unmarked)).abs().min() > 1e-3
+
+
+def test_a_transformer_of_one_segment_has_no_second() -> None:
+    encoder = PairScorer(mixed_precision=False)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    encoder.load(build_transformer(vocab_size=40, type_vocab_size=1, **sizes), None)
+    encoder.eval()
+    expected = [bert_states(encoder, pair).mean(0) @ encoder.score.weight[0] for pair in PAIRS]
+    torch.testing.assert_close(
+        scored(encoder, PAIRS)[:, 0], torch.stack(expected), atol=1e-5, rtol=1e-4
+    )
+
+
+def test_a_perturbation_is_added_to_the_composite_embeddings() -> None:
+    encoder = scorer()
+    added = torch.randn(2, 9, 32)
+    added[1, 5:] = 0
+    scores = scored(encoder, PAIRS, added)
+    expected = [pair_score(encoder, p, a[: len(p.ids)]) for p, a in zip(PAIRS, added)]
+    torch.testing.assert_close(scores[:, 0], torch.stack(expected), atol=1e-5, rtol=1e-4)
+
+
+# FGSM
+
+
+def test_a_perturbation_is_epsilon_times_the_sign() -> None:
+    gradients = [np.array([[3.0, -1e-9], [0.0, -5.0]], np.float32), np.ones((1, 2), np.float32)]
+    first, second = FGSM(epsilon=0.5).perturbations(gradients)
+    assert first.tolist() == [[0.5, -0.5], [0, -0.5]] and second.tolist() == [[0.5, 0.5]]
+    assert first.dtype == np.float32
+    assert (FGSM().epsilon, FGSM().weight) == (0.01, 1.0)  # the paper's, table 6
+
+
+@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss()])
+def test_perturbations_are_eq_6_and_7(loss: ScoreLoss) -> None:
+    """Where each proxy is of one mention, a step up the loss is Eq. 6 for e-, and Eq. 7 for e+."""
+    linker = retriever(shared=False)
+    tower = linker.entity_tower
+    mention_vectors = linker.mention_vectors(MENTIONS[:2])
+    tokens = linker.entity_tokens(ENTITIES)
+    owner = [0, 1, 0, 1, 1]
+    targets = Targets(
+        np.array([0, 1]), np.array([[False, False, True, False, False], [False] * 3 + [True] * 2])
+    )
+    zeros = [np.zeros((len(t.ids), linker.width), np.float32) for t in tokens]
+    vectors, backprop = tower.begin_update(TextInputs(tokens, zeros))
+    (_, d_vectors), _ = loss((mention_vectors, vectors), targets)
+    perturbations = FGSM(epsilon=0.01).perturbations(backprop(d_vectors))
+
+    encoder = encoder_of(tower).eval()
+    compared = 0
+    for column, inputs in enumerate(tokens):
+        embeddings = torch.zeros(len(inputs.ids), linker.width, requires_grad=True)
+        score = bert_vector(encoder, inputs, embeddings) @ torch.tensor(
+            mention_vectors[owner[column]]
+        )
+        gradient = torch.autograd.grad(score, embeddings)[0].numpy()
+        direction = -1 if column in (0, 1) else 1  # Eq. 7 for e+, Eq. 6 for e-
+        clear = np.abs(gradient) > 1e-5 * np.abs(gradient).max()  # not lost in rounding
+        expected = direction * np.float32(0.01) * np.sign(gradient)
+        np.testing.assert_array_equal(perturbations[column][clear], expected[clear])
+        compared += clear.mean()
+    assert compared / len(tokens) > 0.99
