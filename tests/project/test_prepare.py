@@ -1,21 +1,25 @@
-"""``prepare`` makes the project's data of archives as their authors publish them."""
+"""``prepare`` makes the project's data of archives as their authors publish them; MeSH alone."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
+import corpora
+import mesh_alone
 import prepare
 import pytest
 import srsly
 import typer
-from sources import corpora, vocabularies
-from sources.recipe import FETCH, FETCH_EXTRA
+import vocabularies
+from mesh_alone import folded, mesh_only
+from recipe import FETCH, FETCH_EXTRA
 
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.kb import open_source
+from spacy_pel.kb import Entity, open_source
 
 from . import downloads
 
@@ -121,18 +125,12 @@ def test_what_was_made_is_kept_until_its_download_changes(
 
 
 def test_the_users_own_files_stay(assets: Path, tmp_path: Path) -> None:
-    own = tmp_path / "data/kb/mesh.jsonl.gz"
-    downloads.write_text(own, "mine")
-    assert prepared(assets, tmp_path / "data") == 0
-    assert unpacked(own) == "mine"
-
-
-def test_a_folder_with_data_needs_no_downloads(assets: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    prepared(assets, data)
+    downloads.write_text(data / "kb/mesh.jsonl.gz", "mine")
+    assert prepared(assets, data) == 0
     (data / "sources.json").unlink()
-    assert prepared(tmp_path / "none", data) == 0
-    assert files_in(data) == MADE
+    assert prepared(tmp_path / "none", data) == 0  # a folder with data needs no downloads
+    assert files_in(data) == MADE and unpacked(data / "kb/mesh.jsonl.gz") == "mine"
 
 
 def test_a_missing_download_names_the_command(
@@ -199,3 +197,61 @@ def test_project_yml_declares_what_is_read(project: Path) -> None:
     assert not any("held_out" in json.dumps(command) for command in settings["commands"])
     for config in (project / "configs").glob("*.cfg"):
         assert "held_out" not in config.read_text("utf8")
+
+
+# Of MeSH and of MEDIC.
+KNOWN = (
+    {"D1": frozenset(map(folded, ("Leukaemia", "AML-1")))},
+    {"D1": frozenset(map(folded, ("Leukemia", "Blood cancer", "AML-1", "LEUK7")))},
+)
+
+
+def kept(*aliases: str, id: str = "D1", alt_ids: tuple[str, ...] = ("151430",)) -> tuple[str, ...]:
+    [entity] = mesh_only([Entity(id, "Name", aliases, alt_ids=alt_ids)], *KNOWN, Counter())
+    return entity.aliases
+
+
+def test_names_of_mesh_without_those_of_medic_and_omim() -> None:
+    assert kept("Leukemia", "AML-1") == ("Leukemia", "AML-1")  # MeSH's, in American spelling
+    assert kept("Blood cancer") == ()  # of MEDIC alone
+    assert kept("Leukemias") == ("Leukemias",)  # of neither: of a later year of MeSH
+    assert kept("LEUK7", "LEUKEMIA, CHRONIC, Xq28") == ()  # of OMIM
+    assert kept("LEUK8", alt_ids=()) == ("LEUK8",)  # without an id of OMIM MEDIC adds nothing
+    # Of a supplementary record, whose names no list has.
+    names = ("Spastic paraplegia 5B", "SPASTIC PARAPLEGIA 5B", "SPG5B", "Farber&apos;s")
+    assert kept(*names, id="C5") == ("Spastic paraplegia 5B", "Farber's")
+    assert kept("AZD8330", id="C5", alt_ids=("D7",)) == ("AZD8330",)
+
+
+def test_ids_of_omim_stay_out() -> None:
+    left_out: Counter[str] = Counter()
+    entities = [
+        Entity("D1", "LEUK", alt_ids=("151430", "C9"), types=("Disease", "X")),
+        Entity("300323", "GOUT 3", ("HPRT",)),
+    ]
+    assert list(mesh_only(entities, *KNOWN, left_out)) == [
+        Entity("D1", "LEUK", alt_ids=("C9",), types=("Diseases", "X"))
+    ]
+    assert left_out == {"entities": 1, "ids": 1, "names": 2}
+
+
+def test_mesh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
+    assert "spacy project run prepare" in capsys.readouterr().out
+    record = {"concept_id": "D1", "canonical_name": "Leukemia", "aliases": ["LEUK7", "AML-1"]}
+    downloads.write_text(
+        tmp_path / "kb/mesh.jsonl.gz", json.dumps({**record, "alt_ids": ["151430"]})
+    )
+    ascii = "*NEWRECORD\nMH = Leukaemia\nENTRY = AML-1\nUI = D1\n"
+    downloads.write_text(tmp_path / "ontologies/mesh_ascii_d2014.bin.gz", ascii)
+    medic = "D1|151430||Leukemia|LEUK7|AML-1\n"
+    downloads.write_text(tmp_path / "ontologies/medic_2012.txt.gz", medic)
+    mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
+    expected = [Entity("D1", "Leukemia", ("AML-1",))]
+    assert list(open_source(tmp_path / "out.jsonl.gz").entities) == expected
+    assert "Left out: 1 ids, 1 names" in capsys.readouterr().out
+    made = '{"concept_id": "D3", "canonical_name": "Female"}'
+    downloads.write_text(tmp_path / "kb/mesh_only.jsonl.gz", made)
+    mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
+    assert list(open_source(tmp_path / "out.jsonl.gz").entities) == [Entity("D3", "Female")]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import distil
 import numpy as np
 import pytest
 import release_pipeline
+import small_encoder
 import spacy
 import torch
 from safetensors import safe_open
@@ -44,14 +43,15 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_small_encoder_reads_the_texts_as_the_large_one_does(
-    bert: Path, tmp_path: Path, project: Path
-) -> None:
+def make_small(bert: Path, folder: Path, *options: object) -> None:
+    arguments = [bert, folder / "small", "--kb", folder / "kb", *options]
+    small_encoder.main([str(argument) for argument in arguments])
+
+
+def test_a_small_encoder_reads_the_texts_as_the_large_one_does(bert: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("Multiple sclerosis, aspirin.\n")
     build_kb(ENTITIES[-1:], tmp_path / "kb", sources=["tiny"])  # kidney
-    command = [sys.executable, "release/scripts/small_encoder.py", bert, tmp_path / "small"]
-    options = ["--layers", "2", "--kb", tmp_path / "kb", "--texts", tmp_path / "texts.txt", "none"]
-    subprocess.run([*command, *options], check=True, capture_output=True)
+    make_small(bert, tmp_path, "--layers", "2", "--texts", tmp_path / "texts.txt", "none")
     small = Tokenizer.from_file(str(tmp_path / "small" / "tokenizer.json"))
     large = Tokenizer.from_file(str(bert / "tokenizer.json"))
     kept = {"multiple", "sclerosis", "kidney", "aspirin"}
@@ -104,11 +104,10 @@ def with_mention(nlp: spacy.Language, text: str) -> spacy.tokens.Doc:
 
 
 def test_a_small_encoder_learns_the_vectors_of_the_large_one(
-    bert: Path, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
-    command = [sys.executable, "release/scripts/small_encoder.py", bert, tmp_path / "small"]
-    subprocess.run([*command, "--layers", "1", "--kb", tmp_path / "kb"], check=True)
+    make_small(bert, tmp_path, "--layers", "1")
     monkeypatch.setattr(distil, "BATCH", 8)
     monkeypatch.setitem(distil.MODEL, "n_numbers", 8)
     monkeypatch.setitem(distil.MODEL, "mixed_precision", False)
@@ -121,10 +120,10 @@ def test_a_small_encoder_learns_the_vectors_of_the_large_one(
     goals = first_numbers_of_means(bert, names)
     of_marked = first_numbers_of_means(bert, [words for _, words in marked])
     cosines, words = [], []
-    for n_names in (8, 800):
+    for n_names in (8, 400):
         out = tmp_path / str(n_names)
         places = (str(tmp_path / "small"), tmp_path / "kb", out, [corpus])
-        distil.main(str(bert), *places, rate=5e-3, names=n_names)
+        distil.main(str(bert), *places, rate=8e-3, names=n_names)
         linker = spacy.load(out).get_pipe("proxy_linker")
         words.append(
             encoder_of(linker.model.layers[0]).transformer.get_input_embeddings().weight.detach()

@@ -2,10 +2,9 @@
 
     python scripts/distil.py LARGE SMALL kb/release OUT --texts CORPUS
 
-The last layers of a BERT bring names together that mean the same. Its first ones, taken alone, match
-little more than words. A small encoder learns from what the large one makes of each name: read alone, as a row of the KB,
-and as a mention in a text. It sees no pair of names, and no id. So it learns no KB by heart, and also links
-to one that it has never seen.
+The last layers of a BERT bring names together that mean the same; its first ones match little more than
+words. A small encoder learns from what the large one makes of each name: alone, as a row of the KB, and as
+a mention in a text. It sees no pair of names, and no id. So it also links to a KB that it has never seen.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Annotated
 import numpy as np
 import spacy
 import typer
-from spacy.language import Language
 from thinc.api import warmup_linear
 from tqdm import tqdm
 
@@ -61,7 +59,7 @@ def main(
     """Save a pipeline to OUT whose linker has the encoder SMALL, taught by LARGE.
 
     Args:
-        large: A BERT, the teacher. A vector is the mean over all tokens of a name.
+        large: A BERT, the teacher.
         small: A BERT. It may be some layers of LARGE.
         kb: The names.
         out: The folder to write.
@@ -69,51 +67,36 @@ def main(
         rate: The highest learning rate.
         names: How many names are read; 0 for all.
     """
-    teacher = teacher_of(large)
-    nlp = untrained(small, kb)
+    # The teacher gives the first numbers of the mean over all tokens of a name.
+    chosen = {key: MODEL[key] for key in ("n_numbers", "entity_length", "mixed_precision")}
+    model = DocumentEncoder(PretrainedEncoder(large), entity_pooling="mean", **chosen)
+    model.initialize(X=[])
+    teacher = Retriever(model)
+
+    nlp = spacy.blank("en")
+    encoder = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": small}
+    config = {"kb": str(kb), "model": {**MODEL, "encoder": encoder}, "row_kind": "name"}
+    linker = nlp.add_pipe("proxy_linker", config=config)
+    nlp.initialize()
+    set_dropout(linker.model, 0.0)
+    student = Retriever(linker.model)
+    for tower in student.model.layers:  # names that are not read shall fit those that are
+        encoder_of(tower).transformer.get_input_embeddings().weight.requires_grad_(False)
+
     base = KnowledgeBase.open(kb)
     total = names or sum(len(entity.names) for entity in base)
     steps = -(-total // BATCH)
     optimizer = AdamW(warmup_linear(rate, WARMUP, steps))
-    student = Retriever(nlp.get_pipe("proxy_linker").model)
-    freeze_words(student)
     rng = np.random.default_rng(0)
-    steps_of_names = tqdm(islice(batches(base, rng), steps), total=steps)
-    for step, (rows, mentions) in enumerate(zip(steps_of_names, in_documents(texts, rng))):
+    bar = tqdm(islice(batches(base, rng), steps), total=steps)
+    for step, (rows, mentions) in enumerate(zip(bar, in_documents(texts, rng))):
         distance = taught(student, teacher, rows, mentions)
         apply_gradients(student.model, optimizer)
         optimizer.step_schedules()
         if step % 10 == 0:
-            steps_of_names.set_postfix(cosine=f"{1 - distance:.3f}")
-    nlp.get_pipe("proxy_linker").cfg["trained_entities"] = mentioned(texts, base)
+            bar.set_postfix(cosine=f"{1 - distance:.3f}")
+    linker.cfg["trained_entities"] = mentioned(texts, base)
     nlp.to_disk(out)
-
-
-def teacher_of(encoder: str) -> Retriever:
-    """A retriever that gives a text the first numbers of the mean over all its tokens."""
-    chosen = {key: MODEL[key] for key in ("n_numbers", "entity_length", "mixed_precision")}
-    model = DocumentEncoder(PretrainedEncoder(encoder), entity_pooling="mean", **chosen)
-    model.initialize(X=[])
-    return Retriever(model)
-
-
-def untrained(encoder: str, kb: Path) -> Language:
-    """A pipeline with a linker that has the weights of a BERT."""
-    source = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": encoder}
-    model = {**MODEL, "encoder": source}
-    nlp = spacy.blank("en")
-    config = {"kb": str(kb), "model": model, "row_kind": "name"}
-    nlp.add_pipe("proxy_linker", config=config)
-    nlp.initialize()
-    set_dropout(nlp.get_pipe("proxy_linker").model, 0.0)
-    return nlp
-
-
-def freeze_words(retriever: Retriever) -> None:
-    """Keep the vectors of word pieces: names that are not read shall fit those that are."""
-    for tower in retriever.model.layers:
-        words = encoder_of(tower).transformer.get_input_embeddings()
-        words.weight.requires_grad_(False)
 
 
 def batches(kb: KnowledgeBase, rng: np.random.Generator) -> Iterator[list[EntityText]]:

@@ -1,20 +1,32 @@
-"""Write MeSH without the names and ids of MEDIC and OMIM: what a package may pass on."""
+"""Write MeSH without the names and ids of MEDIC and OMIM: what a package may pass on.
 
+MEDIC, CTD's vocabulary of diseases, puts names of OMIM into the records of MeSH. Names of MeSH may
+be passed on; names of MEDIC and OMIM may not.
+"""
+
+from __future__ import annotations
+
+import html
+import re
 import shutil
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import typer
-from sources.entity_files import write_entities
-from sources.mesh_only import Names, Vocabularies, folded, mesh_only
+from vocabularies import write_entities
 from wasabi import msg
 
-from spacy_pel.kb import open_source
+from spacy_pel.kb import Entity, open_source
 from spacy_pel.system.lines import numbered_lines
 
 MADE = "kb/mesh_only.jsonl.gz"  # by prepare.py, of MeSH's own files
 JOINED = "kb/mesh.jsonl.gz"
 MESH, MEDIC = "ontologies/mesh_ascii_d2014.bin.gz", "ontologies/medic_2012.txt.gz"
+# The one type of MEDIC, and the branch of MeSH that holds the same.
+_MEDIC_TYPE, _MESH_BRANCH = "Disease", "Diseases"
+
+Names = Mapping[str, frozenset[str]]  # folded, by id
 
 
 def main(data: Path, output: Path) -> None:
@@ -29,29 +41,69 @@ def main(data: Path, output: Path) -> None:
         shutil.copyfile(data / MADE, output)
         msg.good(f"{output}: a copy of {data / MADE}")
         return
-    needed = [data / name for name in (JOINED, MESH, MEDIC)]
-    missing = [str(path) for path in needed if not path.is_file()]
+    joined, mesh, medic = (data / name for name in (JOINED, MESH, MEDIC))
+    missing = [path for path in (joined, mesh, medic) if not path.is_file()]
     if missing:
-        msg.fail(
-            f"Neither {data / MADE} nor {missing[0]}", "Run: python -m spacy project run prepare"
-        )
+        remedy = "Run: python -m spacy project run prepare"
+        msg.fail(f"Neither {data / MADE} nor {missing[0]}", remedy)
         raise typer.Exit(1)
-    joined, mesh, medic = needed
+    of_mesh = {e.concept_id: frozenset(map(folded, e.names)) for e in open_source(mesh).entities}
+    # Lines "id|alternative id||name|name...".
+    rows = (line.split("|") for _, line in numbered_lines(medic))
+    of_medic = {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
     left_out: Counter[str] = Counter()
-    known = Vocabularies(_names_of_mesh(mesh), _names_of_medic(medic))
-    holds = write_entities(output, mesh_only(open_source(joined).entities, known, left_out))
-    msg.good(f"{output}: {holds}")
+    entities = mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out)
+    msg.good(f"{output}: {write_entities(output, entities)}")
     msg.info("Left out: " + ", ".join(f"{n:,} {what}" for what, n in sorted(left_out.items())))
 
 
-def _names_of_mesh(path: Path) -> Names:
-    return {e.concept_id: frozenset(map(folded, e.names)) for e in open_source(path).entities}
+def folded(name: str) -> str:
+    """A name as it is compared: without case, and with American spelling."""
+    name = " ".join(html.unescape(name).casefold().split())
+    return name.replace("ae", "e").replace("oe", "e").replace("our", "or")
 
 
-def _names_of_medic(path: Path) -> Names:
-    """The names in lines "id|alternative id||name|name..."."""
-    rows = (line.split("|") for _, line in numbered_lines(path))
-    return {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
+def mesh_only(
+    entities: Iterable[Entity], mesh: Names, medic: Names, left_out: Counter[str]
+) -> Iterator[Entity]:
+    """The entities of MeSH, with names and alternative ids of MeSH.
+
+    Args:
+        entities: MeSH joined with MEDIC.
+        mesh: Names of MeSH's descriptors. They may be of an older year.
+        medic: Names of MEDIC's diseases.
+        left_out: Is filled with the numbers of entities, ids and names that stay out.
+    """
+    for entity in entities:
+        name, *others = dict.fromkeys(map(html.unescape, entity.names))
+        if not _is_mesh_id(entity.concept_id):
+            left_out.update(entities=1, names=1 + len(others))
+            continue
+        alt_ids = tuple(filter(_is_mesh_id, entity.alt_ids))
+        # MEDIC calls a record of MeSH by its name in MeSH: the canonical name always stays.
+        aliases = tuple(other for other in others if _is_mesh_name(other, entity, mesh, medic))
+        left_out.update(ids=len(entity.alt_ids) - len(alt_ids), names=len(others) - len(aliases))
+        types = tuple(_MESH_BRANCH if type == _MEDIC_TYPE else type for type in entity.types)
+        yield entity._replace(canonical_name=name, aliases=aliases, alt_ids=alt_ids, types=types)
+
+
+def _is_mesh_name(name: str, entity: Entity, mesh: Names, medic: Names) -> bool:
+    """Whether a name of an entity stands in MeSH, as far as it can be told."""
+    key, in_mesh = folded(name), mesh.get(entity.concept_id)
+    if in_mesh is not None and key in in_mesh:
+        return True
+    ids = (entity.concept_id, *entity.alt_ids)
+    if in_mesh is not None and any(key in medic.get(id, ()) for id in ids):
+        return False
+    # No list has all names of a supplementary record, or of a later year. What MEDIC adds there are
+    # names of OMIM, to records with an id of OMIM. Most letters are capitals: "PARAPLEGIA Xq28".
+    letters = [character for character in name if character.isalpha()]
+    is_in_capitals = sum(map(str.isupper, letters)) > len(letters) / 2
+    return all(map(_is_mesh_id, entity.alt_ids)) or not is_in_capitals
+
+
+def _is_mesh_id(id: str) -> bool:
+    return re.fullmatch(r"[CD]\d+", id) is not None
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import corpora
 import typer
-from sources import corpora, vocabularies
-from sources.recipe import follow
+import vocabularies
+from recipe import FETCH, follow
 from wasabi import msg
 
 from spacy_pel.errors import PelError
@@ -18,24 +19,20 @@ def main(assets: Path, data: Path) -> None:
     DATA/held_out, where no workflow looks. After an error the other files are made all the same,
     and the exit code is 1.
     """
-    errors, usable = [], 0
+    failed, usable = False, 0
     for recipe in (*corpora.RECIPES, *vocabularies.RECIPES):
         try:
-            made = follow(recipe, assets, data)
+            state, text = follow(recipe, assets, data)
         except PelError as error:
-            errors.append(error)
+            failed = True
             msg.fail(str(error))
             continue
-        usable += made.state != "absent"
-        if made.state == "absent":
-            msg.info(f"{recipe.output}: not fetched: {made.text}")
-        else:
-            msg.good(f"{recipe.output}: {made.state}{made.text and f': {made.text}'}")
-    if not errors and not usable:
-        msg.fail(
-            f"nothing to prepare in {assets}", "Fetch it first: python -m spacy project assets"
-        )
-    raise typer.Exit(1 if errors or not usable else 0)
+        is_there = state != "not fetched"
+        usable += is_there
+        (msg.good if is_there else msg.info)(f"{recipe.output}: {state}{text and f': {text}'}")
+    if not failed and not usable:
+        msg.fail(f"nothing to prepare in {assets}", f"Fetch it first: {FETCH}")
+    raise typer.Exit(1 if failed or not usable else 0)
 
 
 if __name__ == "__main__":

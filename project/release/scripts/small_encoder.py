@@ -20,13 +20,13 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from spacy_pel.kb.knowledge_base import KnowledgeBase
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.models.bert import evenly_spaced_layers
 
 BATCH = 4096  # texts that are tokenised at a time
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Read the arguments, write the encoder, and say what is left of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("encoder")
@@ -34,62 +34,44 @@ def main() -> None:
     parser.add_argument("--layers", type=int, required=True)
     parser.add_argument("--kb", required=True, help="its names and definitions are texts, too")
     parser.add_argument("--texts", nargs="+", type=Path, default=[], help="those that are there")
-    options = parser.parse_args()
-
+    options = parser.parse_args(arguments)
     tokenizer = AutoTokenizer.from_pretrained(options.encoder, use_fast=True).backend_tokenizer
-    texts = [
-        *kb_texts(options.kb),
-        *(line for file in options.texts if file.is_file() for line in lines(file)),
-    ]
-    kept = kept_pieces(tokenizer, used_pieces(tokenizer, texts))
+    kept = kept_pieces(tokenizer, texts_of(options.kb, options.texts))
+    numbers = list(kept.values())
     transformer = evenly_spaced_layers(AutoModel.from_pretrained(options.encoder), options.layers)
-    n_before = len(tokenizer.get_vocab())
-    keep_rows(transformer, [piece_id for _, piece_id in kept])
-    write(options.out, transformer, tokenizer, [piece for piece, _ in kept])
-    print(f"{options.out}: {options.layers} layers, {len(kept):,} of {n_before:,} word pieces")
-
-
-def kb_texts(path: str) -> Iterator[str]:
-    """The names and definitions of a KB."""
-    for entity in KnowledgeBase.open(path):
-        yield from entity.names
-        yield entity.definition or ""
-
-
-def lines(file: Path) -> Iterator[str]:
-    """The lines of a file, plain or gzipped."""
-    with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as stream:
-        yield from stream
-
-
-def used_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
-    """How often each word piece occurs in the texts."""
-    counts: Counter[int] = Counter()
-    remaining = iter(texts)
-    while batch := list(islice(remaining, BATCH)):
-        for encoding in tokenizer.encode_batch_fast(batch):
-            counts.update(encoding.ids)
-    return counts
-
-
-def kept_pieces(tokenizer: Tokenizer, used: Counter[int]) -> list[tuple[str, int]]:
-    """The word pieces that stay, with their numbers, in order."""
-    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    pieces = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    return [
-        (piece, number)
-        for piece, number in pieces
-        if used[number] or piece in special or len(piece.removeprefix("##")) == 1
-    ]
-
-
-def keep_rows(transformer: torch.nn.Module, numbers: list[int]) -> None:
-    """Keep these rows of the word embeddings, in this order."""
     rows = transformer.get_input_embeddings().weight.detach()[numbers].clone()
     transformer.resize_token_embeddings(len(numbers), mean_resizing=False)
     transformer.get_input_embeddings().weight.data = rows
     # The padding is the first piece of a BERT, and stays so.
     transformer.config.vocab_size = len(numbers)
+    write(options.out, transformer, tokenizer, list(kept))
+    n_before = len(tokenizer.get_vocab())
+    print(f"{options.out}: {options.layers} layers, {len(kept):,} of {n_before:,} word pieces")
+
+
+def texts_of(kb: str, files: Iterable[Path]) -> Iterator[str]:
+    """The names and definitions of a KB, and the lines of files, plain or gzipped, that are there."""
+    for entity in KnowledgeBase.open(kb):
+        yield from entity.names
+        yield entity.definition or ""
+    for file in files:
+        if file.is_file():
+            with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as stream:
+                yield from stream
+
+
+def kept_pieces(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, int]:
+    """The word pieces that stay, with their numbers, in order."""
+    used: Counter[int] = Counter()
+    while batch := list(islice(texts, BATCH)):
+        for encoding in tokenizer.encode_batch_fast(batch):
+            used.update(encoding.ids)
+    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    return {
+        piece: number
+        for piece, number in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+        if used[number] or piece in special or len(piece.removeprefix("##")) == 1
+    }
 
 
 def write(out: Path, transformer: torch.nn.Module, tokenizer: Tokenizer, pieces: list[str]) -> None:
@@ -105,9 +87,8 @@ def write(out: Path, transformer: torch.nn.Module, tokenizer: Tokenizer, pieces:
     described["padding"] = described["truncation"] = None
     (out / "tokenizer.json").write_text(json.dumps(described, ensure_ascii=False))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 512}
-    settings |= {
-        f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")
-    }
+    for name in ("unk", "sep", "pad", "cls", "mask"):
+        settings[f"{name}_token"] = f"[{name.upper()}]"
     (out / "tokenizer_config.json").write_text(json.dumps(settings, indent=2))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from wasabi import msg
 
 from spacy_pel.errors import PelError
 from spacy_pel.system.whole_files import whole_file
@@ -14,7 +17,6 @@ from spacy_pel.system.whole_files import whole_file
 FETCH = "python -m spacy project assets"
 FETCH_EXTRA = f"{FETCH} --extra"
 RECORD = "sources.json"
-_BLOCK = 1 << 20
 
 
 class Recipe(NamedTuple):
@@ -34,43 +36,40 @@ class Recipe(NamedTuple):
     fetch: str = FETCH
 
 
-class Made(NamedTuple):
-    """What became of a recipe.
-
-    Attributes:
-        state: "made"; "kept", as it was made of these downloads before; "present", as it is not
-            ours to replace; or "absent".
-        text: What the file holds, or how to get it.
-    """
-
-    state: str
-    text: str = ""
-
-
-def follow(recipe: Recipe, assets: Path, data: Path) -> Made:
+def follow(recipe: Recipe, assets: Path, data: Path) -> tuple[str, str]:
     """Make the file of a recipe, unless it was made of the same downloads before.
+
+    Returns:
+        "made"; "kept", as it was made of these downloads before; "present", as it is not ours to
+        replace; or "not fetched". And what the file holds, or how to get it.
 
     Raises:
         PelError: Some of the downloads are missing or damaged, or the file cannot be made of them.
     """
-    found = {name: _input(assets, name) for name in recipe.inputs}
-    missing = [str(assets / name) for name, path in found.items() if path is None]
-    output = data / recipe.output
-    recorded = _recorded(data)
-    if output.is_file() and recipe.output not in recorded:
-        return Made("present")
-    if len(missing) == len(found):
-        return Made("present") if output.is_file() else Made("absent", recipe.fetch)
+    output, paths, missing = data / recipe.output, [], []
+    for name in recipe.inputs:
+        found = list(assets.glob(name))
+        if len(found) > 1:
+            raise PelError(f"several files are {assets / name}", "keep one of them")
+        paths += found
+        missing += [] if found else [str(assets / name)]
+    try:
+        recorded = json.loads((data / RECORD).read_text("utf8"))
+    except (OSError, ValueError):  # nobody knows what the files there were made of
+        recorded = {}
+    if output.is_file() and (recipe.output not in recorded or not paths):
+        return "present", ""
+    if not paths:
+        return "not fetched", recipe.fetch
     if missing:
         raise PelError(
             f"{recipe.output}: needs {' and '.join(missing)}",
             f"fetch it: {recipe.fetch}; or put it there yourself",
         )
-    paths = [path for path in found.values() if path is not None]
     digests = {path.relative_to(assets).as_posix(): sha256(path) for path in paths}
     before = recorded.get(recipe.output, {})
     if output.is_file() and before.get("made_of") == digests:
-        return Made("kept", before["holds"])
+        return "kept", before["holds"]
     try:
         holds = recipe.make(output, *paths)
     except PelError as error:  # a download that was cut off counts as fetched until it is deleted
@@ -79,29 +78,26 @@ def follow(recipe: Recipe, assets: Path, data: Path) -> Made:
     recorded[recipe.output] = {"holds": holds, "made_of": digests}
     with whole_file(data / RECORD) as file:
         json.dump(recorded, file, indent=1, sort_keys=True)
-    return Made("made", holds)
+    return "made", holds
 
 
 def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
 
 
-def _input(assets: Path, name: str) -> Path | None:
-    """The download of a name or pattern; None if it is missing."""
-    found = sorted(assets.glob(name))
-    if len(found) > 1:
-        raise PelError(f"several files are {assets / name}", "keep one of them")
-    return found[0] if found else None
+def report_change(source: Path, what: str, expected: object, found: object) -> None:
+    """Warn if something about a download is not as in the one that the docs' figures are of."""
+    if str(expected) != str(found):
+        msg.warn(f"{source} has changed: {what}: expected {expected}, found {found}")
 
 
-def _recorded(data: Path) -> dict[str, Any]:
-    """What the outputs in a folder were made of; empty if nobody knows."""
-    try:
-        return json.loads((data / RECORD).read_text("utf8"))
-    except (OSError, ValueError):
-        return {}
+def write_gzip(output: Path, parts: Iterable[bytes]) -> None:
+    """Write a gzip file, whole or not at all, whose bytes depend on its contents alone."""
+    with whole_file(output, "xb") as file:
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as zipped:
+            zipped.writelines(parts)
