@@ -311,8 +311,7 @@ def mentions_cli(
     """
     from spacy.lang.en.stop_words import STOP_WORDS
 
-    from ..jobs.mine import mine_mentions
-    from ..jobs.sampled_mentions import MentionSearch
+    from ..jobs.mine import MentionSearch, mine_mentions
     from ..kb import KnowledgeBase
     from ..kb.name_finder import NameFinder
 

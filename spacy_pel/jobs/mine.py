@@ -12,14 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..documents import DocumentStream, open_documents
+from ..documents import DocumentStream, RawDocument, open_documents
+from ..documents.document import Document
 from ..documents.document_stream import ChainedStream
+from ..documents.format import place_text
 from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.name_finder import NameFinder, Pieces
 from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_literal, sql_path
 from .blocks import Blocks, join, output_blocks
 from .document_blocks import (
@@ -27,13 +32,16 @@ from .document_blocks import (
     DocumentBlock,
     LinkedCounts,
     LinkProgress,
+    OnError,
     document_blocks,
+    refusal,
     unfinished,
 )
-from .sampled_mentions import MentionSearch, MinedMentions
 from .workers import local_results
 
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
+_CHARACTERS_AT_ONCE = 1_000_000  # that are searched at a time: they take about 70 MB
+_SHORTEST = 3  # characters of a mention: acronyms of two letters mean too much
 _LONGEST_ROW = 2**24  # bytes
 _CHOSEN_BY = {"number": "BIGINT", "priority": "UBIGINT"}
 _ROW = {
@@ -69,6 +77,170 @@ class MiningResult(NamedTuple):
     judged: int
     right: int
     skipped: tuple[str, ...]
+
+
+class MinedMentions(NamedTuple):
+    """What was found in a block of documents.
+
+    Attributes:
+        numbers: int64 [n], the entities of the mentions that were sampled.
+        priorities: uint64 [n]. Of the mentions of an entity, those of the lowest priorities stay.
+        rows: Each sampled mention as a line of JSON.
+        counts: The number of documents that were searched and of all mentions in them.
+    """
+
+    numbers: np.ndarray
+    priorities: np.ndarray
+    rows: list[str]
+    counts: LinkedCounts
+
+
+class _Source(NamedTuple):
+    """A document with its number in the input, and what it was read from."""
+
+    number: int
+    record: RawDocument
+    document: Document
+
+
+class MentionSearch(NamedTuple):
+    """How mentions are searched and sampled.
+
+    A mention gets a priority at random, from the seed and its place. The mentions of an entity with
+    the lowest priorities are kept: that is a reservoir sample, in whatever order and by however
+    many processes the documents are read.
+
+    Attributes:
+        kb: The knowledge base.
+        names: Its names. Those that several entities have are passed over.
+        aliases: Whether aliases are looked for, or only preferred names.
+        per_entity: The most mentions of an entity.
+        window: The number of words and signs around a mention that are kept.
+        seed: Of the priorities.
+        on_error: What is done at a document that cannot be read.
+    """
+
+    kb: KnowledgeBase
+    names: NameFinder
+    aliases: bool = False
+    per_entity: int = 16
+    window: int = 64
+    seed: int = 0
+    on_error: OnError = OnError.stop
+
+    def mined(self, first: int, records: Sequence[RawDocument]) -> MinedMentions:
+        """The sampled mentions of documents, in the order of the text.
+
+        Args:
+            first: The number of the first document in the whole input.
+            records: The documents.
+
+        Raises:
+            PelError: A document cannot be read, and ``on_error`` is "stop".
+        """
+        sources, skipped = [], []
+        for number, record in enumerate(records, first):
+            try:
+                sources.append(_Source(number, record, record.document()))
+            except PelError as error:
+                skipped.append(refusal(number, error, self.on_error))
+        sizes = accumulate(len(source.document.text) for source in sources)
+        chunk_of = [size // _CHARACTERS_AT_ONCE for size in sizes]
+        chunks = groupby(range(len(sources)), chunk_of.__getitem__)
+        found = [self._in_chunk(sources, list(places)) for _, places in chunks]
+        columns = np.concatenate([np.empty((6, 0), np.int64), *(places for places, _ in found)], 1)
+        priorities = np.concatenate([np.empty(0, np.uint64), *(own for _, own in found)])
+        kept = lowest_of_each(columns[-1], priorities, self.per_entity)
+        counts = LinkedCounts(len(sources), len(priorities), tuple(skipped))
+        columns, priorities = columns[:, kept], priorities[kept]
+        numbers = np.unique(columns[-1]).tolist()
+        ids = {number: id for number, (id, _) in zip(numbers, self.kb.labels(numbers))}
+        rows = [
+            self._row(sources[source], *places, ids[places[-1]], priority)
+            for source, *places, priority in zip(*columns.tolist(), priorities.tolist())
+        ]
+        return MinedMentions(columns[-1], priorities, rows, counts)
+
+    def _in_chunk(
+        self, sources: Sequence[_Source], places: list[int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The mentions in some of the documents, and their priorities.
+
+        Of each mention the place of its document, its start and end, those of its window, and the
+        number of its entity: int64 [6, n].
+        """
+        pieces = Pieces([sources[place].document.text for place in places])
+        first, last, names = self.names.found_in(pieces)
+        firsts = self.names.bounds[names]
+        is_kept = self.names.bounds[names + 1] - firsts == 1
+        is_kept &= pieces.ends[last] - pieces.starts[first] >= _SHORTEST
+        if not self.aliases:
+            is_kept &= self.names.preferred[firsts]
+        first, last, owners = first[is_kept], last[is_kept], self.names.owners[firsts[is_kept]]
+        texts = pieces.texts[first]
+        half = self.window // 2
+        window_first = np.maximum(first - half, pieces.first[texts])
+        window_last = np.minimum(last + half, pieces.first[texts + 1] - 2)  # behind it is a break
+        starts = pieces.starts[first]
+        columns = [
+            np.array(places)[texts],
+            starts,
+            pieces.ends[last],
+            pieces.starts[window_first],
+            pieces.ends[window_last],
+            owners,
+        ]
+        documents = np.array([sources[place].number for place in places], dtype=np.uint64)[texts]
+        seeded = _mixed(documents + _mixed(np.array([self.seed], dtype=np.uint64)))
+        return np.array(columns, dtype=np.int64), _mixed(seeded + starts.astype(np.uint64))
+
+    def _row(
+        self,
+        source: _Source,
+        start: int,
+        end: int,
+        window_start: int,
+        window_end: int,
+        number: int,
+        concept_id: str,
+        priority: int,
+    ) -> str:
+        """The row of a mention, as JSON. "right" is None if no annotation has its characters."""
+        _, record, document = source
+        right = None
+        for mention in document.mentions or ():
+            if (mention.start, mention.end) == (start, end) and mention.ids:
+                right = number in map(self.kb.number, mention.ids)
+                break
+        place = {"start": start - window_start, "end": end - window_start, "id": concept_id}
+        row = {
+            "number": number,
+            "priority": priority,
+            "text": document.text[window_start:window_end],
+            "id": place_text(record.place) if document.id is None else str(document.id),
+            "mentions": [place],
+            "source": record.name,
+            "offset": start,
+            "name": document.text[start:end],
+            "entity": concept_id,
+            "right": right,
+        }
+        return json.dumps(row, ensure_ascii=False)
+
+
+def lowest_of_each(numbers: np.ndarray, priorities: np.ndarray, n: int) -> np.ndarray:
+    """The places of the n lowest priorities, uint64 [m], of each number, int64 [m]; ascending."""
+    order = np.lexsort((priorities, numbers))
+    grouped = numbers[order]
+    rank = np.arange(len(grouped)) - np.searchsorted(grouped, grouped)
+    return np.sort(order[rank < n])
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The numbers, uint64, spread over all bits (splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
 
 
 def mine_mentions(
@@ -108,25 +280,30 @@ def mine_mentions(
     if any(Path(text).resolve() in (target, *target.parents) for text in texts):
         raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
     source = ChainedStream([open_documents(text, input_format) for text in texts])
+    names = hashlib.blake2b(search.names.wanted.tobytes(), digest_size=16)
+    settings = {  # all that decides the output apart from the documents
+        "knowledge base": search.kb.settings["checksum"],
+        "list of names": [names.hexdigest(), search.aliases],
+        "number of mentions an entity": search.per_entity,
+        "size of windows": search.window,
+        "seed": search.seed,
+        "size of parts": [DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK],
+    }
     progress.started(source.total)
-    total = LinkedCounts()
-    with output_blocks(target, _settings(search), progress.say) as blocks:
-        names = []
+    total, made = LinkedCounts(), []
+    with output_blocks(target, settings, progress.say) as blocks:
         for report in _mined_blocks(search, source, blocks, n_process, progress):
             report.tell(progress)
             total += report.counts
-            names.append(report.name)
-        join(blocks, names, partial(_join, per_entity=search.per_entity), target)
-    return MiningResult(total.documents, total.mentions, *_judged(target), total.skipped)
-
-
-class _Searched(NamedTuple):
-    """A block of the input, and what was found in it."""
-
-    name: str
-    n_bytes: int
-    digest: str
-    mined: MinedMentions
+            made.append(report.name)
+        join(blocks, made, partial(_join, per_entity=search.per_entity), target)
+    with duckdb_connection(threads=1) as connection:
+        connection.execute(
+            'SELECT count(*), count(DISTINCT entity), count("right"), '
+            f'count(*) FILTER ("right") FROM read_parquet({sql_path(target)})'
+        )
+        kept_and_judged = connection.fetchone()
+    return MiningResult(total.documents, total.mentions, *kept_and_judged, total.skipped)
 
 
 def _mined_blocks(
@@ -152,15 +329,14 @@ def _mined_blocks(
                 continue
             name, n_bytes, digest, mined = result
             admitted = lowest.admitted(mined.numbers, mined.priorities)
-            counts = LinkedCounts(mined.documents, mined.found, mined.skipped)
 
             def write(path: Path) -> LinkedCounts:
                 with open(path, "w", encoding="utf8", errors="replace") as file:
                     file.writelines(f"{mined.rows[place]}\n" for place in np.flatnonzero(admitted))
-                return counts
+                return mined.counts
 
             blocks.write(name, write, digest)
-            yield BlockReport(name, n_bytes, counts)
+            yield BlockReport(name, n_bytes, mined.counts)
 
 
 def _chained(source: DocumentStream) -> Iterator[DocumentBlock]:
@@ -171,12 +347,12 @@ def _chained(source: DocumentStream) -> Iterator[DocumentBlock]:
         yield replace(block, digest=digest)
 
 
-def _searching(search: MentionSearch, device: str) -> Callable[[DocumentBlock], _Searched]:
+def _searching(search: MentionSearch, device: str) -> Callable[[DocumentBlock], tuple]:
     """What searches a block, in any process."""
 
-    def work(block: DocumentBlock) -> _Searched:
+    def work(block: DocumentBlock) -> tuple[str, int, str, MinedMentions]:
         mined = search.mined(block.first - 1, block.records)
-        return _Searched(block.name, block.n_bytes, block.digest, mined)
+        return block.name, block.n_bytes, block.digest, mined
 
     return work
 
@@ -200,19 +376,6 @@ class _LowestPriorities:
             together = np.sort(np.concatenate((self._halves[entity], new)))
             self._halves[entity] = together[: len(self._halves[entity])]
         return admitted
-
-
-def _settings(search: MentionSearch) -> dict[str, object]:
-    """All that decides the output apart from the documents, as plain data."""
-    names = hashlib.blake2b(search.names.wanted.tobytes(), digest_size=16)
-    return {
-        "knowledge base": search.kb.settings["checksum"],
-        "list of names": [names.hexdigest(), search.aliases],
-        "number of mentions an entity": search.per_entity,
-        "size of windows": search.window,
-        "seed": search.seed,
-        "size of parts": [DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK],
-    }
 
 
 def _stored(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -260,13 +423,3 @@ def _rows(parts: Sequence[Path], columns: Mapping[str, str]) -> str:
         f"columns = {{{kinds}}}, compression = 'uncompressed', "
         f"maximum_object_size = {_LONGEST_ROW})"
     )
-
-
-def _judged(path: Path) -> tuple[int, int, int, int]:
-    """The rows of a file, their entities, the judged rows and the right ones."""
-    with duckdb_connection(threads=1) as connection:
-        connection.execute(
-            'SELECT count(*), count(DISTINCT entity), count("right"), '
-            f'count(*) FILTER ("right") FROM read_parquet({sql_path(path)})'
-        )
-        return connection.fetchone()  # type: ignore[return-value]

@@ -1,20 +1,23 @@
-"""Mining of files: the same rows with any number of processes, and after any interruption."""
+"""Mentions mined from files: which, and the same rows with any processes and interruptions."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from random import Random
 
 import duckdb
+import numpy as np
 import pytest
 import spacy
 
 from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import mine as module
-from spacy_pel.jobs.document_blocks import LinkProgress
-from spacy_pel.jobs.mine import mine_mentions
-from spacy_pel.jobs.sampled_mentions import MentionSearch
+from spacy_pel.jobs.document_blocks import LinkProgress, OnError
+from spacy_pel.jobs.mine import MentionSearch, lowest_of_each, mine_mentions
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.name_finder import NameFinder
 
@@ -31,9 +34,27 @@ class Told(LinkProgress):
         self.lines.append(message)
 
 
+class Interrupting(LinkProgress):
+    """Breaks a run off at a document."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def linked(self, n_bytes: float) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
 @pytest.fixture
 def search(bare_kb: KnowledgeBase) -> MentionSearch:
     return MentionSearch(bare_kb, NameFinder.of(bare_kb), aliases=True, per_entity=4)
+
+
+@pytest.fixture
+def anywhere(search: MentionSearch) -> MentionSearch:
+    """A search that keeps 16 mentions of an entity."""
+    return search._replace(per_entity=16)
 
 
 @pytest.fixture
@@ -92,18 +113,10 @@ def test_any_number_of_processes(search: MentionSearch, notes: Path) -> None:
 
 
 def test_a_run_that_was_interrupted_goes_on(search: MentionSearch, notes: Path) -> None:
-    class Interrupting(LinkProgress):
-        documents = 0
-
-        def linked(self, n_bytes: float) -> None:
-            self.documents += 1
-            if self.documents == 20:
-                raise KeyboardInterrupt
-
     whole, broken = notes.with_name("1.parquet"), notes.with_name("2.parquet")
     mine_mentions(search, [str(notes)], whole)
     with pytest.raises(KeyboardInterrupt):
-        mine_mentions(search, [str(notes)], broken, progress=Interrupting())
+        mine_mentions(search, [str(notes)], broken, progress=Interrupting(20))
     assert not broken.exists()
     told = Told()
     mine_mentions(search, [str(notes)], broken, progress=told)
@@ -112,17 +125,9 @@ def test_a_run_that_was_interrupted_goes_on(search: MentionSearch, notes: Path) 
 
 
 def test_a_change_of_the_input_begins_anew_from_there(search: MentionSearch, notes: Path) -> None:
-    class Interrupting(LinkProgress):
-        documents = 0
-
-        def linked(self, n_bytes: float) -> None:
-            self.documents += 1
-            if self.documents == 30:
-                raise KeyboardInterrupt
-
     out, fresh = notes.with_name("1.parquet"), notes.with_name("2.parquet")
     with pytest.raises(KeyboardInterrupt):
-        mine_mentions(search, [str(notes)], out, progress=Interrupting())
+        mine_mentions(search, [str(notes)], out, progress=Interrupting(30))
     lines = notes.read_text("utf8").split("\n")
     lines[4] = "Nothing at all."
     notes.write_text("\n".join(lines), encoding="utf8")
@@ -147,3 +152,86 @@ def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
         mine_mentions(search, [str(notes.parent)], notes.with_name("a.parquet"))
     with pytest.raises(PelError, match="no such file"):
         mine_mentions(search, [str(notes), "nowhere.txt"], notes.with_name("a.parquet"))
+
+
+def rows_of(search: MentionSearch, path: Path, text: str) -> list[dict]:
+    path.write_text(text, encoding="utf8")
+    return [json.loads(row) for row in search.mined(0, list(open_documents(str(path)))).rows]
+
+
+@pytest.mark.parametrize("at_once", [1, 10, 10**6])
+def test_a_window_stays_in_its_document(
+    anywhere: MentionSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(module, "_CHARACTERS_AT_ONCE", at_once)
+    text = "One two.\nThe first headache, 12 of 20.\nAspirin\n"
+    narrow = anywhere._replace(window=4)
+    first, second = rows_of(narrow, tmp_path / "a.txt", text)
+    assert (first["text"], first["name"], first["offset"]) == (
+        "The first headache, 12",
+        "headache",
+        10,
+    )
+    assert (first["id"], first["entity"], first["mentions"]) == (
+        "line 2",
+        "C06",
+        [{"start": 10, "end": 18, "id": "C06"}],
+    )
+    assert (second["text"], second["entity"], second["right"]) == ("Aspirin", "C05", None)
+
+
+def test_annotations_tell_what_is_right(anywhere: MentionSearch, tmp_path: Path) -> None:
+    mentions = [
+        {"start": 0, "end": 7, "id": "C05"},
+        {"start": 9, "end": 15, "id": "C01"},
+        {"start": 17, "end": 28, "id": "C06"},
+        {"start": 29, "end": 49, "id": "X3"},
+    ]
+    text = "Aspirin, kidney, cephalgia X, rheumatoid arthritis"
+    mentions[3].update(start=30, end=50)
+    document = json.dumps({"text": text, "mentions": mentions})
+    rows = rows_of(anywhere, tmp_path / "a.jsonl", document)
+    assert [(row["name"], row["right"]) for row in rows] == [
+        ("Aspirin", True),
+        ("kidney", False),
+        ("cephalgia", None),  # the annotation has other bounds
+        ("rheumatoid arthritis", True),  # by an alternative id
+    ]
+
+
+def test_at_most_so_many_of_an_entity_and_any_of_them(
+    anywhere: MentionSearch, tmp_path: Path
+) -> None:
+    text = "\n".join(["aspirin or kidney"] * 20)
+    counts: Counter = Counter()
+    for seed in range(60):
+        few = anywhere._replace(per_entity=5, seed=seed)
+        rows = rows_of(few, tmp_path / "a.txt", text)
+        assert Counter(row["entity"] for row in rows) == {"C05": 5, "C07": 5}
+        counts.update(row["id"] for row in rows if row["entity"] == "C05")
+    assert len(counts) == 20 and max(counts.values()) < 30  # 15 each are expected
+
+
+def test_lowest_of_each_is_a_sort() -> None:
+    choices = Random(0)
+    for _ in range(50):
+        pairs = [
+            (choices.randrange(4), choices.randrange(1000)) for _ in range(choices.randrange(30))
+        ]
+        numbers, priorities = np.array(pairs, dtype=np.uint64).reshape(-1, 2).T
+        kept = lowest_of_each(numbers.astype(np.int64), priorities, 3)
+        expected = [sorted(p for n, p in pairs if n == number)[:3] for number in range(4)]
+        found = [sorted(pairs[at][1] for at in kept if pairs[at][0] == n) for n in range(4)]
+        assert found == expected and kept.tolist() == sorted(kept)
+
+
+def test_a_bad_document_ends_the_run_or_is_left_out(
+    anywhere: MentionSearch, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "kidney"}\n{"tex": 1}\n{"text": "Kidney"}')
+    records = list(open_documents(str(path)))
+    with pytest.raises(PelError, match="document 8: .*, or leave it out with --on-error skip"):
+        anywhere.mined(7, records)
+    mined = anywhere._replace(on_error=OnError.skip).mined(7, records)
+    assert (mined.counts.documents, mined.counts.mentions, len(mined.counts.skipped)) == (2, 2, 1)

@@ -15,8 +15,7 @@ from spacy.util import load_config
 
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.jobs.mine import mine_mentions
-from spacy_pel.jobs.sampled_mentions import MentionSearch
+from spacy_pel.jobs.mine import MentionSearch, mine_mentions
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.name_finder import NameFinder
 from spacy_pel.kb.readers import open_source
