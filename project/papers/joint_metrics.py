@@ -27,8 +27,8 @@ from spacy_pel.fitting.fit_joint import (
     right_answers,
 )
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
+from spacy_pel.jobs.discover import proposals
 from spacy_pel.jobs.joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
-from spacy_pel.jobs.proposals import proposals
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.joint import Neighbourhood, mention_neighbours
