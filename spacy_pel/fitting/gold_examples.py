@@ -137,7 +137,7 @@ def _bar(progress: Bars | None, doing: str, examples: Sequence[Example]) -> Any:
 @contextmanager
 def _enough_candidates(linker: ProxyLinker) -> Iterator[None]:
     """Within the block, the linker gives 64 candidates or more."""
-    from ..linking.candidate_search import SEARCH_DEPTH  # here: torch takes seconds
+    from ..linking.link import SEARCH_DEPTH  # here: torch takes seconds
 
     kept = linker.candidates
     linker.candidates = max(kept, SEARCH_DEPTH)

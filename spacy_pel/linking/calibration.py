@@ -80,13 +80,8 @@ def margins(ranking_scores: np.ndarray) -> np.ndarray:
 
 
 class FittedWeight(NamedTuple):
-    """The fitted weight of something that is added to a score.
+    """The fitted weight of something that is added to a score."""
 
-    Attributes:
-        value: What the cross-encoder's score is multiplied by, or what an exact name adds.
-        reranked: The number of candidates that were reranked when it was fitted, as in
-            ``Calibration``.
-    """
-
-    value: float
+    value: float  # what the cross-encoder's score is multiplied by, or what an exact name adds
+    # The number of candidates that were reranked when it was fitted, as in ``Calibration``.
     reranked: int = 0

@@ -18,15 +18,10 @@ _ACRONYM = 5
 
 
 class ExactNameBonus(NamedTuple):
-    """What an exact name adds to the score that orders the candidates. ``pel calibrate`` fits it.
+    """What an exact name adds to the score that orders the candidates. ``pel calibrate`` fits it."""
 
-    Attributes:
-        kb: Where the names are looked up.
-        weight: The bonus, in units of the score.
-    """
-
-    kb: KnowledgeBase
-    weight: float
+    kb: KnowledgeBase  # where the names are looked up
+    weight: float  # the bonus, in units of the score
 
 
 class SoleOwnersFirst(NamedTuple):

@@ -36,35 +36,24 @@ _TOGETHER = 8_192  # mentions searched at a time
 
 
 class Neighbourhood(NamedTuple):
-    """Which of a mention's neighbours count.
+    """Which of a mention's neighbours count."""
 
-    Attributes:
-        k: How many of the nearest mentions count, at most; 0: none.
-        least: The least probability that a neighbour that counts means the same (lambda in ArboEL).
-        directed: Whether a mention is joined to its own neighbours alone (``directed_clusters``).
-    """
-
-    k: int
+    k: int  # how many of the nearest mentions count, at most; 0: none
+    # The least probability that a neighbour that counts means the same (lambda in ArboEL).
     least: float
+    # Whether a mention is joined to its own neighbours alone (``directed_clusters``).
     directed: bool
 
 
 class JointSettings(NamedTuple):
-    """How the mentions of a corpus are linked together. ``pel calibrate --jointly`` fits it.
+    """How the mentions of a corpus are linked together. ``pel calibrate --jointly`` fits it."""
 
-    Attributes:
-        slope: What the score of two mentions is multiplied by: their cosine, or the cross-encoder's.
-        intercept: What is added to the product, for the log-odds that they mean the same.
-        linking: The neighbours that count when mentions are linked.
-        discovery: Those that count when entities are looked for that the KB lacks.
-        reranked: The number of candidates that were reranked when it was fitted, as in
-            ``Calibration``.
-    """
-
+    # What the score of two mentions is multiplied by: their cosine, or the cross-encoder's.
     slope: float
-    intercept: float
-    linking: Neighbourhood
-    discovery: Neighbourhood
+    intercept: float  # what is added to the product, for the log-odds that they mean the same
+    linking: Neighbourhood  # the neighbours that count when mentions are linked
+    discovery: Neighbourhood  # those that count when entities are looked for that the KB lacks
+    # The number of candidates that were reranked when it was fitted, as in ``Calibration``.
     reranked: int = 0
 
     def log_odds(self, scores: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ Mentions are encoded, their candidates searched, reranked and ordered, and NIL i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,14 +15,24 @@ from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
 from .calibration import Calibration, margins
-from .candidate_search import SEARCH_DEPTH, Searchable, nearest
 from .exact_names import ExactNameBonus, SoleOwnersFirst, exact_name_matches, sole_owners
 from .nil import Sure, is_nil
-from .reranking import Reranking, in_order, reranked_candidates
+from .reranking import Reranking, group_means, in_order, reranked_candidates
 from .retriever import Retriever
 
+# The number of candidates searched for a mention, at least, where exact names count and in
+# evaluations. It is the same in both, so that what is evaluated is what is linked.
+SEARCH_DEPTH = 64
 # The candidates of a mention for which it is told by which learnt mention they were found.
 _EXPLAINED = 8
+
+
+class Searchable(Protocol):
+    """A knowledge base, or an index in memory."""
+
+    def search(
+        self, vectors: np.ndarray, k: int, only: SearchFilter | None = None
+    ) -> Candidates: ...
 
 
 class Links(NamedTuple):
@@ -153,6 +163,40 @@ def link(
         vectors,
         rows,
     )
+
+
+def nearest(
+    index: Searchable,
+    vectors: np.ndarray,
+    k: int,
+    filters: Sequence[SearchFilter | None] | None = None,
+    groups: np.ndarray | None = None,
+) -> Candidates:
+    """Search the k nearest entities of each vector, best first.
+
+    Args:
+        index: What is searched.
+        vectors: float32 [n, d].
+        k: The number of candidates.
+        filters: For each vector the filter of its search, or None for no filter. Vectors of the
+            same filter are searched together.
+        groups: int [n], the group of each vector. A group is searched once, with the mean of its
+            vectors and the filter of its first member. The scores of the mean vector are the means
+            of the members' scores.
+    """
+    if groups is not None:
+        _, first, members = np.unique(groups, return_index=True, return_inverse=True)
+        of_groups = None if filters is None else [filters[mention] for mention in first]
+        found = nearest(index, group_means(vectors, groups)[first], k, of_groups)
+        return Candidates(found.numbers[members], found.scores[members])
+    if filters is None:
+        return index.search(vectors, k)
+    numbers = np.empty((len(vectors), k), dtype=np.int64)
+    scores = np.empty((len(vectors), k), dtype=np.float32)
+    for own in dict.fromkeys(filters):
+        places = [place for place, other in enumerate(filters) if other == own]
+        numbers[places], scores[places] = index.search(vectors[places], k, own)
+    return Candidates(numbers, scores)
 
 
 def without_candidates(links: Links, rows: np.ndarray, nil_threshold: float | None) -> Links:

@@ -18,16 +18,13 @@ from .exact_names import sole_owners
 
 
 class Sure(NamedTuple):
-    """What makes an answer sure, so that no threshold makes it NIL.
+    """What makes an answer sure, so that no threshold makes it NIL."""
 
-    Attributes:
-        kb: Where names are looked up. A mention is sure of its first candidate if that alone has it
-            as a name.
-        probability: A mention is sure if its first candidate is right with this probability at
-            least. So NIL never contradicts the probability that is shown.
-    """
-
+    # Where names are looked up. A mention is sure of its first candidate if that alone has it as a
+    # name.
     kb: KnowledgeBase
+    # A mention is sure if its first candidate is right with this probability at least. So NIL never
+    # contradicts the probability that is shown.
     probability: float
 
     def of(

@@ -10,25 +10,18 @@ import numpy as np
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
-from .candidate_search import group_means
 
 if TYPE_CHECKING:
     from .reranker import Reranker
 
 
 class Reranking(NamedTuple):
-    """How candidates are reranked.
+    """How candidates are reranked."""
 
-    Attributes:
-        reranker: The cross-encoder.
-        kb: Where the candidates' texts are.
-        top: The number of candidates of each mention that are reranked, from the best.
-        weight: What the cross-encoder's score is multiplied by; see ``reranker.Reranker.scores``.
-    """
-
-    reranker: Reranker
-    kb: KnowledgeBase
-    top: int
+    reranker: Reranker  # the cross-encoder
+    kb: KnowledgeBase  # where the candidates' texts are
+    top: int  # the number of candidates of each mention that are reranked, from the best
+    # What the cross-encoder's score is multiplied by; see ``reranker.Reranker.scores``.
     weight: float = 1.0
 
 
@@ -68,6 +61,17 @@ def reranked_candidates(
     candidates = Candidates(*in_order(order, *found))
     (rerank_scores,) = in_order(order, rerank_scores)
     return candidates, np.where(candidates.numbers < 0, np.float32(np.nan), rerank_scores)
+
+
+def group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Each of the rows [n, ...] replaced by the mean of the rows of its group, int [n].
+
+    Sums are taken in float64. The dtype of the rows stays.
+    """
+    _, members, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    together = rows[np.argsort(members, kind="stable")]
+    sums = np.add.reduceat(together, counts.cumsum() - counts, dtype=np.float64)
+    return (sums / counts[:, None]).astype(rows.dtype)[members]
 
 
 def in_order(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:

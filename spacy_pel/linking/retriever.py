@@ -54,7 +54,7 @@ class Retriever:
 
     def mention_vectors(self, mentions: Sequence[MentionInContext]) -> np.ndarray:
         """The vectors of mentions, float32 [n, d], in the order given."""
-        return self.mention_tower.predict(self.mention_inputs(mentions))
+        return self.mention_tower.predict(self._mention_reader.inputs(mentions))
 
     def entity_vectors(self, entities: Sequence[EntityText]) -> np.ndarray:
         """The vectors of entities, float32 [n, d], in the order given."""

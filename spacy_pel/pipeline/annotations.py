@@ -200,15 +200,10 @@ def write_answers(
     spans_key: str | None,
     overwrite: bool,
 ) -> None:
-    """Write the answers on the mentions of docs.
+    """Write the answers on the mentions of docs, in their order.
 
-    Args:
-        docs: The docs.
-        spans: The mentions of each doc.
-        answers: The answer to each mention, in their order.
-        spans_key: The group of ``doc.spans`` that has the mentions; None if they are in ``doc.ents``.
-        overwrite: Whether an id that is there is replaced. A mention that keeps its id gets nothing
-            else either.
+    With ``spans_key`` the mentions are those of ``doc.spans[spans_key]``. Unless it is to ``overwrite``,
+    a mention that has an id keeps it, and gets nothing else either.
     """
     for doc, own in zip(docs, spans):
         ids = [_annotate(span, next(answers), overwrite) for span in own]

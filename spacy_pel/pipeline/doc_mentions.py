@@ -151,12 +151,7 @@ def agreeing(
 ) -> np.ndarray:
     """The group of each mention, int64 [n]: those of a doc that have the same words, ignoring case.
 
-    They also have the same filter (``search_filters``).
-
-    Args:
-        spans: The mentions of each doc.
-        mentions: The mentions of all docs, as they are read.
-        filters: As ``search_filters`` gives them.
+    They also have the same filter (``search_filters``). The spans are by doc, the mentions are not.
     """
     doc_numbers = np.repeat(np.arange(len(spans)), [len(own) for own in spans]).tolist()
     surfaces = [mention.surface.casefold() for mention in mentions]
@@ -177,12 +172,7 @@ def trainable_mentions(
 ) -> list[GoldMention]:
     """The gold mentions of examples that have an entity in the KB.
 
-    Args:
-        examples: The examples.
-        kb: The knowledge base.
-        spans_key: The group of ``doc.spans`` that has the mentions; None if they are in ``doc.ents``.
-        resolve_abbreviations: Whether acronyms are read as their long forms.
-        documents: The contexts of the predicted docs, if another component has read them.
+    ``documents`` are the contexts of the predicted docs, if another component has read them.
     """
     mentions = []
     for example, document in zip(examples, documents or repeat(None)):

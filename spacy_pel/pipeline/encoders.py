@@ -27,7 +27,7 @@ class Encoders:
     Args:
         name: The linker's name, for errors.
         model: The thinc model of the retriever, with or without weights.
-        reranker_model: The thinc model of the reranker; None: there is none.
+        reranker_model: The thinc model of the reranker, if there is one.
         path: The trained linker that the config names, for errors.
     """
 
@@ -86,13 +86,7 @@ class Encoders:
 
 
 def check_listens(retriever: Model) -> None:
-    """Check that a retriever that is to listen has no reader of its own.
-
-    No component would train it or save its weights.
-
-    Raises:
-        PelError: It has one.
-    """
+    """PelError for a retriever that listens by a reader of its own, which nobody trains or saves."""
     tok2vec = architectures.tok2vec_of(retriever)
     if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
         raise PelError(

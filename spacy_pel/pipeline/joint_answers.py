@@ -14,25 +14,16 @@ from .annotations import Answer, write_answers
 
 
 class CorpusMention(NamedTuple):
-    """A mention that was linked by itself, as plain data.
+    """A mention that was linked by itself, as plain data."""
 
-    Attributes:
-        document: The id of its document, or the number of it.
-        start: Its first character.
-        end: The character after its last.
-        text: The characters between them.
-        label: Its label.
-        id: The id of its entity; "" for NIL.
-        probability: The probability that its best candidate is right, also for NIL; 1 for an id that
-            it was given. 0 if it has no candidate.
-    """
-
-    document: str
-    start: int
-    end: int
-    text: str
-    label: str
-    id: str
+    document: str  # the id of its document, or the number of it
+    start: int  # its first character
+    end: int  # the character after its last
+    text: str  # the characters between them
+    label: str  # its label
+    id: str  # the id of its entity; "" for NIL
+    # The probability that its best candidate is right, also for NIL; 1 for an id that it was given.
+    # 0 if it has no candidate.
     probability: float
 
     @property
@@ -42,17 +33,12 @@ class CorpusMention(NamedTuple):
 
 
 class JointLink(NamedTuple):
-    """What joint linking says of a mention.
+    """What joint linking says of a mention."""
 
-    Attributes:
-        id: The id of its entity; "" for NIL.
-        via: The mention through which it has its entity; None if it has it by itself.
-        vector: float32 [d], its vector.
-    """
-
-    id: str
+    id: str  # the id of its entity; "" for NIL
+    # The mention through which it has its entity; None if it has it by itself.
     via: CorpusMention | None
-    vector: np.ndarray
+    vector: np.ndarray  # float32 [d], its vector
 
 
 def take_mentions(
@@ -60,10 +46,7 @@ def take_mentions(
 ) -> tuple[list[CorpusMention], np.ndarray]:
     """The mentions of a linked Doc, and their vectors, float32 [n, d], which are taken off the Doc.
 
-    Args:
-        doc: A Doc that was linked with the setting ``vectors``.
-        document: Its id, or its number.
-        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
+    It was linked with the setting ``vectors``. ``document`` is its id, or its number.
     """
     spans = mention_spans(doc, spans_key)
     vectors = [span._.kb_vector for span in spans]
@@ -88,15 +71,9 @@ def write_joint_links(
 ) -> None:
     """Write on a Doc what joint linking says of its mentions.
 
-    A mention that gets another entity has this as its first candidate. It has no probability: that
-    was fitted to mentions linked one by one.
-
-    Args:
-        doc: A Doc whose mentions were linked one by one.
-        links: What is said of each of them.
-        kb: The KB that they were linked to.
-        spans_key: Where they are.
-        vocabularies: Those whose codes are written.
+    They were linked one by one. A mention that gets another entity has this as its first candidate.
+    It has no probability: that was fitted to mentions linked one by one. ``vocabularies`` are those
+    whose codes are written.
     """
     spans = mention_spans(doc, spans_key)
     if any(link.via is not None for link in links):  # who has its entity by itself keeps all

@@ -25,16 +25,11 @@ KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
 class KBReference:
     """The knowledge base of a component, which is opened when it is first needed.
 
-    Args:
-        name: The component's name in the pipeline, for errors.
-        factory: The name of its factory, for errors.
-        configured: The folder that the config names; None: the config names none.
-
     Attributes:
         path: The absolute path of the folder, which stays right when the program changes its
             working folder; None: there is no KB.
-        configured: The folder that the config names. It is saved, because the config may name
-            another one when the component is loaded.
+        configured: The folder that the config names, if it does. It is saved, because the config may
+            name another one when the component is loaded.
     """
 
     def __init__(self, name: str, factory: str, configured: str | None):
@@ -96,13 +91,7 @@ def _opened(folder: Path) -> KnowledgeBase:
 def reference_data(
     kb: str | None, configured: str | None, file: Path | None = None
 ) -> dict[str, str | None]:
-    """What is saved about a KB.
-
-    Args:
-        kb: The folder in use.
-        configured: The folder that the config names.
-        file: The file that the reference is saved in; None: it is saved as bytes.
-    """
+    """What is saved about a KB: the folder in use, seen from the file it is saved in, if any."""
     absolute = str(Path(kb).absolute()) if kb else None
     relative = os.path.relpath(absolute, file.absolute().parent) if absolute and file else None
     return {"absolute": absolute, "relative": relative, "configured": configured}

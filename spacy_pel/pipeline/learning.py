@@ -35,18 +35,11 @@ RESUMED_SEARCH = 20_000
 
 
 class Learning:
-    """Trains the retriever of a linker, or its reranker. It is a part of the linker.
-
-    Args:
-        linker: The ``ProxyLinker`` that has it.
-
-    Attributes:
-        trainer: What trains, from the start of training until ``finish``; else None.
-    """
+    """Trains the retriever of a linker, or its reranker. It is a part of the ``ProxyLinker``."""
 
     def __init__(self, linker: TrainablePipe):
         self.linker = linker
-        self.trainer: Trainer | None = None
+        self.trainer: Trainer | None = None  # from the start of training until ``finish``
         self._met: set[int] = set()  # the entities that the trainer has been given
 
     def initialize(
@@ -269,23 +262,18 @@ class Learning:
 
 
 class IndexedEntities(NamedTuple):
-    """Which entities of the KB are encoded again and again while both towers are trained.
+    """Which entities of the KB are encoded again and again while both towers are trained."""
 
-    Attributes:
-        trained: The numbers of the gold entities of training.
-        n_mined: The number of entities that hard negatives are mined among; None: the whole KB.
-            They are the trained ones, and others drawn at random.
-        evaluated: The numbers of the gold entities of an evaluation.
-        n_searched: The number of entities that evaluations search; None: the whole KB. They are the
-            trained ones, the evaluated ones, and others drawn at random.
-        searched_row_kind: What a row that evaluations search stands for; None: the linker's kind. If
-            one is given, the trained entities are left out of those that are searched.
-    """
-
-    trained: set[int]
+    trained: set[int]  # the numbers of the gold entities of training
+    # The number of entities that hard negatives are mined among; None: the whole KB. They are the
+    # trained ones, and others drawn at random.
     n_mined: int | None
-    evaluated: set[int]
+    evaluated: set[int]  # the numbers of the gold entities of an evaluation
+    # The number of entities that evaluations search; None: the whole KB. They are the trained ones,
+    # the evaluated ones, and others drawn at random.
     n_searched: int | None
+    # What a row that evaluations search stands for; None: the linker's kind. If one is given, the
+    # trained entities are left out of those that are searched.
     searched_row_kind: str | None = None
 
     def mined_and_searched(

@@ -57,11 +57,7 @@ def load_pipeline(name: str | Path) -> Language:
 def unknown_names_explained(config: object) -> Iterator[None]:
     """Within the block, a name of ours that spaCy does not find is an error with a remedy.
 
-    Args:
-        config: The file or the pipeline that is read, for the error.
-
-    Raises:
-        PelError: In place of spaCy's E893, for a name that begins with "spacy-pel.".
+    It takes the place of spaCy's E893. ``config`` is the file or pipeline that is read.
     """
     try:
         yield
@@ -101,13 +97,7 @@ def linker_of(
     kb: Path | None = None,
     spans_key: str | None = None,
 ) -> ProxyLinker:
-    """Give the linker of a pipeline.
-
-    Args:
-        nlp: The pipeline.
-        name: The component's name.
-        kb: The folder of another KB that the linker is to use from now on; None: the one it has.
-        spans_key: Another ``spans_key`` for the linker; None: the one it has.
+    """Give the linker of a pipeline, with another KB or ``spans_key`` from now on if they are given.
 
     Raises:
         PelError: The pipeline has no linker of that name, or the folder holds no KB.
@@ -145,11 +135,7 @@ def upstream_of(nlp: Language, name: str) -> list[str]:
 
 
 def check_kbs(nlp: Language) -> None:
-    """Check every byte of the knowledge bases of a pipeline, as ``pel kb verify`` does.
-
-    Raises:
-        PelError: A KB is not whole.
-    """
+    """Check every byte of the knowledge bases of a pipeline, as ``pel kb verify`` does."""
     references = [kb_reference_of(pipe) for _, pipe in nlp.pipeline]
     for path in {reference.kb.path for reference in references if reference}:
         KnowledgeBase.open(path, verify=True).close()

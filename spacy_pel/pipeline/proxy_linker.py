@@ -16,9 +16,8 @@ from thinc.api import Model, Optimizer
 
 from ..architectures import linker_folder, tok2vec_of, unpack_retriever
 from ..linking.calibration import FittedWeight
-from ..linking.candidate_search import Searchable
 from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
-from ..linking.link import link, without_candidates
+from ..linking.link import Searchable, link, without_candidates
 from ..linking.nil import Sure
 from ..linking.reranking import Reranking
 from ..reading.proxies import check_row_kind
@@ -49,18 +48,10 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     ``linker.threshold = 0.1``. What the linker does, its parts do.
 
     Args:
-        vocab: The pipeline's vocabulary.
         model: The thinc model of the retriever, with or without weights.
-        name: The component's name in the pipeline.
-        kb: The folder of the knowledge base.
         path: The trained linker that the config names, for errors.
-        nil_threshold: A mention whose best score is below it is NIL.
-        row_kind: What a row of the index stands for; see ``reading.proxies``.
         reranker: The thinc model of the reranker, if there is one.
-        runtime: The name of a ``Runtime``, such as "torch".
-        scorer: What ``score`` calls.
-        settings: How mentions are read and searched, what is written on them, and how the retriever
-            is trained.
+        ...: The others are those of ``factory.DEFAULT_CONFIG``.
 
     Raises:
         PelError: There is no such row kind or runtime.
@@ -170,12 +161,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         return LinkedSpans(spans, links)
 
     def set_annotations(self, docs: Iterable[Doc], linked: LinkedSpans | None) -> None:
-        """Write ids, scores, probabilities and candidates on the mentions.
-
-        Args:
-            docs: The docs that were given to ``predict``.
-            linked: What it returned.
-        """
+        """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""
         if linked is None:
             return
         spans, links = linked
@@ -184,11 +170,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         write_answers(docs, spans, said, settings.spans_key, settings.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """Score linked docs against their gold mentions.
-
-        Returns:
-            What the scorer returns (see ``scorer.linking_scores``); nothing without a scorer.
-        """
+        """What the scorer says of linked docs (``scorer.linking_scores``); nothing without one."""
         if self.scorer is None:
             return {}
         return self.scorer(
@@ -208,8 +190,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     def index(self) -> Searchable:
         """What is searched: the KB, or the proxies under training, encoded by the present weights.
 
-        Raises:
-            PelError: The KB has no vectors, or those of another encoder.
+        PelError: the KB has no vectors, or those of another encoder.
         """
         trainer = self.learning.trainer
         if isinstance(trainer, RetrieverTrainer) and trainer.pool.searched:
@@ -321,10 +302,9 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         )
 
     def prepare_training(self, examples: Iterable[Example]) -> None:
-        """Get ready to go on from a saved pipeline. The first ``update`` does so by itself.
+        """Get ready to go on from a saved pipeline, as the first ``update`` does by itself.
 
-        Args:
-            examples: The first batch. Evaluations search its entities, among others.
+        Evaluations search the entities of the examples, among others.
         """
         self.learning.prepare(examples)
 
@@ -338,11 +318,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     ) -> dict[str, float]:
         """Learn from the gold mentions of a batch that have an entity in the KB.
 
-        Args:
-            examples: The batch.
-            drop: The dropout rate, 0 to 1.
-            sgd: The optimizer; None or False: gradients are kept until ``finish_update``.
-            losses: The losses of the pipeline's components, to which this one's is added.
+        Without ``sgd`` gradients are kept until ``finish_update``.
 
         Raises:
             PelError: There is no KB, or there are no weights, or the loss is not a number.

@@ -18,17 +18,13 @@ Saved = Path | bytes
 
 
 class SavedFile(NamedTuple):
-    """One file of a saved component: how it is written and read.
+    """One file of a saved component: how it is written and read."""
 
-    Attributes:
-        dump: Gives the file's bytes. It is given the path of the file, or None if the component is
-            saved as bytes. None: the component has nothing to write.
-        load: Takes what was saved.
-        missing: Is called if nothing was saved; None: that is an error.
-    """
-
+    # Gives the file's bytes. It is given the path of the file, or None if the component is saved as
+    # bytes. None: the component has nothing to write.
     dump: Callable[[Path | None], bytes] | None
-    load: Callable[[Saved], None]
+    load: Callable[[Saved], None]  # takes what was saved
+    # Is called if nothing was saved; None: that is an error.
     missing: Callable[[], None] | None = None
 
     def write(self, path: Path) -> None:

@@ -85,26 +85,20 @@ def linking_scores(
 
 
 class ScoredMention(NamedTuple):
-    """A gold mention and the linker's answer.
+    """A gold mention and the linker's answer."""
 
-    Attributes:
-        golds: Concept ids, any of which is right; none if the KB has none of the mention's gold ids.
-        candidates: Concept ids, best first; none for a mention that the pipeline missed.
-        score: The retriever's best score, which decides whether the mention is NIL; -inf if there is
-            no candidate, inf if the linker did not see the mention.
-        decisive: The score that put the first candidate first: the reranker's, or without one the
-            retriever's, plus the bonus for an exact name.
-        margin: How far that is above the next one (``linking.calibration.margins``).
-        said_nil: Whether the answer was NIL.
-        probability: That the first candidate is right; None before the linker is calibrated.
-    """
-
+    # Concept ids, any of which is right; none if the KB has none of the mention's gold ids.
     golds: tuple[str, ...]
-    candidates: list[str]
+    candidates: list[str]  # concept ids, best first; none for a mention that the pipeline missed
+    # The retriever's best score, which decides whether the mention is NIL; -inf if there is no
+    # candidate, inf if the linker did not see the mention.
     score: float
+    # The score that put the first candidate first: the reranker's, or without one the retriever's,
+    # plus the bonus for an exact name.
     decisive: float
-    margin: float
-    said_nil: bool
+    margin: float  # how far that is above the next one (``linking.calibration.margins``)
+    said_nil: bool  # whether the answer was NIL
+    # That the first candidate is right; None before the linker is calibrated.
     probability: float | None
 
     @property

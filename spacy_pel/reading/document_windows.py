@@ -23,35 +23,22 @@ OVERLAP = 0.25
 
 
 class Window(NamedTuple):
-    """A piece of a document, and the mentions that are read in it.
+    """A piece of a document, and the mentions that are read in it."""
 
-    Attributes:
-        ids: int32 [t], the token ids.
-        marked: bool [t], true in mentions, also in those that are read in other windows.
-        mentions: int64 [m], the places of its mentions among those that were given.
-        spans: int64 [m, 2], the tokens of each: its first one and the one after its last.
-    """
-
-    ids: np.ndarray
-    marked: np.ndarray
-    mentions: np.ndarray
-    spans: np.ndarray
+    ids: np.ndarray  # int32 [t], the token ids
+    marked: np.ndarray  # bool [t], true in mentions, also in those that are read in other windows
+    mentions: np.ndarray  # int64 [m], the places of its mentions among those that were given
+    spans: np.ndarray  # int64 [m, 2], the tokens of each: its first one and the one after its last
 
 
 class WindowBatch(NamedTuple):
-    """Padded windows.
+    """Padded windows."""
 
-    Attributes:
-        ids: int64 [n, t].
-        mask: bool [n, t], true where there is a token.
-        focus: bool [n, t], true where a token is marked.
-        spans: int64 [m, 2], the mentions of one window after the other. Their tokens are counted
-            through all rows, padding included.
-    """
-
-    ids: np.ndarray
-    mask: np.ndarray
-    focus: np.ndarray
+    ids: np.ndarray  # int64 [n, t]
+    mask: np.ndarray  # bool [n, t], true where there is a token
+    focus: np.ndarray  # bool [n, t], true where a token is marked
+    # int64 [m, 2], the mentions of one window after the other. Their tokens are counted through all
+    # rows, padding included.
     spans: np.ndarray
 
 

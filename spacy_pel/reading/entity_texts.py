@@ -20,17 +20,12 @@ from .word_pieces import WordPieces
 
 
 class EntityText(NamedTuple):
-    """The text that a proxy is computed from. Empty parts at the end are left out of the input.
+    """The text that a proxy is computed from. Empty parts at the end are left out of the input."""
 
-    Attributes:
-        title: A name of the entity.
-        types: Its semantic types, in words.
-        description: What else the row kind puts in: other names or the canonical name, and the
-            definition (see ``proxies``).
-    """
-
-    title: str
-    types: str = ""
+    title: str  # A name of the entity
+    types: str = ""  # its semantic types, in words
+    # What else the row kind puts in: other names or the canonical name, and the definition (see
+    # ``proxies``).
     description: str = ""
 
 

@@ -17,16 +17,12 @@ Inputs = TypeVar("Inputs", covariant=True)
 
 
 class TokenStates(NamedTuple):
-    """The states that another component gave the tokens of a document.
+    """The states that another component gave the tokens of a document."""
 
-    Attributes:
-        states: float32 [t, w], one row a token.
-        offsets: int64 [t, 2], the first character of each token and the one after its last, ascending.
-        gradient: float32 [t, w]. Training adds the gradient with respect to the states to it.
-    """
-
-    states: np.ndarray
+    states: np.ndarray  # float32 [t, w], one row a token
+    # int64 [t, 2], the first character of each token and the one after its last, ascending.
     offsets: np.ndarray
+    # float32 [t, w]. Training adds the gradient with respect to the states to it.
     gradient: np.ndarray
 
 
@@ -66,17 +62,13 @@ class MentionInContext(NamedTuple):
 
 
 class GoldMention(NamedTuple):
-    """A mention and the entities that it may mean, as annotators gave them.
+    """A mention and the entities that it may mean, as annotators gave them."""
 
-    Attributes:
-        context: The mention in the text of its document.
-        golds: The numbers of its gold entities in the KB, at least one. Any of them is right.
-        written_in: The text of its document as it is written, where the context has long forms in
-            place of acronyms. It tells documents apart.
-    """
-
-    context: MentionInContext
+    context: MentionInContext  # the mention in the text of its document
+    # The numbers of its gold entities in the KB, at least one. Any of them is right.
     golds: tuple[int, ...]
+    # The text of its document as it is written, where the context has long forms in place of
+    # acronyms. It tells documents apart.
     written_in: str = ""
 
     @property

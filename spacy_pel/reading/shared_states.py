@@ -12,17 +12,11 @@ from .mention import DocumentContext, MentionInContext, TokenStates
 
 
 class DocumentSpans(NamedTuple):
-    """The mentions of a document as spans of its tokens.
+    """The mentions of a document as spans of its tokens."""
 
-    Attributes:
-        tokens: The states of the document's tokens.
-        mentions: int64 [m], the places of the mentions among those that were given.
-        spans: int64 [m, 2], the tokens of each: its first one and the one after its last.
-    """
-
-    tokens: TokenStates
-    mentions: np.ndarray
-    spans: np.ndarray
+    tokens: TokenStates  # the states of the document's tokens
+    mentions: np.ndarray  # int64 [m], the places of the mentions among those that were given
+    spans: np.ndarray  # int64 [m, 2], the tokens of each: its first one and the one after its last
 
 
 class StatesInputs(NamedTuple):

@@ -13,28 +13,19 @@ CORE_TOKENS = 1024
 
 
 class TokenBatch(NamedTuple):
-    """Padded inputs.
+    """Padded inputs."""
 
-    Attributes:
-        ids: int64 [n, t].
-        mask: bool [n, t], true where there is a token.
-        focus: bool [n, t], true where a token stands between the start and the end of its input.
-    """
-
-    ids: np.ndarray
-    mask: np.ndarray
+    ids: np.ndarray  # int64 [n, t]
+    mask: np.ndarray  # bool [n, t], true where there is a token
+    # bool [n, t], true where a token stands between the start and the end of its input.
     focus: np.ndarray
 
 
 class PaddedInputs(NamedTuple):
-    """Inputs of one pass through an encoder.
+    """Inputs of one pass through an encoder."""
 
-    Attributes:
-        batch: Its fields have the names of the arguments of the encoder's ``forward``.
-        perturbation: float32 [n, t, d], what is added to the input embeddings; None for nothing.
-    """
-
-    batch: NamedTuple
+    batch: NamedTuple  # its fields have the names of the arguments of the encoder's ``forward``
+    # float32 [n, t, d], what is added to the input embeddings; None for nothing.
     perturbation: np.ndarray | None = None
 
 
@@ -64,29 +55,19 @@ class EncoderInputs(Protocol):
 
 
 class TokenIds(NamedTuple):
-    """One input.
+    """One input."""
 
-    Attributes:
-        ids: int32 [t].
-        start: The first token of the mention, of the title, or of the entity's side of a pair.
-        end: The token after its last.
-    """
-
-    ids: np.ndarray
-    start: int
-    end: int
+    ids: np.ndarray  # int32 [t]
+    start: int  # the first token of the mention, of the title, or of the entity's side of a pair
+    end: int  # the token after its last
 
 
 class TextInputs(NamedTuple):
-    """Inputs of one output each (``EncoderInputs``).
+    """Inputs of one output each (``EncoderInputs``)."""
 
-    Attributes:
-        tokens: The inputs.
-        perturbations: None, or for each input a float32 [t, d] that is added to its input embeddings.
-            Then the backward pass gives the gradient with respect to each.
-    """
-
-    tokens: Sequence[TokenIds]
+    tokens: Sequence[TokenIds]  # the inputs
+    # None, or for each input a float32 [t, d] that is added to its input embeddings. Then the
+    # backward pass gives the gradient with respect to each.
     perturbations: Sequence[np.ndarray] | None = None
 
     @property

@@ -17,14 +17,10 @@ MENTION_START, MENTION_END = "[Ms]", "[Me]"
 
 
 class TokenizedText(NamedTuple):
-    """A text that was tokenised in pieces.
+    """A text that was tokenised in pieces."""
 
-    Attributes:
-        ids: int32 [t], the token ids.
-        token_at: From each character offset at which the text was split to the number of tokens before it.
-    """
-
-    ids: np.ndarray
+    ids: np.ndarray  # int32 [t], the token ids
+    # From each character offset at which the text was split to the number of tokens before it.
     token_at: dict[int, int]
 
 

@@ -16,9 +16,7 @@ from spacy_pel.linking.calibration import Calibration
 from spacy_pel.linking.exact_names import (
     ExactNameBonus,
     SoleOwnersFirst,
-    exact_name_matches,
     is_acronym,
-    sole_owners,
 )
 from spacy_pel.linking.link import link
 from spacy_pel.linking.nil import Sure
@@ -108,16 +106,6 @@ def test_a_sure_mention_is_never_nil(kb, scores, calibration) -> None:
         assert links.nil[i] == (max(scores[i]) < 0.6 and not sure)
 
 
-def test_nil_is_decided_by_the_score_alone_and_the_probability_by_the_sum(kb) -> None:
-    scores = [[0.5, 0.1, 0, 0.2, 0, 0, 0]] * 5  # the right atrium, "RA", is third
-    links = link(
-        Encoder(), index(scores), MENTIONS, 7,
-        nil_threshold=0.4, calibration=Calibration(1, 0), exact_names=ExactNameBonus(kb, 1.0),
-    )  # fmt: skip
-    assert links.numbers[1, :2].tolist() == [3, 2] and not links.nil.any()
-    assert links.probabilities[1] == pytest.approx(1 / (1 + np.exp(-1.2)))
-
-
 class Backwards:
     """A reranker that likes best what the retriever found last."""
 
@@ -165,30 +153,6 @@ def test_mentions_of_the_same_limits_are_searched_together() -> None:
     links = link(Encoder(), asked, MENTIONS, 2, filters=[a, None, b, a, None])
     assert asked.asked == [([0, 3], a), ([1, 4], None), ([2], b)]
     assert links.numbers[:, 0].tolist() == [1, 2, 3, 1, 2]
-
-
-def test_a_match_is_a_name_ignoring_case_and_punctuation(kb: KnowledgeBase) -> None:
-    numbers = np.array([[3, 0, 5, 1, -1]] * len(MENTIONS))
-    expected = [
-        [n >= 0 and normalised(s) in map(normalised, ENTITIES[n].names) for n in numbers[0]]
-        for s in SURFACES
-    ]
-    assert exact_name_matches(kb, MENTIONS, numbers).tolist() == expected
-    assert exact_name_matches(kb, [], np.empty((0, 3), dtype=np.int64)).shape == (0, 3)
-
-
-def test_a_sole_owner_is_the_one_entity_that_has_the_name(kb: KnowledgeBase) -> None:
-    numbers = np.array([[3, 0, 5, 1, 2, -1]] * len(MENTIONS))
-    owners = [
-        [n for n, e in enumerate(ENTITIES) if normalised(s) in map(normalised, e.names)]
-        for s in SURFACES
-    ]
-    expected = [
-        [owned == [n] and not is_acronym(s) for n in numbers[0]]
-        for s, owned in zip(SURFACES, owners)
-    ]
-    assert sole_owners(kb, MENTIONS, numbers).tolist() == expected
-    assert sum(map(sum, expected)) >= 2
 
 
 def test_what_an_acronym_is() -> None:

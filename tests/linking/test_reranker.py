@@ -122,18 +122,3 @@ def test_nothing_to_score(kb) -> None:
     assert ranker.scores([], nothing, nothing, kb).shape == (0, 4)
     none = ranker.scores(MENTIONS[:1], np.array([[-1, -1]]), FOUND[3:, :2], kb)
     assert none.tolist() == [[-np.inf, -np.inf]]
-
-
-def test_a_mention_and_an_entity_are_tokenised_once(kb, monkeypatch) -> None:
-    ranker = reranker()
-    seen: list = []
-    for name in ("mentions", "entities"):
-        whole = getattr(ranker.reader, name)
-
-        def counted(texts, whole=whole):
-            seen.append(len(texts))
-            return whole(texts)
-
-        monkeypatch.setattr(ranker.reader, name, counted)
-    ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
-    assert seen == [3, 5]  # the fourth has no candidate

@@ -16,25 +16,7 @@ from spacy_pel.kb.vectors.index import VectorIndex
 from spacy_pel.linking.link import link
 from spacy_pel.linking.retriever import Retriever
 
-from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, retriever
-
-
-def test_vectors_of_each_side_are_its_towers() -> None:
-    linker = retriever(shared=False)
-    sides = [
-        (
-            linker.mention_vectors(MENTIONS),
-            linker.mention_tower,
-            linker.mention_inputs(MENTIONS).tokens,
-        ),
-        (linker.entity_vectors(ENTITIES), linker.entity_tower, linker.entity_tokens(ENTITIES)),
-    ]
-    for vectors, tower, tokens in sides:
-        encoder = encoder_of(tower).eval()
-        with torch.no_grad():
-            expected = torch.stack([bert_vector(encoder, t) for t in tokens]).numpy()
-        np.testing.assert_allclose(vectors, expected, atol=1e-5)
-        assert vectors.shape == (len(tokens), linker.width)
+from ..towers import ENTITIES, MENTIONS, TEXTS, retriever
 
 
 def test_linking_is_brute_force_over_cosines() -> None:

@@ -10,13 +10,9 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_pel.kb import SearchFilter
 from spacy_pel.pipeline.doc_mentions import (
-    agreeing,
     long_forms,
     mentions_in_context,
-    mentions_of,
-    search_filters,
 )
 from spacy_pel.reading.mention import DocumentContext, TokenStates
 from spacy_pel.spans import mention_spans
@@ -86,37 +82,6 @@ def test_the_detectors_serializable_form_is_read_as_well(doc: Doc) -> None:
 @pytest.mark.usefixtures("detector")
 def test_where_the_detector_has_found_nothing_the_text_is_read(doc: Doc) -> None:
     assert long_forms(doc, doc.text) == {"MS": "Multiple sclerosis"}
-
-
-def test_a_search_is_confined_by_the_pipeline_and_by_the_label(doc: Doc) -> None:
-    def limits(**settings):
-        unset = {"types": None, "sources": None, "label_types": None}
-        return search_filters([doc.ents], **{**unset, **settings})
-
-    first, second = doc.ents
-    doc.ents = [first, Span(doc, second.start, second.end, label="OTHER")]
-    assert limits() is None
-    assert limits(label_types={"TERM": ["A"]}) == [SearchFilter(("A",)), None]
-    assert limits(types=["B"], label_types={"TERM": ["A"]}) == [
-        SearchFilter(("A",)),
-        SearchFilter(("B",)),
-    ]
-    assert limits(sources=["S"], label_types={"TERM": ["A"]}) == [
-        SearchFilter(("A",), ("S",)), SearchFilter((), ("S",))
-    ]  # fmt: skip
-
-
-def test_mentions_agree_that_are_the_same_words_in_a_doc() -> None:
-    nlp = spacy.blank("en")
-    docs = [nlp("MS and ms and lesions."), nlp("ms"), nlp("none")]
-    for doc in docs[:2]:
-        doc.ents = [Span(doc, t.i, t.i + 1, "TERM") for t in doc if t.text.lower() in "ms lesions"]
-    spans = [mention_spans(doc) for doc in docs]
-    mentions = mentions_of(docs, spans, [DocumentContext() for _ in docs], False)
-    first, second, third, fourth = agreeing(spans, mentions, None)
-    assert first == second and len({first, third, fourth}) == 3
-    apart = agreeing(spans, mentions, [SearchFilter(("A",)), None, None, None])
-    assert len(set(apart)) == 4
 
 
 def test_the_mentions_of_a_doc_are_derived_once(

@@ -180,17 +180,6 @@ def test_the_nil_class(bare_kb: KnowledgeBase) -> None:
     }
 
 
-def test_recall_of_candidates_is_blind_to_their_rejection(bare_kb: KnowledgeBase) -> None:
-    accepted = [(gold, "C01", score, None) for gold, _, score, _ in ROWS]
-    both = [
-        linking_scores([nil_example(rows)], kb=bare_kb, trained_entities=["C01"])
-        for rows in (ROWS, accepted)
-    ]
-    for name in ("recall@1", "recall@64", "mrr", "nel_recall_at_1", "mentions", "in_kb"):
-        assert both[0][name] == both[1][name]
-    assert both[0]["recall@1"]["in_kb"] == pytest.approx(2 / 3)
-
-
 def test_calibration_error_of_a_calibrated_linker(bare_kb: KnowledgeBase) -> None:
     # In bins of a 15th: 0.1 twice, one of them right; each other one alone, the first right.
     scores = linking_scores([nil_example(ROWS)], kb=bare_kb, trained_entities=[])
@@ -231,12 +220,6 @@ def test_a_linker_alone_is_evaluated(trained: Trained) -> None:
     assert (scores["mentions"], scores["in_kb"], scores["unseen"]) == (11, 10, 0)
     assert scores["recall@1"]["all"] == pytest.approx(10 / 11)
     assert scores["nel_micro_p"] == pytest.approx(10 / 11) and scores["nel_micro_r"] == 1.0
-
-
-def test_a_linker_without_a_scorer(tiny_nlp: Language) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.scorer = None
-    assert linker.score(examples(tiny_nlp, TEST)) == {}
 
 
 def test_mentions_found_by_the_pipeline_are_scored(tiny_nlp: Language) -> None:

@@ -121,16 +121,6 @@ def test_dropout_reaches_torch(kb: Path) -> None:
     assert losses(0.5) != losses(0.0)
 
 
-def test_the_seed_decides_the_weights(kb: Path) -> None:
-    def trained_weights(seed: int) -> dict[str, np.ndarray]:
-        nlp = untrained(kb, seed=seed)
-        train(nlp, 2, drop=0.1)
-        return weights(nlp.get_pipe("proxy_linker"))
-
-    assert same(trained_weights(1), trained_weights(1))
-    assert not same(trained_weights(1), trained_weights(2))
-
-
 def test_gold_mentions_teach_even_where_the_pipeline_finds_others(kb: Path) -> None:
     losses = []
     for annotates in ([], ["entity_ruler"]):

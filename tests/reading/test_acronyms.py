@@ -61,19 +61,6 @@ def test_mentions_of_a_document_are_in_one_text() -> None:
     )
 
 
-def test_other_mentions_and_the_rest_of_the_text_stay() -> None:
-    lesions = places(TEXT, "lesions")
-    assert expanded(TEXT, lesions, MS) == [MentionInContext(TEXT, *lesions[0])]
-    assert expanded(TEXT, lesions, {}) == [MentionInContext(TEXT, *lesions[0])]
-
-
-def test_a_mention_that_is_the_definition_stays_as_it_is() -> None:
-    definition = places(TEXT, "Multiple sclerosis (MS)")[0]
-    assert expanded(TEXT, [definition], MS) == [MentionInContext(TEXT, *definition)]
-    inner = places(TEXT, "MS")[0]
-    assert read(TEXT, [definition, inner], MS) == ["Multiple sclerosis (MS)", "Multiple sclerosis"]
-
-
 @pytest.mark.parametrize(
     ("text", "mention", "expected"),
     [

@@ -3,7 +3,6 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,49 +36,6 @@ def marked(window: Window) -> list[str]:
 def owned(windows: list[Window]) -> dict[int, tuple[Window, int]]:
     """The window of each mention, and its place among that one's."""
     return {i: (w, n) for w in windows for n, i in enumerate(w.mentions.tolist())}
-
-
-def test_a_short_document_is_one_window() -> None:
-    text = TEXTS[0]
-    (window,) = reader().inputs(mentions_of(text, "hepatotoxicity", "severe pain", "pain")).windows
-    assert as_pieces(window) == ["[CLS]", *pieces(*_parts(text, 16, 30, 35, 42, 46)), "[SEP]"]
-    assert read(window) == [pieces("hepatotoxicity"), pieces("severe", "pain"), pieces("pain")]
-    assert window.mentions.tolist() == [0, 1, 2]
-    assert marked(window) == pieces("hepatotoxicity", "severe", "pain")
-    assert window.ids.dtype == np.int32
-
-
-@pytest.mark.parametrize(
-    ("surfaces", "expected"),
-    [
-        # 26 letters in windows of up to 12 that share three: three of 11, at 0, 7 and 15.
-        ("ab", {"a b c d e f g h i j k": ["a", "b"]}),
-        ("im", {"a b c d e f g h i j k": ["i"], "h i j k l m n o p q r": ["m"]}),
-        ("jz", {"h i j k l m n o p q r": ["j"], "p q r s t u v w x y z": ["z"]}),
-    ],
-)
-def test_each_mention_is_read_in_the_window_that_shows_most_of_its_context(
-    surfaces: str, expected: dict[str, list[str]]
-) -> None:
-    windows = reader(14).inputs(mentions_of(TEXTS[1], *surfaces)).windows
-    found = {" ".join(as_pieces(w)[1:-1]): [" ".join(m) for m in read(w)] for w in windows}
-    assert found == expected
-
-
-def test_a_mention_that_no_window_holds_has_one_of_its_own() -> None:
-    windows = reader(14).inputs(mentions_of(TEXTS[1], "f g h i j k l m", "i")).windows
-    assert [" ".join(as_pieces(w)[1:-1]) for w in windows] == [
-        "a b c d e f g h i j k",
-        "d e f g h i j k l m n o",
-    ]
-    assert marked(windows[0]) == "f g h i j k".split()  # what it holds of both
-
-
-def test_of_a_mention_longer_than_a_window_the_beginning_is_read() -> None:
-    for build in (reader(8), reader(64, limit=8)):
-        (window,) = build.inputs(mentions_of(TEXTS[1], TEXTS[1][4:40])).windows
-        assert as_pieces(window) == "[CLS] c d e f g h [SEP]".split()
-        assert read(window) == ["c d e f g h".split()]
 
 
 def test_no_mention_is_no_window() -> None:

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.reading.marked_texts import MarkedTextReader
 from spacy_pel.reading.mention import MentionInContext
 
-from .pieces import TEXTS, TOKENIZER, as_pieces, pieces
+from .pieces import TOKENIZER, as_pieces, pieces
 
 
 def reader(length: int = 64, limit: int = 64) -> MarkedTextReader:
@@ -46,26 +45,6 @@ def test_a_mention_in_context_is_appendix_a() -> None:
     assert as_pieces(tokens) == expected
     assert expected[tokens.start : tokens.end] == pieces("hepatotoxicity")
     assert tokens.ids.dtype == np.int32
-
-
-@pytest.mark.parametrize(
-    ("length", "mention", "expected"),
-    [
-        (9, "m", "[CLS] k l [Ms] m [Me] n o [SEP]"),
-        (10, "m", "[CLS] k l [Ms] m [Me] n o p [SEP]"),
-        (9, "b", "[CLS] a [Ms] b [Me] c d e [SEP]"),
-        (9, "y", "[CLS] v w x [Ms] y [Me] z [SEP]"),
-        (9, "a", "[CLS] [Ms] a [Me] b c d e [SEP]"),
-        (9, "z", "[CLS] v w x y [Ms] z [Me] [SEP]"),
-        (5, "m", "[CLS] [Ms] m [Me] [SEP]"),
-        (8, "g h i j k l m n", "[CLS] [Ms] g h i j k l m n [Me] [SEP]"),  # never truncated
-    ],
-)
-def test_context_is_shared_evenly_and_spills_over(length: int, mention: str, expected: str) -> None:
-    start = TEXTS[1].index(mention)
-    tokens = reader(length).tokens([MentionInContext(TEXTS[1], start, start + len(mention))])[0]
-    assert as_pieces(tokens) == expected.split()
-    assert as_pieces(tokens)[tokens.start : tokens.end] == mention.split()
 
 
 def test_special_tokens_spelt_out_in_a_text_are_text() -> None:

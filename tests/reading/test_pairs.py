@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.marked_texts import MarkedTextReader
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.pairs import PairReader
 from spacy_pel.reading.word_pieces import train_tokenizer
 
-from ..towers import ENTITIES, MENTIONS, TEXTS, mention
+from ..towers import TEXTS, mention
 
 TOKENIZER = train_tokenizer(TEXTS, 200)
 WORDS = sorted({word for text in TEXTS for word in text.split()})
@@ -85,21 +84,3 @@ def test_how_the_length_is_shared(context, entity, length) -> None:
     else:
         assert right == [*entity_side[: room - 1], "[SEP]"]
     assert len(tokens) <= length and pair.end == len(tokens)
-
-
-def test_the_mentions_side_is_the_same_for_all_entities() -> None:
-    reader = PairReader(TOKENIZER, 20, 512)
-    (side,) = reader.mentions(MENTIONS[:1])
-    pairs = [reader.pair(side, entity) for entity in reader.entities(ENTITIES)]
-    assert {tuple(pair.ids[: pair.start]) for pair in pairs} == {tuple(side.ids)}
-    assert len(side.ids) == 10
-    alone = MarkedTextReader(TOKENIZER, 10, 512).tokens(MENTIONS[:1])[0]
-    assert side.ids.tolist() == alone.ids.tolist()
-
-
-def test_a_pair_has_no_more_tokens_than_the_encoder_has_positions() -> None:
-    long = EntityText("a " * 99)
-    assert len(made(MENTIONS[0], long, 1000, limit=48).ids) == 48
-    endless = MentionInContext("a " * 99, 0, 197)
-    pair = made(endless, long, 30)
-    assert pair.start == 15 and len(pair.ids) == 30
