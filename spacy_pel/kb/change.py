@@ -7,8 +7,6 @@ by that id then finds the new entity.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -144,8 +142,7 @@ def add_entities(
     Args:
         path: The KB folder.
         entities: The entities.
-        encoder: Makes the vectors. It must be the encoder of the KB's vectors; a KB without vectors
-            needs none.
+        encoder: The encoder of the KB's vectors; a KB without vectors needs none.
         types: The semantic types that the source defines.
         sources: What the entities come from.
 
@@ -176,10 +173,9 @@ def update_entities(
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
 ) -> ChangeCounts:
-    """Replaces the records and vectors of entities that the KB has.
+    """Replaces the records and vectors of entities that the KB has; arguments as of ``add_entities``.
 
-    Entities whose record is the same are left as they are. The arguments are those of
-    ``add_entities``.
+    Entities whose record is the same are left as they are.
 
     Raises:
         PelError: A concept id is not in the KB, or as ``add_entities`` does.
@@ -307,13 +303,13 @@ def _change(
                 change.database.executemany(
                     "INSERT INTO removed VALUES (?, ?)", [(n, number) for n in gone]
                 )
-                parts = json.dumps([old["checksum"], digest, gone])
-                change.settings |= {
-                    "counts": dict(counts),
-                    "next_number": old["next_number"] + staged.count,
-                    "sources": list(dict.fromkeys([*old["sources"], *sources])),
-                    "checksum": hashlib.sha256(parts.encode()).hexdigest(),
-                }
+                change.note(
+                    digest,
+                    gone,
+                    counts=dict(counts),
+                    next_number=old["next_number"] + staged.count,
+                    sources=list(dict.fromkeys([*old["sources"], *sources])),
+                )
                 if kb.has_vectors:
                     new = insert_rows(change, rows, old["next_number"], projection)
                     total = old["vectors"]["rows"] + new - n_rows_gone

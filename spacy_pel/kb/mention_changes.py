@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Sequence
@@ -49,21 +48,24 @@ def learn_mentions(
 
     Until the very end, and after any error or interruption, the KB stays as it was.
 
-    Args:
-        path: The KB folder.
-        source: The name of the source.
-        passages: The passages with their mentions.
-        encoder: Makes the vectors; None for a KB without vectors.
-
     Returns:
         The number of mentions.
 
     Raises:
-        PelError: There is no KB or no mention, the encoder is not that of the KB, another process is
-            writing to it, or the disk is full.
+        PelError: There is no KB or no mention, the KB has vectors and the encoder is missing or not
+            that of the KB, another process is writing to it, or the disk is full.
     """
     with writing(path) as change:
-        _check_encoder(change, source, encoder)
+        if change.settings["vectors"]:
+            if encoder is None:
+                raise PelError(
+                    f"{change.folder}: has vectors, so mentions need vectors too",
+                    "give the pipeline that made them: --pipeline PIPELINE",
+                )
+            with KnowledgeBase.open(change.folder) as kb:
+                kb.check_fingerprint(encoder.fingerprint)
+                if any(other != source for other in kb.mentions.sources):
+                    kb.mentions.check_fingerprint(encoder.mention_fingerprint, change.folder)
         kept = [
             p._replace(mentions=tuple(dict.fromkeys(p.mentions))) for p in passages if p.mentions
         ]
@@ -95,17 +97,13 @@ def learn_mentions(
             counts = {name: n for name, n in old["counts"].items() if name != source}
             fingerprint = encoder.mention_fingerprint if encoder else None
             counts[source] = n_mentions
-            _set(change, {**old, "fingerprint": fingerprint, "counts": counts}, crc)
+            new = {**old, "fingerprint": fingerprint, "counts": counts}
+            change.note(new, crc, mentions=new)
     return n_mentions
 
 
 def forget_mentions(path: str | Path, source: str) -> int:
-    """Takes the mentions of a source out of a KB, and returns their number.
-
-    Raises:
-        PelError: There is no KB, it has learnt no mentions from this source, or another process is
-            writing to it.
-    """
+    """Takes the mentions of a source out of a KB, and returns their number; PelError if it has none."""
     with writing(path) as change:
         old = change.settings["mentions"]
         counts = dict(old["counts"]) if old else {}
@@ -117,7 +115,8 @@ def forget_mentions(path: str | Path, source: str) -> int:
         forgotten = counts.pop(source)
         with change.transaction():
             _delete(change, source)
-            _set(change, {**old, "counts": counts} if counts else None)
+            new = {**old, "counts": counts} if counts else None
+            change.note(new, mentions=new)
     return forgotten
 
 
@@ -125,7 +124,8 @@ def set_mention_weight(path: str | Path, weight: MentionWeight) -> None:
     """Sets how much the mentions of a KB count, which has some."""
     with writing(path) as change, change.transaction():
         values = {name: float(value) for name, value in weight._asdict().items()}
-        _set(change, {**change.settings["mentions"], **values})
+        new = {**change.settings["mentions"], **values}
+        change.note(new, mentions=new)
 
 
 def mention_vectors(folder: Path, encoder: MentionEncoder) -> list[tuple[bytes, int]]:
@@ -146,32 +146,11 @@ def insert_mention_vectors(
     """Writes what ``mention_vectors`` made, in the transaction of a change."""
     change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
     if old := change.settings["mentions"]:
-        _set(change, {**old, "fingerprint": encoder.mention_fingerprint})
-
-
-def _check_encoder(change: Writing, source: str, encoder: MentionEncoder | None) -> None:
-    """Raises PelError if mentions would get no vectors, or vectors that do not fit the others."""
-    if not change.settings["vectors"]:
-        return
-    if encoder is None:
-        raise PelError(
-            f"{change.folder}: has vectors, so mentions need vectors too",
-            "give the pipeline that made them: --pipeline PIPELINE",
-        )
-    with KnowledgeBase.open(change.folder) as kb:
-        kb.check_fingerprint(encoder.fingerprint)
-        if any(other != source for other in kb.mentions.sources):
-            kb.mentions.check_fingerprint(encoder.mention_fingerprint, change.folder)
+        new = {**old, "fingerprint": encoder.mention_fingerprint}
+        change.note(new, mentions=new)
 
 
 def _delete(change: Writing, source: str) -> None:
     of_source = "SELECT id FROM passage WHERE source = ?"
     change.database.execute(f"DELETE FROM mention WHERE passage IN ({of_source})", (source,))
     change.database.execute("DELETE FROM passage WHERE source = ?", (source,))
-
-
-def _set(change: Writing, mentions: dict | None, crc: int = 0) -> None:
-    """Notes what the settings say of the mentions from now on."""
-    text = json.dumps([change.settings["checksum"], mentions, crc], sort_keys=True)
-    checksum = hashlib.sha256(text.encode()).hexdigest()
-    change.settings |= {"mentions": mentions, "checksum": checksum}

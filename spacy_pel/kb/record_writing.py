@@ -83,12 +83,9 @@ class StagedRecords:
     def write(
         self, database: sqlite3.Connection, first: int, types: Iterable[SemanticType]
     ) -> tuple[Counter[str], str]:
-        """Writes the records with their look-up tables.
+        """Writes the records with their look-up tables, in a transaction of a KB's database.
 
-        Args:
-            database: The database of a KB, in a transaction.
-            first: The number of the first record.
-            types: The semantic types that their source defines.
+        ``first`` is the number of the first record, and ``types`` are what the source defines.
 
         Returns:
             What they add to the KB's counts, and a hash of all records.

@@ -8,6 +8,7 @@ unless a reader has them open. There is one writer at a time.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import sqlite3
@@ -52,17 +53,17 @@ _SQLITE_DISK_ERRORS = ("full", "disk I/O", "unable to open", "readonly")
 
 @dataclass
 class Writing:
-    """A KB folder that no other process can write to meanwhile.
-
-    Attributes:
-        folder: The folder.
-        settings: What the KB says of itself.
-        database: A connection to its database.
-    """
+    """A KB folder that no other process can write to meanwhile."""
 
     folder: Path
     settings: Settings
     database: sqlite3.Connection
+
+    def note(self, *parts: object, **entries: object) -> None:
+        """Says something else in the settings. The parts decide the checksum beside what it was."""
+        text = json.dumps([self.settings["checksum"], *parts], sort_keys=True)
+        checksum = hashlib.sha256(text.encode()).hexdigest()
+        self.settings = {**self.settings, **entries, "checksum": checksum}
 
     @contextmanager
     def transaction(self) -> Iterator[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator
@@ -279,9 +278,7 @@ def _file(
         execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *values))
         if made is not None:
             insert_mention_vectors(change, made, mentions)
-        text = json.dumps([change.settings["checksum"], settings], sort_keys=True)
-        checksum = hashlib.sha256(text.encode()).hexdigest()
-        change.settings |= {"vectors": settings, "checksum": checksum}
+        change.note(settings, vectors=settings)
     write_checksums(change.folder)
     return share
 
