@@ -143,14 +143,7 @@ class KnownMentions:
     def search(
         self, stored: StoredVectors, vectors: np.ndarray, k: int, allowed: np.ndarray | None
     ) -> Candidates:
-        """The k best entities of each query, by their names and their mentions.
-
-        Args:
-            stored: The vectors of the KB.
-            vectors: The queries, float32 [n, dim].
-            k: The number of candidates of each query.
-            allowed: Booleans, by number: which entities may be found. None allows all.
-        """
+        """The k best entities of each query, by their names and their mentions; see ``StoredVectors``."""
         weight, level = self.weight
         found = []
         for start in range(0, max(1, len(vectors)), _QUERIES):
@@ -166,13 +159,7 @@ class KnownMentions:
     def nearest(
         self, vectors: np.ndarray, m: int, allowed: np.ndarray | None = None
     ) -> NearMentions:
-        """The m mentions nearest to each query.
-
-        Args:
-            vectors: The queries, float32 [n, dim].
-            m: The number of mentions of each query.
-            allowed: Booleans, by number: the entities whose mentions may be found. None for all.
-        """
+        """The m mentions nearest to each query, float32 [n, dim], of the allowed entities or of all."""
         if not len(self.numbers):
             empty = np.full((len(vectors), m), -1)
             return NearMentions(np.full((len(vectors), m), -np.inf, np.float32), empty, empty)
@@ -299,14 +286,9 @@ def scored_pairs(
     near: NearMentions,
     level: float = -np.inf,
 ) -> ScoredPairs:
-    """Those found by names and those found by mentions, each with both of its scores.
+    """Those found by names and those found by mentions near the queries, each with both scores.
 
-    Args:
-        stored: The vectors of the KB.
-        vectors: The queries, float32 [n, dim].
-        names: The entities found by their names.
-        near: The mentions near the queries.
-        level: The closeness from which mentions count.
+    Only those with a closeness above ``level`` count as found by mentions.
     """
     lines, places = np.nonzero(names.numbers >= 0)
     found = names.numbers[lines, places]

@@ -167,11 +167,8 @@ def insert_rows(
 ) -> int:
     """Writes rows into the database of a KB, where they are searched exactly; returns their number.
 
-    Args:
-        change: A change of the KB, in its transaction.
-        batches: Pairs of vectors, float32 [b, dim], and the place of each vector's entity [b].
-        first: The number of the entity at place 0.
-        projection: The projection that made the KB's vectors shorter, if they are.
+    Batches are pairs of vectors, float32 [b, dim], and the place of each vector's entity [b]. The
+    entity at place 0 has the number ``first``.
     """
     vectors, total = change.settings["vectors"], 0
     insert = "INSERT INTO row (vectors, number, vector) VALUES (?, ?, ?)"

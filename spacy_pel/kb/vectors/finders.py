@@ -43,11 +43,9 @@ _TOGETHER = 16
 
 
 class RowSelection(NamedTuple):
-    """Some of the rows of a matrix, to which a search is confined.
+    """Some rows, to which a search is confined: their numbers, int64, ascending, and a bit for each row.
 
-    Attributes:
-        rows: Their numbers, int64, ascending.
-        bits: One bit for each row of the matrix, uint8, lowest bit first: whether it is selected.
+    Bits are packed as uint8, the lowest bit first, and say whether a row is selected.
     """
 
     rows: np.ndarray
@@ -64,10 +62,8 @@ class RowFinder(Protocol):
     Attributes:
         n_rows: The number of rows that it can find.
         oversampling: The number of rows to find for each entity that is wanted.
-        bounds: Whether its scores are so close to the true ones that they limit what a row that was
-            not found may score.
-        finds_entities: Whether a row that is found stands for other rows of its entity as well. All
-            rows of that entity must then be scored.
+        bounds: Whether its scores limit what a row that was not found may score.
+        finds_entities: Whether a row found stands for other rows of its entity, which must be scored.
     """
 
     n_rows: int
@@ -131,10 +127,7 @@ class FastScan:
     def nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See ``RowFinder``. ``effort`` is not used, because ``depth`` grows with it.
-
-        It finds fewer rows if too few of a selection are among the best of all rows.
-        """
+        """See ``RowFinder``. It finds fewer if too few of a selection are among the best of all rows."""
         reach = selection.reach(depth) if selection else depth
         scores, rows = self._codes.search(queries, reach)
         if selection is not None:  # FAISS's fast scan takes no selection
@@ -206,12 +199,7 @@ def _read(path: Path, flags: int) -> Any:
 
 
 def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
-    """A FAISS index of the codes of rows. The same rows give the same index.
-
-    Args:
-        matrix: The rows.
-        coded: The rows that get a code, int64; None for all.
-    """
+    """A FAISS index of the codes of the coded rows, int64, or of all. The same rows give the same."""
     faiss, dim = imported_faiss(), matrix.dim
     # A code for 2 numbers needs an even count, and many numbers or rows that share codes: then more
     # rows are found than entities are wanted, so coarse codes do.
@@ -235,8 +223,8 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
 def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
     """Rows that can stand for all rows: each row is similar to one of them of its entity.
 
-    They are chosen greedily, entity by entity. The next one is always the row that is similar to
-    the largest number of rows without a representative. If several rows are, the first is taken.
+    They are chosen greedily, entity by entity. The next one is always the first of the rows that are
+    similar to the largest number of rows without a representative.
 
     Args:
         matrix: The rows.
@@ -244,7 +232,7 @@ def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: f
         alike: The least cosine of similar rows.
 
     Returns:
-        The numbers of the rows: int64, ascending.
+        int64, ascending.
     """
     bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
     chosen = np.zeros(len(matrix), dtype=bool)
@@ -264,8 +252,8 @@ def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: f
 def fitting_kind(n_rows: int, dim: int, memory: int) -> str:
     """The kind of an inverted file with the most bits that fits into this memory, in bytes.
 
-    If none fits, it is the kind with the fewest bits. The codes are mapped, so the system reads
-    some from the file now and then, which is better than an error after hours of encoding.
+    If none fits, it is the one with the fewest bits: that is better than an error after hours of
+    encoding, as the codes are mapped.
     """
     for kind, bits in CODE_BITS.items():
         if n_rows * (dim * bits // 8 + _ID) <= memory:
@@ -274,10 +262,7 @@ def fitting_kind(n_rows: int, dim: int, memory: int) -> str:
 
 
 def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
-    """A FAISS inverted file of all rows, with this kind of code. The same rows give the same file.
-
-    It takes memory for the codes, and for a sample of the rows while spherical k-means runs.
-    """
+    """A FAISS inverted file of all rows, with this kind of code. The same rows give the same file."""
     faiss = imported_faiss()
     n_lists = min(len(matrix), int(2 * len(matrix) ** 0.5))
     sample = _sample(matrix, n_lists * _TRAINED_PER_CENTRE)

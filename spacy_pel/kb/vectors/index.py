@@ -55,11 +55,6 @@ class VectorIndex:
 
     Entities may have numbers that do not ascend with the order in which equal scores are to be
     sorted. Then the rows have ranks in that order, and searches take and return numbers.
-
-    Attributes:
-        matrix: The rows.
-        row_entities: The entity, or its rank, of each row: integers [n_rows], ascending.
-        projection: The projection that made the rows shorter than queries; None if they are not.
     """
 
     def __init__(
@@ -74,9 +69,9 @@ class VectorIndex:
 
         Args:
             matrix: The rows.
-            row_entities: As the attribute.
+            row_entities: The entity, or its rank, of each row: integers [n_rows], ascending.
             finder: Finds rows near a query approximately. Without it every row is looked at.
-            projection: As the attribute.
+            projection: The projection that made the rows shorter than queries, if they are.
             numbers: The number of each rank; None if the rank is the number.
         """
         if len(row_entities) != len(matrix):
@@ -143,17 +138,11 @@ class VectorIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best rows of each query with their scores, best first, then by row. Looks at each.
 
-        Args:
-            vectors: The queries, float32 [queries, dim].
-            n: The number of rows of each query.
-            allowed: As for ``search``.
+        Queries, ``allowed`` and errors are as of ``search``.
 
         Returns:
             Scores, float32 [queries, n], and rows, int64 [queries, n]. Places without a row hold
             -inf and -1.
-
-        Raises:
-            PelError: As ``search`` does.
         """
         queries = self._checked(vectors, n)
         selection = None if allowed is None else self._selection(allowed)
@@ -176,9 +165,6 @@ class VectorIndex:
 
         Returns:
             Scores, float32 [n], and rows, int64 [n]; -inf and -1 for an entity without rows.
-
-        Raises:
-            PelError: As ``search`` does.
         """
         return self._best_rows_of(self._checked(vectors, 1), lines, *self.rows_of(numbers))
 
@@ -243,13 +229,7 @@ class VectorIndex:
         """Pairs of a query and a row that hold the k best owners, by a look at every row.
 
         Products of matrices tell which rows may be among them, however their last bits fall. Only
-        these are scored exactly.
-
-        Args:
-            queries: float32 [n, width].
-            k: The number of owners.
-            selection: The rows to look at; None for all.
-            owners: The owner of each row of the index, ascending; None: each row is by itself.
+        these are scored exactly. ``owners`` has the owner of each row; None: each row is by itself.
 
         Returns:
             Queries, int64, ascending; rows, int64; and scores, float32.

@@ -98,18 +98,13 @@ class VectorMatrix:
         """Inner products of pairs of a query and a row, the same to the last bit in any batch.
 
         The last bits of a product of matrices depend on its size and on where a row stands. With
-        them, equal vectors would not tie. Here each pair is summed on its own.
+        them, equal vectors would not tie. Here each pair is summed on its own. PelError if a row holds
+        NaN or infinity.
 
         Args:
             queries: float32 [m, dim].
             lines: The query of each pair, int64 [n], ascending.
             rows: The row of each pair, int64 [n].
-
-        Returns:
-            float32 [n].
-
-        Raises:
-            PelError: A row holds NaN or infinity.
         """
         values = self._values
         in_memory = self._descriptor is None and values.flags.c_contiguous
@@ -179,13 +174,7 @@ def _products_in_place(
 
 
 class MatrixWriter:
-    """Writes the file of a ``VectorMatrix`` piece by piece. It is valid once it is closed.
-
-    Attributes:
-        path: The file.
-        dtype: One of ``DTYPES``.
-        n_rows: The number of rows so far.
-    """
+    """Writes the file of a ``VectorMatrix`` piece by piece. It is valid once it is closed."""
 
     def __init__(self, path: Path, dim: int, dtype: str) -> None:
         self.path = path
@@ -262,15 +251,10 @@ def mapped(path: Path) -> np.ndarray:
 
 
 class Projection:
-    """A projection of vectors of ``dim`` numbers onto ``width`` orthonormal axes.
+    """A projection of vectors onto orthonormal axes, float32 [dim, width].
 
     The inner product of a projected query with a stored row equals that of the whole query with
     the lifted row.
-
-    Attributes:
-        axes: float32 [dim, width], orthonormal columns.
-        dim: The length of whole vectors.
-        width: The length of stored rows.
     """
 
     def __init__(self, axes: np.ndarray) -> None:
@@ -303,10 +287,7 @@ def principal_projection(matrix: VectorMatrix, width: int) -> tuple[Projection, 
     The axes span the first eigenvectors of the rows' second moments. The rows are not centred,
     because their inner products are to change as little as possible. Then the axes are rotated at
     random, always with the same seed, so that each number of a stored row carries equally much:
-    codes quantize all numbers equally finely.
-
-    Returns:
-        The projection, and the share of the squared length that it keeps.
+    codes quantize all numbers equally finely. The share that is kept is returned too.
     """
     moments = np.zeros((matrix.dim, matrix.dim))
     for _, block in matrix.blocks():

@@ -26,9 +26,6 @@ def chosen_probes(
     """The number of lists of an inverted file that a search should look at, and its recall.
 
     It is the smallest power of 2 with enough recall for a sample of queries, times a margin.
-
-    Returns:
-        The number of lists, and ``recall`` with the number of queries it was measured on.
     """
     sample = _Sample(matrix, row_entities)
     probes = 1
@@ -46,9 +43,6 @@ def chosen_oversampling(
     It is the smallest power of 2 with enough recall for a sample of queries: recall of the first
     entity when only one is wanted, and recall of 64 entities. Where rows share codes, it is the
     lowest number, because more would not help.
-
-    Returns:
-        The number of rows, and ``recall`` with the number of queries it was measured on.
     """
     sample = _Sample(matrix, row_entities)
 
