@@ -30,6 +30,7 @@ from spacy_pel.kb.transaction import CHECKSUMS
 from spacy_pel.kb.vector_writing import reduce_vectors
 
 from .examples import execute
+from .learnt import learn
 from .living import NameRows, name_vector
 
 N = 150
@@ -62,6 +63,7 @@ def made(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows = NameRows().rows(list(kb))
     settings = {"dim": 8, "fingerprint": "names", "row_kind": "name", **KINDS[kind]}
     write_vectors(folder, [rows], **settings).close()
+    learn(folder, "a", [("Gout", "C1"), ("Name 5", "C2"), ("?", "C3")])
     if kind == "reduced":
         reduce_vectors(folder, dim=6, alike=0.9)[0].close()
     else:
@@ -78,6 +80,9 @@ def use(folder: Path) -> None:
         disease = SearchFilter(types=("Disease",), ids=("C1", "C2", "A4", "D1"))
         kb.search(queries, 2, disease)
         kb.rows(kb.numbers()[:20])
+        kb.mentions.counts()
+        rows = kb.mentions.nearest_of(queries, np.tile(kb.numbers()[:9], (3, 1)))
+        kb.mentions.described(rows[rows >= 0])
         [kb.number(id) for id in ("C1", "A9", "D1", "none")]
         kb.named("name 8"), kb.named("Gout", exact=True), kb.found("alias"), kb.found("Name 9")
         kb.of_types("Disease"), kb.semantic_types, list(kb.semantic_type_tree.flat_nodes)

@@ -86,9 +86,3 @@ def test_changes_are_counted_and_written(tiny_kb: Path, tmp_path: Path) -> None:
     assert found.is_not_embedded == KnowledgeBase.open(tiny_kb).has_vectors
     lines = (tmp_path / "changes.jsonl").read_text("utf8").splitlines()
     assert [json.loads(line)["id"] for line in lines] == "C01 C02 C07 D0 D1 D2 D3".split()
-
-
-def test_equal_kbs(bare_kb: KnowledgeBase, tiny_kb: Path) -> None:
-    found = compare_kbs(bare_kb.path, tiny_kb)
-    assert (found.kinds, found.fields, found.first_ids) == ({}, {}, {})
-    assert not found.is_not_embedded

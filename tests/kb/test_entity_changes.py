@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing, write_vectors
 from spacy_pel.kb.change import (
     add_entities,
     merge_entities,
@@ -51,28 +51,18 @@ def test_only_what_differs_is_encoded(folder: Path) -> None:
     assert verify(folder) == []
 
 
-def test_sources_are_added(folder: Path) -> None:
-    add_entities(folder, NEW, NameRows(), sources=["new.obo (2)"])
-    merge_entities(folder, [Entity("B2", "Two")], NameRows(), sources=["x.obo", "new.obo (2)"])
-    update_entities(folder, [Entity("B2", "II")], NameRows(), sources=["y.csv"])
-    update_entities(folder, [Entity("B2", "II")], NameRows(), sources=["nothing changed"])
-    assert KnowledgeBase.open(folder).settings["sources"] == ["new.obo (2)", "x.obo", "y.csv"]
-
-
-def test_merge_by_a_mapping(folder: Path) -> None:
-    merge_entities(folder, [Entity("X:7", "Spectrometry")], NameRows(), mapping={"X:7": "C2"})
-    kb = KnowledgeBase.open(folder)
-    assert kb["X:7"] == kb["C2"] and "Spectrometry" in kb["C2"].aliases
-    assert len(kb) == 4
-
-
-def test_types_come_along(folder: Path) -> None:
+def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
     disease, gout = SemanticType("Disease", "T1", "B1"), SemanticType("Gout", "T2", "B1.1")
-    new = Entity("C4", "Gout", types=("Gout",))
-    add_entities(folder, [new], NameRows(), types=[disease, gout])
+    new, source = Entity("C4", "Gout", types=("Gout",)), "new.obo (2)"
+    add_entities(folder, [new], NameRows(), types=[disease, gout], sources=[source])
+    more = [Entity("B2", "Two"), Entity("X:7", "Spectrometry")]
+    mapping = {"X:7": "C2"}
+    merge_entities(folder, more, NameRows(), sources=["x.obo", source], mapping=mapping)
+    update_entities(folder, [new], NameRows(), sources=["nothing changed"])
     kb = KnowledgeBase.open(folder)
-    ids = {id for id, _ in kb.labels(kb.of_types("T1"))}
-    assert ids == {"C1", "C3", "C4"}
+    assert kb.settings["sources"] == [source, "x.obo"]
+    assert {id for id, _ in kb.labels(kb.of_types("T1"))} == {"C1", "C3", "C4"}
+    assert kb["X:7"] == kb["C2"] and "Spectrometry" in kb["C2"].aliases and len(kb) == 6
 
 
 def test_a_kb_without_vectors_needs_no_encoder(tmp_path: Path) -> None:
@@ -126,9 +116,18 @@ def test_an_interrupted_change_changes_nothing(folder: Path) -> None:
     assert contents(folder) == before
 
 
-def test_there_must_be_a_kb(tmp_path: Path) -> None:
-    with pytest.raises(PelError, match="no knowledge base here; build one"):
-        add_entities(tmp_path / "kb", NEW)
+@pytest.mark.parametrize(
+    "use",
+    [
+        KnowledgeBase.open,
+        verify,
+        lambda folder: add_entities(folder, NEW),
+        lambda folder: write_vectors(folder, [], dim=4, fingerprint="x", row_kind="name"),
+    ],
+)
+def test_there_must_be_a_kb(tmp_path: Path, use) -> None:
+    with pytest.raises(PelError, match="kb: no knowledge base here; build one: python -m"):
+        use(tmp_path / "kb")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import random
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.mention_changes import set_mention_weight
 from spacy_pel.kb.mentions import SHARPNESS, NearMentions, mention_pairs
-from spacy_pel.kb.settings import KB_FILE
 from spacy_pel.kb.vector_writing import reduce_vectors
 from spacy_pel.kb.vectors.index import VectorIndex
 from spacy_pel.kb.verify import verify
@@ -108,23 +104,6 @@ def test_closeness_adds_up() -> None:
     assert lines.tolist() == [0, 0, 1] and numbers.tolist() == [2, 4, 2]
     both = np.log(np.exp(SHARPNESS * 0.9) + np.exp(SHARPNESS * 0.7)) / SHARPNESS
     np.testing.assert_allclose(closeness, [0.8, both, 0.5], atol=1e-6)
-
-
-def test_a_damaged_database_is_an_error_at_most(tmp_path: Path) -> None:
-    """Whatever byte is another one."""
-    folder = learnt_kb(tmp_path / "kb")
-    queries = np.array([name_vector(word) for word in WORDS])
-    chosen = random.Random(0)
-    path = folder / KB_FILE
-    whole = path.read_bytes()
-    for _ in range(60):
-        at = chosen.randrange(len(whole))
-        path.write_bytes(whole[:at] + bytes([chosen.randrange(256)]) + whole[at + 1 :])
-        with suppress(PelError), KnowledgeBase.open(folder) as kb:
-            kb.search(queries, 3)
-            kb.mentions.counts()
-            rows = kb.mentions.nearest_of(queries, np.tile(kb.numbers(), (len(queries), 1)))
-            kb.mentions.described(rows[rows >= 0])
 
 
 def test_shorter_vectors_leave_mentions_as_they_are(tmp_path: Path) -> None:

@@ -99,21 +99,6 @@ def test_best_rows_equal_brute_force(search, seed: int) -> None:
         )
 
 
-@pytest.mark.parametrize("order", ["best first", "best last", "random"])
-def test_in_whatever_order_the_best_come(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
-    random = np.random.default_rng(0)
-    rows, queries = np.abs(unit(random, 1000, 5)), np.abs(unit(random, 9, 5))
-    if order != "random":
-        rows *= np.geomspace(1, 1000, 1000, dtype=np.float32)[:, None]
-    rows = rows[::-1] if order == "best first" else rows
-    entities = np.arange(1000) // 3
-    monkeypatch.setattr(matrix, "_BLOCK", 37 * 5)
-    found = VectorIndex.from_vectors(rows, entities).search(queries, 50)
-    numbers, scores = brute_force(queries, rows, entities, 50)
-    np.testing.assert_array_equal(found.numbers, numbers)
-    np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
-
-
 def test_many_names_of_one_entity_do_not_crowd_out_others() -> None:
     random = np.random.default_rng(3)
     crowd = unit(random, 1, 16) + 0.01 * unit(random, 3000, 16)
@@ -209,11 +194,6 @@ def test_bad_queries(queries: np.ndarray, k: int, fault: str) -> None:
     vector_index = VectorIndex.from_vectors(np.eye(3), np.arange(3))
     with pytest.raises(PelError, match=fault):
         vector_index.search(queries, k)
-
-
-def test_row_entities_must_fit() -> None:
-    with pytest.raises(ValueError, match="2 row entities, 3 vectors"):
-        VectorIndex.from_vectors(np.eye(3), np.arange(2))
 
 
 def test_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
