@@ -31,7 +31,6 @@ from .joint_linking import (
     corpus_mentions,
     docs_of,
     joint_settings,
-    pairs_of_parts,
     with_settings,
 )
 from .link import link_blocks
@@ -125,9 +124,10 @@ def _write_proposals(
     """Write the proposals of a corpus, of which all blocks are there."""
     nlp, linker = linking.nlp, linking.linker
     settings = joint_settings(linker)
-    corpus = corpus_mentions(parts, path.with_name("vectors.npy"), linker.retriever.width, say)
-    pairs = pairs_of_parts(linker, nlp, parts)
-    found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, settings.discovery, pairs)
+    corpus = corpus_mentions(nlp, linker, parts, path.with_name("vectors.npy"), say)
+    found, _ = clusters_of(
+        corpus.mentions, corpus.vectors, settings, settings.discovery, corpus.pairs
+    )
     all_found = proposals(corpus.mentions, found)
     kept = [own for own in all_found if len(own.members) >= least_mentions]
     examples = _examples(kept, corpus, parts, nlp, linker.spans_key)

@@ -71,9 +71,9 @@ def link_jointly(
     matrix = VectorMatrix(np.array(vectors))
     together = [mention for own in mentions for mention in own]
     pairs = paired_mentions(linking.linker, linked)
-    links = joint_links(together, matrix, settings, settings.linking, pairs)
+    links = _joint_links(together, matrix, settings, pairs)
     for doc, own in zip(linked, mentions):
-        write_links(linking.linker, doc, [next(links) for _ in own])
+        _write_links(linking.linker, doc, [next(links) for _ in own])
     return linked
 
 
@@ -126,13 +126,7 @@ def clusters_of(
 
 
 def neighbours_of(vectors: VectorMatrix, k: int, pairs: PairedMentions | None) -> Candidates:
-    """The k nearest mentions of each, or those of its nearest mentions that the pairs say are.
-
-    Args:
-        vectors: The vectors of the mentions.
-        k: The number of neighbours.
-        pairs: See ``clusters_of``.
-    """
+    """The k nearest mentions of each, or those of its nearest mentions that the pairs say are."""
     from ..linking.joint import MOST_NEIGHBOURS, mention_neighbours
 
     if pairs is None or not k:
@@ -141,12 +135,7 @@ def neighbours_of(vectors: VectorMatrix, k: int, pairs: PairedMentions | None) -
 
 
 def paired_mentions(linker: ProxyLinker, docs: Iterable[Doc]) -> PairedMentions | None:
-    """What reads the mentions of docs in pairs; None if the linker was not trained for it.
-
-    Args:
-        linker: The linker.
-        docs: The docs, whose mentions are those of a corpus in their order.
-    """
+    """What reads the mentions of docs in pairs; None if the linker was not trained for it."""
     if not (linker.reranked and linker.reranker.mentions):
         return None
     from ..linking.joint import PairedMentions
@@ -167,25 +156,20 @@ def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
     return distinct, np.array([numbers[id] for id in ids], dtype=np.int64)
 
 
-def joint_links(
+def _joint_links(
     mentions: Sequence[CorpusMention],
     vectors: VectorMatrix,
     settings: JointSettings,
-    counted: Neighbourhood,
     pairs: PairedMentions | None,
 ) -> Iterator[JointLink]:
-    """What joint linking says of each mention of a corpus, in their order.
-
-    The arguments are those of ``clusters_of``.
-    """
-    found, ids = clusters_of(mentions, vectors, settings, counted, pairs)
+    """What joint linking says of each mention of a corpus, in their order; see ``clusters_of``."""
+    found, ids = clusters_of(mentions, vectors, settings, settings.linking, pairs)
     for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist())):
         id = "" if entity < 0 else ids[entity]
         yield JointLink(id, None if via < 0 else mentions[via], vectors.take(np.array([row]))[0])
 
 
-def write_links(linker: ProxyLinker, doc: Doc, links: Sequence[JointLink]) -> None:
-    """Write on a Doc what joint linking says of its mentions."""
+def _write_links(linker: ProxyLinker, doc: Doc, links: Sequence[JointLink]) -> None:
     write_joint_links(doc, links, linker.kb, linker.spans_key, linker.xrefs or ())
 
 
@@ -196,11 +180,13 @@ class CorpusMentions(NamedTuple):
         mentions: The mentions, in their order.
         vectors: Their vectors, in a file.
         counts: The number of mentions of each part.
+        pairs: What reads them in pairs, if the linker was trained for it.
     """
 
     mentions: list[CorpusMention]
     vectors: VectorMatrix
     counts: list[int]
+    pairs: PairedMentions | None
 
 
 class CorpusPart(NamedTuple):
@@ -254,15 +240,12 @@ def write_jointly(
         parts: The files of ``CorpusPart``.
         path: The file to write.
     """
-    corpus = corpus_mentions(parts, path.with_name("vectors.npy"), linker.retriever.width, say)
-    settings = joint_settings(linker)
-    pairs = pairs_of_parts(linker, nlp, parts)
-    links = joint_links(corpus.mentions, corpus.vectors, settings, settings.linking, pairs)
+    corpus = corpus_mentions(nlp, linker, parts, path.with_name("vectors.npy"), say)
+    links = _joint_links(corpus.mentions, corpus.vectors, joint_settings(linker), corpus.pairs)
 
     def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in docs:
-            own = mention_spans(doc, linker.spans_key)
-            write_links(linker, doc, [next(links) for _ in own])
+            _write_links(linker, doc, [next(links) for _ in mention_spans(doc, linker.spans_key)])
             yield number, doc
 
     done = [path.with_name(f"{number}.joint") for number in range(len(parts))]
@@ -279,16 +262,12 @@ def docs_of(part: Path, nlp: Language) -> Iterator[tuple[int, Doc]]:
     yield from zip(numbers, DocBin().from_bytes(docs).get_docs(nlp.vocab))
 
 
-def pairs_of_parts(
-    linker: ProxyLinker, nlp: Language, parts: Sequence[Path]
-) -> PairedMentions | None:
-    """What reads the mentions of parts in pairs; see ``paired_mentions``. Their tokens are held."""
-    with nlp.memory_zone():
-        return paired_mentions(linker, (doc for part in parts for _, doc in docs_of(part, nlp)))
-
-
 def corpus_mentions(
-    parts: Sequence[Path], gathered: Path, width: int, say: Callable[[str], object]
+    nlp: Language,
+    linker: ProxyLinker,
+    parts: Sequence[Path],
+    gathered: Path,
+    say: Callable[[str], object],
 ) -> CorpusMentions:
     """The mentions of parts; their vectors are gathered in a file."""
     from ..kb.vectors.matrix import VectorMatrix
@@ -301,9 +280,9 @@ def corpus_mentions(
         mentions += [CorpusMention(*(intern(v) if type(v) is str else v for v in m)) for m in own]
         counts.append(len(own))
     say(f"All {len(mentions):,} mentions are linked by themselves; joining them")
-    if not mentions:
-        return CorpusMentions([], VectorMatrix(np.empty((0, width), dtype=np.float32)), counts)
-    shape = (len(mentions), width)
+    shape = (len(mentions), linker.retriever.width)
+    if not mentions:  # an empty file cannot be mapped
+        return CorpusMentions([], VectorMatrix(np.empty(shape, dtype=np.float32)), counts, None)
     rows = np.lib.format.open_memmap(gathered, "w+", dtype=np.float32, shape=shape)
     start = 0
     for part, count in zip(parts, counts):
@@ -312,4 +291,6 @@ def corpus_mentions(
         start += count
     rows.flush()
     del rows
-    return CorpusMentions(mentions, VectorMatrix.opened(gathered), counts)
+    with nlp.memory_zone():
+        pairs = paired_mentions(linker, (doc for part in parts for _, doc in docs_of(part, nlp)))
+    return CorpusMentions(mentions, VectorMatrix.opened(gathered), counts, pairs)

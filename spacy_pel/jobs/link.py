@@ -76,9 +76,6 @@ def link_files(
         output_format: The same for the output. None: the file's name decides; a stream gets JSONL.
         progress: Receives the progress of linking.
 
-    Returns:
-        The number of documents and mentions, and a message for each document that was skipped.
-
     Raises:
         PelError: Nothing can be read, the format cannot be written, the output is part of the
             input, another process writes it, or a document is bad and ``linking.on_error`` is
@@ -86,9 +83,8 @@ def link_files(
         OSError: A file cannot be read or written.
     """
     read_matcher_names(linking.nlp)
-    format = output_format_of(output, output_format)
+    format = _output_format(output, output_format)
     written = format.output_with(linking.linker.xrefs or ())
-    assert written is not None
     source = open_documents(str(input), input_format)
     if not isinstance(output, (str, Path)):
         if linking.jointly or not isinstance(written, TextOutput):
@@ -102,15 +98,10 @@ def link_files(
     if not linking.jointly:
         return link_blocks(linking, source, target, written, settings, progress)
     joint_settings(linking.linker)  # the error comes before the work
-    return link_blocks(
-        linking,
-        source,
-        target,
-        CorpusPart(linking.linker.retriever.width),
-        {**settings, "way": "joint"},
-        progress,
-        partial(write_jointly, linking.nlp, linking.linker, written, progress.say),
-    )
+    settings["way"] = "joint"
+    make = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
+    part = CorpusPart(linking.linker.retriever.width)
+    return link_blocks(linking, source, target, part, settings, progress, make)
 
 
 def link_to_folder(
@@ -147,16 +138,13 @@ def link_to_folder(
             Environment variables in it are those of the node. None: all nodes read the same KB.
         progress: Receives the progress of linking.
 
-    Returns:
-        The number of documents and mentions, and a message for each document that was skipped.
-
     Raises:
         PelError: As ``link_files``; or the folder holds something else; or the cluster cannot be
             reached, or it loses too many workers.
         OSError: A file cannot be read or written.
     """
     check_engine(engine)
-    format = output_format_of(folder, output_format)
+    format = _output_format(folder, output_format)
     target = Path(folder).resolve()
     if choices.jointly:
         raise PelError("what is linked jointly is one file", "name a file with --output")
@@ -179,7 +167,6 @@ def link_to_folder(
     total: dict[str, LinkedCounts] = {}
     with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
         groups = file_groups(source.files, str(input))
-        n_process = choices.n_process
         if engine == "ray":
             reports = ray_results(
                 job.worker, groups, read=job.items, address=address, workers=workers
@@ -187,12 +174,10 @@ def link_to_folder(
         else:
             read_matcher_names(linking.nlp)
             items = (item for group in groups for item in job.items(group))
-            heard = progress if n_process == 1 else LinkProgress()
-            make = partial(_worker, linking, blocks, job.output, heard, True)
-            reports = local_results(make, items, ["cpu"] * n_process)
+            reports = _linked_blocks(linking, items, blocks, job.output, progress, alone=True)
         with closing(reports):
             for report in reports:
-                if engine == "ray" or n_process > 1 or not report.is_new:
+                if engine == "ray":
                     report.tell(progress)
                 total[report.name] = report.counts
         blocks.keep_only(total)
@@ -226,9 +211,7 @@ class FolderJob(NamedTuple):
     @property
     def output(self) -> Output:
         """How a block is written."""
-        output = format_named(self.format).output_with(self.choices.xrefs)
-        assert output is not None
-        return output
+        return format_named(self.format).output_with(self.choices.xrefs)
 
     def items(self, group: FileGroup) -> Iterator[DocumentBlock | Done]:
         """The blocks of a group that are to be linked, and reports of those that are done."""
@@ -236,11 +219,7 @@ class FolderJob(NamedTuple):
         return unfinished(found, self.blocks, self.choices.on_error)
 
     def worker(self, device: str) -> Callable[[DocumentBlock], BlockReport]:
-        """What links blocks in another process; the pipeline is loaded.
-
-        Raises:
-            PelError: The pipeline is not the one of the job.
-        """
+        """What links blocks in another process; PelError if its pipeline is not that of the job."""
         linking = self.choices.opened()
         own = linking_settings(linking)
         if different := differing(own, {name: self.settings[name] for name in own}):
@@ -257,13 +236,13 @@ class FolderJob(NamedTuple):
         return _worker(linking, self.blocks, self.output, LinkProgress(), True, device)
 
 
-def output_format_of(output: str | Path | BinaryIO, name: str | None) -> Format:
+def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
     """The format of the output; PelError if it is unknown, or cannot be written."""
     is_file = isinstance(output, (str, Path))
-    if name is not None:
-        format: Format | None = format_named(name)
+    if name is None and is_file:
+        format = format_of(str(output))
     else:
-        format = format_of(str(output)) if is_file else format_named("jsonl")
+        format = format_named(name or "jsonl")
     if format is None or format.output is None:
         raise PelError(
             f"{output if is_file else 'stdout'}: the format to write is not known",
@@ -294,22 +273,14 @@ def link_blocks(
     """
     size = (DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
     own = {**linking_settings(linking), "size of parts": size, **settings}
-    vectors = (
-        with_settings(linking.linker, vectors=True)
-        if isinstance(written, CorpusPart)
-        else nullcontext()
-    )
+    with_vectors = isinstance(written, CorpusPart)
+    vectors = with_settings(linking.linker, vectors=True) if with_vectors else nullcontext()
     progress.started(source.total)
     total, names = LinkedCounts(), []
     with vectors, output_blocks(target, own, progress.say) as blocks:
-        found = document_blocks(source, *size)
-        items = unfinished(found, blocks, linking.on_error, progress.say)
-        heard = progress if linking.n_process == 1 else LinkProgress()
-        worker = partial(_worker, linking, blocks, written, heard, False)
-        with closing(local_results(worker, items, ["cpu"] * linking.n_process)) as reports:
+        items = unfinished(document_blocks(source, *size), blocks, linking.on_error, progress.say)
+        with closing(_linked_blocks(linking, items, blocks, written, progress)) as reports:
             for report in reports:
-                if linking.n_process > 1 or not report.is_new:
-                    report.tell(progress)
                 total += report.counts
                 names.append(report.name)
         join(blocks, names, make or written.join, target)
@@ -330,13 +301,9 @@ def _link_to_stream(
     with TemporaryDirectory(prefix="spacy-pel-") as folder:
         blocks = Blocks(Path(folder))
         blocks.kept.mkdir()
-        heard = progress if linking.n_process == 1 else LinkProgress()
-        worker = partial(_worker, linking, blocks, output, heard, False)
         items = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
-        with closing(local_results(worker, items, ["cpu"] * linking.n_process)) as reports:
+        with closing(_linked_blocks(linking, items, blocks, output, progress)) as reports:
             for report in reports:
-                if linking.n_process > 1:
-                    report.tell(progress)
                 total += report.counts
                 with open(blocks.path(report.name), "rb") as part:
                     copyfileobj(part, stream)
@@ -359,6 +326,24 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
     }
 
 
+def _linked_blocks(
+    linking: Linking,
+    items: Iterable[DocumentBlock | Done],
+    blocks: Blocks,
+    output: Output,
+    progress: LinkProgress,
+    alone: bool = False,
+) -> Iterator[BlockReport]:
+    """Link and keep blocks, in this process or several; a report of each, in their order."""
+    is_one = linking.n_process == 1  # which tells of each document, and others of each block
+    make = partial(_worker, linking, blocks, output, progress if is_one else LinkProgress(), alone)
+    with closing(local_results(make, items, ["cpu"] * linking.n_process)) as reports:
+        for report in reports:
+            if not (is_one and report.is_new):
+                report.tell(progress)
+            yield report
+
+
 def _worker(
     linking: Linking,
     blocks: Blocks,
@@ -367,16 +352,7 @@ def _worker(
     alone: bool,
     device: str,
 ) -> Callable[[DocumentBlock], BlockReport]:
-    """What links blocks and keeps them.
-
-    Args:
-        linking: The pipeline, on the device.
-        blocks: Where blocks are kept.
-        output: How they are written.
-        progress: Told of each document.
-        alone: Whether each block is a whole file of the format, and not a part of one.
-        device: Of no account.
-    """
+    """What links a block and keeps it: as a whole file of the format if it is to stand alone."""
     linking = replace(linking, n_process=1)
 
     def work(block: DocumentBlock) -> BlockReport:
@@ -431,14 +407,15 @@ class BlockLinker:
 
     def _write(self, path: Path, linked: Callable[[], Iterable[tuple[int, Doc]]]) -> None:
         self.counts = LinkedCounts()
-        with self.linking.nlp.memory_zone():
-            self.output.write_part(self._counted(linked()), self.spans_key, path)
 
-    def _counted(self, linked: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
-        for number, doc in linked:
-            yield number, doc
-            self.counts += LinkedCounts(1, len(mention_spans(doc, self.spans_key)))
-            self.progress.linked(self.bytes_per_document)
+        def counted() -> Iterator[tuple[int, Doc]]:
+            for number, doc in linked():
+                yield number, doc
+                self.counts += LinkedCounts(1, len(mention_spans(doc, self.spans_key)))
+                self.progress.linked(self.bytes_per_document)
+
+        with self.linking.nlp.memory_zone():
+            self.output.write_part(counted(), self.spans_key, path)
 
     def _linked(self) -> Iterator[tuple[int, Doc]]:
         numbers: list[int] = []
@@ -459,10 +436,8 @@ class BlockLinker:
                 raise
             except Exception as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
-                failure = PelError(
-                    f"{record.where}: a component fails at it: {reason}", "correct the document"
-                )
-                self._refuse(number, failure)
+                problem = f"{record.where}: a component fails at it: {reason}"
+                self._refuse(number, PelError(problem, "correct the document"))
             else:
                 yield number, linked
 

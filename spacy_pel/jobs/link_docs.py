@@ -1,13 +1,20 @@
-"""Docs run through a pipeline, as ``pel link`` and ``pel serve`` do it."""
+"""Docs run through a pipeline, as ``pel link`` and ``pel serve`` do it, in bounded memory.
+
+What spaCy's models compute for a document is in memory for all of its tokens at once, and for all
+documents of a batch: 2.6 GB for a million characters. So few are read together, and a long one in
+parts.
+"""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,11 +25,18 @@ from ..documents.docs import gives_mentions, linked_document
 from ..kb.describe import check_vocabularies
 from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers, upstream_of
 from .document_blocks import OnError
-from .long_documents import batches, is_long, read_in_parts
 from .workers import local_results
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
+
+# Characters of the documents that are read together, or of one that alone has more.
+TOGETHER = 256_000
+# A longer document is read in parts of at most so many characters.
+LONGEST = 100_000
+# Where a document is parted, in order of choice: behind a line, behind a sentence, behind a blank.
+_ENDS = (re.compile(r"\n(?=\S)"), re.compile(r"[.!?]\s(?=\S)"), re.compile(r"\s(?=\S)"))
+_LOOKED_BACK = 5_000  # characters in which such a place is looked for
 
 
 class _Kind(Enum):
@@ -69,7 +83,7 @@ class Linking:
 
         If a doc has mentions already, only the linker runs, and the components that it listens to.
         If it has none, the whole pipeline runs, without other linkers. The components before the
-        linker read a long doc in parts (``long_documents``); the linker then has the whole of it.
+        linker read a long doc in parts; the linker then has the whole of it.
         """
         if self.n_process == 1:
             yield from self._docs(docs)
@@ -101,8 +115,7 @@ class Linking:
         for found, group in groupby(docs, key=kind):
             if found is _Kind.given:
                 needed = {self.component, *upstream}
-                others = [name for name in names if name not in needed]
-                yield from self._run(group, others)
+                yield from self._run(group, [name for name in names if name not in needed])
             elif found is _Kind.long:
                 whole = (read_in_parts(doc, read) for doc in group)
                 yield from self._run(whole, [*names[:at], *linkers])
@@ -110,7 +123,6 @@ class Linking:
                 yield from self._run(group, linkers)
 
     def _run(self, docs: Iterable[Doc], disable: list[str]) -> Iterator[Doc]:
-        """The docs, after the components that are not disabled."""
         for batch in batches(docs, self.batch_size):
             yield from self.nlp.pipe(batch, disable=disable, batch_size=self.batch_size)
 
@@ -136,10 +148,7 @@ class LinkingChoices(NamedTuple):
         spans_key: Another ``spans_key`` for the linker; None: the one it has.
         candidates: The number of candidates that are written for each mention.
         xrefs: The vocabularies whose codes are written.
-        batch_size: See ``Linking``.
-        n_process: See ``Linking``.
-        on_error: See ``Linking``.
-        jointly: See ``Linking``.
+        batch_size: See ``Linking``, as for all others.
     """
 
     pipeline: str
@@ -172,10 +181,10 @@ class LinkingChoices(NamedTuple):
 
 
 def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:
-    """Have each ``kb_matcher`` of a pipeline read the names of its KB, if it has not yet.
+    """Have each ``kb_matcher`` of a pipeline open the names of its KB, if it has not yet.
 
-    A KB may have millions of names. Call this before worker processes are forked: they then share
-    the names.
+    The first use of a KB of millions of names makes their file. Call this before worker processes
+    are forked, so that it is made once.
 
     Args:
         nlp: The pipeline.
@@ -216,3 +225,65 @@ def link_documents(
     linking = Linking(nlp, component, batch_size, n_process)
     for doc in linking.docs(docs):
         yield linked_document(doc, linking.linker.spans_key)
+
+
+def batches(docs: Iterable[Doc], most: int) -> Iterator[list[Doc]]:
+    """Consecutive docs: at most so many, and of at most TOGETHER characters unless it is one."""
+    batch: list[Doc] = []
+    characters = 0
+    for doc in docs:
+        length = _end(doc)
+        if batch and (len(batch) == most or characters + length > TOGETHER):
+            yield batch
+            batch, characters = [], 0
+        batch.append(doc)
+        characters += length
+    if batch:
+        yield batch
+
+
+def is_long(doc: Doc) -> bool:
+    """Whether a doc is read in parts."""
+    return _end(doc) > LONGEST
+
+
+def read_in_parts(doc: Doc, read: Callable[[Iterable[Doc]], Iterable[Doc]]) -> Doc:
+    """A doc with what a pipeline writes on its parts.
+
+    Args:
+        doc: A doc as the tokenizer makes it.
+        read: Runs docs through the pipeline.
+
+    Returns:
+        A new doc with the same tokens. What a component writes on a doc as a whole is left out.
+    """
+    parts = list(read(_parts(doc)))
+    whole = Doc.from_docs(parts, ensure_whitespace=False, exclude=["tensor", "user_data"])
+    whole.user_data = doc.user_data
+    return whole
+
+
+def _parts(doc: Doc) -> Iterator[Doc]:
+    """The doc in parts of at most LONGEST characters, where no token is longer."""
+    text, starts = doc.text, [token.idx for token in doc]
+    bounds = [0]
+    while len(text) - starts[bounds[-1]] > LONGEST and bounds[-1] < len(doc) - 1:
+        first = starts[bounds[-1]]
+        cut = bisect_right(starts, _cut(text, first, first + LONGEST)) - 1
+        bounds.append(min(max(cut, bounds[-1] + 1), len(doc) - 1))
+    for start, end in pairwise([*bounds, len(doc)]):
+        yield doc[start:end].as_doc()
+
+
+def _cut(text: str, first: int, end: int) -> int:
+    """The last place up to ``end`` where a text may be parted."""
+    begin = max(first + 1, end - _LOOKED_BACK)
+    for pattern in _ENDS:
+        if places := [match.end() for match in pattern.finditer(text, begin, end)]:
+            return places[-1]
+    return end
+
+
+def _end(doc: Doc) -> int:
+    """The number of characters of a doc, up to the end of its last token."""
+    return doc[-1].idx + len(doc[-1]) if len(doc) else 0

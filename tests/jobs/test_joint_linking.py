@@ -174,7 +174,7 @@ def test_a_file_is_linked_as_docs_are_and_goes_on_after_an_interruption(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("spacy_pel.jobs.joint_linking.write_links", killed)
+        patch.setattr("spacy_pel.jobs.joint_linking.write_joint_links", killed)
         with pytest.raises(KeyboardInterrupt):
             link_files(linking, texts, broken, progress=Interrupting())
     assert not broken.exists()

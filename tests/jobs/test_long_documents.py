@@ -11,9 +11,8 @@ from spacy.tokens import Doc
 
 from spacy_pel.documents import Document, make_doc
 from spacy_pel.documents.document import mention_at
-from spacy_pel.jobs import long_documents
-from spacy_pel.jobs.link_docs import Linking, link_documents
-from spacy_pel.jobs.long_documents import batches, is_long, read_in_parts
+from spacy_pel.jobs import link_docs
+from spacy_pel.jobs.link_docs import Linking, batches, is_long, link_documents, read_in_parts
 
 BLANK = spacy.blank("xx")
 TEXTS = st.text(alphabet="ab. \n", max_size=200)
@@ -23,8 +22,8 @@ SENTENCE = "Aspirin relieves headache. The patient has MS. "
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of more than 100 characters is long, and 250 are read together."""
-    monkeypatch.setattr(long_documents, "LONGEST", 100)
-    monkeypatch.setattr(long_documents, "TOGETHER", 250)
+    monkeypatch.setattr(link_docs, "LONGEST", 100)
+    monkeypatch.setattr(link_docs, "TOGETHER", 250)
 
 
 @settings(deadline=None, max_examples=50)
@@ -32,7 +31,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_batches_are_bounded_and_keep_every_doc(lengths: list[int], most: int) -> None:
     docs = [BLANK.make_doc("x" * length) for length in lengths]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_documents, "TOGETHER", 250)
+        patch.setattr(link_docs, "TOGETHER", 250)
         found = list(batches(docs, most))
     assert [doc for batch in found for doc in batch] == docs
     for batch in found:
@@ -53,7 +52,7 @@ def test_parts_are_bounded_and_as_many_as_the_text_is_long(text: str, longest: i
             yield part
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_documents, "LONGEST", longest)
+        patch.setattr(link_docs, "LONGEST", longest)
         whole = read_in_parts(doc, reading) if len(doc) else doc
     assert [(t.text, t.whitespace_, t.idx) for t in whole] == [
         (t.text, t.whitespace_, t.idx) for t in doc
