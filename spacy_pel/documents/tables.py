@@ -14,19 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import BufferedReader
-from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from ..system.duckdb_session import (
-    check_texts,
-    duckdb_connection,
-    sql_identifier,
-    sql_literal,
-    sql_path,
-)
+from ..kb.readers.tables import parquet_rows
+from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
 from .docs import linked_document, linked_mentions
 from .document import Document
 from .format import LONGEST, BoundedFile, Fault, Format, Input, TextOutput, decoded, document_id
@@ -50,7 +44,6 @@ _KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
     ),
 }
 _LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
-_ROWS = 16  # documents fetched at a time: each may be long, though they are packed well
 _NAME_THEM = (
     "name the column that holds the documents 'text', and those of ids and mentions, if any, 'id' "
     "and 'mentions'"
@@ -153,31 +146,23 @@ def _csv_format(name: str, delimiter: str) -> Format:
     return Format(name, (f".{name}",), read, coded(()), coded)
 
 
-def _parquet_rows(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
-    import duckdb
+def _parquet_documents(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
+    with _path_of(file) as path:
+        rows = parquet_rows(path, _chosen)
+        columns = next(rows)
+        for number, row in enumerate(rows, start=1):
+            yield f"row {number}", _without_nulls(dict(zip(columns, row)))
 
-    with _path_of(file) as path, duckdb_connection(threads=1) as connection:
-        table = f"read_parquet({sql_path(path)})"
-        try:
-            connection.execute(f"DESCRIBE SELECT * FROM {table}")
-            found = [column for column, *_ in connection.fetchall()]
-            if {"document", "start", "end"} <= set(found):
-                raise PelError(
-                    "it has one mention a row, as pel link writes it, and not the texts of the "
-                    "documents",
-                    "link to JSONL, BioC, PubTator or DocBin, which keep them",
-                )
-            if "text" not in found:
-                raise PelError(f"no column 'text', but: {', '.join(found)}", _NAME_THEM)
-            columns = [column for column in ("text", "id", "mentions") if column in found]
-            check_texts(connection, path, columns)
-            connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
-            fetched = iter(lambda: connection.fetchmany(_ROWS), [])
-            for number, row in enumerate(chain.from_iterable(fetched), start=1):
-                yield f"row {number}", _without_nulls(dict(zip(columns, row)))
-        except duckdb.Error as error:
-            problem = f"not Parquet, or damaged ({str(error).splitlines()[0]})"
-            raise PelError(problem, "write it again") from error
+
+def _chosen(found: list[str]) -> list[str]:
+    if {"document", "start", "end"} <= set(found):
+        raise PelError(
+            "it has one mention a row, as pel link writes it, and not the texts of the documents",
+            "link to JSONL, BioC, PubTator or DocBin, which keep them",
+        )
+    if "text" not in found:
+        raise PelError(f"no column 'text', but: {', '.join(found)}", _NAME_THEM)
+    return [column for column in ("text", "id", "mentions") if column in found]
 
 
 @contextmanager
@@ -245,7 +230,7 @@ class _ParquetOutput:
                 raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
 
 
-_READ_PARQUET = Input(_parquet_rows, _parquet_document, has_ids=True)
+_READ_PARQUET = Input(_parquet_documents, _parquet_document, has_ids=True)
 FORMATS = (
     _csv_format("csv", ","),
     _csv_format("tsv", "\t"),

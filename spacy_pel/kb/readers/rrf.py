@@ -330,7 +330,14 @@ class UmlsRelease:
         The query fails for every row of the file that is not whole, even one that is filtered out.
         """
         if table not in self.read:
-            self._check_gzip(table)
+            parts = _parts(self.meta, self.kind.files[table])
+            try:
+                check_gzip(self.file(table))
+            except PelError as error:
+                if len(parts) == 1:
+                    raise
+                problem = f"{parts[0]} to {parts[-1].name}: together they are a damaged gzip"
+                raise PelError(problem, "fetch them again") from error
             self.read.add(table)
         names = (*COLUMNS[table].split(), "AFTER")
         columns = ", ".join(f"{sql_identifier(name)}: 'VARCHAR'" for name in names)
@@ -357,18 +364,6 @@ class UmlsRelease:
                     with open(part, "rb") as opened:
                         shutil.copyfileobj(opened, file, 2**20)
         return whole
-
-    def _check_gzip(self, table: str) -> None:
-        parts = _parts(self.meta, self.kind.files[table])
-        try:
-            check_gzip(self.file(table))
-        except PelError as error:
-            if len(parts) == 1:
-                raise
-            raise PelError(
-                f"{parts[0]} to {parts[-1].name}: together they are a damaged gzip",
-                "fetch them again",
-            ) from error
 
 
 def _parts(folder: Path, table: str) -> Sequence[Path]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from .mesh import BRANCHES, VOCABULARY
 
 _NEEDED = ("concept_id", "canonical_name")
 _TEXTS = (*_NEEDED, "definition")
-_ROWS_AT_ONCE = 100  # more are not faster, and texts may be long
+_ROWS_AT_ONCE = 16  # rows may be long, though they are packed well
 _LONGEST_ROW = 2**22  # characters; cells may have many lines
 
 Row = tuple[str, list[Any]]  # its place, with the name of the file, and its cells
@@ -36,11 +34,16 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     entity may have several rows, for example one for each name: the name in the first row is the
     canonical name, and lists are united.
     """
+    fields: dict[str, str] = {}
+
+    def chosen(columns: list[str]) -> dict[str, str]:
+        fields.update(_fields(path, columns, options.columns))
+        return fields
+
     if path.name.lower().endswith(".parquet"):
-        columns = [row[0] for _, row in _parquet_rows(path, "DESCRIBE SELECT *")]
-        fields = _fields(path, columns, options.columns)
-        _check_parquet(path, fields)
-        rows = _parquet_rows(path, f"SELECT {', '.join(map(sql_identifier, fields))}")
+        found = parquet_rows(path, chosen, str(path))
+        next(found)
+        rows = ((f"{path}, row {n}", list(row)) for n, row in enumerate(found, start=1))
     else:
         check_gzip(path)  # or damage might look like other columns
         delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
@@ -49,8 +52,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
         repeated = [name for name, times in Counter(columns).items() if name and times > 1]
         if repeated:
             raise PelError(f"{path}, line 1: two columns {repeated[0]!r}", "rename one")
-        fields = _fields(path, columns, options.columns)
-        places = [columns.index(column) for column in fields]
+        places = [columns.index(column) for column in chosen(columns)]
         rows = ((where, [row[i] for i in places]) for where, row in whole_rows)
     return Source(united(_entities(rows, list(fields.values()))))
 
@@ -86,29 +88,32 @@ def _text_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterat
         raise PelError(f"{path}, line {number}: {error}", "correct the line") from error
 
 
-def _parquet_rows(path: Path, select: str) -> Iterator[Row]:
+def parquet_rows(
+    path: Path, chosen: Callable[[list[str]], Iterable[str]], name: str = ""
+) -> Iterator[tuple[Any, ...]]:
+    """The names of the chosen columns of a Parquet file, and then its rows.
+
+    ``chosen`` is given the names of all columns. Errors give the name of the file, if there is one.
+    """
     import duckdb
 
-    try:
-        with duckdb_connection() as connection:
-            rows = connection.execute(f"{select} FROM read_parquet({sql_path(path)})")
-            fetched = chain.from_iterable(iter(lambda: rows.fetchmany(_ROWS_AT_ONCE), []))
-            for number, row in enumerate(fetched, start=1):
-                yield f"{path}, row {number}", list(row)
-    except duckdb.Error as error:
-        fault = " ".join(str(error)[:480].split()).partition(" Possible")[0]
-        raise PelError(f"{path}: {fault}", "correct the file") from error
-
-
-def _check_parquet(path: Path, columns: Iterable[str]) -> None:
-    import duckdb
-
-    # What is damaged is said when it is read.
-    with duckdb_connection() as connection, suppress(duckdb.Error):
+    place = f"{name}: " if name else ""
+    with duckdb_connection(threads=1) as connection:
+        table = f"read_parquet({sql_path(path)})"
         try:
-            check_texts(connection, path, columns)
-        except PelError as error:
-            raise error.at(str(path)) from error
+            connection.execute(f"DESCRIBE SELECT * FROM {table}")
+            columns = tuple(chosen([column for column, *_ in connection.fetchall()]))
+            try:
+                check_texts(connection, path, columns)
+            except PelError as error:
+                raise (error.at(name) if name else error) from error
+            connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
+            yield columns
+            while rows := connection.fetchmany(_ROWS_AT_ONCE):
+                yield from rows
+        except duckdb.Error as error:
+            problem = f"{place}not Parquet, or damaged ({str(error).splitlines()[0]})"
+            raise PelError(problem, "write it again") from error
 
 
 def _entities(rows: Iterable[Row], fields: list[str]) -> Iterator[Entity]:
@@ -187,27 +192,26 @@ def _medic_entities(path: Path, columns: list[str]) -> Iterator[Entity]:
             problem = f"{place}: {len(cells)} columns, where the comment names {len(columns)}"
             raise PelError(problem, "fetch the file again")
         row = {column: cell.strip() for column, cell in zip(columns, cells)}
-        if row["DiseaseID"] != _ROOT:
-            yield cleaned_at(place, _disease(row))
-
-
-def _disease(row: dict[str, str]) -> Entity:
-    given, others = row["DiseaseID"], _items(row["AltDiseaseIDs"])
-    of_mesh = [id for id in others if id.startswith("MESH:")]
-    id = of_mesh[0] if len(of_mesh) == 1 and not given.startswith("MESH:") else given
-    # Corpora use ids of MeSH and OMIM.
-    diseases = [id for id in (given, *others) if id.startswith(("MESH:", "OMIM:"))]
-    return Entity(
-        concept_id=_local_id(id),
-        canonical_name=row["DiseaseName"],
-        aliases=tuple(_items(row["Synonyms"])),
-        types=(BRANCHES["C"],),
-        definition=row["Definition"] or None,
-        alt_ids=tuple(sorted({*map(_local_id, diseases)} - {_local_id(id)})),
-        parents=tuple(_local_id(parent) for parent in _items(row["ParentIDs"]) if parent != _ROOT),
-        xrefs=tuple(id for id in others if id not in diseases),
-        sources=(VOCABULARY if given.startswith("MESH:") else "OMIM",),
-    )
+        given, others = row["DiseaseID"], _items(row["AltDiseaseIDs"])
+        if given == _ROOT:
+            continue
+        of_mesh = [id for id in others if id.startswith("MESH:")]
+        id = of_mesh[0] if len(of_mesh) == 1 and not given.startswith("MESH:") else given
+        # Corpora use ids of MeSH and OMIM.
+        diseases = [id for id in (given, *others) if id.startswith(("MESH:", "OMIM:"))]
+        parents = [parent for parent in _items(row["ParentIDs"]) if parent != _ROOT]
+        entity = Entity(
+            concept_id=_local_id(id),
+            canonical_name=row["DiseaseName"],
+            aliases=tuple(_items(row["Synonyms"])),
+            types=(BRANCHES["C"],),
+            definition=row["Definition"] or None,
+            alt_ids=tuple(sorted({*map(_local_id, diseases)} - {_local_id(id)})),
+            parents=tuple(map(_local_id, parents)),
+            xrefs=tuple(id for id in others if id not in diseases),
+            sources=(VOCABULARY if given.startswith("MESH:") else "OMIM",),
+        )
+        yield cleaned_at(place, entity)
 
 
 def _local_id(id: str) -> str:
