@@ -12,11 +12,9 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from .commands import app, commands_of, spacy_arguments, spacy_command
-from .markdown import Block, Page
-from .notebook import Notebook
+from .pages import Block, Notebook, Page, app, commands_of, spacy_arguments, spacy_command
 
-# In place of minutes of training: three steps, and of a tiny encoder. All else is as it is written.
+# In place of minutes of training: three steps of a tiny encoder. All else is as it is written.
 SHORT = ["--training.max_steps", "3", "--training.eval_frequency", "3"]
 ENCODER = "--components.proxy_linker.model.encoder"
 DEMO = [
@@ -96,13 +94,8 @@ class Reader:
     def _bash(self, command: str) -> subprocess.Popen:
         """The command, under way in a shell whose ``python`` is the one that runs this."""
         script = f'set -eo pipefail\npython() {{ "{sys.executable}" "$@"; }}\n{command}'
-        return subprocess.Popen(
-            ["bash", "-c", script],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=self.folder,
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(["bash", "-c", script], cwd=self.folder, **pipes)
 
     def _serve(self, command: str) -> None:
         """Starts a server, to be stopped at the end of the page, and waits until it listens."""
