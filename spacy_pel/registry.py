@@ -11,11 +11,13 @@ REGISTERED = {
     "spacy_factories": {
         "proxy_linker": "spacy_pel.pipeline.factory:make_proxy_linker",
         "kb_matcher": "spacy_pel.pipeline.kb_matcher:make_kb_matcher",
+        "kb_ner": "spacy_pel.pipeline.recogniser:make_kb_ner",
     },
     "spacy_architectures": {
         "spacy-pel.BiEncoder.v1": "spacy_pel.architectures:BiEncoder",
         "spacy-pel.DocumentEncoder.v1": "spacy_pel.architectures:DocumentEncoder",
         "spacy-pel.SharedEncoder.v1": "spacy_pel.architectures:SharedEncoder",
+        "spacy-pel.WordTagger.v1": "spacy_pel.architectures.tagger:WordTagger",
         "spacy-pel.CrossEncoder.v1": "spacy_pel.architectures.crossencoder:CrossEncoder",
     },
     "spacy_misc": {

@@ -126,7 +126,8 @@ def learn_cli(
         list[str],
         Argument(
             metavar="CORPUS...",
-            help="Files whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions",
+            help="Files whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions; "
+            "with --acronyms any texts",
         ),
     ],
     pipeline: Encoder = None,
@@ -135,6 +136,12 @@ def learn_cli(
     mentions: Annotated[
         bool, Option("--mentions", help="Learn the mentions themselves, not their names")
     ] = False,
+    acronyms: Annotated[
+        bool, Option("--acronyms", help="Learn the acronyms that plain texts define")
+    ] = False,
+    least: Annotated[
+        int, Option(min=1, help="With --acronyms: the least number of texts that define one")
+    ] = 1,
     per_entity: Annotated[
         int, Option(min=0, help="With --mentions: the most of an entity; 0 for all")
     ] = 64,
@@ -150,7 +157,9 @@ def learn_cli(
         ),
     ] = None,
 ) -> None:
-    """Learn names, or whole mentions, from annotated documents. This needs no training.
+    """Learn names, or whole mentions, from annotated documents, or acronyms from plain text.
+
+    This needs no training.
 
     Without --mentions each entity gets the names by which mentions call it. "hypertensive", for
     example, is then found as a name of hypertension. A name goes to the entity that most of the
@@ -159,13 +168,19 @@ def learn_cli(
     With --mentions the KB keeps the mentions themselves, in their texts. A new mention is then
     compared with names and with mentions. "kb forget" takes them out again.
 
+    With --acronyms the documents need no annotations. Where one of them defines "multiple sclerosis
+    (MS)", and a single entity has this name, the entity gets the name "MS". Several entities may get
+    the same acronym.
+
     Give the documents that a linker is trained on, never those that it is evaluated on.
 
     \b
     Examples:
       python -m spacy pel kb learn kb train.pubtator --pipeline training/model-best
       python -m spacy pel kb learn kb train.pubtator --mentions --pipeline training/model-best
+      python -m spacy pel kb learn kb abstracts.txt.gz --acronyms --pipeline training/model-best
     """
+    from ..fitting.learn_acronyms import learn_acronyms
     from ..fitting.learn_mentions import learn_mentions_of
     from ..fitting.learn_names import learn_names
     from ..kb import KnowledgeBase
@@ -174,25 +189,34 @@ def learn_cli(
     start = time.perf_counter()
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     nlp = load_pipeline(pipeline) if pipeline else None
-    given = {"nlp": nlp, "component": component, "spans_key": spans_key}
+    given = {"nlp": nlp, "component": component}
     with progress_bar(desc="Reading", unit=" documents") as bar:
-        if not mentions:
-            names = learn_names(folder, corpora, **given, progress=bar.update)
+        if acronyms:
+            learnt = learn_acronyms(folder, corpora, **given, least=least, progress=bar.update)
+        elif mentions:
+            given |= {"spans_key": spans_key, "per_entity": per_entity, "limit": limit, "fit": fit}
+            learnt = learn_mentions_of(folder, corpora, **given, progress=bar.update)
         else:
-            start = time.perf_counter()
-            chosen = {"per_entity": per_entity, "limit": limit, "fit": fit}
-            learnt = learn_mentions_of(folder, corpora, **given, **chosen, progress=bar.update)
+            given["spans_key"] = spans_key
+            learnt = learn_names(folder, corpora, **given, progress=bar.update)
+    if acronyms:
+        msg.good(
+            f"{learnt.acronyms:,} acronyms of entities in {learnt.texts:,} texts; several entities "
+            f"have {learnt.ambiguous:,} of them"
+        )
+    elif mentions:
+        weight = "too few to fit how much they count"
+        if learnt.weight:
+            weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
+        seconds = time.perf_counter() - start
+        msg.good(
+            f"{learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} entities "
+            f"learnt in {seconds:.1f} s; {weight}"
+        )
+    else:
+        msg.good(f"{learnt.names:,} new names in {learnt.mentions:,} mentions")
     if not mentions:
-        msg.good(f"{names.names:,} new names in {names.mentions:,} mentions")
-        _report(folder, names.changes, start)
-        return
-    weight = "too few to fit how much they count"
-    if learnt.weight:
-        weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
-    msg.good(
-        f"{learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} entities learnt in "
-        f"{time.perf_counter() - start:.1f} s; {weight}"
-    )
+        _report(folder, learnt.changes, start)
 
 
 @command(kb, "forget")

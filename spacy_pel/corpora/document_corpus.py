@@ -103,6 +103,7 @@ class Corpus:
             reference, n_split = tokenized(nlp, document)
         except PelError as error:
             raise error.at(name) from error
+        reference.user_data["source"] = name
         predicted = reference.copy()
         spans = []
         for mention in document.mentions or ():

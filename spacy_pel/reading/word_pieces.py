@@ -43,9 +43,10 @@ class WordPieces:
                     "choose an encoder of BERT architecture",
                 )
         self.cls, self.sep, self.pad, self.mention_start, self.mention_end = ids.values()
+        self.unknown = tokenizer.token_to_id(UNK)
         self.mask = tokenizer.token_to_id(MASK)
         if self.mask is None:  # an encoder from scratch has none
-            self.mask = tokenizer.token_to_id(UNK)
+            self.mask = self.unknown
 
     def tokenize(self, texts: Iterable[str]) -> Iterator[list[int]]:
         """The token ids of each text, without special tokens."""

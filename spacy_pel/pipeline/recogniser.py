@@ -1,0 +1,340 @@
+"""The pipeline component ``kb_ner``: finds mentions, and is told which names of a KB lie where."""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples
+from spacy.util import filter_spans
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+
+from ..architectures import is_initialized, set_dropout
+from ..architectures.tagger import pack_tagger, unpack_tagger, word_reader
+from ..errors import PelError
+from ..kb.name_finder import FoundNames, NameFinder, Pieces
+from ..linking.exact_names import is_acronym
+from ..models.tagger import summed_loss
+from ..reading.tags import Tagged, allowed_tags, tagged_mentions
+from ..reading.words import WordInputs, words_of
+from ..training.optimizer import apply_gradients
+from .kb_reference import KB_REFERENCE, KBReference
+from .saving import Saved, SavedFile, SavedPipe, content
+from .settings import attribute_of
+
+# The share of names that are hidden in training, so that the text alone has to tell.
+HIDDEN = 0.2
+DEFAULT_MODEL = {
+    "@architectures": "spacy-pel.WordTagger.v1",
+    "encoder": {
+        "@misc": "spacy-pel.ScratchEncoder.v1",
+        "layers": 2,
+        "width": 128,
+        "heads": 4,
+        "vocab_size": 8000,
+        "max_tokens": 256,
+    },
+}
+
+
+class KBRecogniser(SavedPipe, TrainablePipe):
+    """Finds mentions as spaCy's "ner" does, with the names of a knowledge base as a hint.
+
+    A small BERT tags words. It is told at each word whether a name of the KB begins or goes on there,
+    and to which labels its entities belong. So a name that no training text has is found where the
+    context agrees, and the KB can be another one than in training.
+
+    A corpus need not annotate all labels: outside its mentions a word may have any label that it
+    never uses (``summed_loss``).
+
+    Args:
+        vocab: The pipeline's vocabulary.
+        model: The recogniser (``spacy-pel.WordTagger.v1``).
+        name: The component's name in the pipeline.
+        kb: The folder of the knowledge base.
+        types: The types of the KB's entities that belong to each label, the types below them included.
+            Names of other entities are shown as names of no label.
+        add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
+            tags do not say so. Its entity has to belong to one label.
+        stop_words: Names that are not looked at, ignoring case.
+        scorer: What scores examples.
+
+    Attributes:
+        cfg: ``annotated``: the labels that each source of the training corpus uses.
+    """
+
+    factory = "kb_ner"
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str = "kb_ner",
+        *,
+        kb: str | None,
+        types: Mapping[str, Sequence[str]],
+        add_names: bool,
+        stop_words: Collection[str],
+        scorer: Callable | None,
+    ):
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.types = dict(types)
+        self.add_names = add_names
+        self.stop_words = stop_words
+        self.scorer = scorer
+        self.cfg: dict[str, Any] = {"annotated": {}}
+        self.kb_reference = KBReference(name, self.factory, kb)
+        self._opened: tuple[Any, NameFinder, np.ndarray] | None = None
+
+    kb = attribute_of("kb_reference", "kb")
+
+    def set_kb(self, path: str | os.PathLike) -> None:
+        """Use the names in another folder's KB from now on; PelError if there is none."""
+        self.kb_reference.set(path)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of mentions."""
+        return tuple(self.model.attrs["labels"])
+
+    def predict(self, docs: Iterable[Doc]) -> list[list[Tagged]]:
+        """Find the mentions of docs: start and end in characters, and the number of the label.
+
+        Raises:
+            PelError: The component is not trained, or there is no KB.
+        """
+        if not is_initialized(self.model):
+            raise PelError(
+                f'"{self.name}" is not trained',
+                "train it with spacy train, or load a pipeline that has it",
+            )
+        read = self._read([doc.text for doc in docs])
+        if not read.inputs.windows:
+            return [[] for _ in read.words]
+        found = tagged_mentions(read.words, self.model.predict(read.inputs))
+        if self.add_names:
+            for own, names in zip(found, self._sure_names(read)):
+                free = [name for name in names if not any(_overlap(name, other) for other in own)]
+                own.extend(free)
+        return found
+
+    def set_annotations(self, docs: Iterable[Doc], found: Sequence[Sequence[Tagged]]) -> None:
+        """Add the mentions to ``doc.ents``. What other components put there stays.
+
+        A mention begins and ends with a token. A tokenizer that splits at every hyphen and bracket
+        keeps the bounds that were found.
+        """
+        for doc, mentions in zip(docs, found):
+            spans = [
+                doc.char_span(start, end, label=self.labels[label], alignment_mode="expand")
+                for start, end, label in mentions
+            ]
+            taken = {token.i for ent in doc.ents for token in ent}
+            new = [s for s in filter_spans(spans) if taken.isdisjoint(range(s.start, s.end))]
+            doc.ents = [*doc.ents, *new]
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Fetch or build the encoder, and take the labels.
+
+        Args:
+            get_examples: Gives all training examples.
+            nlp: The pipeline.
+            labels: The labels that are learnt; None: all of the examples, sorted.
+
+        Raises:
+            PelError: There is no label, or a label of ``types`` is not learnt.
+        """
+        annotated = defaultdict(set)
+        for example in get_examples():
+            annotated[_source(example)] |= {span.label_ for span in example.reference.ents}
+        labels = sorted(set().union(*annotated.values())) if labels is None else list(labels)
+        if not labels:
+            raise PelError(
+                f'no mentions to train "{self.name}" on', "give a corpus whose mentions have labels"
+            )
+        if unknown := sorted(self.types.keys() - set(labels)):
+            raise PelError(
+                f'"types" of "{self.name}" has the label "{unknown[0]}", which is not learnt',
+                f"use the labels of the corpus: {', '.join(labels)}",
+            )
+        self.cfg["annotated"] = {
+            source: sorted(own.intersection(labels)) for source, own in annotated.items()
+        }
+        texts = (example.reference.text for example in get_examples())
+        self.model.initialize(X=texts, Y=labels)
+        self._opened = None
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch of examples.
+
+        Args:
+            examples: The examples.
+            drop: The rate of dropout.
+            sgd: The optimizer; None leaves the gradients for ``finish_update``.
+            losses: The losses, to which this one is added.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, "KBRecogniser.update")
+        read = self._read([example.reference.text for example in examples], HIDDEN)
+        if not read.inputs.windows:
+            return losses
+        set_dropout(self.model, drop)
+        scores, backprop = self.model.begin_update(read.inputs)
+        allowed = [self._allowed(*both) for both in zip(examples, read.words)]
+        loss, gradient = summed_loss(scores, np.concatenate(allowed))
+        backprop(gradient)
+        losses[self.name] += loss
+        if sgd not in (None, False):
+            self.finish_update(sgd)
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Apply the accumulated gradients."""
+        apply_gradients(self.model, sgd)
+
+    def saved_files(self) -> dict[str, SavedFile]:
+        """The weights, what the corpora annotate, and where the KB is."""
+        return {
+            "model": SavedFile(lambda path: pack_tagger(self.model), self._load_model),
+            "cfg": SavedFile(
+                lambda path: json.dumps(self.cfg, indent=2).encode(),
+                lambda saved: self.cfg.update(json.loads(content(saved))),
+            ),
+            KB_REFERENCE: self.kb_reference.saved_file(),
+        }
+
+    def _load_model(self, saved: Saved) -> None:
+        self.model = unpack_tagger(saved)
+        self._opened = None
+
+    def _allowed(self, example: Example, words: np.ndarray) -> np.ndarray:
+        """The tags that may be right for the words of an example."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        mentions = [
+            (ent.start_char, ent.end_char, numbers[ent.label_])
+            for ent in example.reference.ents
+            if ent.label_ in numbers
+        ]
+        annotated = self.cfg["annotated"].get(_source(example), self.labels)
+        is_annotated = np.array([label in annotated for label in self.labels])
+        return allowed_tags(words, mentions, is_annotated)
+
+    def _read(self, texts: Sequence[str], hidden: float = 0.0) -> "_Read":
+        """Read texts; a share of the names is hidden."""
+        finder, entity_labels = self._names()
+        pieces = Pieces(texts)
+        names = finder.found_in(pieces)
+        if hidden:
+            kept = np.random.random(len(names.first)) >= hidden
+            names = FoundNames(*(column[kept] for column in names))
+        owners = [finder.owners_of(name) for name in names.names.tolist()]
+        labels = np.array([entity_labels[own].any(axis=0) for own in owners])
+        labels = labels.reshape(-1, entity_labels.shape[1])
+        shown = np.column_stack([labels, ~labels.any(axis=1)])
+        features = np.zeros((len(pieces.words), shown.shape[1], 2), dtype=bool)
+        features[names.first, :, 0] = shown
+        for first, last, own in zip(names.first, names.last, shown):
+            features[first + 1 : last + 1, own, 1] = True
+        inputs = word_reader(self.model).inputs(pieces, features.reshape(len(features), -1))
+        alone = np.array([len(own) == 1 for own in owners], dtype=bool) & (labels.sum(1) == 1)
+        return _Read(texts, list(words_of(pieces)), inputs, pieces, names, labels, alone)
+
+    def _sure_names(self, read: "_Read") -> list[list[Tagged]]:
+        """The names in each text that one entity alone has, of those that belong to a label."""
+        sure: list[list[Tagged]] = [[] for _ in read.texts]
+        pieces = read.pieces
+        for place in np.flatnonzero(read.alone).tolist():
+            first, last = read.names.first[place], read.names.last[place]
+            text, start, end = int(pieces.texts[first]), pieces.starts[first], pieces.ends[last]
+            if not is_acronym(read.texts[text][start:end]):
+                sure[text].append((int(start), int(end), int(read.labels[place].argmax())))
+        return sure
+
+    def _names(self) -> tuple[NameFinder, np.ndarray]:
+        """What finds the names of the KB, and the labels of its entities: bool [entities, labels]."""
+        if self._opened is None or self._opened[0] is not self.kb.settings:
+            kb = self.kb
+            labels = np.zeros((kb.numbers().max(initial=-1) + 1, len(self.labels)), dtype=bool)
+            for label, types in self.types.items():
+                labels[kb.of_types(*types), self.labels.index(label)] = True
+            self._opened = kb.settings, NameFinder.of(kb, stop_words=self.stop_words), labels
+        return self._opened[1:]
+
+
+class _Read(NamedTuple):
+    """Texts as they are read. words: of each text. names, labels, alone: the names that were found,
+    the labels of their entities, and whether one entity alone, of one label, has it."""
+
+    texts: Sequence[str]
+    words: list[np.ndarray]
+    inputs: WordInputs
+    pieces: Pieces
+    names: FoundNames
+    labels: np.ndarray
+    alone: np.ndarray
+
+
+def _overlap(mention: Tagged, other: Tagged) -> bool:
+    return mention[0] < other[1] and other[0] < mention[1]
+
+
+def _source(example: Example) -> str:
+    """The corpus file that an example is of; "" if its corpus does not say (``Corpus`` does)."""
+    return example.reference.user_data.get("source", "")
+
+
+@Language.factory(
+    "kb_ner",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "kb": None,
+        "types": {},
+        "add_names": False,
+        "scorer": {"@scorers": "spacy.ner_scorer.v1"},
+    },
+    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+)
+def make_kb_ner(
+    nlp: Language,
+    name: str,
+    model: Model,
+    kb: str | None,
+    types: dict[str, list[str]],
+    add_names: bool,
+    scorer: Callable | None,
+) -> KBRecogniser:
+    """Construct the component; the arguments are those of ``KBRecogniser``."""
+    return KBRecogniser(
+        nlp.vocab,
+        model,
+        name,
+        kb=kb,
+        types=types,
+        add_names=add_names,
+        stop_words=nlp.Defaults.stop_words,
+        scorer=scorer,
+    )
