@@ -27,6 +27,7 @@ BUILT_WITH_ARGUMENTS = {
     "spacy-pel.DocumentEncoder.v1": {"encoder": DEFAULTS["model"]["encoder"]},
     "spacy-pel.SharedEncoder.v1": {"tok2vec": None, "encoder": DEFAULTS["model"]["encoder"]},
     "spacy-pel.CrossEncoder.v1": {"encoder": DEFAULTS["model"]["encoder"]},
+    "spacy-pel.WordTagger.v1": {"encoder": DEFAULTS["model"]["encoder"]},
     "spacy-pel.PretrainedEncoder.v1": {"name": "any"},
     "spacy-pel.TrainedEncoder.v1": {"path": "any"},
     "spacy-pel.ScratchEncoder.v1": {

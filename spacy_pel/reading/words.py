@@ -175,8 +175,8 @@ class WordReader:
             last = int(np.searchsorted(ends, before + self._room, side="right"))
             if last < len(words):
                 stops = (i + 1 for i in range(last - 1, first, -1) if words[i] == ".")
-                stop = next(stops, first)
-                if ends[stop - 1] - before > _ENDING * self._room:
+                stop = next(stops, None)
+                if stop and ends[stop - 1] - before > _ENDING * self._room:
                     last = stop
             yield first, last
             first = last

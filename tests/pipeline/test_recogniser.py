@@ -1,0 +1,124 @@
+"""``kb_ner``, trained on a few sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.training import Example
+
+from spacy_pel.errors import PelError
+from spacy_pel.training.optimizer import AdamW
+
+CONFIG: dict[str, Any] = {
+    "types": {"Chemical": ["Chemical"], "Disease": ["Disease"]},
+    "model": {
+        "length": 32,
+        "encoder": {"layers": 1, "width": 32, "heads": 2, "vocab_size": 200, "max_tokens": 64},
+    },
+}
+SENTENCES = [
+    ("Aspirin relieves headache.", {"Aspirin": "Chemical", "headache": "Disease"}),
+    ("The kidney of a patient with cephalgia", {"cephalgia": "Disease"}),
+    ("Head pain and multiple sclerosis.", {"Head pain": "Disease", "multiple sclerosis": "Disease"}),
+    ("A patient with disseminated sclerosis", {"disseminated sclerosis": "Disease"}),
+    ("Nothing is the matter here.", {}),
+]
+
+
+def example(nlp: Language, text: str, mentions: dict[str, str], source: str = "a") -> Example:
+    bounds = [(text.index(m), text.index(m) + len(m), label) for m, label in mentions.items()]
+    made = Example.from_dict(nlp.make_doc(text), {"entities": bounds})
+    made.reference.user_data["source"] = source
+    return made
+
+
+def trained(tiny_kb: Path, examples: list[tuple[Any, ...]], steps: int = 60) -> Language:
+    spacy.util.fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_ner", config={**CONFIG, "kb": str(tiny_kb)})
+    made = [example(nlp, *one) for one in examples]
+    nlp.initialize(lambda: made)
+    optimizer = AdamW(0.01)
+    for _ in range(steps):
+        nlp.update(made, sgd=optimizer)
+    return nlp
+
+
+def found(nlp: Language, text: str) -> dict[str, str]:
+    return {ent.text: ent.label_ for ent in nlp(text).ents}
+
+
+@pytest.fixture(scope="module")
+def nlp(tiny_kb: Path) -> Language:
+    return trained(tiny_kb, SENTENCES)
+
+
+def test_it_learns_what_it_is_shown(nlp: Language) -> None:
+    for text, mentions in SENTENCES:
+        assert found(nlp, text) == mentions
+    scores = nlp.evaluate([example(nlp, *one) for one in SENTENCES])
+    assert scores["ents_f"] == 1.0
+
+
+def test_it_finds_names_that_no_training_text_has(nlp: Language) -> None:
+    said = found(nlp, "The kidney of a patient with rheumatoid arthritis")
+    assert said == {"rheumatoid arthritis": "Disease"}
+
+
+def test_a_saved_one_finds_the_same(nlp: Language, tmp_path: Path) -> None:
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)
+    texts = [text for text, _ in SENTENCES]
+    assert [found(again, text) for text in texts] == [found(nlp, text) for text in texts]
+    assert again.get_pipe("kb_ner").cfg == {"annotated": {"a": ["Chemical", "Disease"]}}
+
+
+def test_a_stream_is_read_as_single_docs_are(nlp: Language) -> None:
+    texts = ["", *(text for text, _ in SENTENCES), SENTENCES[0][0] * 9]  # several windows
+    read = [[ent.text for ent in doc.ents] for doc in nlp.pipe(texts, batch_size=3)]
+    assert read == [[ent.text for ent in nlp(text).ents] for text in texts]
+    assert read[-1].count("headache") == 9
+
+
+def test_ents_that_are_there_stay(nlp: Language) -> None:
+    doc = nlp.make_doc("Aspirin relieves headache.")
+    doc.ents = [doc.char_span(8, 25, label="OTHER")]
+    assert [(e.text, e.label_) for e in nlp.get_pipe("kb_ner")(doc).ents] == [
+        ("Aspirin", "Chemical"),
+        ("relieves headache", "OTHER"),
+    ]
+
+
+def test_a_corpus_without_a_label_does_not_deny_it(tiny_kb: Path) -> None:
+    """The source "b" annotates diseases alone, and its texts are full of aspirin."""
+    half = [("Aspirin relieves headache.", {"headache": "Disease"}, "b")] * 4
+    nlp = trained(tiny_kb, [*SENTENCES, *half])
+    assert nlp.get_pipe("kb_ner").cfg["annotated"] == {"a": ["Chemical", "Disease"], "b": ["Disease"]}
+    assert found(nlp, "Aspirin relieves headache.") == SENTENCES[0][1]
+
+
+def test_names_of_one_entity_can_be_added(nlp: Language) -> None:
+    recogniser = nlp.get_pipe("kb_ner")
+    text = "zzz zzz head pain MS kidney"
+    without = found(nlp, text)
+    recogniser.add_names = True
+    try:
+        added = found(nlp, text)
+    finally:
+        recogniser.add_names = False
+    assert added == {**without, "head pain": "Disease"}
+
+
+def test_mistakes_say_what_to_do(tiny_kb: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_ner", config={**CONFIG, "kb": str(tiny_kb)})
+    with pytest.raises(PelError, match='"kb_ner" is not trained'):
+        nlp("Aspirin")
+    with pytest.raises(PelError, match="no mentions to train"):
+        nlp.initialize(lambda: [example(nlp, "Nothing here.", {})])
+    with pytest.raises(PelError, match='label "Chemical", which is not learnt'):
+        nlp.initialize(lambda: [example(nlp, "A headache.", {"headache": "Disease"})])
