@@ -26,7 +26,9 @@ def test_the_loss_is_minus_the_log_of_the_summed_probability() -> None:
         moved[place] += 1e-5
         slope = (naive(moved) - naive(scores.astype(np.float64))) / 1e-5
         assert gradient[place] == pytest.approx(slope, abs=1e-4)
-    assert np.allclose(gradient, (p - p * allowed / (p * allowed).sum(1, keepdims=True)) / 6, atol=1e-6)
+    assert np.allclose(
+        gradient, (p - p * allowed / (p * allowed).sum(1, keepdims=True)) / 6, atol=1e-6
+    )
 
 
 def test_a_word_of_which_nothing_is_known_teaches_nothing() -> None:

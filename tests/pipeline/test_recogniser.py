@@ -23,7 +23,10 @@ CONFIG: dict[str, Any] = {
 SENTENCES = [
     ("Aspirin relieves headache.", {"Aspirin": "Chemical", "headache": "Disease"}),
     ("The kidney of a patient with cephalgia", {"cephalgia": "Disease"}),
-    ("Head pain and multiple sclerosis.", {"Head pain": "Disease", "multiple sclerosis": "Disease"}),
+    (
+        "Head pain and multiple sclerosis.",
+        {"Head pain": "Disease", "multiple sclerosis": "Disease"},
+    ),
     ("A patient with disseminated sclerosis", {"disseminated sclerosis": "Disease"}),
     ("Nothing is the matter here.", {}),
 ]
@@ -97,7 +100,10 @@ def test_a_corpus_without_a_label_does_not_deny_it(tiny_kb: Path) -> None:
     """The source "b" annotates diseases alone, and its texts are full of aspirin."""
     half = [("Aspirin relieves headache.", {"headache": "Disease"}, "b")] * 4
     nlp = trained(tiny_kb, [*SENTENCES, *half])
-    assert nlp.get_pipe("kb_ner").cfg["annotated"] == {"a": ["Chemical", "Disease"], "b": ["Disease"]}
+    assert nlp.get_pipe("kb_ner").cfg["annotated"] == {
+        "a": ["Chemical", "Disease"],
+        "b": ["Disease"],
+    }
     assert found(nlp, "Aspirin relieves headache.") == SENTENCES[0][1]
 
 

@@ -75,23 +75,25 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(
 ) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
     recogniser = spacy.blank("en")
-    recogniser.add_pipe("ner").add_label("Disease")
+    recogniser.add_pipe("kb_ner", config={"kb": str(tmp_path / "kb")})
     secret = recogniser.make_doc("Xyzzyish headache")
     recogniser.initialize(lambda: [Example.from_dict(secret, {"entities": [(9, 17, "Disease")]})])
     recogniser.to_disk(tmp_path / "ner")
     release_pipeline.main(tmp_path / "ner", tiny_folder, tmp_path / "kb", tmp_path / "out")
 
     nlp = spacy.load(tmp_path / "out")
-    assert nlp.pipe_names == ["ner", "proxy_linker"]
+    assert nlp.pipe_names == ["kb_ner", "proxy_linker"]
     assert "Xyzzyish" in recogniser.vocab.strings and "Xyzzyish" not in nlp.vocab.strings
-    assert nlp.get_pipe("ner").labels == ("Disease",)
+    assert nlp.get_pipe("kb_ner").labels == ("Disease",)
     texts = list(recogniser.pipe(["A headache.", "MS, aspirin"]))
     assert [[e.text for e in d.ents] for d in texts] == [
         [e.text for e in d.ents]
         for d in nlp.pipe(["A headache.", "MS, aspirin"], disable="proxy_linker")
     ]
-    with safe_open(tmp_path / "out" / "proxy_linker" / "model", "np") as file:
-        assert {file.get_tensor(name).dtype for name in file.keys()} == {np.dtype("float16")}
+    assert [token.text for token in nlp.make_doc("MS-induced(")] == ["MS", "-", "induced", "("]
+    for name in nlp.pipe_names:
+        with safe_open(tmp_path / "out" / name / "model", "np") as file:
+            assert {file.get_tensor(name).dtype for name in file.keys()} == {np.dtype("float16")}
     embed_kb(tmp_path / "kb", nlp.get_pipe("proxy_linker"))
     doc = nlp.get_pipe("proxy_linker")(with_mention(nlp, "aspirin"))
     assert doc.ents[0]._.kb_candidates

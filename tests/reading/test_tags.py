@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.reading.tags import allowed_tags, tagged_mentions
 
-O, B0, I0, B1, I1 = range(5)
+OUT, B0, I0, B1, I1 = range(5)
 
 
 def words(n: int) -> np.ndarray:
@@ -20,7 +20,8 @@ def words(n: int) -> np.ndarray:
 
 def is_legal(tags: tuple[int, ...]) -> bool:
     return all(
-        tag % 2 == 1 or tag == O or before in (tag, tag - 1) for before, tag in zip((O, *tags), tags)
+        tag % 2 == 1 or tag == OUT or before in (tag, tag - 1)
+        for before, tag in zip((OUT, *tags), tags)
     )
 
 
@@ -29,7 +30,7 @@ def mentions_of(tags: tuple[int, ...]) -> list[tuple[int, int, int]]:
     for place, tag in enumerate(tags):
         if tag % 2 == 1:
             found.append([place, place, tag // 2])
-        elif tag != O:
+        elif tag != OUT:
             found[-1][1] = place
     return [(first * 3, last * 3 + 2, label) for first, last, label in found]
 
@@ -49,9 +50,9 @@ def test_the_best_legal_sequence_of_each_document_is_found(lengths: list[int], s
 def test_what_may_be_right() -> None:
     mentions = [(3, 8, 0), (13, 14, 1)]  # words 1 and 2; a part of word 4
     allowed = allowed_tags(words(6), mentions, np.array([True, True]))
-    assert [set(np.flatnonzero(row)) for row in allowed] == [{O}, {B0}, {I0}, {O}, {B1}, {O}]
+    assert [set(np.flatnonzero(row)) for row in allowed] == [{OUT}, {B0}, {I0}, {OUT}, {B1}, {OUT}]
 
 
 def test_outside_mentions_a_label_that_is_not_annotated_may_be_right() -> None:
     allowed = allowed_tags(words(2), [(0, 2, 0)], np.array([True, False]))
-    assert [set(np.flatnonzero(row)) for row in allowed] == [{B0}, {O, B1, I1}]
+    assert [set(np.flatnonzero(row)) for row in allowed] == [{B0}, {OUT, B1, I1}]

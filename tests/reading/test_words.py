@@ -29,7 +29,9 @@ def test_a_window_ends_where_a_sentence_does_and_each_word_is_read_once() -> Non
     assert (first.words, inputs.windows[1].words.start) == (slice(0, 7), 7)
     read = np.concatenate([np.arange(w.words.start, w.words.stop) for w in inputs.windows])
     assert read.tolist() == list(range(inputs.n_outputs)) == list(range(19))
-    assert TOKENIZER.id_to_token(first.ids[0]) == CLS and TOKENIZER.id_to_token(first.ids[-1]) == SEP
+    assert (
+        TOKENIZER.id_to_token(first.ids[0]) == CLS and TOKENIZER.id_to_token(first.ids[-1]) == SEP
+    )
     assert first.firsts.sum() == 7 and all(len(w.ids) <= length for w in inputs.windows)
     n_pieces = len(TOKENIZER.encode("aspirin").ids)
     assert np.flatnonzero(first.features[:, 1]).tolist() == list(range(1, 1 + n_pieces))

@@ -31,14 +31,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("encoder")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--layers", type=int, required=True)
+    parser.add_argument("--layers", type=int, help="spread evenly; all without it")
     parser.add_argument("--kb", required=True, help="its names and definitions are texts, too")
     parser.add_argument("--texts", nargs="+", type=Path, default=[], help="those that are there")
     options = parser.parse_args(arguments)
     tokenizer = AutoTokenizer.from_pretrained(options.encoder, use_fast=True).backend_tokenizer
     kept = kept_pieces(tokenizer, texts_of(options.kb, options.texts))
     numbers = list(kept.values())
-    transformer = evenly_spaced_layers(AutoModel.from_pretrained(options.encoder), options.layers)
+    transformer = AutoModel.from_pretrained(options.encoder)
+    if options.layers:
+        transformer = evenly_spaced_layers(transformer, options.layers)
     rows = transformer.get_input_embeddings().weight.detach()[numbers].clone()
     transformer.resize_token_embeddings(len(numbers), mean_resizing=False)
     transformer.get_input_embeddings().weight.data = rows
@@ -46,7 +48,9 @@ def main(arguments: list[str] | None = None) -> None:
     transformer.config.vocab_size = len(numbers)
     write(options.out, transformer, tokenizer, list(kept))
     n_before = len(tokenizer.get_vocab())
-    print(f"{options.out}: {options.layers} layers, {len(kept):,} of {n_before:,} word pieces")
+    print(
+        f"{options.out}: {transformer.config.num_hidden_layers} layers, {len(kept):,} of {n_before:,} word pieces"
+    )
 
 
 def texts_of(kb: str, files: Iterable[Path]) -> Iterator[str]:
