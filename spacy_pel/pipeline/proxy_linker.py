@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.language import Language
@@ -15,17 +15,19 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
 from ..architectures import linker_folder, tok2vec_of, unpack_retriever
+from ..kb.knowledge_base import KnowledgeBase
 from ..linking.calibration import FittedWeight
 from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
 from ..linking.link import Searchable, link, without_candidates
 from ..linking.nil import Sure
 from ..linking.reranking import Reranking
+from ..linking.retriever import Retriever
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from .annotations import LinkedSpans, answers, install_extensions, write_answers
-from .doc_mentions import agreeing, mentions_of, read_documents, search_filters
+from .doc_mentions import agreeing, begin_reading, mentions_of, search_filters
 from .encoders import Encoders, packed_reranker, packed_retriever, unpacked_reranker
 from .fitted import Fitted, FittedScore
 from .kb_reference import KB_REFERENCE, KBReference
@@ -33,6 +35,9 @@ from .learning import Learning
 from .runtime import Runtime, use_one_thread_in_a_worker
 from .saving import Saved, SavedFile, SavedPipe, content
 from .settings import Settings, attribute_of, give_settings
+
+if TYPE_CHECKING:
+    from ..linking.reranker import Reranker
 
 logger = logging.getLogger(__name__)
 
@@ -106,10 +111,23 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         self.forget_weights()
         install_extensions()
 
-    # The attributes of parts that users and commands need.
-    kb = attribute_of("kb_reference", "kb")
-    retriever = attribute_of("encoders", "retriever")
-    reranker = attribute_of("encoders", "reranker")
+    # What of its parts users and commands need
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base, opened; PelError if there is none."""
+        return self.kb_reference.kb
+
+    @property
+    def retriever(self) -> Retriever:
+        """The trained bi-encoder; PelError if it has no weights."""
+        return self.encoders.retriever
+
+    @property
+    def reranker(self) -> "Reranker":
+        """The trained cross-encoder; PelError if there is none."""
+        return self.encoders.reranker
+
     nil_threshold = attribute_of("fitted", "nil_threshold")
     calibration = attribute_of("fitted", "calibration")
     rerank_weight = attribute_of("fitted", "rerank_weight")
@@ -127,11 +145,11 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         Raises:
             PelError: There is no KB, or there are no weights, or they do not fit.
         """
-        docs, settings = list(docs), self.settings
+        docs, settings, fitted = list(docs), self.settings, self.fitted
         spans = [mention_spans(doc, settings.spans_key) for doc in docs]
         if not any(spans):
             return None
-        documents = read_documents(self.model, docs)
+        documents, _ = begin_reading(self.model, docs, is_train=False)
         mentions = mentions_of(docs, spans, documents, settings.resolve_abbreviations)
         use_one_thread_in_a_worker()
         filters = search_filters(spans, settings.types, settings.sources, settings.label_types)
@@ -146,9 +164,9 @@ class ProxyLinker(SavedPipe, TrainablePipe):
                 self.index,
                 mentions,
                 settings.candidates,
-                nil_threshold=self.nil_threshold,
+                nil_threshold=fitted.nil_threshold,
                 sure=None if training or least is None else Sure(self.kb, least),
-                calibration=self.fitting(self.calibration),
+                calibration=self.fitting(fitted.calibration),
                 reranking=reranking,
                 exact_names=None if training else self.exact_names,
                 filters=filters,
@@ -157,7 +175,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             )
         blank = np.array([not mention.surface.strip() for mention in mentions])
         if blank.any():  # no name of an entity is blank
-            links = without_candidates(links, blank, self.nil_threshold)
+            links = without_candidates(links, blank, fitted.nil_threshold)
         return LinkedSpans(spans, links)
 
     def set_annotations(self, docs: Iterable[Doc], linked: LinkedSpans | None) -> None:
@@ -207,7 +225,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         """How candidates are reranked; None if they are not."""
         if not self.reranked:
             return None
-        weight = self.fitting(self.rerank_weight) or FittedWeight(1.0)
+        weight = self.fitting(self.fitted.rerank_weight) or FittedWeight(1.0)
         return Reranking(self.reranker, self.kb, self.reranked, weight.value)
 
     @property
@@ -216,7 +234,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
 
         What was fitted goes before the default. A reranker decides by itself.
         """
-        weight = self.fitting(self.name_weight)
+        weight = self.fitting(self.fitted.name_weight)
         if weight:
             return ExactNameBonus(self.kb, weight.value)
         by_default = self.settings.sole_owners_first and not self.reranked
@@ -228,7 +246,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
 
     def _warn_of_labels(self, labels: set[str]) -> None:
         """Warn, once for each label, if the probabilities were fitted on other labels alone."""
-        calibration = self.fitting(self.calibration)
+        calibration = self.fitting(self.fitted.calibration)
         if self._said_of[0] is not calibration:
             self._said_of = calibration, set()
         unknown = calibration.unknown(labels) if calibration else []
