@@ -1,41 +1,115 @@
-"""The decision between the best candidate and NIL, and its probability, by plain Python."""
+"""``link`` against plain Python: candidates, their order, probabilities and NIL."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.kb.vectors.index import Candidates
+from spacy_pel.kb import KnowledgeBase, SearchFilter
+from spacy_pel.kb.records.names import normalised
+from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.calibration import Calibration, margins
+from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
 from spacy_pel.linking.link import link, without_candidates
+from spacy_pel.linking.nil import Sure, is_nil
+from spacy_pel.linking.reranking import Reranking
+from spacy_pel.reading.mention import MentionInContext
 
-SCORES = st.floats(-2, 2, width=32)
+from ..conftest import ENTITIES
 
 
-class NoEncoder:
+class Encoder:
+    """Gives mention i the vector i of some; without any, that of its place."""
+
+    def __init__(self, vectors: np.ndarray | None = None) -> None:
+        self.vectors = vectors
+
     def mention_vectors(self, mentions) -> np.ndarray:
-        return np.zeros((len(mentions), 1), dtype=np.float32)
+        return np.eye(len(mentions), dtype=np.float32) if self.vectors is None else self.vectors
 
 
-class FixedScores:
-    """An index whose candidates have these scores [n, k]."""
+class FixedCandidates:
+    """An index that finds these candidates [n, k]."""
 
-    def __init__(self, scores) -> None:
-        self.scores = np.array(scores, dtype=np.float32)
+    def __init__(self, numbers, scores) -> None:
+        self.numbers, self.scores = np.array(numbers), np.array(scores, dtype=np.float32)
 
     def search(self, vectors: np.ndarray, k: int) -> Candidates:
-        numbers = np.where(np.isinf(self.scores), -1, np.arange(k))
-        return Candidates(numbers, self.scores)
+        return Candidates(self.numbers[:, :k], self.scores[:, :k])
+
+
+class ByTable:
+    """A reranker that looks scores up, by mention and number; it is given mentions 0, 1, 2, ..."""
+
+    def __init__(self, table) -> None:
+        self.table = np.array(table, dtype=np.float32)
+
+    def scores(self, mentions, numbers, found, kb, weight) -> np.ndarray:
+        found = np.take_along_axis(self.table[mentions], np.maximum(numbers, 0), axis=1)
+        return np.where(numbers < 0, np.float32(-np.inf), found)
+
+
+class Labels:
+    """A KB whose ids are in the order of the numbers, or in the opposite one."""
+
+    def __init__(self, descend: bool = False) -> None:
+        self.descend = descend
+
+    def labels(self, numbers) -> list[tuple[str, str]]:
+        return [(f"C{99 - n if self.descend else n:02}", "name") for n in numbers]
+
+
+# NIL and probabilities
+
+NIL_SCORES = st.lists(st.floats(-2, 2, width=32) | st.sampled_from([-math.inf, math.inf]))
+
+
+@given(NIL_SCORES, st.floats(-2, 2), st.sampled_from([list, np.float32, np.float64]))
+def test_below_the_threshold_is_nil(scores, threshold, kind) -> None:
+    given_as = scores if kind is list else np.array(scores, dtype=kind)
+    decided = is_nil(given_as, threshold)
+    assert decided.dtype == bool and decided.shape == (len(scores),)
+    assert decided.tolist() == [score < threshold for score in scores]
+
+
+def test_a_score_at_the_threshold_is_not_nil() -> None:
+    assert is_nil([0.3, np.nextafter(0.3, 0)], 0.3).tolist() == [False, True]
+    # The threshold is not rounded to the scores' precision.
+    assert is_nil(np.array([0.1], dtype=np.float32), 0.1).tolist() == [False]
+    assert is_nil(np.array([0.1], dtype=np.float32), float(np.float32(0.1))).tolist() == [False]
+    assert is_nil(np.array([0.3], dtype=np.float32), 0.3000001).tolist() == [True]
+
+
+@given(NIL_SCORES, st.floats(-2, 2), st.randoms(use_true_random=False))
+def test_what_is_sure_is_not_nil(scores, threshold, random) -> None:
+    sure = [random.random() < 0.5 for _ in scores]
+    decided = is_nil(scores, threshold, np.array(sure, dtype=bool))
+    assert decided.tolist() == [s < threshold and not own for s, own in zip(scores, sure)]
+
+
+@given(NIL_SCORES)
+def test_without_a_threshold_nothing_is_nil(scores) -> None:
+    assert is_nil(scores, None).tolist() == [False] * len(scores)
+
+
+@pytest.mark.parametrize("threshold", [-1e38, 0.0, 2.0])
+def test_without_a_candidate_it_is_nil(threshold) -> None:
+    assert is_nil([-math.inf, math.inf], threshold).tolist() == [True, False]
+
+
+SCORES = st.floats(-2, 2, width=32)
 
 
 def decided(best, k=2, **settings):
     """What linking says of mentions with these best scores, and a second candidate below."""
     scores = [[score, score - 1] for score in best]
-    return link(NoEncoder(), FixedScores(scores), [None] * len(scores), k, **settings)
+    index = FixedCandidates([[0, 1]] * len(scores), scores)
+    return link(Encoder(), index, [None] * len(scores), k, **settings)
 
 
 @given(st.lists(SCORES, min_size=1), st.floats(-50, 50), st.floats(-50, 50))
@@ -77,3 +151,278 @@ def test_a_margin_is_to_the_best_of_the_others():
     assert margins(table).tolist() == [1, -1, 0, 0]
     assert margins(table[:, :1]).tolist() == [0, 0, 0, 0]
     assert margins(np.empty((0, 3))).tolist() == []
+
+
+# Names and filters
+
+SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
+MENTIONS = [MentionInContext(f"a {s} b", 2, 2 + len(s)) for s in SURFACES]
+
+
+@pytest.fixture(scope="module")
+def kb(tiny_kb: Path) -> KnowledgeBase:
+    return KnowledgeBase.open(tiny_kb)
+
+
+def index(scores) -> VectorIndex:
+    """An index in which mention i has score [i, j] with entity j."""
+    scores = np.array(scores, dtype=np.float32)
+    return VectorIndex.from_vectors(scores.T, np.arange(scores.shape[1]))
+
+
+def is_named(entity: int, surface: str) -> bool:
+    return normalised(surface) in map(normalised, ENTITIES[entity].names)
+
+
+tables = st.lists(
+    st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 0.75]), min_size=7, max_size=7),
+    min_size=5,
+    max_size=5,
+)
+
+
+@given(tables, st.sampled_from([0.0, 0.25, 0.6, -0.3]), st.integers(1, 7))
+def test_candidates_are_ordered_by_score_and_name(kb, scores, weight, k) -> None:
+    links = link(Encoder(), index(scores), MENTIONS, k, exact_names=ExactNameBonus(kb, weight))
+    for surface, row, *said in zip(SURFACES, scores, links.numbers, links.scores, links.named):
+        found = sorted(range(7), key=lambda n: -row[n])  # by the retriever alone
+        found.sort(key=lambda n: -(np.float32(row[n]) + weight * is_named(n, surface)))
+        del found[k:]  # the names of all were looked at
+        assert said[0].tolist() == found
+        assert said[1].tolist() == [np.float32(row[n]) for n in found]
+        assert said[2].tolist() == [is_named(n, surface) for n in found]
+
+
+@given(tables, st.integers(1, 7))
+def test_a_sole_owner_comes_first_and_all_else_stays(kb, scores, k) -> None:
+    calibration = Calibration(2, 0.5)
+    links = link(
+        Encoder(), index(scores), MENTIONS, k,
+        nil_threshold=0.3, calibration=calibration, exact_names=SoleOwnersFirst(kb),
+    )  # fmt: skip
+    for i, (surface, row) in enumerate(zip(SURFACES, scores)):
+        owners = [n for n in range(7) if is_named(n, surface)]
+        found = sorted(range(7), key=lambda n: -row[n])
+        if len(owners) == 1 and not is_acronym(surface):
+            found.sort(key=lambda n: n not in owners)
+        assert links.numbers[i].tolist() == found[:k]
+        assert links.scores[i].tolist() == [np.float32(row[n]) for n in found[:k]]
+        assert links.nil[i] == (max(row) < 0.3)
+        assert links.probabilities[i] == calibration.probabilities(row[found[0]])
+    assert links.named is None
+
+
+@given(tables, st.sampled_from([None, Calibration(2, 0.5), Calibration(-3, 0.5)]))
+def test_a_sure_mention_is_never_nil(kb, scores, calibration) -> None:
+    links = link(
+        Encoder(), index(scores), MENTIONS, 3,
+        nil_threshold=0.6, sure=Sure(kb, 0.7), calibration=calibration,
+        exact_names=SoleOwnersFirst(kb),
+    )  # fmt: skip
+    for i, surface in enumerate(SURFACES):
+        owners = [n for n in range(7) if is_named(n, surface)]
+        sure = owners == [links.numbers[i, 0]] and not is_acronym(surface)
+        sure |= calibration is not None and links.probabilities[i] >= 0.7
+        assert links.nil[i] == (max(scores[i]) < 0.6 and not sure)
+
+
+class Backwards:
+    """A reranker that likes best what the retriever found last."""
+
+    def scores(self, mentions, numbers, found, kb, weight) -> np.ndarray:
+        return np.tile(np.arange(numbers.shape[1], dtype=np.float32), (len(numbers), 1))
+
+
+def test_with_a_reranker_names_are_weighed_against_its_scores(kb: KnowledgeBase) -> None:
+    scores = [[0.9, 0.8, 0.7, 0.6, 0, 0, 0]] * 5
+    reranking = Reranking(Backwards(), kb, 3)
+    plain = link(Encoder(), index(scores), MENTIONS, 5, reranking=reranking)
+    links = link(
+        Encoder(),
+        index(scores),
+        MENTIONS,
+        5,
+        reranking=reranking,
+        exact_names=ExactNameBonus(kb, 2.5),
+    )
+    assert plain.numbers[0].tolist() == [2, 1, 0, 3, 4]
+    assert links.numbers[0].tolist() == [1, 0, 2, 3, 4]  # "MS" is a name of the first two
+    # The atrium, "RA", was not reranked: it stays behind.
+    assert links.numbers[1].tolist() == [2, 1, 0, 3, 4]
+    for i in (0, 1):
+        again = dict(zip(plain.numbers[i].tolist(), plain.rerank_scores[i].tolist()))
+        expected = [again[number] for number in links.numbers[i].tolist()]
+        assert links.rerank_scores[i].tolist() == pytest.approx(expected, nan_ok=True)
+
+
+class Asked:
+    """An index that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list = []
+
+    def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
+        self.asked.append((np.flatnonzero(vectors.any(axis=0)).tolist(), only))
+        number = len(self.asked)
+        return Candidates(np.full((len(vectors), k), number), np.ones((len(vectors), k)))
+
+
+def test_mentions_of_the_same_limits_are_searched_together() -> None:
+    a, b = SearchFilter(types=("A",)), SearchFilter(types=("B",))
+    asked = Asked()
+    links = link(Encoder(), asked, MENTIONS, 2, filters=[a, None, b, a, None])
+    assert asked.asked == [([0, 3], a), ([1, 4], None), ([2], b)]
+    assert links.numbers[:, 0].tolist() == [1, 2, 3, 1, 2]
+
+
+def test_what_an_acronym_is() -> None:
+    assert all(map(is_acronym, ["MS", "CsA", "IL-6", "COPD", "NaCl"]))
+    assert not any(map(is_acronym, ["Ms", "ms", "Na", "ASPIRIN", "M S", "Aspirin", "", "6"]))
+
+
+# Reranking
+
+WIDTH = 6
+
+
+@st.composite
+def rerankings(draw):
+    """Candidates of some mentions, best first, and what a reranker says; with ties in both."""
+    rows = []
+    for _ in range(draw(st.integers(1, 4))):
+        numbers = draw(st.permutations(range(WIDTH)))[: draw(st.integers(0, WIDTH))]
+        cosines = sorted((draw(st.sampled_from([0.1, 0.5, 0.9])) for _ in numbers), reverse=True)
+        again = [draw(st.sampled_from([-90.0, -1.0, 0.0, 2.5, 80.0])) for _ in range(WIDTH)]
+        rows.append((list(numbers), cosines, again))
+    return rows, draw(st.integers(1, WIDTH)), draw(st.integers(1, WIDTH))
+
+
+def naive_reranking(numbers, cosines, again, top: int):
+    """[(number, cosine, log-probability or None)] by sorting."""
+    first = [(number, cosine, again[number]) for number, cosine in zip(numbers, cosines)][:top]
+    first.sort(key=lambda candidate: (-candidate[2], -candidate[0]))  # ids descend with numbers
+    total = math.log(sum(math.exp(score) for *_, score in first)) if first else 0
+    return [(n, c, s - total) for n, c, s in first] + [
+        (n, c, None) for n, c in zip(numbers[top:], cosines[top:])
+    ]
+
+
+@given(rerankings())
+def test_the_order_of_reranking_is_that_of_a_naive_sort(problem):
+    rows, k, top = problem
+    depth = max(k, top)
+    numbers = np.full((len(rows), depth), -1)
+    cosines = np.full((len(rows), depth), -np.inf, dtype=np.float32)
+    for i, (found, scores, _) in enumerate(rows):
+        found, scores = found[:depth], scores[:depth]
+        numbers[i, : len(found)], cosines[i, : len(found)] = found, scores
+    reranking = Reranking(ByTable([again for *_, again in rows]), Labels(descend=True), top)
+    index = FixedCandidates(numbers, cosines)
+    mentions = np.arange(len(rows))
+    links = link(Encoder(), index, mentions, k, reranking=reranking, nil_threshold=0.3)
+    for i, (found, scores, again) in enumerate(rows):
+        expected = naive_reranking(found[:depth], scores[:depth], again, top)[:k]
+        assert links.numbers[i].tolist() == [n for n, *_ in expected] + [-1] * (k - len(expected))
+        for j, (_, cosine, score) in enumerate(expected):
+            assert links.scores[i, j] == np.float32(cosine)
+            got = links.rerank_scores[i, j]
+            assert np.isnan(got) if score is None else got == pytest.approx(score, abs=1e-4)
+        assert np.isnan(links.rerank_scores[i, len(expected) :]).all()
+        assert np.isneginf(links.scores[i, len(expected) :]).all()
+        # The retriever decides on NIL, whatever comes first.
+        assert links.nil[i] == (not scores or scores[0] < 0.3)
+
+
+def test_probabilities_are_of_the_rerankers_scores():
+    numbers, cosines = np.array([[3, 4], [5, -1], [-1, -1]]), [[0.9, 0.8], [0.7, -1], [-1, -1]]
+    index = FixedCandidates(numbers, np.array(cosines, dtype=np.float32))
+    table = [[0, 0, 0, 1, 3, 0]] * 3
+    links = link(
+        Encoder(),
+        index,
+        np.arange(3),
+        2,
+        calibration=Calibration(1.0, 0.0, reranked=2),
+        reranking=Reranking(ByTable(table), Labels(descend=True), 2),
+    )
+    best = math.exp(3) / (math.exp(3) + math.exp(1))
+    expected = [best / (1 + best), 0.5, 0.0]
+    assert links.probabilities.tolist() == pytest.approx(expected, abs=1e-6)
+    assert links.numbers[0].tolist() == [4, 3]
+
+
+# Groups
+
+N_ENTITIES, DIM = 6, 3
+# Binary fractions, whose means of up to four are exact: ties are ties in any arithmetic.
+EXACT = st.integers(-8, 8).map(lambda n: n / 8)
+VECTORS = st.lists(st.tuples(*[EXACT] * DIM), min_size=1, max_size=4)
+GROUPS = st.lists(st.integers(0, 1), min_size=4, max_size=4).map(
+    lambda groups: groups if sum(groups) in (0, 2, 4) else [5, 3, 4, 5]  # of one, two or four
+)
+
+
+def arrays(shape: tuple[int, ...]):
+    size = int(np.prod(shape))
+    return st.lists(EXACT, min_size=size, max_size=size).map(
+        lambda values: np.array(values, dtype=np.float32).reshape(shape)
+    )
+
+
+problems = st.tuples(arrays((4, DIM)), arrays((N_ENTITIES, DIM)), arrays((4, N_ENTITIES)), GROUPS)
+
+
+def by_mean(table: np.ndarray, groups: list[int], mention: int) -> list[float]:
+    """The mean score of each entity, of the mentions in the mention's group."""
+    members = [i for i in range(len(groups)) if groups[i] == groups[mention]]
+    return [sum(float(table[i, j]) for i in members) / len(members) for j in range(table.shape[1])]
+
+
+@given(problems, st.integers(1, N_ENTITIES), st.booleans())
+def test_a_group_is_ranked_by_the_means_of_its_scores(problem, k, reranked) -> None:
+    mentions, entities, table, groups = problem
+    index = VectorIndex.from_vectors(entities, np.arange(N_ENTITIES))
+    links = link(
+        Encoder(mentions),
+        index,
+        np.arange(4),
+        k,
+        nil_threshold=0.25,
+        calibration=Calibration(1.0, 0.0),
+        reranking=Reranking(ByTable(table), Labels(), N_ENTITIES) if reranked else None,
+        groups=np.array(groups),
+    )
+    for mention in range(4):
+        scores = by_mean(mentions @ entities.T, groups, mention)
+        decisive = by_mean(table, groups, mention) if reranked else scores
+        found = sorted(range(N_ENTITIES), key=lambda j: (-scores[j], j))
+        order = sorted(found, key=lambda j: (-decisive[j], j))[:k]
+        assert links.numbers[mention].tolist() == order
+        assert links.scores[mention].tolist() == [scores[j] for j in order]
+        assert links.nil[mention] == (max(scores) < 0.25)
+        for other in range(4):
+            if groups[other] == groups[mention]:
+                assert links.probabilities[other] == links.probabilities[mention]
+
+
+def test_each_group_is_searched_within_its_own_limits() -> None:
+    seen = []
+
+    class Index:
+        def search(self, vectors, k, only):
+            seen.append((vectors.tolist(), only))
+            return VectorIndex.from_vectors(np.eye(2, dtype=np.float32), np.arange(2)).search(
+                vectors, k
+            )
+
+    vectors = np.array([[1, 0], [0, 1], [0, 1]], dtype=np.float32)
+    links = link(
+        Encoder(vectors),
+        Index(),
+        np.arange(3),
+        1,
+        filters=["a", "b", "a"],
+        groups=np.array([4, 2, 4]),
+    )
+    assert sorted(seen, key=str) == [([[0.0, 1.0]], "b"), ([[0.5, 0.5]], "a")]
+    assert links.numbers.tolist() == [[0], [1], [0]]

@@ -87,7 +87,6 @@ def texts_with_mentions(draw) -> tuple[str, list[tuple[int, int]]]:
     return text, [(min(pair), max(pair)) for pair in pairs]
 
 
-@settings(deadline=None)
 @given(texts_with_mentions(), acronyms)
 def test_any_mention_is_where_a_walk_over_the_letters_puts_it(case, long_forms) -> None:
     text, mentions = case
@@ -134,7 +133,7 @@ def test_a_long_document_with_many_mentions_is_read_in_time() -> None:
     assert read[-1].surface == "multiple sclerosis"
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.text(max_size=60) | st.text("MS (multiplescro); -", max_size=60))
 def test_any_text_has_definitions(text: str) -> None:
     for short, long in defined_acronyms(text).items():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.reading.document_windows import Window, WindowReader, pad_windows, window_bounds
@@ -76,7 +76,6 @@ def _parts(text: str, *offsets: int) -> list[str]:
     return [text[a:b] for a, b in zip(edges, edges[1:])]
 
 
-@settings(deadline=None)
 @given(document(), st.integers(4, 40), st.integers(4, 40))
 def test_any_mention_is_read_once_and_whole(
     mentions: list[MentionInContext], length: int, limit: int
@@ -105,7 +104,6 @@ def test_any_mention_is_read_once_and_whole(
         assert window.marked.tolist() == [False, *expected, False]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 300), st.integers(1, 40), st.data())
 def test_windows_cover_the_text_and_each_mention_has_the_best(
     n_tokens: int, room: int, data: st.DataObject

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.reading.entity_texts import EntityReader, EntityText
@@ -31,7 +31,6 @@ def test_an_entity_is_title_types_description(entity: EntityText, expected: str)
     assert as_pieces(tokens)[tokens.start : tokens.end] == entity.title.split()
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.text(max_size=8), st.text(max_size=5), st.text(max_size=8))),
     st.integers(3, 16),

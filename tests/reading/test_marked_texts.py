@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.reading.marked_texts import MarkedTextReader
@@ -62,7 +62,6 @@ def mention_in_text(draw: st.DrawFn) -> MentionInContext:
     return MentionInContext(text, start, end)
 
 
-@settings(deadline=None)
 @given(mention_in_text(), st.integers(5, 40), st.integers(5, 40))
 def test_any_mention_equals_the_naive_input(
     mention: MentionInContext, length: int, limit: int
@@ -76,7 +75,6 @@ def test_any_mention_equals_the_naive_input(
     assert len(tokens.ids) <= max(min(length, limit), min(limit, len(parts[1]) + 4))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["hepatotoxicity", "a", "pain,", "日本", "é", "x-y"]), min_size=1),
     st.data(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.reading.entity_texts import EntityText
@@ -54,7 +54,6 @@ SENTENCES = st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
 TITLES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     contexts(),
     st.builds(EntityText, TITLES, st.sampled_from(["", "Disease"]), SENTENCES),

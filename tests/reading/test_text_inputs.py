@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.reading.text_inputs import TextInputs, TokenIds, groups_by_length, pad_texts
@@ -34,7 +34,6 @@ def test_a_group_of_inputs_is_padded_with_its_perturbations() -> None:
     assert TextInputs([]).lengths().shape == (0,)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 30)), st.integers(1, 60))
 def test_groups_hold_each_input_once_and_no_more_than_they_may(
     lengths: list[int], max_tokens: int
