@@ -16,18 +16,12 @@ GROUPS = ("all", "in_kb", "seen", "unseen")
 def first_hit_ranks(
     candidate_ids: Sequence[Sequence[str]], gold: Sequence[Collection[str]]
 ) -> np.ndarray:
-    """Give the rank of each mention's first right candidate.
+    """The rank of each mention's first right candidate: int64 [n], from 1; 0 where none is right.
 
     Args:
         candidate_ids: For each mention its candidates' entity ids, distinct, best first.
         gold: For each mention the ids any of which is right. They are the entities' own ids, as
             those of the candidates are, not alternative ids. None for NIL, which is never a hit.
-
-    Returns:
-        int64 [n], from 1; 0 where no candidate is right.
-
-    Raises:
-        ValueError: The two differ in length.
     """
     ranks = [
         next((rank for rank, id in enumerate(candidates, 1) if id in right), 0)
@@ -111,11 +105,10 @@ def metrics_table(metrics: dict[str, Any]) -> str:
     names = [name for name in metrics if name.startswith("recall@") or name == "mrr"]
     counts = (metrics["mentions" if group == "all" else group] for group in GROUPS)
     rows = [
-        ["", *GROUPS],
         ["mentions", *("-" if count is None else f"{count:,}" for count in counts)],
-        *([name, *(_percent(metrics[name][group]) for group in GROUPS)] for name in names),
+        *([name, *(percent(metrics[name][group]) for group in GROUPS)] for name in names),
     ]
-    return markdown_table(rows[0], rows[1:])
+    return markdown_table(["", *GROUPS], rows)
 
 
 def _group_members(
@@ -126,17 +119,14 @@ def _group_members(
     known = in_kb if seen is None else np.asarray(seen, dtype=bool)
     if not (len(in_kb) == len(known) == mentions):
         raise ValueError(f"{mentions} ranks, {len(in_kb)} in_kb and {len(known)} seen flags")
-    return {
-        "all": np.ones(mentions, dtype=bool),
-        "in_kb": in_kb,
-        "seen": None if seen is None else in_kb & known,
-        "unseen": None if seen is None else in_kb & ~known,
-    }
+    parts = (None, None) if seen is None else (in_kb & known, in_kb & ~known)
+    return dict(zip(GROUPS, (np.ones(mentions, dtype=bool), in_kb, *parts)))
 
 
 def _mean(values: np.ndarray, mask: np.ndarray | None) -> float | None:
     return None if mask is None or not mask.any() else float(values[mask].mean())
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A share in percent with one decimal; "-" for None."""
     return "-" if value is None else f"{100 * value:.1f}"

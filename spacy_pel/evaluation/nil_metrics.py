@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from .linking_metrics import percent
+
 
 def best_nil_threshold(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Find the NIL threshold with the best F1 of NIL.
+    """Find the NIL threshold with the best F1 of NIL; None if no mention is NIL.
 
     A mention whose score is below the threshold is called NIL. Thresholds lie midway between
     scores. Of equally good ones the lowest is taken, which calls the fewest mentions NIL.
@@ -24,9 +26,6 @@ def best_nil_threshold(
         scores: Float [n], the score of each mention's best candidate; -inf for a mention without a
             candidate; inf for a mention that was not linked, which no threshold makes NIL.
         gold_nil: bool [n], whether the KB lacks the mention's entity.
-
-    Returns:
-        None if no mention is NIL.
     """
     edges, called, hits = _operating_points(scores, gold_nil)
     if not len(edges) or not hits[-1]:
@@ -40,16 +39,10 @@ def best_nil_threshold(
 def average_precision(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Give the area under the precision-recall curve of NIL, as a step function.
+    """The area under the precision-recall curve of NIL, as a step function; None without NIL.
 
     The lower its score, the sooner a mention is called NIL. Equal scores are one point of the curve.
-
-    Args:
-        scores: As of ``best_nil_threshold``.
-        gold_nil: As of ``best_nil_threshold``.
-
-    Returns:
-        The area, from 0 to 1; None if no mention is NIL.
+    The arguments are those of ``best_nil_threshold``.
     """
     n_nil = int(np.asarray(gold_nil, dtype=bool).sum())
     _, called, hits = _operating_points(scores, gold_nil)
@@ -61,18 +54,10 @@ def average_precision(
 def precision_recall_curve(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray, points: int = 200
 ) -> dict[str, list[float]] | None:
-    """Give precision and recall of NIL at rising levels of recall.
+    """Precision and recall of NIL at up to ``points`` rising levels of recall, for JSON.
 
-    Of the thresholds that reach a level, the lowest is taken.
-
-    Args:
-        scores: As of ``best_nil_threshold``.
-        gold_nil: As of ``best_nil_threshold``.
-        points: The largest number of levels.
-
-    Returns:
-        {"precision": [...], "recall": [...]}, lists of one length, ready for JSON. None if no
-        mention is NIL, or if none of those that are was linked.
+    Of the thresholds that reach a level, the lowest is taken. None if no mention is NIL, or if none
+    of those that are was linked. The other arguments are those of ``best_nil_threshold``.
     """
     _, called, hits = _operating_points(scores, gold_nil)
     if not len(hits) or not hits[-1]:
@@ -137,14 +122,12 @@ def nil_metrics(
 
 def nil_summary(metrics: dict[str, Any]) -> str:
     """Write the result of ``nil_metrics`` as a line of text, in percent with one decimal."""
-    figures = {
-        name: "-" if value is None else f"{100 * value:.1f}"
+    figures = ", ".join(
+        f"{name.replace('_', ' ')} {percent(value)}"
         for name, value in metrics.items()
         if name not in ("gold", "curve")
-    }
-    return f"NIL: {metrics['gold']:,} mentions; " + ", ".join(
-        f"{name.replace('_', ' ')} {figure}" for name, figure in figures.items()
     )
+    return f"NIL: {metrics['gold']:,} mentions; {figures}"
 
 
 def _operating_points(

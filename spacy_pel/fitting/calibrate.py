@@ -77,9 +77,6 @@ def calibrate_folder(
         spans_key: Mentions are in ``doc.spans[spans_key]``. None: where the linker looks for them.
         **settings: Others of ``calibrate``.
 
-    Returns:
-        What was fitted.
-
     Raises:
         PelError: There is no pipeline with such a linker in the folder, or what ``calibrate``
             raises.
@@ -128,9 +125,6 @@ def calibrate(
             cannot be. None: if that was fitted before.
         progress: See ``Bars`` of ``gold_examples``.
 
-    Returns:
-        What was fitted.
-
     Raises:
         PelError: There is no linker or no mention, all mentions are NIL, none of the gold ids is in
             the KB, the best candidates are all right or all wrong, or the KB has no vectors of the
@@ -157,15 +151,7 @@ def fit(
 ) -> CalibrationReport:
     """Set the NIL threshold, the calibration and the weights of a linker by gold mentions.
 
-    Args:
-        nlp: The pipeline of the linker.
-        linker: The linker, which is changed.
-        examples: The gold mentions (``gold_examples``), which are linked in place.
-        names: Whether exact names get a bonus; see ``calibrate``.
-        progress: See ``calibrate``.
-
-    Returns:
-        What was fitted.
+    The examples (``gold_examples``) are linked in place. See ``calibrate``.
 
     Raises:
         PelError: The best candidates are all right or all wrong.

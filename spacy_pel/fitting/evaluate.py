@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
+from ..evaluation.linking_metrics import percent
 from ..jobs.fingerprints import linker_state
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import normalised
@@ -78,17 +79,9 @@ def metrics_of(
     corpus: Sequence[str | Path],
     limit: int,
 ) -> dict[str, Any]:
-    """Score examples that are linked already.
+    """Score examples that are linked already: what ``evaluate`` returns, without ``linker``.
 
-    Args:
-        linker: The linker that has linked them.
-        examples: The linked examples.
-        seconds: How long linking took.
-        corpus: The names of the corpora that they are from.
-        limit: The number of documents taken of each corpus file; 0 for all.
-
-    Returns:
-        What ``evaluate`` returns, without ``linker``.
+    ``seconds`` is how long linking them took.
     """
     scores = linker.score(examples)
     return {
@@ -154,31 +147,28 @@ def surface_scores(
             ids = linked._.kb_candidate_columns.get("id", []) if linked is not None else []
             answer = kb.number(ids[0]) if ids else None
             if golds:
-                lenient = answer is not None and _named_alike(answer, golds, names)
+                own = frozenset() if answer is None else names(answer)
+                lenient = any(not own.isdisjoint(names(gold)) for gold in golds)
                 rows.append((answer in golds, lenient, shared(span.text)))
     several = [row for row in rows if row[2]]
+
+    def share(of: Sequence[tuple[bool, ...]], column: int) -> float | None:
+        return sum(row[column] for row in of) / len(of) if of else None
+
     return {
-        "strict": _share(rows, 0),
-        "lenient": _share(rows, 1),
-        "ambiguous": _share(rows, 2),
-        "strict_ambiguous": _share(several, 0),
-        "lenient_ambiguous": _share(several, 1),
+        "strict": share(rows, 0),
+        "lenient": share(rows, 1),
+        "ambiguous": share(rows, 2),
+        "strict_ambiguous": share(several, 0),
+        "lenient_ambiguous": share(several, 1),
     }
 
 
 def surface_summary(scores: dict[str, Any]) -> str:
     """The result of ``surface_scores`` in one line."""
-    shown = {name: "-" if x is None else f"{100 * x:.1f}" for name, x in scores.items()}
+    shown = {name: percent(share) for name, share in scores.items()}
     return (
         f"recall@1 in KB: by id {shown['strict']}, by name {shown['lenient']}; "
         f"{shown['ambiguous']} % of mentions are a name of several entities: by id "
         f"{shown['strict_ambiguous']}, by name {shown['lenient_ambiguous']}"
     )
-
-
-def _named_alike(answer: int, golds: set[int], names: Callable[[int], frozenset[str]]) -> bool:
-    return any(not names(answer).isdisjoint(names(gold)) for gold in golds)
-
-
-def _share(rows: Sequence[tuple[bool, ...]], column: int) -> float | None:
-    return sum(row[column] for row in rows) / len(rows) if rows else None

@@ -97,9 +97,10 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     """Fit how mentions are linked together.
 
     The probability that two mentions mean the same is a sigmoid of their cosine, or of what the
-    cross-encoder says of the two, fitted to the 8 nearest mentions of each gold mention. Then all numbers of neighbours, thresholds and directions are tried. Those
-    with the best accuracy are for linking. For discovery it is those whose clusters, made of
-    mentions alone, agree best with the gold entities.
+    cross-encoder says of the two, fitted to the 8 nearest mentions of each gold mention. Then all
+    numbers of neighbours, thresholds and directions are tried. Those with the best accuracy are for
+    linking. For discovery it is those whose clusters, made of mentions alone, agree best with the
+    gold entities. Of equals the first is taken.
 
     Args:
         gold: The gold mentions.
@@ -108,20 +109,30 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     Raises:
         PelError: As ``fit_joint`` does.
     """
+    from sklearn.metrics import adjusted_rand_score  # here: it takes a second
+
     from ..kb.vectors.matrix import VectorMatrix
-    from ..linking.joint import MOST_NEIGHBOURS, JointSettings, Neighbourhood
+    from ..linking.joint import MOST_NEIGHBOURS, JointSettings, Neighbourhood, joint_clusters
 
     neighbours = neighbours_of(VectorMatrix(gold.vectors), MOST_NEIGHBOURS, gold.pairs)
     none = Neighbourhood(0, 1.0, True)
     settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
+    ids, said = numbered_ids([mention.id for mention in gold.mentions])
+    probabilities = np.array([mention.probability for mention in gold.mentions])
+    meant = gold.entities
+
+    def accuracy(counted: Neighbourhood) -> float:
+        found = joint_clusters(neighbours, said, probabilities, settings, counted)
+        return float(np.mean(right_answers(found.entities, ids, gold)))
+
+    def agreement(counted: Neighbourhood) -> float:
+        """How clusters of mentions alone agree with the gold entities, where these are given."""
+        numbers = mention_clusters(neighbours, settings, counted)
+        return adjusted_rand_score(numbers[meant >= 0], meant[meant >= 0])
+
     tried = [none, *(Neighbourhood(*t) for t in product(_NEIGHBOURS, _LEAST, (True, False)))]
-    accuracies = {kind: _accuracy(neighbours, gold, settings, kind) for kind in tried}
-    undirected = [kind for kind in tried if not kind.directed]
-    agreements = {kind: _agreement(neighbours, gold, settings, kind) for kind in undirected}
-    best = settings._replace(  # of equals the first
-        linking=max(accuracies, key=accuracies.__getitem__),
-        discovery=max(agreements, key=agreements.__getitem__),
-    )
+    accuracies = {kind: accuracy(kind) for kind in tried}
+    agreements = {kind: agreement(kind) for kind in tried if not kind.directed}
     by_direction = {
         directed: max(
             (kind for kind in tried if kind is none or kind.directed is directed),
@@ -129,7 +140,10 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
         )
         for directed in (True, False)
     }
-    figures = accuracies[none], accuracies[best.linking], agreements[best.discovery]
+    linking = max(accuracies, key=accuracies.__getitem__)
+    discovery = max(agreements, key=agreements.__getitem__)
+    best = settings._replace(linking=linking, discovery=discovery)
+    figures = accuracies[none], accuracies[linking], agreements[discovery]
     return JointReport(best, *figures, by_direction)
 
 
@@ -151,32 +165,18 @@ def gold_mentions(linker: ProxyLinker, examples: Sequence[Example]) -> GoldMenti
     )
 
 
-def _same_meaning(neighbours: Candidates, golds: Sequence[frozenset[str]]) -> tuple[float, float]:
+def _same_meaning(neighbours: Candidates, golds: Sequence[frozenset[str]]) -> tuple[float, ...]:
     """Slope and intercept of the log-odds that a mention and one near to it mean the same."""
     there = neighbours.numbers >= 0
-    pairs = np.argwhere(there)
-    others = neighbours.numbers[there]
-    same = [not golds[a].isdisjoint(golds[b]) for (a, _), b in zip(pairs.tolist(), others.tolist())]
+    pairs = zip(np.nonzero(there)[0].tolist(), neighbours.numbers[there].tolist())
+    same = [not golds[a].isdisjoint(golds[b]) for a, b in pairs]
     if all(same) or not any(same):
         raise PelError(
             f"of {len(same):,} pairs of mentions near to each other {sum(same):,} mean the same, so "
             "no probability can be fitted",
             "give a larger corpus",
         )
-    slope, intercept = platt_fit(neighbours.scores[there], same)
-    return slope, intercept
-
-
-def _accuracy(
-    neighbours: Candidates, gold: GoldMentions, settings: JointSettings, counted: Neighbourhood
-) -> float:
-    """The share of gold mentions that are right if these neighbours count."""
-    from ..linking.joint import joint_clusters
-
-    ids, entities = numbered_ids([mention.id for mention in gold.mentions])
-    probabilities = np.array([mention.probability for mention in gold.mentions])
-    found = joint_clusters(neighbours, entities, probabilities, settings, counted)
-    return float(np.mean(right_answers(found.entities, ids, gold)))
+    return platt_fit(neighbours.scores[there], same)
 
 
 def right_answers(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> np.ndarray:
@@ -193,17 +193,6 @@ def right_answers(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) 
         for entity, golds, in_kb in said
     ]
     return np.array(right, dtype=bool)
-
-
-def _agreement(
-    neighbours: Candidates, gold: GoldMentions, settings: JointSettings, counted: Neighbourhood
-) -> float:
-    """How clusters of mentions alone agree with the gold entities, where these are given."""
-    from sklearn.metrics import adjusted_rand_score  # here: it takes a second
-
-    entities = gold.entities
-    numbers = mention_clusters(neighbours, settings, counted)
-    return adjusted_rand_score(numbers[entities >= 0], entities[entities >= 0])
 
 
 def mention_clusters(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from spacy.training import Example
 
 from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
+from ..jobs.joint_linking import with_settings
 from ..pipeline.pipelines import upstream_of
 from ..spans import gold_ids, mention_spans
 
@@ -56,11 +57,6 @@ def check_ids(
 ) -> bool:
     """Whether any gold mention has an id, that is, is not NIL.
 
-    Args:
-        examples: The examples of ``gold_examples``.
-        linker: The linker with its KB.
-        corpus: The names of the corpora, for the message.
-
     Raises:
         PelError: There are ids, and the KB has none of them.
     """
@@ -81,14 +77,7 @@ def link_examples(
     examples: Sequence[Example],
     progress: Bars | None = None,
 ) -> None:
-    """Link the gold mentions of the examples, in place, each to 64 candidates or more.
-
-    Args:
-        nlp: The pipeline.
-        linker: The linker of the pipeline.
-        examples: The examples of ``gold_examples``.
-        progress: See ``Bars``.
-    """
+    """Link the gold mentions of the examples, in place, each to 64 candidates or more."""
     with _enough_candidates(linker), _bar(progress, "Linking", examples) as bar:
         for doc in linker.pipe(_docs_to_link(nlp, linker, examples)):
             _forget_shared_states(doc)
@@ -105,12 +94,7 @@ def linked_one_by_one(
 ) -> Iterator[tuple[Example, LinkedSpans | None]]:
     """Each example with what linking says of its mentions, which is not written on them.
 
-    Args:
-        nlp: The pipeline.
-        linker: The linker of the pipeline.
-        examples: The examples of ``gold_examples``.
-        doing: What is shown beside the bar.
-        progress: See ``Bars``.
+    ``doing`` is shown beside the bar.
     """
     with _bar(progress, doing, examples) as bar:
         for example, doc in zip(examples, _docs_to_link(nlp, linker, examples)):
@@ -134,17 +118,11 @@ def _bar(progress: Bars | None, doing: str, examples: Sequence[Example]) -> Any:
     return progress(desc=doing, total=len(examples)) if progress else nullcontext()
 
 
-@contextmanager
-def _enough_candidates(linker: ProxyLinker) -> Iterator[None]:
+def _enough_candidates(linker: ProxyLinker) -> AbstractContextManager[None]:
     """Within the block, the linker gives 64 candidates or more."""
     from ..linking.link import SEARCH_DEPTH  # here: torch takes seconds
 
-    kept = linker.candidates
-    linker.candidates = max(kept, SEARCH_DEPTH)
-    try:
-        yield
-    finally:
-        linker.candidates = kept
+    return with_settings(linker, candidates=max(linker.candidates, SEARCH_DEPTH))
 
 
 def _forget_shared_states(doc: Doc) -> None:

@@ -1,9 +1,15 @@
-"""A knowledge base learns annotated mentions: rows of its index, beside the rows of names."""
+"""A knowledge base learns annotated mentions: rows of its index, beside the rows of names.
+
+How much they count is fitted to mentions whose entities are known: of other documents, or the learnt
+ones themselves. Of these, each is searched among the learnt mentions of all other documents, as a
+mention of a new document would be. A conditional logistic regression then says how names and mentions
+together tell its entity (``evaluation.feature_weight``).
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,17 +20,26 @@ from spacy.training import Example
 
 from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
+from ..evaluation.feature_weight import feature_weights
 from ..jobs.kb_rows import LinkerMentions
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.mention_changes import learn_mentions, set_mention_weight
-from ..kb.mentions import MentionPassage, MentionWeight, PassageMention
+from ..kb.mention_changes import MentionEncoder, learn_mentions, set_mention_weight
+from ..kb.mentions import (
+    NEAREST,
+    MentionPassage,
+    MentionWeight,
+    NearMentions,
+    PassageMention,
+    scored_pairs,
+)
 from ..pipeline.pipelines import linker_of
-from ..reading.mention import MentionInContext
 from ..spans import gold_ids, mention_spans
-from .mention_weight import fitted_weight, queries_of_passages, queries_of_source
 
 # The most mentions of an entity that are learnt of a source.
 PER_ENTITY = 64
+_FITTED = 1500  # mentions of a source that it is fitted to how much they count
+_NAMES = 64  # entities found by their names
+_OWN = 256  # mentions of its own document that may be among those nearest to a mention
 _SEED = 0
 
 
@@ -85,16 +100,19 @@ def learn_mentions_of(
     linker = linker_of(nlp, component) if nlp else None
     encoder = LinkerMentions(linker, nlp) if linker else None
     resolve = linker.resolve_abbreviations if linker else True
-    tokenizing = nlp or spacy.blank("en")
     sources = {source_of(name): name for name in corpora}
     if len(sources) < len(corpora):
         raise PelError("two corpora have the same name", "learn one after the other")
 
     def read(name: str | Path, limit: int = 0) -> list[MentionPassage]:
-        corpus = open_corpus(name, limit=limit, spans_key=spans_key)
-        examples = _counted(corpus(tokenizing), progress)
+        examples = open_corpus(name, limit=limit, spans_key=spans_key)(nlp or spacy.blank("en"))
         with KnowledgeBase.open(folder) as kb:
-            return list(gold_passages(examples, kb, spans_key, resolve))
+            passages = []
+            for example in examples:
+                if progress:
+                    progress()
+                passages += gold_passages(example, kb, spans_key, resolve)
+        return passages
 
     seen, learnt, entities = 0, 0, set()
     for source, name in sources.items():
@@ -122,30 +140,30 @@ def source_of(corpus: str | Path) -> str:
 
 
 def gold_passages(
-    examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None, resolve: bool
+    example: Example, kb: KnowledgeBase, spans_key: str | None, resolve: bool
 ) -> Iterator[MentionPassage]:
-    """The texts of examples with those mentions that have just one entity in the KB.
+    """The text of an example with those mentions that have just one entity in the KB.
 
-    A document is one passage. If some of its mentions are read in another text, because acronyms
-    are replaced, it is two.
+    If some of its mentions are read in another text, because acronyms are replaced, it is two.
 
     Args:
-        examples: The examples.
+        example: The example.
         kb: The knowledge base.
         spans_key: The group of ``doc.spans`` that has the mentions; None if they are in ``doc.ents``.
         resolve: Whether acronyms are read as their long forms.
     """
     from ..pipeline.doc_mentions import mentions_in_context  # here: torch takes seconds
 
-    for example in examples:
-        doc = example.reference
-        spans = mention_spans(doc, spans_key)
-        texts: dict[str, list[PassageMention]] = defaultdict(list)
-        for span, context in zip(spans, mentions_in_context(doc, spans, resolve)):
-            if (id := _only_id(kb, gold_ids(span))) and context.surface.strip():
-                texts[context.text].append(_placed(context, id))
-        for text, mentions in texts.items():
-            yield MentionPassage(str(doc.user_data.get("id", "")), text, tuple(mentions))
+    doc = example.reference
+    spans = mention_spans(doc, spans_key)
+    texts: dict[str, list[PassageMention]] = defaultdict(list)
+    for span, context in zip(spans, mentions_in_context(doc, spans, resolve)):
+        numbers = {number for number in map(kb.number, gold_ids(span)) if number is not None}
+        if len(numbers) == 1 and context.surface.strip():
+            ((id, _),) = kb.labels(list(numbers))
+            texts[context.text].append(PassageMention(context.start, context.end, id))
+    for text, mentions in texts.items():
+        yield MentionPassage(str(doc.user_data.get("id", "")), text, tuple(mentions))
 
 
 def drawn(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPassage]:
@@ -170,20 +188,81 @@ def drawn(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPa
     ]
 
 
-def _placed(context: MentionInContext, id: str) -> PassageMention:
-    return PassageMention(context.start, context.end, id)
+class Queries(NamedTuple):
+    """Mentions whose entities are known, and what is near them.
+
+    Attributes:
+        vectors: float32 [n, dim].
+        golds: The numbers of their entities, int64 [n].
+        near: The learnt mentions near them.
+    """
+
+    vectors: np.ndarray
+    golds: np.ndarray
+    near: NearMentions
 
 
-def _only_id(kb: KnowledgeBase, ids: Sequence[str]) -> str | None:
-    """The concept id of the one entity that has these ids; None if there is none, or several."""
-    numbers = {number for number in map(kb.number, ids) if number is not None}
-    return kb.labels(list(numbers))[0][0] if len(numbers) == 1 else None
+def queries_of_passages(
+    kb: KnowledgeBase, encoder: MentionEncoder, passages: Sequence[MentionPassage]
+) -> Queries:
+    """The mentions of documents that the KB has not learnt."""
+    vectors = encoder.mention_vectors(passages)
+    golds = [kb.number(mention.id) for passage in passages for mention in passage.mentions]
+    return Queries(vectors, np.array(golds), kb.mentions.nearest(vectors, NEAREST))
 
 
-def _counted(
-    examples: Iterable[Example], progress: Callable[[], object] | None
-) -> Iterator[Example]:
-    for example in examples:
-        if progress:
-            progress()
-        yield example
+def queries_of_source(kb: KnowledgeBase, source: str) -> Queries:
+    """Some of the mentions that were learnt from a source, each without those of its document."""
+    mentions = kb.mentions
+    place = list(mentions.sources).index(source)
+    own = np.flatnonzero(mentions.sources_of_rows() == place)
+    rows = own[np.random.default_rng(_SEED).permutation(len(own))[:_FITTED]]
+    near = mentions.nearest(mentions.vectors(rows), NEAREST + _OWN)
+    documents = mentions.documents()
+    theirs = np.where(near.rows >= 0, documents[near.rows], -1)
+    gone = theirs == documents[rows][:, None]
+    order = np.argsort(gone, axis=1, kind="stable")[:, :NEAREST]
+    columns = near.scores, np.where(gone, -1, near.numbers), near.rows
+    others = NearMentions(*(np.take_along_axis(column, order, axis=1) for column in columns))
+    return Queries(mentions.vectors(rows), mentions.numbers[rows], others)
+
+
+def fitted_weight(kb: KnowledgeBase, queries: Sequence[Queries]) -> MentionWeight | None:
+    """How much mentions count, fitted to these.
+
+    Returns:
+        The weight; None if the queries do not tell, because there are too few.
+    """
+    tables = [_tables(kb, each) for each in queries]
+    width = max(table[0].shape[1] for table in tables)
+    by_name, closeness, right = (
+        np.concatenate([_widened(table[i], width) for table in tables]) for i in range(3)
+    )
+    near = np.isfinite(closeness)
+    weights = feature_weights(by_name, [near, np.where(near, closeness, 0.0)], right)
+    if weights is None or weights[1] <= 0:
+        return None
+    bonus, weight = weights
+    return MentionWeight(float(weight), float(-bonus / weight))
+
+
+def _tables(kb: KnowledgeBase, queries: Queries) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each query the scores of candidates by name, their closeness, and the right ones.
+
+    Each is [n, k]; -inf for no candidate, and for one without mentions near.
+    """
+    names = kb.search_names(queries.vectors, _NAMES)
+    found = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
+    lines, numbers, by_name, closeness = found
+    ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
+    shape = (len(queries.golds), ranks.max(initial=0) + 1)
+    tables = np.full(shape, -np.inf), np.full(shape, -np.inf), np.zeros(shape, dtype=bool)
+    for table, values in zip(tables, (by_name, closeness, numbers == queries.golds[lines])):
+        table[lines, ranks] = values
+    return tables
+
+
+def _widened(table: np.ndarray, width: int) -> np.ndarray:
+    """A table with more columns, which stand for no candidate."""
+    none = False if table.dtype == bool else -np.inf
+    return np.pad(table, ((0, 0), (0, width - table.shape[1])), constant_values=none)

@@ -100,17 +100,6 @@ def renamed_entities(mentions: Iterable[GoldMention], kb: KnowledgeBase) -> list
         mentions: Gold mentions with the numbers of their entities.
         kb: The KB with the entities.
     """
-    return [
-        entity._replace(aliases=(*entity.aliases, *new))
-        for entity, names in _names_by_entity(mentions, kb)
-        if (new := _missing(names, entity))
-    ]
-
-
-def _names_by_entity(
-    mentions: Iterable[GoldMention], kb: KnowledgeBase
-) -> Iterable[tuple[Entity, dict[str, str]]]:
-    """Entities, in the order of the KB, each with its names: a spelling by normalised name."""
     meant: dict[str, Counter] = defaultdict(Counter)
     spelled: dict[str, str] = {}
     for mention in mentions:
@@ -118,14 +107,13 @@ def _names_by_entity(
         if len(mention.golds) == 1 and key:
             meant[key][mention.golds[0]] += 1
             spelled.setdefault(key, mention.surface)
-    names: dict[int, dict[str, str]] = defaultdict(dict)
+    keys_of: dict[int, list[str]] = defaultdict(list)
     for key, counts in meant.items():
-        number = min(counts, key=lambda n: (-counts[n], n))
-        names[number][key] = spelled[key]
-    numbers = sorted(names)
-    return zip(kb.entities(numbers), [names[number] for number in numbers])
-
-
-def _missing(names: dict[str, str], entity: Entity) -> list[str]:
-    known = set(map(normalised, entity.names))
-    return [name for key, name in names.items() if key not in known]
+        keys_of[min(counts, key=lambda number: (-counts[number], number))].append(key)
+    numbers = sorted(keys_of)
+    renamed = []
+    for number, entity in zip(numbers, kb.entities(numbers)):
+        known = set(map(normalised, entity.names))
+        if new := [spelled[key] for key in keys_of[number] if key not in known]:
+            renamed.append(entity._replace(aliases=(*entity.aliases, *new)))
+    return renamed

@@ -9,7 +9,7 @@ for its mentions among those nearest to the query:
     closeness = log(sum of exp(SHARPNESS * s) over its mentions among the NEAREST) / SHARPNESS
 
 So many mentions that are near count for more than one: what a word mostly means is more probable.
-``weight`` and ``level`` are fitted to mentions (``fitting.mention_weight``).
+``weight`` and ``level`` are fitted to mentions (``fitting.learn_mentions``).
 """
 
 from __future__ import annotations

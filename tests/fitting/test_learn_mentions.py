@@ -12,8 +12,7 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.fitting import learn_mentions
-from spacy_pel.fitting.learn_mentions import drawn, learn_mentions_of
-from spacy_pel.fitting.mention_weight import Queries
+from spacy_pel.fitting.learn_mentions import Queries, drawn, learn_mentions_of
 from spacy_pel.jobs.embed import is_embedded, update_vectors
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.mentions import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spacy_pel.fitting.mention_weight import (
+from spacy_pel.fitting.learn_mentions import (
     fitted_weight,
     queries_of_passages,
     queries_of_source,
