@@ -1,0 +1,254 @@
+"""Each config that is not the demo's: table 6 of the paper, and its first steps on small data."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.util import load_config
+
+from spacy_pel.cli import pel
+from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.jobs.embed import embed_kb
+from spacy_pel.jobs.mine import MentionSearch, mine_mentions
+from spacy_pel.kb import KnowledgeBase, build_kb
+from spacy_pel.kb.name_finder import NameFinder
+from spacy_pel.kb.readers import open_source
+from spacy_pel.training.loop import run_training, start_training
+
+from ..conftest import ENTITIES
+from ..corpora.layouts import write_medmentions, write_zeshel
+from ..kb.readers import umls
+from ..towers import save_bert
+
+ENCODER = {
+    **{"@misc": "spacy-pel.ScratchEncoder.v1", "layers": 1, "width": 16, "heads": 2},
+    **{"vocab_size": 300, "max_tokens": 256},
+}
+LINKER = "components.proxy_linker"
+TRAIN, DEV = (f"assets/demo/corpus/{split}.pubtator" for split in ("train", "dev"))
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "rate", "warmup", "batch", "epochs"),
+    [
+        ("paper", 128, 1e-5, 0.25, 32, 7),
+        ("paper_zeshel", 128, 1e-5, 0.25, 32, 7),
+        ("paper_rerank", 256, 2e-5, 0.2, 4, 5),
+        ("paper_zeshel_rerank", 256, 2e-5, 0.2, 4, 5),
+    ],
+)
+def test_table_6(
+    project: Path, name: str, length: int, rate: float, warmup: float, batch: int, epochs: int
+) -> None:
+    config = load_config(f"configs/{name}.cfg")
+    linker, training = config["components"]["proxy_linker"], config["training"]
+    optimizer = training["optimizer"]
+    schedule = optimizer["learn_rate"]
+    assert (training["batcher"]["size"], training["max_epochs"]) == (batch, epochs)
+    assert (optimizer["eps"], optimizer["grad_clip"]) == (1e-6, 1.0)
+    assert schedule["@schedules"] == "warmup_linear.v1" and schedule["initial_rate"] == rate
+    assert schedule["warmup_steps"] / schedule["total_steps"] == pytest.approx(warmup, abs=1e-3)
+    assert schedule["total_steps"] == pytest.approx(epochs * training["eval_frequency"], rel=1e-3)
+    fgsm = linker["regularizer"]
+    assert (fgsm["epsilon"], fgsm["weight"]) == (0.01, 1.0)
+    if "rerank" in linker:
+        assert (linker["reranker"]["length"], linker["rerank"]) == (length, 16)
+        return
+    model, negatives = linker["model"], linker["negatives"]
+    assert model["mention_length"] == model["entity_length"] == length
+    assert (model["shared"], model["pooling"], linker["row_kind"]) == (False, "mean", "title")
+    assert (linker["loss"]["alpha"], linker["loss"]["delta"]) == (32, 0)
+    assert (negatives["n"], negatives["p"]) == (32, 0.5)
+
+
+def train(
+    config: str, output: Path, changes: dict[str, Any], tower: str = "model", steps: int = 2
+) -> list[dict]:
+    """The log of a training cut short; the encoder of a tower, if one is named, is a small one."""
+    overrides = {
+        **({f"{LINKER}.{tower}.encoder": ENCODER} if tower else {}),
+        "training.max_steps": steps,
+        "training.eval_frequency": steps,
+        **changes,
+    }
+    loaded = load_config(f"configs/{config}.cfg", overrides=overrides, interpolate=False)
+    run_training(start_training(loaded, output))
+    return [json.loads(line) for line in (output / "log.jsonl").read_text("utf8").splitlines()]
+
+
+def steps_of(log: list[dict]) -> list[dict]:
+    return [line for line in log if "loss" in line]
+
+
+def test_first_steps_on_umls_and_medmentions(project: Path, tmp_path: Path) -> None:
+    meta, kb = tmp_path / "META", tmp_path / "kb"
+    meta.mkdir()
+    concepts = {"C1": ("Aspirin", "T109"), "C2": ("Headache", "T184"), "C3": ("Cat", "T015")}
+    names = [umls.conso(cui, name, preferred=True) for cui, (name, _) in concepts.items()]
+    umls.write(meta, "MRCONSO.RRF", names)
+    types = [umls.sty(cui, tui, tui, "A1.4.1") for cui, (_, tui) in concepts.items()]
+    umls.write(meta, "MRSTY.RRF", types)
+    umls.write(meta, "MRDEF.RRF", [umls.definition("C1", "NCI", "It relieves pain.")])
+    write_medmentions(tmp_path / "MedMentions")
+    build = ["kb", "build", str(meta), str(kb), "--preset", "st21pv"]
+    pel(build, standalone_mode=False)
+    paths = {"paths.kb": str(kb), "paths.data": str(tmp_path)}
+    steps = first_steps("paper", tmp_path, paths)
+    assert all(step["adversarial"] > 0 for step in steps)
+    assert steps[0]["counts"]["index_inputs"] == len(concepts)  # of hard negatives
+
+
+def test_first_steps_on_zeshel(project: Path, tmp_path: Path) -> None:
+    zeshel = write_zeshel(tmp_path / "zeshel")
+    worlds = sorted((zeshel / "documents").iterdir())
+    pel(["kb", "build", *map(str, worlds), str(tmp_path / "kb")], standalone_mode=False)
+    paths = {"paths.kb": str(tmp_path / "kb"), "paths.data": str(tmp_path)}
+    steps = first_steps("paper_zeshel", tmp_path, {**paths, "corpora.dev.split": "test"})
+    assert steps[-1]["counts"]["entity_inputs"] > 0
+
+
+def first_steps(config: str, folder: Path, paths: dict[str, str]) -> list[dict]:
+    """Train a retriever and then its reranker; the steps of the retriever."""
+    few = {f"{LINKER}.negatives.n": 2}
+    steps = steps_of(train(config, folder / "retriever", {**paths, **few}))
+    trained = folder / "retriever" / "model-best"
+    embed_kb(Path(paths["paths.kb"]), spacy.load(trained).get_pipe("proxy_linker"))
+    paths = {**paths, "paths.retriever": str(trained)}
+    reranked = steps_of(train(f"{config}_rerank", folder / "reranker", paths, "reranker"))
+    assert len(steps) == len(reranked) == 3 and reranked[-1]["counts"]["pair_inputs"] > 0
+    return steps
+
+
+def test_first_steps_on_a_transformer(project: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.pubtator"
+    corpus.write_text(
+        "1|t|Aspirin for headache\n1|a|\n"
+        "1\t0\t7\tAspirin\tDrug\tC05\n1\t12\t20\theadache\tDisease\tC06\n"
+    )
+    (tmp_path / "bert").mkdir()
+    paths = {"transformer": save_bert(tmp_path / "bert"), "train": corpus, "dev": corpus}
+    paths["kb"] = build_kb(ENTITIES, tmp_path / "kb").path
+    changes = {f"paths.{name}": str(path) for name, path in paths.items()}
+    changes |= {f"{LINKER}.freeze_entities": False, f"{LINKER}.negatives.n": 2}  # without a teacher
+    steps = steps_of(train("shared", tmp_path / "out", changes))
+    assert len(steps) == 3 and steps[-1]["counts"]["mention_inputs"] == 6
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.pipe_names == ["transformer", "proxy_linker"]
+    assert nlp.get_pipe("transformer").listening_components == ["proxy_linker"]
+
+
+@pytest.fixture
+def kb(project: Path, tmp_path: Path) -> KnowledgeBase:
+    """The demo's."""
+    return build_kb(open_source("assets/demo/umls").entities, tmp_path / "kb")
+
+
+def test_align_says_what_it_learns_from_names_that_it_does_not_see(
+    kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    log = train("align", tmp_path / "out", {"paths.kb": str(kb.path), "training.batcher.size": 8})
+    recall = [line["scores"]["nel_recall_at_1"] for line in log if "scores" in line]
+    assert recall and all(0 < score < 1 for score in recall)  # a name does not find itself
+    assert spacy.load(tmp_path / "out" / "model-best").get_pipe("proxy_linker").retriever
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {
+            f"{LINKER}.coreference.among": "random",
+            f"{LINKER}.loss": {"@losses": "spacy-pel.ProxyLoss.v1"},
+            f"{LINKER}.row_kind": "entity",
+            f"{LINKER}.model.shared": False,
+        },
+    ],
+)
+def test_arborescence_trains_mentions_against_mentions(
+    kb: KnowledgeBase, tmp_path: Path, changes: dict
+) -> None:
+    paths = {"paths.kb": str(kb.path), "corpora.train.path": TRAIN, "corpora.dev.path": DEV}
+    few = {"corpora.train.limit": 40, "corpora.dev.limit": 3, "training.batcher.size": 16}
+    train("arborescence", tmp_path / "out", {**paths, **few, **changes})
+    linker = spacy.load(tmp_path / "out" / "model-last").get_pipe("proxy_linker")
+    assert linker.retriever and linker.coreference.negatives == 5
+
+
+@pytest.fixture
+def mined(kb: KnowledgeBase, tmp_path: Path) -> Path:
+    search = MentionSearch(kb, NameFinder.of(kb), aliases=True)
+    result = mine_mentions(search, [TRAIN], tmp_path / "mined.parquet")
+    assert result.right == result.judged > 20
+    return tmp_path / "mined.parquet"
+
+
+PAIRS = {f"{LINKER}.pair_loss": {"@losses": "spacy-pel.MentionPairLoss.v1", "scale": 32}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {f"{LINKER}.loss": None},
+        {f"{LINKER}.loss": {"@losses": "spacy-pel.ProxyLoss.v1"}},
+        {f"{LINKER}.row_kind": "entity", f"{LINKER}.model.shared": False},
+    ],
+)
+def test_self_supervised_trains_with_any_mix_of_losses_and_corpora(
+    mined: Path, tmp_path: Path, changes: dict
+) -> None:
+    changes = {"paths.train": [str(mined), TRAIN], **PAIRS, **changes}
+    linker = self_supervised("", mined, tmp_path / "out", changes).get_pipe("proxy_linker")
+    assert linker.retriever and linker.pair_loss
+
+
+def test_its_reranker_changes_the_order(mined: Path, tmp_path: Path) -> None:
+    retriever = self_supervised("", mined, tmp_path / "retriever", {})
+    linker = retriever.get_pipe("proxy_linker")
+    assert not linker.pair_loss
+    embed_kb(linker.kb.path, linker)
+    settings = {
+        "paths.retriever": str(tmp_path / "retriever" / "model-last"),
+        "training.optimizer.learn_rate.initial_rate": 0.01,
+        "training.optimizer.learn_rate.warmup_steps": 0,
+    }
+    nlp = self_supervised("_rerank", mined, tmp_path / "reranker", settings, steps=4)
+    log = (tmp_path / "reranker" / "log.jsonl").read_text("utf8").splitlines()
+    counts = [json.loads(line)["counts"] for line in log if "counts" in line][-1]
+    assert counts["mention_inputs"] > 30 and counts["pair_inputs"] > 4 * counts["mention_inputs"]
+    reranking = nlp.get_pipe("proxy_linker")
+    assert reranking.retriever.fingerprint() == linker.retriever.fingerprint()
+    reranking.sole_owners_first = False  # the scores alone decide
+    examples = list(islice(open_corpus(mined)(nlp), 12))
+    ranked = [nlp(example.predicted.copy()) for example in examples]
+    reranking.rerank = 0
+    plain = [nlp(example.predicted.copy()) for example in examples]
+    assert orders(ranked) != orders(plain)
+    assert [set(ids) for ids in orders(ranked, 8)] == [set(ids) for ids in orders(plain, 8)]
+
+
+def orders(docs: list[Doc], k: int = 64) -> list[list[str]]:
+    """The ids of the first candidates of each mention."""
+    return [span._.kb_candidate_columns["id"][:k] for doc in docs for span in doc.ents]
+
+
+def self_supervised(
+    kind: str, mined: Path, output: Path, changes: dict[str, Any], steps: int = 2
+) -> Language:
+    """The pipeline that a config trains on mined mentions in a few steps."""
+    overrides = {
+        "paths.kb": str(mined.with_name("kb")),
+        "paths.train": str(mined),
+        "paths.dev": str(mined),
+        "corpora.dev.limit": 5,
+        "training.batcher.size": 16,
+        **changes,
+    }
+    train(f"self_supervised{kind}", output, overrides, "" if kind else "model", steps)
+    return spacy.load(output / "model-last")
