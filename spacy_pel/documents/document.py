@@ -14,13 +14,17 @@ _PREFIX = re.compile(r"(?:UMLS|MESH|OMIM):", re.IGNORECASE)
 
 
 class Mention(NamedTuple):
-    """A mention in the text of a document; ``mention_at`` makes one that is checked."""
+    """A mention in the text of a document; ``mention_at`` makes one that is checked.
+
+    ``end`` is the character after its last. ``ids`` are entity ids, any of which is right; a mention
+    that is NIL has none.
+    """
 
     start: int
-    end: int  # the character after its last
+    end: int
     text: str
-    label: str = ""  # for example "Disease"
-    ids: tuple[str, ...] = ()  # of entities, any of which is right; none for NIL
+    label: str = ""
+    ids: tuple[str, ...] = ()
 
 
 class Passage(NamedTuple):
@@ -32,13 +36,17 @@ class Passage(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document and its mentions. All offsets count the characters of the text."""
+    """A document and its mentions, in the order of the source. All offsets count its characters.
+
+    ``mentions`` are None if they are still to be found. ``passages`` are there if the format has
+    them. ``infons`` are what is known about the whole document.
+    """
 
     text: str
     id: str | int | None = None
-    mentions: tuple[Mention, ...] | None = None  # None: they are still to be found
-    passages: tuple[Passage, ...] = ()  # if the format has them
-    infons: dict[str, str] = {}  # what is known about the whole document
+    mentions: tuple[Mention, ...] | None = None
+    passages: tuple[Passage, ...] = ()
+    infons: dict[str, str] = {}
 
     @property
     def title(self) -> str:

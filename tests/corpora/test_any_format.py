@@ -144,26 +144,6 @@ def test_parquet_without_documents(tmp_path: Path) -> None:
         list(open_corpus(path).documents())
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("{", r"bad JSON \(.*\); correct it"),
-        ("[]", "no documents in it"),
-        ('{"documents": 3}', "document 1: 'text' is missing"),
-        (
-            '{"documents": [{"passages": [{"text": "x"}]}]}',
-            "document 1: not as BioC has it .*'offset'",
-        ),
-        ('{"documents": [3]}', "document 1: not a JSON object"),
-        (json.dumps(BIOC).replace('"offset": 0', '"offset": "x"'), "is 'x', no whole number"),
-    ],
-)
-def test_bad_bioc_json(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "a.bioc.json").write_text(text)
-    with pytest.raises(PelError, match=f"a.bioc.json.*{message}"):
-        list(open_corpus(tmp_path / "a.bioc.json").documents())
-
-
 @pytest.mark.parametrize("write, split", [(write_zeshel, "test"), (write_medmentions, "dev")])
 def test_a_published_split_is_read_to_be_linked(tmp_path: Path, write, split: str) -> None:
     folder = write(tmp_path / "corpus")

@@ -203,6 +203,9 @@ def test_what_is_not_told(tmp_path):
         open_corpus(f"{tmp_path}:dev")
     with pytest.raises(PelError, match="absent:dev: no such file; give a file .jsonl, "):
         open_corpus(tmp_path / "absent:dev")
+    (tmp_path / "a.json").write_text("[]")
+    with pytest.raises(PelError, match="a.json: no documents in it; give a corpus that has some"):
+        ids(open_corpus(tmp_path / "a.json"))
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "notes.csv.gz", "notes.pdf"])

@@ -65,25 +65,6 @@ def test_what_json_refuses_is_refused(text: str) -> None:
     assert read == json.JSONDecoder().raw_decode(text)[0]["documents"]
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("[1", "bad JSON .* after document 1; correct it"),
-        ('{"documents": [{"text": "x"}]}\n{}', "bad JSON .* after document 1; correct it"),
-        ("3", "document 1: not a JSON object; give documents"),
-        ('[{"text":' * 9999, "a.json: JSON of more than 100 levels; correct it"),
-        ("[" * 9999, "a.json: JSON of more than 100 levels; correct it"),
-        (b'["\xff"]', "a.json: bad JSON"),
-        ("", "a.json: bad JSON"),
-    ],
-)
-def test_a_file_that_is_no_json(tmp_path: Path, text: str | bytes, message: str) -> None:
-    (tmp_path / "a.json").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(PelError, match=message):
-        for raw in open_documents(str(tmp_path / "a.json")):
-            raw.document() if raw.data != 1 else None
-
-
 TEXT = "🧠 MS hurts"  # offsets count code points
 
 
@@ -161,9 +142,6 @@ def test_text_may_have_another_key_and_regions_of_html_offsets_of_their_own(tmp_
         (task(result(labels=["D"], text="hurts")), "the mention reads 'hurts' but"),
         (task(LABEL, answer("x", name="a"), answer("y", name="b")), "may be in any of a, b; name"),
         (task(annotations=[{}]), "not a task of Label Studio .KeyError: 'result'.; export it"),
-        ({"data": 3}, "not a task of Label Studio"),
-        ({"text": TEXT, "label": [], "annotation_id": 3}, "JSON_MIN.*; export it as JSON"),
-        (3, "document 1: not a JSON object; give documents"),
     ],
 )
 def test_bad_tasks(tmp_path: Path, given: Any, message: str) -> None:
@@ -217,19 +195,3 @@ def test_the_option_that_was_chosen_is_the_id_of_the_only_span(path: Path) -> No
     own = {**task, "spans": [{**MS, "kb_id": "C1"}]}
     chosen = [[m.ids for m in document.mentions] for document in tasks_of(path, task, other, own)]
     assert chosen == [[("C2",)], [(), ()], [("C1",)]]
-
-
-@pytest.mark.parametrize(
-    "task, message",
-    [
-        ({"text": PRODIGY, "spans": 3}, "line 1: 'spans' is not a list; correct the document"),
-        ({"text": PRODIGY, "spans": [3]}, "line 1: the mention 3 is not an object"),
-        ({"text": PRODIGY, "spans": [{"start": "0", "end": 2}]}, "lacks an integer 'start'"),
-        ({"html": TEXT, "spans": []}, "line 1: 'text' is missing or not a string"),
-        ({"text": PRODIGY, "spans": [{"start": 0, "end": 99}]}, "the mention 0-99 is not in the 8"),
-        ('{"text": "x", "answer":', "line 1: bad JSON"),
-    ],
-)
-def test_bad_tasks_of_prodigy(path: Path, task: dict | str, message: str) -> None:
-    with pytest.raises(PelError, match=message):
-        tasks_of(path, task)

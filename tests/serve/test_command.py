@@ -48,13 +48,10 @@ def test_an_entity_url_without_sense(template: str) -> None:
     assert "give one such as https://" in failure("pipeline", "--entity-url", template)
 
 
-def test_a_port_that_is_taken() -> None:
+def test_an_address_that_cannot_be_had() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"cannot listen at 127.0.0.1, port {port}" in failure("pipeline", "--port", port)
-
-
-def test_a_host_that_is_not_here() -> None:
     assert "give another --host" in failure("pipeline", "--host", "no.such.host.invalid")
 
 

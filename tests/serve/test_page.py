@@ -227,18 +227,6 @@ def test_by_keyboard_alone(make_app, serve, visit) -> None:
     assert shown(page) == ["MS", "kidney failure"]
 
 
-def test_a_pipeline_that_finds_no_mentions(make_app, serve, visit, tiny_nlp: Language) -> None:
-    tiny_nlp.remove_pipe("entity_ruler")
-    page = visit(serve(make_app(nlp=tiny_nlp)))
-    playwright.expect(page.locator("#about")).to_contain_text("7 entities")
-    link(page, "An MS-like illness")
-    assert "does not look for mentions itself: select words" in page.text_content("#status")
-    select(page, "MS")
-    page.get_by_role("button", name="Link this selection").click()
-    settle(page)
-    assert shown(page) == ["MS"]
-
-
 def test_nil_and_overlapping_mentions(make_app, serve, visit, tiny_nlp: Language) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
     linker.spans_key, linker.nil_threshold = "sc", 2.0
@@ -278,17 +266,3 @@ def test_errors_in_plain_words(make_app, serve, visit) -> None:
     page.locator("#error").wait_for()
     assert page.text_content("#error") == "The server cannot be reached. Is it still running?"
     assert shown(page) == ["kidney"]  # what was there stays
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_on_a_phone(make_app, serve, visit, scheme: str) -> None:
-    page = visit(
-        serve(make_app()), viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True,
-        color_scheme=scheme,
-    )  # fmt: skip
-    link(page, "MS or kidney " + "and a_very_long_word" * 8)
-    page.locator(".mention").first.tap()
-    page.locator("#candidates dd").first.wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (ground == "rgb(21, 23, 26)") == (scheme == "dark")

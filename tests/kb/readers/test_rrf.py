@@ -186,8 +186,11 @@ def test_a_bad_value_is_named(tmp_path: Path, name: str, row: str | bytes, fault
 
 def test_no_room_to_sort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "x" * 900_000) for _ in range(25)])
-    monkeypatch.setitem(duckdb_session._SORTING, "memory_limit", "10MB")
-    monkeypatch.setitem(duckdb_session._SORTING, "max_temp_directory_size", "0KB")
+    opened, small = duckdb_session.duckdb_connection, {"max_temp_directory_size": "0KB"}
+    monkeypatch.setattr(
+        *(duckdb_session, "duckdb_connection"),
+        lambda **given: opened(**{**given, **small, "memory_limit": "10MB"}),
+    )
     with pytest.raises(PelError, match="cannot be sorted in .*TMPDIR"):
         read(tmp_path)
 

@@ -18,6 +18,7 @@ from spacy_pel.kb.readers import (
     open_source,
     source_formats,
 )
+from spacy_pel.kb.readers.build_from_sources import of_types
 from spacy_pel.kb.readers.json_records import DEFINITION_WORDS
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.system.lines import numbered_lines
@@ -178,3 +179,43 @@ def test_a_kb_is_a_source(tmp_path: Path) -> None:
     assert SemanticType("Disease", "T1", "B2") in source.types
     again = build_kb(source.entities, tmp_path / "again", types=source.types)
     assert list(again) == list(built) == list(KnowledgeBase.open(tmp_path / "kb"))
+
+
+# Entities are chosen by their types
+
+TYPES = [
+    SemanticType("Organism", "T001", "A1.1"),
+    SemanticType("Fish", "T013", "A1.1.3"),
+    SemanticType("Food", "T168", "A1.4"),
+]
+TYPED = [
+    Entity("1", "cod", types=("Fish", "Food")),
+    Entity("2", "shark", types=("Fish",)),
+    Entity("3", "bread", types=("Food",)),
+    Entity("4", "rain", types=("weather",)),
+    Entity("5", "thing"),
+]
+
+
+@pytest.mark.parametrize(
+    "kept, left_out, ids",
+    [
+        ([], [], "12345"),
+        (["Organism"], [], "12"),
+        (["T001"], [], "12"),
+        (["A1.1"], [], "12"),
+        (["Food", "weather"], [], "134"),
+        (["Food"], ["Fish"], "3"),
+        ([], ["T001", ""], "34"),
+        ([""], [], "5"),
+    ],
+)
+def test_who_is_kept(kept: list[str], left_out: list[str], ids: str) -> None:
+    found = of_types(iter(TYPED), TYPES, kept, left_out)
+    assert "".join(entity.concept_id for entity in found) == ids
+
+
+@pytest.mark.parametrize("kept, left_out", [(["Bird"], []), (["Food"], ["fish"])])
+def test_a_type_that_no_entity_has(kept: list[str], left_out: list[str]) -> None:
+    with pytest.raises(PelError, match="the type '(Bird|fish)'; choose of: Fish, Food, weather"):
+        list(of_types(TYPED, TYPES, kept, left_out))
