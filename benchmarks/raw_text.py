@@ -29,8 +29,7 @@ import typer
 from spacy_pel import KnowledgeBase
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Document
-from spacy_pel.evaluation.linking_metrics import concept_scores
-from spacy_pel.evaluation.markdown_table import markdown_table
+from spacy_pel.evaluation.linking_metrics import concept_scores, markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.spans import NIL
 

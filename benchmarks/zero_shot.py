@@ -23,7 +23,7 @@ from spacy.language import Language
 from spacy.tokens import Span
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.evaluation.markdown_table import markdown_table
+from spacy_pel.evaluation.linking_metrics import markdown_table
 from spacy_pel.jobs.kb_rows import LinkerRows
 from spacy_pel.kb import Entity
 from spacy_pel.kb.records.names import normalised

@@ -20,7 +20,7 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Document
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
-from spacy_pel.evaluation.markdown_table import markdown_table
+from spacy_pel.evaluation.linking_metrics import markdown_table
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.records.semantic_types import with_descendants
 from spacy_pel.system.whole_files import whole_folder

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .markdown_table import markdown_table
-
 # The groups of mentions that are measured apart; "seen" and "unseen" are the two parts of "in_kb".
 GROUPS = ("all", "in_kb", "seen", "unseen")
 
@@ -109,6 +107,26 @@ def metrics_table(metrics: dict[str, Any]) -> str:
         *([name, *(percent(metrics[name][group]) for group in GROUPS)] for name in names),
     ]
     return markdown_table(["", *GROUPS], rows)
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table: the first column aligned to the left, the others to the right.
+
+    ``header`` has the titles of the columns, ``rows`` the cells of each row. No newline at its end.
+
+    Raises:
+        ValueError: A row is not as long as the header.
+    """
+    if any(len(row) != len(header) for row in rows):
+        raise ValueError(f"a row of a table with {len(header)} columns has another number of cells")
+    columns = zip(header, *rows)
+    widths = [max(2, *(len(cell) for cell in column)) for column in columns]
+    rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = [
+        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]
+        for row in (header, *rows)
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rules, *lines[1:]])
 
 
 def _group_members(

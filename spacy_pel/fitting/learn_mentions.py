@@ -3,7 +3,7 @@
 How much they count is fitted to mentions whose entities are known: of other documents, or the learnt
 ones themselves. Of these, each is searched among the learnt mentions of all other documents, as a
 mention of a new document would be. A conditional logistic regression then says how names and mentions
-together tell its entity (``evaluation.feature_weight``).
+together tell its entity (``evaluation.calibration``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spacy.training import Example
 
 from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
-from ..evaluation.feature_weight import feature_weights
+from ..evaluation.calibration import feature_weights
 from ..jobs.kb_rows import LinkerMentions
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mention_changes import MentionEncoder, learn_mentions, set_mention_weight

@@ -55,12 +55,7 @@ class Blocks:
     def finished(self, name: str, digest: str = "") -> Any:
         """What ``write`` has returned for a block, as plain data.
 
-        Args:
-            name: The name of the block.
-            digest: That of its input.
-
-        Returns:
-            None if the block is not there, is not whole, or was made of other input.
+        None if the block is not there, is not whole, or was made of input with another digest.
         """
         if not self.path(name).is_file():
             return None
@@ -73,16 +68,13 @@ class Blocks:
         return result if is_same else None
 
     def write(self, name: str, write: Callable[[Path], T], digest: str = "") -> T:
-        """Make the file of a block.
+        """Make the file of a block; OSError if the folder cannot be written to.
 
         Args:
             name: The name of the block.
             write: Writes the block to the path that it is given. Other files in the folder of this
                 path are removed. What it returns is plain data, and not None.
             digest: That of the block's input.
-
-        Raises:
-            OSError: The folder cannot be written to.
         """
         path = self.path(name)
         with TemporaryDirectory(dir=self.kept, prefix=_SCRATCH) as scratch:
@@ -151,7 +143,19 @@ def block_folder(
         try:
             for abandoned in kept.glob(f"{_SCRATCH}*"):
                 shutil.rmtree(abandoned)
-            _check_settings(blocks, settings, restarting)
+            before = _settings_before(kept)
+            settings = json.loads(json.dumps(settings))
+            if before not in (None, settings):
+                other = differing(before, settings)
+                if restarting is None:
+                    raise PelError(
+                        f"{folder}: was made with another {other}",
+                        "give a new folder, or remove this one",
+                    )
+                restarting(f"{folder}: was begun with another {other}; starting again")
+                blocks.keep_only(())
+            with whole_file(kept / _SETTINGS) as file:
+                json.dump(settings, file)
             yield blocks
         finally:
             if kept.exists() and not blocks.names():
@@ -169,7 +173,7 @@ def output_blocks(
 
     Args:
         output: The file that is made of the blocks, by ``join``.
-        settings: See ``block_folder``.
+        settings: All that decides what is in the blocks, apart from their input, as plain data.
         say: Called with what the user should know, in a line.
     """
     if output.exists() and not output.is_file():
@@ -183,11 +187,11 @@ def output_blocks(
 def join(
     blocks: Blocks, names: list[str], make: Callable[[list[Path], Path], T], output: Path
 ) -> T:
-    """Make a file of blocks, and put it in its place whole.
+    """Make a file of the blocks with these names, and put it in its place whole.
 
     Args:
         blocks: The blocks.
-        names: Which of them, in their order.
+        names: The names, in their order.
         make: Makes the file, from the files of the blocks, at a path. It may leave other files in
             the folder of this path, which are removed.
         output: Where the file is put, on the same disk.
@@ -206,26 +210,12 @@ def differing(before: dict[str, Any], now: dict[str, Any]) -> str:
     return ", ".join(sorted(k for k in {*before, *now} if before.get(k) != now.get(k)))
 
 
-def _check_settings(
-    blocks: Blocks, settings: dict[str, Any], restarting: Callable[[str], object] | None
-) -> None:
-    """Compare the settings of an earlier run with these, and write these down."""
-    path = blocks.kept / _SETTINGS
-    settings = json.loads(json.dumps(settings))
+def _settings_before(kept: Path) -> dict[str, Any] | None:
+    """The settings of an earlier run; None if there was none."""
+    path = kept / _SETTINGS
     try:
-        before = json_object(path.read_text("utf8")) if path.exists() else settings
+        return json_object(path.read_text("utf8")) if path.exists() else None
     except ValueError as error:
         raise PelError(
-            f"{path}: is damaged ({error})", f"remove {blocks.folder} to start again"
+            f"{path}: is damaged ({error})", f"remove {kept.parent} to start again"
         ) from error
-    if before != settings:
-        other = differing(before, settings)
-        if restarting is None:
-            raise PelError(
-                f"{blocks.folder}: was made with another {other}",
-                "give a new folder, or remove this one",
-            )
-        restarting(f"{blocks.folder}: was begun with another {other}; starting again")
-        blocks.keep_only(())
-    with whole_file(path) as file:
-        json.dump(settings, file)

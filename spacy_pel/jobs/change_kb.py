@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +45,6 @@ def change_from_source(
         mapping: For "merge": an SSSOM table from the source's ids to the KB's.
         progress: Called after each entity that is read.
 
-    Returns:
-        The numbers of entities that were added, updated and removed.
-
     Raises:
         PelError: There is no KB, the source is missing or faulty, ids are refused, the KB has
             vectors and no fitting linker was given, or another process writes to the KB.
@@ -58,14 +55,14 @@ def change_from_source(
     if mapping:
         options["mapping"] = read_mapping([mapping])
         options["sources"].append(source_name(mapping, mapping_version(mapping)))
-    entities = _counted(opened.entities, progress) if progress else opened.entities
-    return CHANGES[change](folder, entities, encoder, types=opened.types, **options)
 
+    def entities() -> Iterator[Entity]:
+        for entity in opened.entities:
+            yield entity
+            if progress:
+                progress()
 
-def _counted(entities: Iterable[Entity], progress: Callable[[], object]) -> Iterator[Entity]:
-    for entity in entities:
-        yield entity
-        progress()
+    return CHANGES[change](folder, entities(), encoder, types=opened.types, **options)
 
 
 def read_ids(path: Path) -> list[str]:

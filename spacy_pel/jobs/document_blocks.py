@@ -117,11 +117,7 @@ def document_blocks(
 ) -> Iterator[DocumentBlock]:
     """The documents of a stream in blocks; one ends after this many documents, or bytes of them.
 
-    Args:
-        source: The stream.
-        n_documents: The most documents of a block.
-        n_bytes: The bytes after which a block ends.
-        prefix: What the names of blocks begin with; the number of the first document follows.
+    The name of a block is the prefix and the number of its first document.
     """
     records: list[RawDocument] = []
     size = position = 0
@@ -157,17 +153,15 @@ def unfinished(
 
     One with bad documents is made again if they stop the run, to say why.
 
-    Args:
-        found: The blocks of the input.
-        blocks: The finished ones.
-        on_error: What happens at a bad document.
-        say: Told where an earlier run goes on, and whether the input has changed since.
-        done: What is done to the documents, for ``say``.
+    ``say`` is told where an earlier run goes on, that is, what was ``done`` to how many documents, and
+    whether the input has changed since.
     """
     before = 0
     for block in found:
-        counts = finished_counts(blocks, block, on_error)
-        if counts is not None:
+        stored: Any = blocks.finished(block.name, block.digest)
+        if stored is not None and not (stored[2] and on_error is OnError.stop):
+            documents, mentions, skipped = stored
+            counts = LinkedCounts(documents, mentions, tuple(skipped))
             before += counts.documents + len(counts.skipped)
             yield Done(BlockReport(block.name, block.n_bytes, counts, is_new=False))
             continue
@@ -177,15 +171,6 @@ def unfinished(
             say(f"Going on after {before:,} documents that were {done} before")
         say = None
         yield block
-
-
-def finished_counts(blocks: Blocks, block: DocumentBlock, on_error: OnError) -> LinkedCounts | None:
-    """What an earlier run has made of a block; None if it is to be made."""
-    stored: Any = blocks.finished(block.name, block.digest)
-    if stored is None or (stored[2] and on_error is OnError.stop):
-        return None
-    documents, mentions, skipped = stored
-    return LinkedCounts(documents, mentions, tuple(skipped))
 
 
 class FileGroup(NamedTuple):
@@ -203,9 +188,7 @@ class FileGroup(NamedTuple):
 def file_groups(files: Sequence[DocumentFile], given: str) -> list[FileGroup]:
     """The files of an input in groups, in their order.
 
-    Args:
-        files: The files.
-        given: The input. A file that was given alone has this name; its group has the last part.
+    A file that was ``given`` alone has the name of the input; its group has the last part of it.
     """
     groups: list[list[DocumentFile]] = []
     size = 0

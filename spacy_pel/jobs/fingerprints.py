@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
@@ -25,11 +24,7 @@ _LEFT_OUT = {
 
 
 def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, Any]:
-    """All that decides what a linker answers to given mentions, as plain data.
-
-    Args:
-        nlp: A pipeline.
-        component: The name of the linker in it.
+    """All that decides what the linker of a pipeline answers to given mentions, as plain data.
 
     Raises:
         PelError: There is no such linker, or it has no weights or no KB.
@@ -60,7 +55,11 @@ def pipeline_fingerprint(nlp: Language) -> str:
     """
     hash = hashlib.blake2b(digest_size=16)
     folder = nlp.path
-    for path in _files(folder) if folder else []:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()] if folder else []
+    kbs = {path.parent for path in files if path.name == KB_FILE}
+    for path in files:
+        if path.parent in kbs and path.name != KB_FILE:
+            continue
         hash.update(f"{path.relative_to(folder).as_posix()}\n".encode())
         with open(path, "rb") as file:
             while block := file.read(1 << 20):
@@ -78,9 +77,3 @@ def package_versions() -> dict[str, str]:
 
     versions = {name: version(name) for name in ("spacy-pel", "spacy", "torch", "numpy")}
     return {**versions, "faiss": faiss.__version__}
-
-
-def _files(folder: Path) -> list[Path]:
-    kbs = {path.parent for path in folder.rglob(KB_FILE)}
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in files if path.parent not in kbs or path.name == KB_FILE]

@@ -42,15 +42,7 @@ class EncodedRows:
         return self.retriever.entity_fingerprint()
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """Encode the rows of entities.
-
-        Args:
-            entities: The entities.
-
-        Returns:
-            The vectors, float32 [n, dim], and for each the place of its entity in ``entities``,
-            int64 [n].
-        """
+        """Vectors, float32 [n, dim], and for each the place of its entity in ``entities``, int64 [n]."""
         return entity_rows(entities, self.row_kind, self.retriever.entity_vectors)
 
 
@@ -98,12 +90,7 @@ class StoredRows:
 
 
 class LinkerMentions:
-    """Encodes mentions with the retriever of a linker. It is a ``kb.mention_changes.MentionEncoder``.
-
-    Attributes:
-        linker: The linker.
-        dim: The width of the vectors.
-    """
+    """Encodes mentions with the retriever of a linker. It is a ``kb.mention_changes.MentionEncoder``."""
 
     def __init__(self, linker: ProxyLinker, nlp: Language | None = None) -> None:
         """Take a linker, and its pipeline, which is needed if the linker listens to a component."""

@@ -54,12 +54,7 @@ def local_results(
 
     With one device this process does the work. With several there is a process for each. Items are
     read as they are needed: at most two for each process are under way. If the caller ends or fails,
-    the processes end at once.
-
-    Args:
-        make: See above. For CUDA devices it must be plain data, such as a ``partial``.
-        items: The items.
-        devices: The device of each process.
+    the processes end at once. For CUDA devices ``make`` must be plain data, such as a ``partial``.
 
     Raises:
         PelError: A process ended unexpectedly. Errors of workers are raised as they are.
@@ -144,7 +139,6 @@ def ray_results(
 
     Args:
         make: See above. It and the items must be plain data.
-        items: The items.
         read: Gives the items that each item stands for, in processes that do only this.
         address: The address of the cluster. None starts Ray on this computer.
         workers: The number of workers. None: as many as the cluster has room for.

@@ -14,7 +14,7 @@ from spacy.language import Language
 
 from ..architectures import pipeline_folder
 from ..errors import PelError
-from ..fitting.nil_from_names import nil_threshold_of_names
+from ..fitting.calibrate import nil_threshold_of_names
 from ..jobs.embed import update_vectors
 from ..kb import Entity, KnowledgeBase
 from ..kb.readers.build_from_sources import build_from_sources

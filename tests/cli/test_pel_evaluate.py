@@ -15,7 +15,7 @@ from spacy.language import Language
 
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.architectures.crossencoder import CrossEncoder
-from spacy_pel.evaluation.feature_weight import feature_weight
+from spacy_pel.evaluation.calibration import feature_weight
 from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.evaluation.feature_weight import feature_weight
+from spacy_pel.evaluation.calibration import feature_weight
 
 
 def drawn(n: int, slope: float, weight: float, seed: int = 0, k: int = 8):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spacy_pel.evaluation.markdown_table import markdown_table
+from spacy_pel.evaluation.linking_metrics import markdown_table
 
 
 def test_a_table():

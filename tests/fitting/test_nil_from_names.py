@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_pel.fitting.nil_from_names import nil_threshold_of_names
+from spacy_pel.fitting.calibrate import nil_threshold_of_names
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.reading.entity_texts import EntityText
