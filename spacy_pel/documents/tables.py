@@ -154,7 +154,7 @@ def _parquet_documents(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]
             yield f"row {number}", _without_nulls(dict(zip(columns, row)))
 
 
-def _chosen(found: list[str]) -> list[str]:
+def _chosen(found: Sequence[str]) -> list[str]:
     if {"document", "start", "end"} <= set(found):
         raise PelError(
             "it has one mention a row, as pel link writes it, and not the texts of the documents",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +35,10 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     entity may have several rows, for example one for each name: the name in the first row is the
     canonical name, and lists are united.
     """
-    fields: dict[str, str] = {}
-
-    def chosen(columns: list[str]) -> dict[str, str]:
-        fields.update(_fields(path, columns, options.columns))
-        return fields
-
+    fields_of = partial(_fields, path, options.columns)
     if path.name.lower().endswith(".parquet"):
-        found = parquet_rows(path, chosen, str(path))
-        next(found)
+        found = parquet_rows(path, fields_of, str(path))
+        fields = fields_of(next(found))
         rows = ((f"{path}, row {n}", list(row)) for n, row in enumerate(found, start=1))
     else:
         check_gzip(path)  # or damage might look like other columns
@@ -52,7 +48,8 @@ def read_table(path: Path, options: ReadOptions) -> Source:
         repeated = [name for name, times in Counter(columns).items() if name and times > 1]
         if repeated:
             raise PelError(f"{path}, line 1: two columns {repeated[0]!r}", "rename one")
-        places = [columns.index(column) for column in chosen(columns)]
+        fields = fields_of(columns)
+        places = [columns.index(column) for column in fields]
         rows = ((where, [row[i] for i in places]) for where, row in whole_rows)
     return Source(united(_entities(rows, list(fields.values()))))
 
@@ -89,7 +86,7 @@ def _text_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterat
 
 
 def parquet_rows(
-    path: Path, chosen: Callable[[list[str]], Iterable[str]], name: str = ""
+    path: Path, chosen: Callable[[Sequence[str]], Iterable[str]], name: str = ""
 ) -> Iterator[tuple[Any, ...]]:
     """The names of the chosen columns of a Parquet file, and then its rows.
 
@@ -136,7 +133,7 @@ def _items(cell: Any) -> list[str]:
     return [str(item).strip() for item in items if item is not None and str(item).strip()]
 
 
-def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[str, str]:
+def _fields(path: Path, named: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
     """The field of ``Entity`` that each column holds, of those that hold one."""
     for column, field in named.items():
         if column not in columns:
@@ -159,9 +156,7 @@ def _fields(path: Path, columns: list[str], named: Mapping[str, str]) -> dict[st
 
 # MEDIC
 
-_MEDIC_NEEDED = {
-    *("DiseaseName", "DiseaseID", "AltDiseaseIDs", "Definition", "ParentIDs", "Synonyms")
-}
+_MEDIC_NEEDED = set("DiseaseName DiseaseID AltDiseaseIDs Definition ParentIDs Synonyms".split())
 _ROOT = "MESH:C"  # the branch itself, above all diseases
 
 
