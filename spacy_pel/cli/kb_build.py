@@ -47,12 +47,8 @@ def build_cli(
         ),
     ] = None,
     preset: Annotated[str, Option(help="Recipe for UMLS: full or st21pv")] = "full",
-    language: Annotated[
-        list[str] | None, Option(help="UMLS: languages (LAT) to keep; or all")
-    ] = None,
-    vocabulary: Annotated[
-        list[str] | None, Option(help="UMLS: vocabularies (SAB) to keep; or all")
-    ] = None,
+    language: Annotated[list[str] | None, Option(help="UMLS: languages (LAT); or all")] = None,
+    vocabulary: Annotated[list[str] | None, Option(help="UMLS: vocabularies (SAB); or all")] = None,
     type: Annotated[
         list[str] | None,
         Option(
@@ -182,9 +178,7 @@ def embed_cli(
             help="Folder of an older KB with vectors of this pipeline; what is unchanged is copied"
         ),
     ] = None,
-    dtype: Annotated[
-        str, Option(help="Type in which vectors are stored: float32, float16, int8 or auto")
-    ] = "auto",
+    dtype: Annotated[str, Option(help="Type of vectors: float32, float16, int8 or auto")] = "auto",
     index: Annotated[str, Option(help="Kind of the index: exact, approximate or auto")] = "auto",
     dim: Annotated[
         int | None,

@@ -75,9 +75,7 @@ def update_cli(
 def merge_cli(
     folder: KB,
     source: Entities,
-    mapping: Annotated[
-        Path | None, Option(help="SSSOM table from the source's ids to the KB's")
-    ] = None,
+    mapping: Annotated[Path | None, Option(help="SSSOM table of source's and KB's ids")] = None,
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
     format: Format = None,
@@ -133,21 +131,11 @@ def learn_cli(
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
     spans_key: Annotated[str | None, Option(help="Give any word here if mentions overlap")] = None,
-    mentions: Annotated[
-        bool, Option("--mentions", help="Learn the mentions themselves, not their names")
-    ] = False,
-    acronyms: Annotated[
-        bool, Option("--acronyms", help="Learn the acronyms that plain texts define")
-    ] = False,
-    least: Annotated[
-        int, Option(min=1, help="With --acronyms: the least number of texts that define one")
-    ] = 1,
-    per_entity: Annotated[
-        int, Option(min=0, help="With --mentions: the most of an entity; 0 for all")
-    ] = 64,
-    limit: Annotated[
-        int, Option(min=0, help="With --mentions: documents of each corpus file; 0 for all")
-    ] = 0,
+    mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
+    acronyms: Annotated[bool, Option("--acronyms", help="Learn acronyms of plain texts")] = False,
+    least: Annotated[int, Option(min=1, help="With --acronyms: least texts that define one")] = 1,
+    per_entity: Annotated[int, Option(min=0, help="--mentions: most of an entity; 0: all")] = 64,
+    limit: Annotated[int, Option(min=0, help="--mentions: documents of a file; 0: all")] = 0,
     fit: Annotated[
         str | None,
         Option(
@@ -222,9 +210,7 @@ def learn_cli(
 @command(kb, "forget")
 def forget_cli(
     folder: KB,
-    source: Annotated[
-        str, Option(help='Name of the corpus, as "kb info" shows it under "mentions"')
-    ],
+    source: Annotated[str, Option(help='Name of the corpus, as "kb info" shows it')],
 ) -> None:
     """Take the mentions of a source out of a KB, which "kb learn --mentions" put there.
 

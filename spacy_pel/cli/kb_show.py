@@ -19,9 +19,7 @@ _EXAMPLES = 5  # ids of a kind of change
 @command(kb, "info")
 def info_cli(
     folder: KB,
-    name: Annotated[
-        str | None, Argument(metavar="[NAME]", help="Words of a name, or an id, to find")
-    ] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Words of a name or an id")] = None,
     as_json: AsJson = False,
     limit: Annotated[int, Option(min=1, help="Number of entities to find")] = 10,
 ) -> None:
@@ -72,9 +70,7 @@ def _readable(value: Any) -> str:
 def diff_cli(
     old: Annotated[Path, Argument(help="Folder of a KB")],
     new: Annotated[Path, Argument(help="Folder of a later one")],
-    output: Annotated[
-        Path | None, Option(help="File to which each change is written, as a line of JSON")
-    ] = None,
+    output: Annotated[Path | None, Option(help="JSONL file, with a line for each change")] = None,
 ) -> None:
     """Show what changed from one KB to another.
 

@@ -31,9 +31,7 @@ _bars = partial(progress_bar, unit=" documents")
 def evaluate_cli(
     pipeline: Pipeline,
     corpus: Corpora,
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="JSON file to write, with more figures")
-    ] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="JSON file to write")] = None,
     kb: OtherKB = None,
     limit: Limit = 0,
     spans_key: SpansKey = None,

@@ -210,9 +210,7 @@ def link_cli(
 @command(pel, "discover", after_all=_KEPT.format("read"))
 def discover_cli(
     pipeline: Pipeline,
-    input: Annotated[
-        list[str], Argument(help="Files, and folders of files, as pel link reads them")
-    ],
+    input: Annotated[list[str], Argument(help="Files and folders, as pel link reads them")],
     output: Annotated[Path, Argument(help="The JSONL file to write")],
     from_: From = None,
     linked: Annotated[
@@ -222,9 +220,7 @@ def discover_cli(
             help="The input is what pel link wrote: its mentions keep their ids and their NIL",
         ),
     ] = False,
-    least_mentions: Annotated[
-        int, Option(min=1, help="Propose what has at least this number of mentions")
-    ] = 1,
+    least_mentions: Annotated[int, Option(min=1, help="Least mentions of a proposal")] = 1,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     batch_size: BatchSize = 128,
@@ -282,13 +278,9 @@ def mentions_cli(
         ),
     ],
     output: Annotated[Path, Argument(metavar="OUT", help="File to write (.parquet)")],
-    aliases: Annotated[
-        bool, Option("--aliases", help="Look for aliases too, not only for preferred names")
-    ] = False,
+    aliases: Annotated[bool, Option("--aliases", help="Also look for aliases")] = False,
     per_entity: Annotated[int, Option(min=1, help="Most mentions kept of an entity")] = 16,
-    window: Annotated[
-        int, Option(min=0, help="Words and signs kept around a mention, half on each side")
-    ] = 64,
+    window: Annotated[int, Option(min=0, help="Words and signs kept around a mention")] = 64,
     seed: Annotated[int, Option(min=0, help="Decides which mentions are kept")] = 0,
     from_: From = None,
     n_process: Processes = 1,

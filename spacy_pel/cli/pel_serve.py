@@ -29,19 +29,11 @@ def serve_cli(
     max_text: Annotated[
         int, Option(min=1, max=1_000_000, help="Most characters of a document")
     ] = 20_000,
-    max_mentions: Annotated[
-        int, Option(min=1, help="Most mentions that a request gives for a document")
-    ] = 500,
-    timeout: Annotated[
-        float, Option(min=0.1, max=3600, help="Longest time for a request, in seconds")
-    ] = 30.0,
+    max_mentions: Annotated[int, Option(min=1, help="Most mentions given for a document")] = 500,
+    timeout: Annotated[float, Option(min=0.1, max=3600, help="Most seconds for a request")] = 30.0,
     max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
-    workers: Annotated[
-        int, Option(min=1, help="Processes that serve, each with a pipeline of its own")
-    ] = 1,
-    verify: Annotated[
-        bool, Option("--verify", help="First check every byte of the knowledge base")
-    ] = False,
+    workers: Annotated[int, Option(min=1, help="Processes that serve, each with a pipeline")] = 1,
+    verify: Annotated[bool, Option("--verify", help="First check every byte of the KB")] = False,
     component: Component = "proxy_linker",
 ) -> None:
     """Serve a web page and an API that link texts.

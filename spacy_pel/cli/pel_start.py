@@ -87,9 +87,7 @@ def start_cli(
 @command(pel, "assemble")
 def assemble_cli(
     pipeline: Pipeline,
-    kb: Annotated[
-        Path, Argument(metavar="KB", help="Folder of a KB that has the pipeline's vectors")
-    ],
+    kb: Annotated[Path, Argument(metavar="KB", help="Folder of a KB with the pipeline's vectors")],
     out: Out,
     metrics: Annotated[
         list[Path] | None,

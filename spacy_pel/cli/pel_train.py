@@ -23,15 +23,9 @@ from .terminal import msg, progress_bar
 )
 def train_cli(
     ctx: typer.Context,
-    config: Annotated[
-        str, Argument(help='Config file, or the name of one of ours, such as "mesh_document"')
-    ],
-    output: Annotated[
-        Path, Option("--output", "-o", help="Folder for the pipeline, checkpoint and log")
-    ],
-    resume: Annotated[
-        bool, Option("--resume", help="Go on from OUTPUT's checkpoint, if there is one")
-    ] = False,
+    config: Annotated[str, Argument(help='Config file, or one of ours, such as "mesh_document"')],
+    output: Annotated[Path, Option("--output", "-o", help="Folder for pipeline, checkpoint, log")],
+    resume: Annotated[bool, Option("--resume", help="Go on from OUTPUT's checkpoint")] = False,
     gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU, or -1 for the CPU")] = -1,
 ) -> None:
     """Train a pipeline, with checkpoints and a log.
