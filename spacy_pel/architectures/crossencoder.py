@@ -6,7 +6,7 @@ from thinc.api import Model
 from ..errors import PelError
 from ..models.encoders import PairScorer
 from ..models.packed_weights import Packed, unpack
-from ..reading.pairs import PairReader
+from ..reading.marked_texts import PairReader
 from ..reading.text_inputs import TextInputs
 from .towers import (
     EncoderSource,

@@ -1,6 +1,7 @@
-"""Mentions that are marked in texts of their own (PEL, appendix A).
+"""Mentions that are marked in texts of their own, and pairs of those and entities (PEL, appendix A, B).
 
 mention:  [CLS] left [Ms] mention [Me] right [SEP]
+pair:     [CLS] left [Ms] mention [Me] right [SEP] title [SEP] types [SEP] description [SEP]
 
 A masked mention (see ``training.mention_views``) is read as [MASK].
 """
@@ -12,6 +13,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from tokenizers import Tokenizer
 
+from .entity_texts import EntityReader, EntityText
 from .mention import MentionInContext
 from .text_inputs import TextInputs, TokenIds
 from .word_pieces import TokenizedText, WordPieces
@@ -73,3 +75,33 @@ class MarkedTextReader:
             focus, [pieces.mention_end], ids[last : last + right], [pieces.sep],
         )  # fmt: skip
         return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + len(focus))
+
+
+class PairReader:
+    """Turns a mention and an entity into one input, for the cross-encoder.
+
+    The mention's side, with its [CLS] and [SEP], takes at most half of the tokens. It is the same
+    for all entities. The entity's side takes the rest, and is cut at its end. The arguments are those
+    of ``MarkedTextReader``.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
+        self.length = min(length, position_limit)
+        half = self.length // 2
+        self._mentions = MarkedTextReader(tokenizer, half, half)
+        self._entities = EntityReader(tokenizer, self.length, self.length)
+
+    def mentions(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
+        """The mentions' sides of pairs."""
+        return self._mentions.tokens(mentions)
+
+    def entities(self, entities: Sequence[EntityText]) -> list[TokenIds]:
+        """The entities' sides of pairs; ``pair`` takes their [CLS] off."""
+        return self._entities.tokens(entities)
+
+    def pair(self, mention: TokenIds, entity: TokenIds) -> TokenIds:
+        """The two sides as one input, whose start and end are those of the entity's side."""
+        start = len(mention.ids)
+        ids = np.concatenate([mention.ids, entity.ids[1 : 1 + self.length - start]])
+        ids[-1] = entity.ids[-1]  # [SEP], also where the entity's side is cut
+        return TokenIds(ids, start, len(ids))

@@ -41,7 +41,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder = tmp_path_factory.mktemp("documents")
     kb = build_kb(PROBLEM, folder / "kb").path
     nlp = untrained(kb, {**CONFIG, "model": DOCUMENTS})
-    losses = train(nlp, 60)
+    losses = train(nlp, 45)
     assert losses[-1] < 0.2 * losses[0]
     return saved(nlp, kb, folder)
 

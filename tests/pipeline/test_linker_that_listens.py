@@ -75,7 +75,7 @@ def kb(tmp_path_factory) -> Path:
 def trained(kb: Path) -> Language:
     nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
     optimizer = Adam(0.005)
-    for _ in range(90):
+    for _ in range(60):
         nlp.update(examples(nlp), sgd=optimizer, drop=0.0)
     linker = nlp.get_pipe("proxy_linker")
     linker.finish_training()

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.marked_texts import PairReader
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.reading.pairs import PairReader
 from spacy_pel.reading.word_pieces import train_tokenizer
 
 from ..towers import TEXTS, mention
