@@ -17,7 +17,7 @@ from ..errors import PelError
 from .checks import faults
 from .mentions import KnownMentions
 from .records.entity import Entity
-from .records.names import likeness, name_hash, normalised, words
+from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import (
     SemanticType,
     SemanticTypeTree,
@@ -218,7 +218,7 @@ class KnowledgeBase:
         """The entities with this name, sorted by concept id.
 
         Unless ``exact``, differences of case, blanks, punctuation and Unicode compatibility form do
-        not count.
+        not count. A name that no entity has is looked up in American spelling.
         """
         return sorted(self.entities(self.numbers_named(name, exact)))
 
@@ -230,6 +230,8 @@ class KnowledgeBase:
             name in entity.names if exact else key in map(normalised, entity.names)
             for entity in self._store.entities(numbers)
         ]
+        if not exact and not any(has_it) and (spelled := american(key)) != key:
+            return self.numbers_named(spelled)
         return numbers[np.array(has_it, dtype=bool)]
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:

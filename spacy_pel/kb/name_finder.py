@@ -15,6 +15,7 @@ from ..errors import PelError
 from ..system.whole_files import whole_file
 from .knowledge_base import KnowledgeBase
 from .records.entity import Entity
+from .records.names import american
 from .transaction import NAMES_PREFIX
 from .vectors.matrix import mapped
 
@@ -80,8 +81,8 @@ class NameFinder:
     """Finds the longest names of a KB in text, and says whose they are.
 
     A name begins and ends at the edge of a word. Of names that overlap, that one is found which begins
-    first; of those that begin at the same place, the longest. White space is ignored, and so is case,
-    except in acronyms: "ALL" is not found in "all". An acronym is one word of at most five letters,
+    first; of those that begin at the same place, the longest. White space is ignored, and so are case
+    and British spelling, except in acronyms: "ALL" is not found in "all". An acronym is one word of at most five letters,
     all of them capitals. A name without a letter is never found.
 
     A name is a hash of 64 bits, and a filter knows its beginnings: 33 bytes a name in all. They are
@@ -205,7 +206,11 @@ class _Hashes(dict):
         return self[piece]
 
 
-_FOLDED, _EXACT = _Hashes(b"folded", str.casefold), _Hashes(b"exact")
+def _folded(piece: str) -> str:
+    return american(piece.casefold())
+
+
+_FOLDED, _EXACT = _Hashes(b"folded", _folded), _Hashes(b"exact")
 
 
 def name_table(entities: Iterable[Entity], numbers: np.ndarray) -> np.ndarray:

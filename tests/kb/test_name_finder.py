@@ -135,3 +135,20 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch) -> None
     monkeypatch.setattr("spacy_pel.kb.name_finder.whole_file", full)
     assert NameFinder.of(kb).found("aspirin")
     assert not list(kb.path.glob(".names-*"))
+
+
+def test_british_spelling_is_found_as_a_name_and_looked_up(tmp_path: Path) -> None:
+    entities = [
+        Entity("C1", "Hemoptysis"),
+        Entity("C2", "Edema of the larynx"),
+        Entity("C3", "Hem"),
+    ]
+    said = "Haemoptysis, oedema of the larynx; haem"
+    found = [said[start:end] for start, end, _ in finder_of(entities).found(said)]
+    assert found == ["Haemoptysis", "oedema of the larynx", "haem"]
+    with build_kb([*entities, Entity("C4", "haem")], tmp_path) as kb:
+        assert [e.concept_id for e in kb.named("HAEMOPTYSIS")] == ["C1"]
+        assert [e.concept_id for e in kb.named("haem")] == [
+            "C4"
+        ]  # as it is written, if it is there
+        assert kb.named("Haemoptysis", exact=True) == []

@@ -35,6 +35,26 @@ def normalised(name: str) -> str:
     return " ".join(folded.translate(_BLANKS).split()) or " ".join(folded.split())
 
 
+# British spellings with the American ones. They stand at the start of a word where other words have
+# these letters inside.
+_BRITISH = {
+    "aemi": "emi", "anaesth": "anesth", "caec": "cec", "faec": "fec", "gynaec": "gynec",
+    "ischaem": "ischem", "leucocyt": "leukocyt", "leucop": "leukop", "myxoedem": "myxedem","orthopaed": "orthoped", "papilloedem": "papilledem",
+    "pnoea": "pnea", "rrhoe": "rrhe", "sulph": "sulf", "tumour": "tumor", "uraem": "urem",
+    r"\baetiolog": "etiolog", r"\bamoeb": "ameb", r"\bcoeli": "celi", r"\bfoet": "fet",
+    r"\bhaem": "hem", r"\boedem": "edem", r"\boesoph": "esoph", r"\boestr": "estr",
+    r"\bpaediatr": "pediatr", "ageing": "aging", "aluminium": "aluminum", "behaviour": "behavior",
+    "colour": "color", "fibre": "fiber", "odour": "odor",
+}  # fmt: skip
+_BRITISH_SPELLING = re.compile("|".join(sorted(_BRITISH, key=len, reverse=True)))
+_AMERICAN = {key.removeprefix(r"\b"): american for key, american in _BRITISH.items()}
+
+
+def american(name: str) -> str:
+    """A name in lower case in American spelling: "haemoptysis" is "hemoptysis"."""
+    return _BRITISH_SPELLING.sub(lambda found: _AMERICAN[found[0]], name)
+
+
 def _compatible(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", _bounded(text))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.kb.records.names import likeness, name_hash, normalised, words
+from spacy_pel.kb.records.names import american, likeness, name_hash, normalised, words
 
 from ...growth import assert_linear
 
@@ -74,3 +74,18 @@ def test_a_long_name_keeps_the_marks_that_languages_need() -> None:
     name = "e\u0301 e\u0323\u0302 " * 300
     assert normalised(name) == ("é ệ " * 300).strip()
     assert normalised("e" + "\u0316" * 2_000) == "e" + "\u0316" * 30
+
+
+@pytest.mark.parametrize(
+    ("british", "spelled"),
+    [
+        ("haemoptysis", "hemoptysis"),
+        ("gastro oesophageal reflux", "gastro esophageal reflux"),
+        ("hyperkalaemia", "hyperkalemia"),
+        ("ischaemic colitis", "ischemic colitis"),
+        ("oedema and diarrhoea", "edema and diarrhea"),
+        ("angioedema of a chemical", "angioedema of a chemical"),
+    ],
+)
+def test_american_spelling(british: str, spelled: str) -> None:
+    assert american(british) == spelled
