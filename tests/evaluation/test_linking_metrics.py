@@ -11,6 +11,7 @@ from spacy_pel.evaluation.linking_metrics import (
     concept_scores,
     first_hit_ranks,
     linking_metrics,
+    markdown_table,
     metrics_table,
 )
 
@@ -118,3 +119,11 @@ def test_pairs_of_a_document_and_an_entity_are_counted_once(documents) -> None:
     if scores["precision"] and scores["recall"]:
         harmonic = 2 / (1 / scores["precision"] + 1 / scores["recall"])
         assert scores["f1"] == pytest.approx(harmonic)
+
+
+def test_a_table():
+    assert markdown_table(["", "recall@1"], [["Pb", "72.6"], ["CE", "-"]]) == (
+        "|    | recall@1 |\n| -- | -------: |\n| Pb |     72.6 |\n| CE |        - |"
+    )
+    with pytest.raises(ValueError, match="2 columns"):
+        markdown_table(["", "recall@1"], [["Pb"]])

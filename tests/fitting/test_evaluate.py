@@ -1,14 +1,22 @@
-"""Evaluation: candidates, files and limits."""
+"""Evaluation: candidates, files, limits, any layout of corpora, and what is right by a name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+import spacy
 from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
 
-from spacy_pel.fitting.evaluate import evaluate
+from spacy_pel.errors import PelError
+from spacy_pel.fitting.evaluate import evaluate, surface_scores, surface_summary
+from spacy_pel.fitting.gold_examples import gold_examples
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.pipeline.annotations import install_extensions
 
+from ..corpora.layouts import write_json_lines
 from .evaluation_corpus import CORPUS
 
 
@@ -34,3 +42,88 @@ def test_several_files_and_a_limit(tiny_nlp: Language, corpus: Path, tmp_path: P
     more.write_text(CORPUS + CORPUS.replace("1|", "2|").replace("1\t", "2\t"), encoding="utf8")
     assert evaluate(tiny_nlp, [corpus, more])["mentions"] == 15
     assert evaluate(tiny_nlp, [corpus, more], limit=1)["mentions"] == 10
+
+
+TEXT = (
+    "1|t|Aspirin and MS\n1\t0\t7\tAspirin\tT\tUMLS:C05\n\n2|t|headache\n2\t0\t8\theadache\tT\tC06\n"
+)
+
+
+@pytest.fixture
+def medmentions(tmp_path: Path) -> Path:
+    (tmp_path / "corpus_pubtator.txt").write_text(TEXT, encoding="utf8")
+    for split, pmids in {"trng": "2", "dev": "1", "test": ""}.items():
+        (tmp_path / f"corpus_pubtator_pmids_{split}.txt").write_text(pmids, encoding="utf8")
+    return tmp_path
+
+
+@pytest.fixture
+def zeshel(tmp_path: Path) -> Path:
+    document = {"document_id": "C05", "title": "Aspirin", "text": "Aspirin relieves headache ."}
+    mention = {
+        "corpus": "drugs", "context_document_id": "C05", "label_document_id": "C06",
+        "start_index": 2, "end_index": 2, "text": "headache", "category": "HIGH_OVERLAP",
+    }  # fmt: skip
+    for folder, name, record in (("documents", "drugs", document), ("mentions", "test", mention)):
+        (tmp_path / folder).mkdir()
+        write_json_lines(tmp_path / folder / f"{name}.json", [record])
+    return tmp_path
+
+
+def test_a_split_of_medmentions_is_evaluated(tiny_nlp: Language, medmentions: Path) -> None:
+    metrics = evaluate(tiny_nlp, [f"{medmentions}:dev"])
+    assert (metrics["mentions"], metrics["in_kb"]) == (1, 1)
+    assert metrics["recall@64"]["in_kb"] == 1
+    assert metrics["concepts"].keys() == {"precision", "recall", "f1"}
+    both = evaluate(tiny_nlp, [f"{medmentions}:dev", f"{medmentions}:train"])
+    assert both["mentions"] == 2
+
+
+def test_a_world_of_zeshel_is_evaluated(tiny_nlp: Language, zeshel: Path) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    (example,) = gold_examples(tiny_nlp, linker, [f"{zeshel}:test:drugs"])
+    assert [(ent.text, ent.kb_id_) for ent in example.reference.ents] == [("headache", "C06")]
+    assert evaluate(tiny_nlp, [f"{zeshel}:test"])["in_kb"] == 1
+
+
+def test_a_folder_needs_a_split(tiny_nlp: Language, medmentions: Path) -> None:
+    with pytest.raises(PelError, match="MedMentions has several splits; write"):
+        evaluate(tiny_nlp, [medmentions])
+    with pytest.raises(PelError, match=f"{medmentions}:test: no documents in it; give a corpus"):
+        evaluate(tiny_nlp, [f"{medmentions}:test"])
+
+
+def example(surface: str, gold: str, answers: list[str]) -> Example:
+    install_extensions()
+    vocab = spacy.blank("xx").vocab
+    predicted, reference = (Doc(vocab, words=["the", surface]) for _ in range(2))
+    predicted.ents = [Span(predicted, 1, 2, "T")]
+    reference.ents = [Span(reference, 1, 2, "T", kb_id=gold)]
+    if answers:
+        predicted.ents[0]._.kb_candidate_columns = {"id": answers}
+    return Example(predicted, reference)
+
+
+def test_scores_are_counted(bare_kb: KnowledgeBase) -> None:
+    """C01 and C02 share the name MS, C03 and C04 the name RA."""
+    examples = [
+        example("MS", "C01", ["C02", "C01"]),  # wrong, but a name in common
+        example("MS", "C02", ["C02"]),
+        example("aspirin", "C05", ["C05"]),
+        example("RA", "C99|X3", ["C04"]),  # X3 is another id of C03
+        example("kidney", "C07", ["C05"]),
+        example("kidney", "C07", []),
+        example("gout", "C99", ["C05"]),  # not in the KB: does not count
+    ]
+    scores = surface_scores(examples, bare_kb)
+    assert scores == {
+        "strict": pytest.approx(2 / 6),
+        "lenient": pytest.approx(4 / 6),
+        "ambiguous": 3 / 6,
+        "strict_ambiguous": pytest.approx(1 / 3),
+        "lenient_ambiguous": 1.0,
+    }
+    assert surface_summary(scores) == (
+        "recall@1 in KB: by id 33.3, by name 66.7; 50.0 % of mentions are a name of several "
+        "entities: by id 33.3, by name 100.0"
+    )

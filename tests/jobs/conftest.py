@@ -9,11 +9,41 @@ import numpy as np
 import pytest
 from spacy.language import Language
 
+from spacy_pel.jobs.document_blocks import LinkProgress
 from spacy_pel.jobs.link_docs import LinkingChoices
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading import proxies
 
-from .block_examples import TEXTS
+TEXTS = [f"Case {n}: the patient has MS." for n in range(5)]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = {path.name.removesuffix(".jsonl"): path for path in folder.iterdir() if path.is_file()}
+    return {name: found[name].read_bytes() for name in sorted(found)}
+
+
+class Told(LinkProgress):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.bytes = 0.0
+        self.lines: list[str] = []
+
+    def started(self, n_bytes: int | None) -> None:
+        self.total = n_bytes
+
+    def passed_over(self, documents: int, n_bytes: int) -> None:
+        self.bytes += n_bytes
+
+    def linked(self, n_bytes: float) -> None:
+        self.bytes += n_bytes
+
+    def taken_back(self, documents: int, n_bytes: float) -> None:
+        self.bytes -= n_bytes
+
+    def say(self, message: str) -> None:
+        self.lines.append(message)
 
 
 @pytest.fixture

@@ -66,7 +66,9 @@ class Bar:
 
 
 def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
-    kb = embed_kb(bare_kb.path, linker)
+    bar = Bar()
+    kb = embed_kb(bare_kb.path, linker, progress=bar)
+    assert (bar.total, bar.initial, bar.updates) == (7, 0, [3, 3, 1])
     assert kb.row_kind == "name"
     vectors, ids = rows_of(kb)
     assert ids == [entity.concept_id for entity in ENTITIES for _ in entity.names]
@@ -78,25 +80,16 @@ def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
     np.testing.assert_allclose(found.scores, 1, atol=1e-5)
 
 
-def test_a_row_an_entity(linker, bare_kb: KnowledgeBase) -> None:
-    linker.cfg["row_kind"] = "entity"
-    kb = embed_kb(bare_kb.path, linker)
-    assert kb.row_kind == "entity"
-    assert rows_of(kb)[1] == [entity.concept_id for entity in ENTITIES]
-
-
-def test_embedding_again_leaves_nothing_of_the_old(linker, bare_kb: KnowledgeBase) -> None:
+def test_embedding_again_by_entities_leaves_nothing_of_the_old(
+    linker, bare_kb: KnowledgeBase
+) -> None:
     bare_kb.close()
     embed_kb(bare_kb.path, linker).close()
     linker.cfg["row_kind"] = "entity"
     kb = embed_kb(bare_kb.path, linker)
     assert {path.name for path in kb.path.iterdir()} == names_of(kb)
-
-
-def test_progress_counts_every_entity_once(linker, bare_kb: KnowledgeBase) -> None:
-    bar = Bar()
-    embed_kb(bare_kb.path, linker, progress=bar)
-    assert (bar.total, bar.initial, bar.updates) == (7, 0, [3, 3, 1])
+    assert kb.row_kind == "entity"
+    assert rows_of(kb)[1] == [entity.concept_id for entity in ENTITIES]
 
 
 def test_is_embedded_asks_for_encoder_and_rows(linker, bare_kb: KnowledgeBase) -> None:

@@ -65,11 +65,8 @@ def test_rows_of_a_kb(linker, changed_kb: KnowledgeBase) -> None:
     expected = linker.retriever.entity_vectors(texts)
     dtype = changed_kb.settings["vectors"]["dtype"]
     np.testing.assert_allclose(vectors[order], expected, atol=ROUNDING[dtype])
-
-
-def test_no_rows_of_a_kb(changed_kb: KnowledgeBase) -> None:
-    for given in ([], [Entity("C09", "nausea")]):
-        vectors, owners = StoredRows(changed_kb).rows(given)
+    for none in ([], [Entity("C09", "nausea")]):
+        vectors, owners = StoredRows(changed_kb).rows(none)
         assert vectors.shape == (0, 32) and owners.shape == (0,)
 
 

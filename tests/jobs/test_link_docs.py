@@ -1,4 +1,4 @@
-"""Docs are run through a pipeline as a stream."""
+"""Docs run as a stream: few are read together, long ones in parts, so memory does not grow."""
 
 from __future__ import annotations
 
@@ -8,14 +8,125 @@ from pathlib import Path
 
 import pytest
 import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_pel.documents import Document, make_doc
+from spacy_pel.documents.document import mention_at
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.link_docs import link_documents
+from spacy_pel.jobs import link_docs
+from spacy_pel.jobs.link_docs import Linking, batches, is_long, link_documents, read_in_parts
 
 from ..cli.link_examples import TEXT
 from ..cli.test_pel_start import two_linkers
+
+BLANK = spacy.blank("xx")
+TEXTS = st.text(alphabet="ab. \n", max_size=200)
+SENTENCE = "Aspirin relieves headache. The patient has MS. "
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document of more than 100 characters is long, and 250 are read together."""
+    monkeypatch.setattr(link_docs, "LONGEST", 100)
+    monkeypatch.setattr(link_docs, "TOGETHER", 250)
+
+
+@settings(deadline=None, max_examples=50)
+@given(lengths=st.lists(st.integers(0, 400), max_size=30), most=st.integers(1, 5))
+def test_batches_are_bounded_and_keep_every_doc(lengths: list[int], most: int) -> None:
+    docs = [BLANK.make_doc("x" * length) for length in lengths]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link_docs, "TOGETHER", 250)
+        found = list(batches(docs, most))
+    assert [doc for batch in found for doc in batch] == docs
+    for batch in found:
+        assert 1 <= len(batch) <= most
+        assert len(batch) == 1 or sum(len(doc.text) for doc in batch) <= 250
+    for batch, after in zip(found, found[1:]):  # none is smaller than it has to be
+        assert len(batch) == most or sum(len(d.text) for d in [*batch, after[0]]) > 250
+
+
+@settings(deadline=None, max_examples=100)
+@given(text=TEXTS, longest=st.integers(1, 60))
+def test_parts_are_bounded_and_as_many_as_the_text_is_long(text: str, longest: int) -> None:
+    doc, read = BLANK.make_doc(text), []
+
+    def reading(parts):
+        for part in parts:
+            read.append(part)
+            yield part
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link_docs, "LONGEST", longest)
+        whole = read_in_parts(doc, reading) if len(doc) else doc
+    assert [(t.text, t.whitespace_, t.idx) for t in whole] == [
+        (t.text, t.whitespace_, t.idx) for t in doc
+    ]
+    widest = max((len(token.text_with_ws) for token in doc), default=0)
+    assert all(len(part.text.rstrip(" ")) <= max(longest, widest) for part in read)
+    if widest <= longest:  # their number is linear
+        assert len(read) <= 4 * (len(text) / longest + 1)
+
+
+def test_a_text_is_parted_behind_a_line_else_behind_a_sentence(small: None) -> None:
+    parts: list[str] = []
+
+    def reading(docs):
+        for doc in docs:
+            parts.append(doc.text)
+            yield doc
+
+    read_in_parts(BLANK.make_doc("a b. " * 10 + "\n" + "c d. " * 30), reading)
+    assert parts[0] == "a b. " * 10 + "\n"
+    assert parts[1] == "c d. " * 19
+
+
+def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole(
+    tiny_nlp: Language, small: None
+) -> None:
+    document = Document(SENTENCE * 20, id="long", infons={"type": "book"})
+    doc = make_doc(tiny_nlp, document, None)
+    assert is_long(doc)
+    seen: list[int] = []
+    ruler = tiny_nlp.get_pipe("entity_ruler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            type(ruler), "__call__", lambda self, d, call=type(ruler).__call__: (
+                seen.append(len(d.text)), call(self, d)
+            )[1],
+        )  # fmt: skip
+        (parted,) = Linking(tiny_nlp).docs([doc])
+    assert len(seen) > 5 and max(seen) <= 100
+    whole = tiny_nlp(make_doc(tiny_nlp, document, None))
+    assert parted.text == whole.text and parted.user_data["id"] == "long"
+    assert parted.user_data["infons"] == {"type": "book"}
+    assert answers(parted) == answers(whole) and len(answers(parted)) == 40
+
+
+def answers(doc: Doc) -> list[tuple]:
+    return [(e.start, e.end, e.label_, e.kb_id_, e._.kb_score, e._.kb_candidates) for e in doc.ents]
+
+
+def test_given_mentions_of_a_long_document_are_linked_as_they_are(
+    tiny_nlp: Language, small: None
+) -> None:
+    text = SENTENCE * 20
+    mentions = tuple(mention_at(text, 47 * i, 47 * i + 7) for i in range(20))
+    doc = make_doc(tiny_nlp, Document(text, mentions=mentions), None)
+    (record,) = link_documents(tiny_nlp, [doc])
+    assert [(m["start"], m["end"]) for m in record["mentions"]] == [m[:2] for m in mentions]
+
+
+def test_kinds_of_documents_come_back_in_their_order(tiny_nlp: Language, small: None) -> None:
+    given = make_doc(tiny_nlp, Document("MS", mentions=(mention_at("MS", 0, 2),)), None)
+    texts = [SENTENCE, SENTENCE * 9, "MS", SENTENCE * 8, SENTENCE * 7, ""]
+    docs = [given if text == "MS" else tiny_nlp.make_doc(text) for text in texts]
+    records = list(link_documents(tiny_nlp, docs))
+    assert [record["text"] for record in records] == texts
+    assert [len(record["mentions"]) for record in records] == [2, 18, 1, 16, 14, 0]
 
 
 def test_the_input_is_read_as_a_stream(tiny_nlp: Language) -> None:

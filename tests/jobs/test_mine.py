@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 import duckdb
-import numpy as np
 import pytest
 import spacy
 
@@ -17,7 +16,7 @@ from spacy_pel.documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import mine as module
 from spacy_pel.jobs.document_blocks import LinkProgress, OnError
-from spacy_pel.jobs.mine import MentionSearch, lowest_of_each, mine_mentions
+from spacy_pel.jobs.mine import MentionSearch, mine_mentions
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.name_finder import NameFinder
 
@@ -210,19 +209,6 @@ def test_at_most_so_many_of_an_entity_and_any_of_them(
         assert Counter(row["entity"] for row in rows) == {"C05": 5, "C07": 5}
         counts.update(row["id"] for row in rows if row["entity"] == "C05")
     assert len(counts) == 20 and max(counts.values()) < 30  # 15 each are expected
-
-
-def test_lowest_of_each_is_a_sort() -> None:
-    choices = Random(0)
-    for _ in range(50):
-        pairs = [
-            (choices.randrange(4), choices.randrange(1000)) for _ in range(choices.randrange(30))
-        ]
-        numbers, priorities = np.array(pairs, dtype=np.uint64).reshape(-1, 2).T
-        kept = lowest_of_each(numbers.astype(np.int64), priorities, 3)
-        expected = [sorted(p for n, p in pairs if n == number)[:3] for number in range(4)]
-        found = [sorted(pairs[at][1] for at in kept if pairs[at][0] == n) for n in range(4)]
-        assert found == expected and kept.tolist() == sorted(kept)
 
 
 def test_a_bad_document_ends_the_run_or_is_left_out(

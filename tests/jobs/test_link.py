@@ -1,22 +1,76 @@
-"""A folder of linked blocks: whole files, each document once, whatever happened before."""
+"""Files are linked to a file, a stream or a folder of blocks: each document once, whatever happened."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.document_blocks import OnError
 from spacy_pel.jobs.link import FolderJob, link_files, link_to_folder, linking_settings
-from spacy_pel.jobs.link_docs import LinkingChoices
+from spacy_pel.jobs.link_docs import Linking, LinkingChoices, link_documents
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
-from .block_examples import TEXTS, files
-from .test_link_files import Told
+from .conftest import TEXTS, Told, files
 
 BLOCKS = ["a.jsonl-00000001", "a.jsonl-00000003", "a.jsonl-00000005", "b.jsonl-00000001"]
+
+
+@pytest.fixture
+def case_notes(notes: Path) -> Path:
+    """Five documents, two of which make a part."""
+    path = notes.parent / "notes.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf8")
+    return path
+
+
+def test_a_file_and_a_stream_hold_what_docs_give(tiny_nlp: Language, case_notes: Path) -> None:
+    told = Told()
+    output = case_notes.with_name("linked.jsonl")
+    linking = Linking(tiny_nlp, batch_size=1)
+    assert link_files(linking, case_notes, output, progress=told) == (5, 5, ())
+    records = [json.loads(line) for line in output.read_text("utf8").splitlines()]
+    docs = link_documents(tiny_nlp, map(tiny_nlp.make_doc, TEXTS), batch_size=1)
+    assert [r["mentions"] for r in records] == [r["mentions"] for r in docs]
+    assert told.total == case_notes.stat().st_size == pytest.approx(told.bytes)
+    stream = io.BytesIO()
+    link_files(linking, str(case_notes), stream)
+    assert stream.getvalue() == output.read_bytes()
+
+
+def test_all_bytes_are_told_of_a_run_that_goes_on(
+    tiny_nlp: Language, case_notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = case_notes.with_name("linked.jsonl")
+    linking = Linking(tiny_nlp, batch_size=1)
+
+    class Interrupting(Told):
+        def linked(self, n_bytes: float) -> None:
+            super().linked(n_bytes)
+            if self.bytes > case_notes.stat().st_size / 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        link_files(linking, case_notes, output, progress=Interrupting())
+    assert not output.exists()
+    told = Told()
+    assert link_files(linking, case_notes, output, progress=told).documents == 5
+    assert told.lines == ["Going on after 2 documents that were linked before"]
+    assert told.bytes == pytest.approx(case_notes.stat().st_size)
+
+
+def test_what_cannot_be_written(tiny_nlp: Language, case_notes: Path) -> None:
+    linking = Linking(tiny_nlp)
+    with pytest.raises(PelError, match="format to write is not known; end the name in one of"):
+        link_files(linking, case_notes, case_notes.with_name("linked.pdf"))
+    with pytest.raises(PelError, match="is what is read"):
+        link_files(linking, case_notes, case_notes, output_format="jsonl")
+    with pytest.raises(PelError, match="parquet cannot be written to stdout"):
+        link_files(linking, case_notes, io.BytesIO(), output_format="parquet")
 
 
 def ids(folder: Path) -> list[str]:

@@ -1,21 +1,24 @@
-"""Blocks linked by Ray, on this computer by two workers; the reference is the engine "local"."""
+"""Ray on this computer, with two workers; the reference is the engine "local"."""
 
 from __future__ import annotations
 
 import builtins
 import os
+import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs import workers
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.link import link_to_folder
 from spacy_pel.jobs.link_docs import LinkingChoices
+from spacy_pel.kb import KnowledgeBase
 
-from .block_examples import files
-from .test_link_files import Told
+from .conftest import Told, contents, files
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +30,39 @@ def two_workers() -> Iterator[None]:
     ray.shutdown()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_same_bytes_though_a_worker_is_killed(
-    choices: LinkingChoices, notes: Path, out: Path, tmp_path: Path, two_workers, monkeypatch
-) -> None:
-    from spacy_pel.jobs import workers
+def mortal(killed: Path, is_deadly: Callable[[object], bool]) -> type:
+    """An actor that an item kills once."""
 
-    killed = tmp_path / "killed"
-
-    class Mortal(workers.Actor):  # Ray sends a class of a function as it is
+    class Mortal(workers.Actor):  # Ray sends a class of a function as it is, not by its name
         def __call__(self, batch):
-            item = batch["item"][0].item
-            if getattr(item, "name", "") == "a.jsonl-00000003" and not killed.exists():
+            if is_deadly(batch["item"][0].item) and not killed.exists():
                 killed.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().__call__(batch)
 
+    return Mortal
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_chunks", "two_workers")
+def test_a_killed_worker_s_chunk_is_made_by_another(
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vectors, and with them all files, are those of a single process."""
+    killed = tmp_path / "killed"
+    monkeypatch.setattr(workers, "Actor", mortal(killed, lambda number: number == 1))
+    alone = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "alone"), linker)
+    together = embed_kb(bare_kb.path, linker, engine="ray")
+    assert killed.exists()
+    assert contents(together.path) == contents(alone.path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("two_workers")
+def test_the_same_bytes_though_a_worker_is_killed(
+    choices: LinkingChoices, notes: Path, out: Path, tmp_path: Path, monkeypatch
+) -> None:
     class Failing(workers.Actor):
         def __init__(self, make, device):
             super().__init__(make, device)
@@ -52,9 +71,10 @@ def test_the_same_bytes_though_a_worker_is_killed(
     def no_disk(block):
         raise RuntimeError("no disk")
 
-    whole = out.with_name("whole.jsonl")
+    whole, killed = out.with_name("whole.jsonl"), tmp_path / "killed"
     link_to_folder(choices, notes, whole)
-    monkeypatch.setattr(workers, "Actor", Mortal)
+    deadly = mortal(killed, lambda item: getattr(item, "name", "") == "a.jsonl-00000003")
+    monkeypatch.setattr(workers, "Actor", deadly)
     told = Told()
     ways = {"engine": "ray", "workers": 2, "copy_to": str(tmp_path / "disk"), "progress": told}
     assert link_to_folder(choices, notes, out, **ways) == (6, 6, ())
@@ -67,7 +87,7 @@ def test_the_same_bytes_though_a_worker_is_killed(
     (out / ".pel" / "a.jsonl-00000003.json").unlink()
     with pytest.raises(PelError, match="a worker failed: RuntimeError: no disk"):
         link_to_folder(choices, notes, out, engine="ray")
-    monkeypatch.setattr(workers, "Actor", Mortal)
+    monkeypatch.setattr(workers, "Actor", deadly)
     (notes / "b.jsonl").write_text("{\n")
     with pytest.raises(PelError, match=r"^document 1: .*b.jsonl, line 1: .* --on-error skip$"):
         link_to_folder(choices, notes / "b.jsonl", tmp_path / "bad.jsonl", engine="ray")
@@ -77,9 +97,10 @@ def test_a_cluster_that_is_not_there(choices: LinkingChoices, notes: Path, out: 
     pytest.importorskip("ray")
     with pytest.raises(PelError, match="cannot reach or start Ray .*; give the --address"):
         link_to_folder(choices, notes, out, engine="ray", address="nowhere")
+    assert not out.exists()
 
 
-def test_without_ray(choices: LinkingChoices, notes: Path, out: Path, monkeypatch) -> None:
+def test_without_ray(linker, bare_kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
     original = builtins.__import__
 
     def without_ray(name: str, *arguments):
@@ -87,7 +108,8 @@ def test_without_ray(choices: LinkingChoices, notes: Path, out: Path, monkeypatc
             raise ImportError(name)
         return original(name, *arguments)
 
+    before = contents(bare_kb.path)
     monkeypatch.setattr(builtins, "__import__", without_ray)
     with pytest.raises(PelError, match=r'install it: pip install "spacy-pel\[ray\]"'):
-        link_to_folder(choices, notes, out, engine="ray")
-    assert not out.exists()
+        embed_kb(bare_kb.path, linker, engine="ray")
+    assert contents(bare_kb.path) == before
