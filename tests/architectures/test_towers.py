@@ -73,7 +73,7 @@ D_OUTPUT = np.random.default_rng(0).normal(size=(len(ENTITIES), 32)).astype(np.f
 
 
 def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(towers, "BATCH_TOKENS", 30)  # many groups
+    monkeypatch.setattr(towers, "CPU_TOKENS", 30)  # many groups
     gradients, passes = [], []
     for cached in (False, True):
         model = biencoder()
@@ -93,7 +93,7 @@ def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(towers, "BATCH_TOKENS", 30)
+    monkeypatch.setattr(towers, "CPU_TOKENS", 30)
     model = biencoder()
     tower, tokens = model.get_ref("entity"), entity_reader(model).tokens(ENTITIES)
     output, backprop = begun(model)

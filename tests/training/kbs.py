@@ -14,7 +14,7 @@ from spacy_pel.reading.proxies import encode_rows, proxy_texts
 from spacy_pel.training.index import Row, entity_index
 from spacy_pel.training.pool import Pool
 
-from ..towers import MENTIONS
+from ..towers import MENTIONS, TEXTS, mention
 
 ENTITIES = [
     Entity("C0", "Multiple sclerosis", ("MS", "disease of the nerves"), ("Disease",), "myelin"),
@@ -26,6 +26,14 @@ ENTITIES = [
 ]
 EVERYTHING = np.arange(len(ENTITIES))
 GOLD = [GoldMention(context, (number,)) for number, context in enumerate(MENTIONS)]
+# Gold clusters; entity 3 has one mention.
+PLACES = [
+    *((0, name, 0) for name in ("MS", "Multiple sclerosis", "disease", "lesions")),
+    *((1, name, 1) for name in ("MS", "Mass spectrometry", "spectrum")),
+    *((2, name, 2) for name in ("Mitral stenosis", "valve")),
+    (3, "Aspirin", 3),
+]
+CLUSTERED = [GoldMention(mention(TEXTS[t], name), (n,), TEXTS[t]) for t, name, n in PLACES]
 
 
 def embedded_kb(

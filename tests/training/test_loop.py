@@ -170,7 +170,7 @@ def test_a_save_that_fails_leaves_what_was_there(
     before = state(output)[0]
 
     # What a file and a folder need before they take their place.
-    place = (os, "replace") if part == CHECKPOINT else (whole_files, "_tree_to_disk")
+    place = (os, "replace") if part == CHECKPOINT else (whole_files, "to_disk")
     needed = getattr(*place)
 
     def refuse(written: Any, *others: Any) -> None:

@@ -124,16 +124,6 @@ def test_random_negatives_are_shared() -> None:
 FAR = batch_of([frozenset({100}), frozenset({101}), frozenset({102})])
 
 
-def test_random_negatives_of_each_mention() -> None:
-    drawn = FakePool().random_rows(15, np.random.default_rng(0))
-    own = [set(drawn[5 * i : 5 * i + 5]) for i in range(3)]
-    assert negatives_of(RandomNegatives(n=5, shared=False), FAR) == own
-    assert own[0] != own[1] != own[2]
-    everything = {*drawn, Row(100, 0), Row(101, 0), Row(102, 0)}
-    with_batch = negatives_of(RandomNegatives(n=5, in_batch=True, shared=False), FAR)
-    assert with_batch == [everything - {Row(100 + i, 0)} for i in range(3)]
-
-
 def test_mixed_negatives_of_each_mention() -> None:
     drawn = FakePool().random_rows(6, np.random.default_rng(0))
     hard = {Row(8, 1), Row(7, 1)}
@@ -151,32 +141,12 @@ def test_a_share_p_of_the_mixed_negatives_is_hard(n: int, p: float, hard: int) -
     assert second == {*ranked[1 : hard + 1], *(row for row in random if row.entity != 8)}
 
 
-def test_hard_negatives_are_of_one_mention_unless_the_batch_is_shared() -> None:
-    batch = batch_of([frozenset({8}), frozenset({7})])
-    alone = negatives_of(MixedNegatives(n=1, p=1), batch)
-    assert alone == [{Row(7, 1)}, {Row(8, 1)}]
-    shared = negatives_of(MixedNegatives(n=1, p=1, in_batch=True), batch)
-    assert shared == [{Row(7, 1), Row(7, 0)}, {Row(8, 1), Row(8, 0)}]
-
-
 def test_mixed_negatives_keep_to_the_refresh_schedule() -> None:
     pool = FakePool()
     sampler = MixedNegatives(n=2, refresh=7)
     for _ in range(2):
         sampler(BATCH, pool, np.random.default_rng(0))
     assert pool.refreshes == [7, 7]
-
-
-def test_the_seed_decides() -> None:
-    sampler = RandomNegatives(n=8)
-    assert negatives_of(sampler, seed=1) == negatives_of(sampler, seed=1)
-    assert negatives_of(sampler, seed=1) != negatives_of(sampler, seed=2)
-
-
-def test_defaults() -> None:
-    flags = {"in_batch": False, "shared": True}
-    assert vars(RandomNegatives()) == {"n": 32, **flags}
-    assert vars(MixedNegatives()) == {"hard": 16, "random": 16, "refresh": 500, **flags}
 
 
 @pytest.mark.parametrize(

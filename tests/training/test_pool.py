@@ -197,8 +197,11 @@ def naive_positive_row(row_kind: str, dropout: float, surface: str, number: int,
 
 
 @pytest.mark.parametrize("row_kind", ["entity", "title", "name", "described-name"])
-def test_a_batch_has_the_rows_that_are_drawn_one_by_one(kb, linker, row_kind: str) -> None:
+def test_a_batch_has_the_rows_that_are_drawn_one_by_one(
+    kb, linker, row_kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the same seed, so that trainings are the same as with look-ups of single entities."""
+    monkeypatch.setattr("spacy_pel.training.pool.KEPT_RECORDS", 4)
     pool = encoded_pool(kb, linker, row_kind, name_dropout=0.4)
     surfaces = ["MS", "nerve disease", "sample", "spectra", "aspirin", "zzz", "ms of ion"] * 6
     for seed, n in enumerate((0, 1, 7, 40)):

@@ -178,12 +178,6 @@ def test_what_the_retriever_is_sure_of_is_not_trained_on(kb) -> None:
     assert ours.counts.pair_inputs == 9
 
 
-def test_a_retriever_that_is_sure_of_all_is_refused(kb) -> None:
-    ours = trainer(kb, retriever_weight=1.0, sure=0.3)
-    with pytest.raises(PelError, match='sure of all 4 training mentions.*raise "sure" .* is 0.3'):
-        ours.retrieve(GOLD)
-
-
 # Three mentions of one entity, and one of another.
 COREFERENT = [GoldMention(m, (g,), m.text) for m, g in zip(MENTIONS, (0, 0, 2, 0))]
 # By the inner products of their vectors, which are their places: for each mention that has a positive,
@@ -242,13 +236,9 @@ def test_a_mention_that_is_alone_is_read_with_no_other(kb) -> None:
     assert ours.step(GOLD) == alone.step(GOLD)
 
 
-def test_pairs_of_mentions_need_all_training_mentions(kb) -> None:
-    with pytest.raises(PelError, match="needs all training mentions.*begin its training anew"):
-        trainer(kb, mentions=2).step(COREFERENT)
-
-
 def test_what_is_counted(kb) -> None:
-    clean, adversarial = trainer(kb), trainer(kb, FGSM())
+    clean, adversarial, seen = trainer(kb), trainer(kb, FGSM()), []
+    encoder(clean.reranker).register_forward_hook(lambda m, i, output: seen.append(len(output)))
     repeats = [*GOLD, GOLD[0]]
     clean.step(repeats)
     adversarial.step(repeats)
@@ -256,13 +246,7 @@ def test_what_is_counted(kb) -> None:
         assert (counts.mentions, counts.mention_inputs) == (5, 4)
         assert counts.pair_inputs == passes * sum(len(row) for row, *_ in TRAINED)
         assert counts.entity_inputs == counts.index_inputs == 0
-
-
-def test_encoder_passes_are_what_is_counted(kb) -> None:
-    ours, seen = trainer(kb, FGSM()), []
-    encoder(ours.reranker).register_forward_hook(lambda m, i, output: seen.append(len(output)))
-    ours.step(GOLD)
-    assert sum(seen) == ours.counts.pair_inputs
+    assert sum(seen) == clean.counts.pair_inputs
 
 
 def test_candidates_are_searched_once(kb, caplog) -> None:
@@ -322,12 +306,14 @@ def test_a_small_problem_is_learned_and_the_seed_decides(kb) -> None:
     assert found == losses(0)
 
 
-def test_a_retriever_that_finds_no_gold_is_refused(kb) -> None:
-    ours = trainer(kb)
-    with pytest.raises(
-        PelError, match="right entity for none of 1 training mentions; train the retriever"
-    ):
-        ours.retrieve(GOLD[3:])
+def test_where_there_is_nothing_to_learn_it_says_so(kb) -> None:
+    sure = trainer(kb, retriever_weight=1.0, sure=0.3)
+    with pytest.raises(PelError, match='sure of all 4 training mentions.*raise "sure" .* is 0.3'):
+        sure.retrieve(GOLD)
+    with pytest.raises(PelError, match="right entity for none of 1 training mentions; train the"):
+        trainer(kb).retrieve(GOLD[3:])
+    with pytest.raises(PelError, match="needs all training mentions.*begin its training anew"):
+        trainer(kb, mentions=2).step(COREFERENT)
 
 
 def test_a_loss_that_is_no_number_is_an_error(kb) -> None:

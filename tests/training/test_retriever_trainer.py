@@ -32,17 +32,8 @@ from spacy_pel.training.pool import Pool
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
-from .kbs import ENTITIES, GOLD, embedded_kb, encoded_pool
+from .kbs import CLUSTERED, ENTITIES, GOLD, embedded_kb, encoded_pool
 from .problem import same, weights
-
-# Entity 3 has one mention.
-PLACES = [
-    *((0, name, 0) for name in ("MS", "Multiple sclerosis", "disease", "lesions")),
-    *((1, name, 1) for name in ("MS", "Mass spectrometry", "spectrum")),
-    *((2, name, 2) for name in ("Mitral stenosis", "valve")),
-    (3, "Aspirin", 3),
-]
-CLUSTERED = [GoldMention(mention(TEXTS[t], name), (n,), TEXTS[t]) for t, name, n in PLACES]
 
 
 @pytest.fixture(scope="module")
