@@ -8,10 +8,14 @@ from functools import lru_cache
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
+from ..kb.records.entity import Entity
 from ..kb.vectors.index import Candidates
 from ..reading.entity_texts import EntityText
 from ..reading.proxies import SINGLE_ROWS, proxy_texts
 from .index import EncodedIndex, GoldMentions, Row, StoredRows
+
+# The most records of entities that are kept in memory.
+KEPT_RECORDS = 20_000
 
 
 class Pool:
@@ -48,6 +52,7 @@ class Pool:
         self.searched = searched
         self.mentions = mentions
         self._entities = kb.numbers()
+        self._read: dict[int, Entity] = {}
         self._rows_before = 0  # encoded before the checkpoint that training goes on from
 
     @property
@@ -66,31 +71,22 @@ class Pool:
             index.note_update()
 
     def refresh_every(self, steps: int) -> None:
-        """Encode what is mined if it is ``steps`` updates old or older, or was never encoded.
-
-        So are the training mentions, if they are encoded.
-        """
+        """Encode what is mined, and mentions, if they are ``steps`` updates old or never were encoded."""
         self.mined.refresh(steps)
         if self.mentions is not None:
             self.mentions.refresh(steps)
 
     def bring_up_to_date(self) -> bool:
-        """Encode the mined rows again if the weights have changed since.
-
-        Returns:
-            Whether they are encoded. Rows that never were are not encoded now.
-        """
+        """Encode the mined rows again if they were and the weights have changed: whether they were."""
         has_index = isinstance(self.mined, EncodedIndex) and self.mined.is_encoded
         if has_index:
             self.refresh_every(1)
         return has_index
 
     def restore(self, has_index: bool, encoded_rows: int) -> None:
-        """Go on as the pool of a checkpoint, under the weights of that time.
+        """Go on as the pool of a checkpoint, under the weights and with the values of that time.
 
-        Args:
-            has_index: what ``bring_up_to_date`` returned then.
-            encoded_rows: the number of rows that were encoded until then.
+        has_index: what ``bring_up_to_date`` returned.
         """
         if has_index:
             self.refresh_every(1)
@@ -117,23 +113,20 @@ class Pool:
         entities = self._entities[rng.integers(len(self._entities), size=n)].tolist()
         counts = [1] * n
         if self.row_kind not in SINGLE_ROWS:
-            counts = [len(entity.names) for entity in self.kb.entities(entities)]
+            counts = [len(entity.names) for entity in self._records(entities)]
         return [Row(entity, int(rng.integers(count))) for entity, count in zip(entities, counts)]
 
     def positive_rows(
         self, surfaces: Sequence[str], entities: Sequence[int], rng: np.random.Generator
     ) -> list[Row]:
-        """The row of each mention's entity whose name is most like the mention.
+        """The row of each mention's gold entity whose name is most like the words of the mention.
 
-        Args:
-            surfaces: the words of the mentions.
-            entities: the number of the gold entity of each mention.
-            rng: draws which aliases are hidden. Canonical names never are.
+        rng: draws which aliases are hidden. Canonical names never are.
         """
         if self.row_kind in SINGLE_ROWS:
             return [Row(entity, 0) for entity in entities]
         rows = []
-        for number, surface, entity in zip(entities, surfaces, self.kb.entities(entities)):
+        for number, surface, entity in zip(entities, surfaces, self._records(entities)):
             hidden = rng.random(len(entity.names)) < self.name_dropout
             hidden[0] = False
             likeness = [
@@ -146,26 +139,30 @@ class Pool:
     def hard_rows(
         self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
-        """The best rows of the n best mined entities of each mention, best first.
+        """The best rows of the n best mined entities of each mention, float32 [m, d], best first.
 
-        Rows are as they were last encoded, or are now.
-
-        Args:
-            vectors: the mentions, float32 [m, d].
-            golds: the gold entities of each mention, which are left out.
-            n: the number of entities for each mention.
+        Rows are as they were last encoded, or are now. Gold entities are left out.
         """
         return self.mined.best_rows(vectors, golds, n) if n else [[] for _ in golds]
 
     def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:
         """The texts of the rows. Where an entity has one row, some of its aliases are hidden."""
         texts = []
-        for row, entity in zip(rows, self.kb.entities([row.entity for row in rows])):
+        for row, entity in zip(rows, self._records([row.entity for row in rows])):
             if self.row_kind == "entity" and self.name_dropout:
                 shown = rng.random(len(entity.aliases)) >= self.name_dropout
                 entity = entity._replace(aliases=tuple(np.array(entity.aliases)[shown]))
             texts.append(proxy_texts(entity, self.row_kind)[row.name])
         return texts
+
+    def _records(self, numbers: Sequence[int]) -> list[Entity]:
+        """The records of entities. They are kept: reading them anew is 7 % of a step of the demo."""
+        distinct = list(dict.fromkeys(numbers))
+        missing = [number for number in distinct if number not in self._read]
+        if len(self._read) + len(missing) > KEPT_RECORDS:
+            self._read, missing = {}, distinct
+        self._read.update(zip(missing, self.kb.entities(missing)))
+        return [self._read[number] for number in numbers]
 
 
 def _likeness(a: str, b: str) -> float:
