@@ -57,6 +57,6 @@ REGISTERED = {
         "spacy-pel.CrossEntropyLoss.v1": "spacy_pel.models.losses:CrossEntropyLoss",
         "spacy-pel.PositiveNegativeLoss.v1": "spacy_pel.models.losses:PositiveNegativeLoss",
         "spacy-pel.SumLoss.v1": "spacy_pel.models.losses:SumLoss",
-        "spacy-pel.MentionPairLoss.v1": "spacy_pel.models.pair_loss:MentionPairLoss",
+        "spacy-pel.MentionPairLoss.v1": "spacy_pel.models.losses:MentionPairLoss",
     },
 }

@@ -126,8 +126,8 @@ def retriever_of(
 
     Args:
         architecture: How it is made and reads.
-        mention: The mention tower. It reads what the architecture's reader gives.
-        entity: The entity tower. It reads ``TextInputs``.
+        mention: Reads what the architecture's reader gives.
+        entity: Reads ``TextInputs``.
         init: Gives the towers their weights, as thinc's ``initialize`` asks it to.
         tok2vec: Reads its documents, if the architecture listens.
     """
@@ -178,7 +178,7 @@ def pack_retriever(retriever: Model) -> bytes:
 
 
 def unpack_retriever(packed: Packed, tok2vec: Tok2Vec | None = None) -> Model:
-    """The retriever that ``pack_retriever`` packed, with or without weights, from a file or bytes.
+    """The retriever that ``pack_retriever`` packed, from a file or bytes.
 
     Raises:
         PelError: If it is no packed retriever, or its architecture is not registered.
@@ -194,9 +194,7 @@ def saved_settings(retriever: Model) -> dict[str, Any]:
 
 
 def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = None) -> Model:
-    """A retriever without weights, from what ``saved_settings`` gave.
-
-    tok2vec: reads its documents, if the architecture listens. It is not saved with the retriever.
+    """A retriever without weights, from what ``saved_settings`` gave, and what it listens to.
 
     Raises:
         PelError: If the architecture is not registered, or refuses its settings.

@@ -69,12 +69,8 @@ class _Embedding(nn.Embedding):
 class Bert(nn.Module):
     """A BERT without its pooler. Its weights are undefined until they are loaded.
 
-    Args:
-        config: The fields of Hugging Face's configuration that decide what it computes. The
-            attribute ``config`` has the same, as attributes.
-
-    Raises:
-        PelError: The activation is unknown.
+    config: the fields of Hugging Face's configuration that decide what it computes. Raises PelError if
+    the activation is unknown.
     """
 
     def __init__(self, config: Mapping[str, Any]):
@@ -161,14 +157,12 @@ class _Residual(nn.Module):
 def last_hidden_states(
     layers: Sequence[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
 ) -> Tensor:
-    """The states after the last layer, float [n, t, d].
+    """The states after the last of some layers, of ours or Hugging Face's, float [n, t, d].
 
     Args:
-        layers: The layers of a ``Bert``, or of Hugging Face's.
         states: Float [n, t, d], the input embeddings.
         mask: bool [n, t], false for padding.
-        wanted: bool [n, t], the tokens whose states are needed; the states of the others are 0.
-            None for all tokens.
+        wanted: bool [n, t], the tokens whose states are needed; the others' are 0. None for all.
     """
     keys = None if bool(mask.all()) else mask[:, None, None, :]
     for layer in layers if wanted is None else layers[:-1]:
@@ -255,11 +249,7 @@ def build_transformer(**config) -> nn.Module:
 
 
 def first_layers(transformer: nn.Module, n: int) -> nn.Module:
-    """Keep the first n of a BERT's layers. The BERT is changed and returned.
-
-    Raises:
-        PelError: n is less than 1 or more than the number of its layers.
-    """
+    """Keep the first n of a BERT's layers: it is changed and returned. PelError if it has fewer."""
     return _with_layers(transformer, n, range(n))
 
 

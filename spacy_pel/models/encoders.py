@@ -79,18 +79,17 @@ class BertEncoder(nn.Module):
         segments: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """The last hidden states of a batch of n inputs, padded to t tokens: float32 [n, t, d].
+        """The last hidden states of n inputs, padded to t tokens: float32 [n, t, d].
 
         Args:
-            ids: int64 [n, t], token ids.
+            ids: int64 [n, t].
             mask: bool [n, t], false for padding.
             perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none. It is added to the
                 composite input embeddings (word + position + segment; PEL, Eq. 6 and 7). BERT sums
                 the three, so it may be added to the word embeddings. Its gradient is the gradient
                 by the composite embeddings.
             segments: int64 [n, t], token types; None for zeros.
-            wanted: bool [n, t], the tokens whose states are needed. The last layer is computed for
-                them alone; the states of the others are 0. None for all tokens.
+            wanted: bool [n, t], the tokens whose states are needed; the others' are 0. None for all.
         """
         if self.computed_by is not None and not self.training:
             return self.computed_by(ids, mask, segments, wanted)
@@ -122,12 +121,7 @@ class BertEncoder(nn.Module):
             return last_hidden_states(layers, embedded, mask, wanted).float()
 
     def description(self) -> dict[str, str]:
-        """Everything but the weights that decides the vectors.
-
-        Returns:
-            ``config``, the transformer's configuration, and ``tokenizer``, both as JSON; {} before
-            ``load``.
-        """
+        """What decides the vectors beside the weights, as JSON by name; {} before ``load``."""
         if self.transformer is None:
             return {}
         config = json.dumps(architecture(self.transformer))
@@ -197,13 +191,9 @@ class TextEncoder(BertEncoder):
         return self.width if self.n_numbers is None else self.n_numbers
 
     def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
-        """Encode a batch of n texts, padded to t tokens, as float32 [n, d].
+        """Encode n texts as float32 [n, d]; arguments as of ``hidden_states``.
 
-        Args:
-            ids: int64 [n, t], token ids.
-            mask: bool [n, t], false for padding.
-            focus: bool [n, t], the tokens of the mention or the title.
-            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none; see ``hidden_states``.
+        focus: bool [n, t], the tokens of the mention or the title.
         """
         first = torch.zeros_like(mask)
         first[:, 0] = True
@@ -261,15 +251,12 @@ class WindowEncoder(TextEncoder):
         perturbation: Tensor,
         spans: Tensor | None = None,
     ) -> Tensor:
-        """Encode the m mentions of a batch of n windows as float32 [m, d].
-
-        The arguments are those of ``TextEncoder.forward``, and ``focus`` has the tokens of mentions,
-        which are BERT's second segment.
+        """Encode the m mentions of n windows as float32 [m, d]; without spans, n texts.
 
         Args:
+            focus: bool [n, t], the tokens of mentions, which are BERT's second segment.
             spans: int64 [m, 2], the first token of each mention and the one after its last, counted
-                through the padded windows one after the other. None: the inputs are n texts, whose
-                vectors are float32 [n, d].
+                through the padded windows one after the other.
         """
         if spans is None:
             return super().forward(ids, mask, focus, perturbation)
@@ -280,25 +267,18 @@ class WindowEncoder(TextEncoder):
 
 
 def pool_spans(hidden: Tensor, spans: Tensor, pooling: str) -> Tensor:
-    """A vector for each span of tokens, float [m, d].
+    """A vector for each span, float [m, d], of the states of tokens, float [t, d].
 
     Args:
-        hidden: Float [t, d], the tokens' states.
-        spans: int64 [m, 2], the first token of each span and the one after its last. A span has at
-            least one token.
-        pooling: "mean", "start" or "end"; see ``WindowEncoder``.
+        spans: int64 [m, 2], the first token of each and the one after its last; at least one token.
+        pooling: See ``WindowEncoder``.
     """
     tokens, firsts = _pooled_tokens(spans, pooling)
     return nn.functional.embedding_bag(tokens, hidden, firsts, mode="mean")
 
 
 def _pooled_tokens(spans: Tensor, pooling: str) -> tuple[Tensor, Tensor]:
-    """The tokens that are pooled for spans; see ``pool_spans``.
-
-    Returns:
-        The tokens, int64 [p], those of one span after the other; and for each span the place of its
-        first token among them, int64 [m].
-    """
+    """The tokens that are pooled, int64 [p], and the place of the first of each span, int64 [m]."""
     starts, ends = spans.unbind(1)
     if pooling != "mean":
         tokens = starts if pooling == "start" else ends - 1
@@ -331,10 +311,9 @@ class PairScorer(BertEncoder):
         self.score = nn.Linear(self.width, 1, bias=False)
 
     def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
-        """Score a batch of n pairs, padded to t tokens, as float32 [n, 1].
+        """Score n pairs as float32 [n, 1]; arguments as of ``hidden_states``.
 
-        The arguments are those of ``TextEncoder.forward``, and ``focus`` has the entity's side of the
-        pair. It is BERT's second segment, if the transformer has one.
+        focus: bool [n, t], the entity's side of the pair. It is BERT's second segment, if there is one.
         """
         segments = focus.long() if self.transformer.config.type_vocab_size > 1 else None
         return self.score(mean_over(self.hidden_states(ids, mask, perturbation, segments), mask))

@@ -82,12 +82,7 @@ def pack(encoders: Sequence[nn.Module], settings: dict[str, Any]) -> bytes:
 
 
 def unpack(packed: Packed) -> Contents:
-    """Read what ``pack`` gave, from a file or from bytes; it needs no network.
-
-    Raises:
-        PelError: It is no such file, or it is damaged.
-        OSError: The file cannot be read.
-    """
+    """Read what ``pack`` gave, from a file or bytes. Raises PelError if it is no such, or damaged."""
     try:
         if isinstance(packed, bytes):
             tensors, metadata = load(packed), _metadata(packed)

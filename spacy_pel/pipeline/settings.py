@@ -9,8 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..models.adversarial import FGSM
-from ..models.losses import ScoreLoss
-from ..models.pair_loss import MentionPairLoss
+from ..models.losses import MentionPairLoss, ScoreLoss
 from ..training.gold_edges import Arborescence
 from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler

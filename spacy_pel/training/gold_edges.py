@@ -33,11 +33,10 @@ class MentionEdges(NamedTuple):
     negatives: np.ndarray
 
     def beside(self, rows: list[Row], targets: Targets) -> tuple[list[Row], Targets]:
-        """Put the mentions behind the rows of entities.
+        """Put the mentions behind the rows of entities that a mention still needs.
 
         Returns:
-            The rows without those that no mention needs any more, and targets whose columns are
-            these rows, then the mentions of the batch, then the others.
+            These rows, and targets whose columns are the rows, the mentions of the batch, the others.
         """
         of_entity = self.positive == ENTITY
         is_needed = targets.negatives.any(axis=0)

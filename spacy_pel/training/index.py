@@ -25,16 +25,10 @@ _Key = tuple[str, str, tuple[int, ...]]
 
 
 class Row(NamedTuple):
-    """One proxy.
+    """One proxy."""
 
-    Attributes:
-        entity: the number of the entity.
-        name: the position of the row among the entity's rows: that of the name that makes it, and 0
-            where an entity has one row.
-    """
-
-    entity: int
-    name: int
+    entity: int  # its number
+    name: int  # the position of the name that makes the row; 0 where an entity has one row
 
 
 class EncodedIndex:
@@ -44,15 +38,12 @@ class EncodedIndex:
         numbers: what has rows, by number, int64 [n], ascending.
         encode: encodes the rows.
         what: what has rows, and which, for the log. Indexes of the same may copy from each other.
-
-    Attributes:
-        encoded_rows: the number of rows that were encoded so far.
     """
 
     def __init__(self, numbers: np.ndarray, encode: Encode, what: str):
         self.numbers = numbers
         self.what = what
-        self.encoded_rows = 0
+        self.encoded_rows = 0  # so far
         self._encode = encode
         self._age = 0  # in updates
         self._vectors: np.ndarray | None = None
@@ -96,16 +87,11 @@ class EncodedIndex:
     def best_rows(
         self, vectors: np.ndarray, left_out: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
-        """The best row of each of the best numbers.
+        """The best row of each of the n best numbers, best first, for each query, float32 [m, d].
 
-        Args:
-            vectors: the queries, float32 [m, d].
-            left_out: the numbers that a query must not find.
-            n: how many numbers to find for each query.
+        There are fewer if the nearest 16 n rows are of fewer.
 
-        Returns:
-            For each query up to n rows of distinct numbers, best first. There are fewer if the
-            nearest 16 n rows are of fewer.
+        left_out: the numbers that a query must not find.
         """
         # The names of one entity crowd together, so more than n rows are read.
         nearest = self._index().best_rows(vectors, 16 * n)[1]
@@ -158,14 +144,8 @@ def entity_index(
 class GoldMentions(EncodedIndex):
     """All training mentions, each with one row, and the gold cluster of each entity.
 
-    Repeats of a name of an entity in a document are one mention, as in a step of a training.
-
-    Args:
-        mentions: all training mentions, in the order of the corpus.
-        retriever: encodes them.
-
-    Attributes:
-        mentions: one mention for each name of an entity in a document; they are numbered from 0.
+    Repeats of a name of an entity in a document are one mention, as in a step of a training. They are
+    numbered from 0, in the order of the corpus.
     """
 
     def __init__(self, mentions: Sequence[GoldMention], retriever: Retriever):
@@ -188,11 +168,7 @@ class GoldMentions(EncodedIndex):
         self._clusters = {entity: np.array(own) for entity, own in clusters.items()}
 
     def numbers_of(self, mentions: Sequence[GoldMention]) -> list[int]:
-        """The numbers of mentions of a batch.
-
-        Raises:
-            PelError: one of them is none of the training mentions.
-        """
+        """The numbers of mentions of a batch. Raises PelError if one is no training mention."""
         numbers = [self._numbers.get(_key(mention)) for mention in mentions]
         if None in numbers:
             raise PelError(

@@ -77,8 +77,8 @@ def start_training(
         report: Called with a line if there is no checkpoint to go on from.
 
     Returns:
-        The run. Its ``progress.step`` is -1, or the last step before the checkpoint. None if there
-        is nothing to resume because the training has ended.
+        The run, whose ``progress.step`` is the last one before the checkpoint, or -1. None if there is
+        nothing to resume because the training has ended.
 
     Raises:
         PelError: The checkpoint is damaged or of another config, or a corpus or KB is at fault.
@@ -154,7 +154,7 @@ class TrainingRun:
     Args:
         nlp: the pipeline, from ``spacy.training.initialize.init_nlp``.
         output: the folder for "model-best", "model-last" and the checkpoint.
-        source: the config as the user gave it. The checkpoint keeps it.
+        source: the config as the user gave it, for the checkpoint.
     """
 
     def __init__(self, nlp: Language, output: Path, source: str):
@@ -207,14 +207,10 @@ class TrainingRun:
         return {name: trainer for name, trainer in trainers.items() if trainer is not None}
 
     def run(self) -> Iterator[dict[str, Any]]:
-        """Train to the end.
-
-        Yields:
-            The lines of a log: one for each step, and one for each evaluation.
+        """Train to the end, and yield the lines of a log: of each step, and of each evaluation.
 
         Raises:
-            PelError: a loss or a gradient is not finite. The error names the step and its
-                documents.
+            PelError: a loss or a gradient is not finite. It names the step and its documents.
         """
         progress, settings = self.progress, self.settings
         while not progress.is_over(settings["patience"], settings["max_steps"]):
@@ -259,14 +255,12 @@ class TrainingRun:
         set_random_states(Checkpoint(checkpoint.tensors_under("random/"), facts["random"]))
 
     def _update(self, batch: list[Example]) -> dict[str, Any]:
-        """Do one step.
+        """Do one step, and give its line of the log.
 
-        Returns:
-            Its line of the log. ``loss`` and ``adversarial`` are means over the parts of the batch
-            (``accumulate_gradient``). ``gradient_norm`` is the norm before clipping; None for
-            another optimizer than AdamW. ``mentions`` and ``mentions_per_second`` are of this
-            step. ``seconds`` and ``counts`` (see ``WorkCounts``) are of all steps so far, without
-            evaluations. ``memory_mb`` is the most so far.
+        ``loss`` and ``adversarial`` are means over the parts of the batch (``accumulate_gradient``).
+        ``gradient_norm`` is that before clipping; None for another optimizer than AdamW. ``mentions``
+        and ``mentions_per_second`` are of this step. ``seconds`` and ``counts`` (``WorkCounts``) are of
+        all steps so far, without evaluations. ``memory_mb`` is the most so far.
         """
         started, loss = perf_counter(), self._total_loss()
         mentions = self._counts()["mentions"]
@@ -439,9 +433,7 @@ class ResumableBatches:
     def skip(self, n: int, random_states: list[Any]) -> tuple[int, list[Example]]:
         """Skip the first n batches, at least one. This takes as long as reading the corpus.
 
-        Args:
-            n: the number of batches to skip.
-            random_states: those of the training that drew the batches.
+        random_states: those of the training that drew the batches.
 
         Returns:
             The epoch of the last batch skipped, and the first batch.
@@ -456,29 +448,16 @@ class ResumableBatches:
 
 @dataclass
 class RunProgress:
-    """How far a training is.
+    """How far a training is."""
 
-    Attributes:
-        step: the number of the last step. The first one is 0, as in spaCy.
-        epoch: the epoch of the last step.
-        results: the score and the step of each evaluation.
-        losses: the sum of the losses since the last evaluation, by component.
-        seconds: the time that the steps took, without evaluations.
-    """
-
-    step: int = -1
-    epoch: int = 0
-    results: list[tuple[float, int]] = field(default_factory=list)
-    losses: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
+    step: int = -1  # the last one; the first is 0, as in spaCy
+    epoch: int = 0  # of the last step
+    results: list[tuple[float, int]] = field(default_factory=list)  # score and step of evaluations
+    losses: dict[str, float] = field(default_factory=dict)  # since the last one, by component
+    seconds: float = 0.0  # that the steps took, without evaluations
 
     def is_over(self, patience: int, max_steps: int) -> bool:
-        """Whether to stop, as spaCy decides it.
-
-        Args:
-            patience: the number of steps without a better score after which to stop; 0: never.
-            max_steps: the number of the last step; 0: no limit.
-        """
+        """Whether to stop, as spaCy decides it. A setting of 0 never stops it."""
         if not self.results:
             return False
         _, best = max((score, -step) for score, step in self.results)  # the earliest of equals
@@ -501,12 +480,7 @@ class RunProgress:
 
 
 def peak_memory_mb() -> float | None:
-    """The most memory used so far.
-
-    Returns:
-        MB of the GPU if torch has used one, otherwise MB of the process. None if the system does
-        not report it.
-    """
+    """The most MB used so far: of the GPU if torch has used one, otherwise of the process, if known."""
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return torch.cuda.max_memory_allocated() / 2**20
     if resource is None:

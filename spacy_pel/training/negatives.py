@@ -18,17 +18,11 @@ from .pool import Pool
 
 
 class Batch(NamedTuple):
-    """The mentions of one step.
+    """The mentions of one step."""
 
-    Attributes:
-        positives: the row of each mention's gold entity.
-        golds: all gold entities of each mention.
-        vectors: the mentions under the present weights, float32 [n, d].
-    """
-
-    positives: Sequence[Row]
-    golds: Sequence[frozenset[int]]
-    vectors: np.ndarray
+    positives: Sequence[Row]  # the row of each mention's gold entity
+    golds: Sequence[frozenset[int]]  # all gold entities of each mention
+    vectors: np.ndarray  # under the present weights, float32 [n, d]
 
 
 # From a batch to the rows it is trained against, and which of them are negatives of which mention.
@@ -111,17 +105,15 @@ class MixedNegatives:
 def arrange(
     batch: Batch, common: Sequence[Row], own: Sequence[Sequence[Row]], in_batch: bool
 ) -> tuple[list[Row], Targets]:
-    """Lay out the rows of a batch as columns.
+    """Lay out the rows of a batch as columns: the distinct rows, and the targets.
+
+    A mention's gold entities are none of its negatives.
 
     Args:
         batch: the mentions and their positives.
         common: negatives of every mention.
         own: negatives of each mention.
         in_batch: whether every row is a negative of every mention.
-
-    Returns:
-        The distinct rows, and which of them is the positive and which are negatives of each
-        mention. A mention's gold entities are none of its negatives.
     """
     distinct = dict.fromkeys([*batch.positives, *common, *(row for rows in own for row in rows)])
     column = {row: i for i, row in enumerate(distinct)}

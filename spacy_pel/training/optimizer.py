@@ -26,9 +26,6 @@ class AdamW(Optimizer):
         beta2: the decay of the mean of their squares.
         eps: added to the denominator.
         grad_clip: the largest norm of all gradients of a model together; 0 for no clipping.
-
-    Attributes:
-        last_norm: the norm of the gradients of the last update, before clipping.
     """
 
     def __init__(
@@ -51,7 +48,7 @@ class AdamW(Optimizer):
             grad_clip=grad_clip,
             use_averages=False,
         )
-        self.last_norm = 0.0
+        self.last_norm = 0.0  # of the gradients of the last update, before clipping
         self._of_model: dict[int, torch.optim.AdamW] = {}
 
     def update(self, model: Model) -> None:

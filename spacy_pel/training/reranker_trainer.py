@@ -243,16 +243,10 @@ def mention_rows(
 
 
 def with_gold(numbers: np.ndarray, golds: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, Targets]:
-    """Make sure that each mention has a gold candidate.
+    """The candidates, int64 [n, k], -1 where there are fewer, with a gold one in each row; targets.
 
-    Args:
-        numbers: the candidates that were found, int64 [n, k], -1 where there are fewer.
-        golds: the gold entities of each mention.
-
-    Returns:
-        The candidates, and which of them are positives and negatives. In a row without a gold
-        candidate the first gold entity takes the first free place, or the last place if none is
-        free.
+    In a row without a gold candidate the first gold entity takes the first free place, or the last
+    place if none is free.
     """
     numbers = numbers.copy()
     is_gold = np.zeros(numbers.shape, dtype=bool)
@@ -265,14 +259,9 @@ def with_gold(numbers: np.ndarray, golds: Sequence[tuple[int, ...]]) -> tuple[np
 
 
 def with_added(scores: np.ndarray, added: np.ndarray) -> np.ndarray:
-    """Give candidates that were not found, but added, the score of the last one found.
+    """The retriever's scores, float32 [n, k]; an added candidate, bool [n, k], scores as the last found.
 
-    Args:
-        scores: the retriever's scores, float32 [n, k], -inf where nothing was found.
-        added: whether the candidate was added, bool [n, k].
-
-    Returns:
-        The scores, float32 [n, k], with 0 where there is still none.
+    What was not found is -inf before, and 0 after.
     """
     found = np.isfinite(scores)
     last = np.where(found, scores, np.inf).min(axis=1, keepdims=True)

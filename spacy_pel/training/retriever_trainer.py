@@ -12,8 +12,7 @@ from ..architectures import encoder_of
 from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
-from ..models.losses import EdgeLoss, ScoreLoss, Targets
-from ..models.pair_loss import MentionPairLoss
+from ..models.losses import EdgeLoss, MentionPairLoss, ScoreLoss, Targets
 from ..reading.mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
 from .gold_edges import Arborescence
@@ -111,12 +110,7 @@ class RetrieverTrainer(Trainer):
     def encode_mentions(
         self, mentions: Sequence[GoldMention]
     ) -> tuple[np.ndarray, Callable[[np.ndarray], object]]:
-        """Encode the mentions, or other views of them.
-
-        Returns:
-            Their vectors, float32 [n, d], and a function that takes the gradient with respect to
-            these, float32 [n, d], back to the weights of the mention tower.
-        """
+        """The vectors of the mentions, or of views of them, float32 [n, d], and their backward pass."""
         self._counts.mention_inputs += len(mentions)
         read = [mention.context for mention in mentions]
         if self.views is not None:
@@ -126,11 +120,7 @@ class RetrieverTrainer(Trainer):
     def choose_rows(
         self, mentions: Sequence[GoldMention], vectors: np.ndarray
     ) -> tuple[list[Row], Targets]:
-        """The rows of the KB that mentions with these vectors, float32 [n, d], are trained against.
-
-        Returns:
-            The rows, and which of them are a positive or a negative of which mention.
-        """
+        """The rows of the KB that mentions with these vectors are trained against, and the targets."""
         positives = self.pool.positive_rows(
             [mention.surface for mention in mentions],
             [mention.golds[0] for mention in mentions],
@@ -142,11 +132,7 @@ class RetrieverTrainer(Trainer):
     def proxy_loss(
         self, vectors: np.ndarray, rows: list[Row], targets: Targets
     ) -> tuple[StepLoss, np.ndarray]:
-        """Compare mentions, float32 [n, d], with proxies, and add the gradients of what encodes these.
-
-        Returns:
-            The losses, and the gradient of their sum with respect to the mentions, float32 [n, d].
-        """
+        """The losses over proxies, whose gradients are added, and their gradient by the mentions."""
         if isinstance(self.pool.mined, StoredRows):
             (d_mentions, _), loss = self.loss((vectors, self.pool.mined.vectors(rows)), targets)
             return StepLoss(loss, 0.0), d_mentions

@@ -30,15 +30,10 @@ Pass = Callable[[TextInputs, float], tuple[float, list[np.ndarray]]]
 
 
 class StepLoss(NamedTuple):
-    """The mean loss over the mentions of a step.
+    """The mean loss over the mentions of a step."""
 
-    Attributes:
-        clean: the loss of the inputs as they are.
-        adversarial: the loss of the perturbed inputs, times lambda; 0 without FGSM.
-    """
-
-    clean: float
-    adversarial: float
+    clean: float  # of the inputs as they are
+    adversarial: float  # of the perturbed inputs, times lambda; 0 without FGSM
 
     def plus(self, other: StepLoss, share: float = 1.0) -> StepLoss:
         """The sum of both, of which the other counts for a share."""
@@ -50,42 +45,26 @@ NO_LOSS = StepLoss(0.0, 0.0)
 
 @dataclass
 class WorkCounts:
-    """The work since training began: the inputs that an encoder has read, each time it read them.
+    """The work since training began: the inputs that an encoder has read, each time it read them."""
 
-    Attributes:
-        mentions: gold mentions with an entity in the KB.
-        mention_inputs: mentions that were encoded. They are fewer than ``mentions`` where a
-            document repeats a name.
-        entity_inputs: proxies that were encoded for the loss, including FGSM's second pass.
-        index_inputs: rows that were encoded for an index, to find hard negatives or to evaluate.
-        pair_inputs: pairs of a mention and a candidate that a reranker has read, including FGSM's
-            second pass.
-    """
-
-    mentions: int = 0
-    mention_inputs: int = 0
-    entity_inputs: int = 0
-    index_inputs: int = 0
-    pair_inputs: int = 0
+    mentions: int = 0  # gold mentions with an entity in the KB
+    mention_inputs: int = 0  # encoded mentions: fewer, where a document repeats a name
+    entity_inputs: int = 0  # proxies for the loss, including FGSM's second pass
+    index_inputs: int = 0  # rows for an index, to find hard negatives or to evaluate
+    pair_inputs: int = 0  # pairs that a reranker has read, including FGSM's second pass
 
 
 class Trainer:
     """Adds the gradients of batches of mentions to those of a model's weights.
 
-    A subclass defines ``backpropagated_loss``, and counts the inputs that it encodes.
-
-    Args:
-        model: the model that is trained.
-        rng: the generator for everything that is drawn.
-
-    Attributes:
-        total_loss: the sum over all steps so far.
+    A subclass defines ``backpropagated_loss``, and counts the inputs that it encodes. Everything that
+    is drawn is drawn by ``rng``.
     """
 
     def __init__(self, model: Model, rng: np.random.Generator):
         self.model = model
         self.rng = rng
-        self.total_loss = NO_LOSS
+        self.total_loss = NO_LOSS  # of all steps so far
         self._counts = WorkCounts()
         self._updates = 0
 

@@ -17,11 +17,11 @@ from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.losses import (
     CrossEntropyLoss,
+    MentionPairLoss,
     PositiveNegativeLoss,
     ProxyLoss,
     centred_proxy_loss,
 )
-from spacy_pel.models.pair_loss import MentionPairLoss
 from spacy_pel.reading.mention import GoldMention, MentionInContext
 from spacy_pel.training.gold_edges import Arborescence
 from spacy_pel.training.index import GoldMentions, StoredRows
