@@ -26,28 +26,12 @@ def commands_of(app: typer.Typer) -> list[tuple[str, ...]]:
 COMMANDS = commands_of(pel)
 
 
-def spacy_pel(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "spacy", "pel", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-def test_spacy_lists_the_commands() -> None:
-    result = spacy_pel("--help")
-    assert result.returncode == 0, result.stderr
-    assert len(COMMANDS) > 12
-    for name in {command[0] for command in COMMANDS}:
-        assert f"\n  {name} " in result.stdout
-
-
-def test_they_are_a_program_of_their_own() -> None:
+def test_spacy_has_the_commands_and_an_error_is_one_line_on_stderr(tmp_path: Path) -> None:
     (script,) = entry_points(group="console_scripts", name="pel")
-    assert script.load() is pel
-
-
-def test_an_error_is_one_line_on_stderr(tmp_path: Path) -> None:
-    result = spacy_pel("kb", "info", tmp_path)
-    assert result.returncode == 1
-    assert result.stdout == ""
+    assert script.load() is pel and len(COMMANDS) > 12
+    command = [sys.executable, "-m", "spacy", "pel", "kb", "info", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stdout) == (1, "")
     assert len(result.stderr.strip().splitlines()) == 1
     assert f"{tmp_path}: no knowledge base here; build one" in result.stderr
 

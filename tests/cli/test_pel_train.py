@@ -73,10 +73,7 @@ def test_a_run_and_one_that_was_interrupted(
 
     other = (*arguments[:-3], "--training.max_steps", 5, "--training.dropout", 0.2, "--resume")
     said = train(*other, code=1)
-    assert (
-        "the config differs from that of the checkpoint in training.dropout, training.max_steps; give the same config"
-        in said
-    )
+    assert "the checkpoint in training.dropout, training.max_steps; give the same config" in said
     assert "Going on after step 2" in train(*arguments)
     assert timeless(log_of(broken)) == timeless(log)
     models = [
@@ -87,25 +84,14 @@ def test_a_run_and_one_that_was_interrupted(
     assert f"Training is finished: {broken / 'model-best'}" in train(*arguments)
 
 
-def with_ids(ids: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
-    return [(text, {m: ids.get(id, "") for m, id in golds.items()}) for text, golds in TRAIN[:9]]
-
-
-NO_ENTITY = "no mention of the training examples has an entity in"
-EVERY_ID = {id for _, golds in TRAIN for id in golds.values()}
-
-
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        ({id: f"MESH{id}" for id in EVERY_ID}, NO_ENTITY),
-        ({}, NO_ENTITY),
-    ],
-    ids=["of another KB", "all NIL"],
-)
-def test_a_corpus_that_teaches_nothing(kb: Path, tmp_path: Path, ids, message) -> None:
-    config = write_config(tmp_path, kb, train=with_ids(ids))
-    assert message in train(config, "--output", tmp_path / "output", code=1)
+@pytest.mark.parametrize("kept", ["MESH{}", ""], ids=["of another KB", "all NIL"])
+def test_a_corpus_that_teaches_nothing(kb: Path, tmp_path: Path, kept: str) -> None:
+    documents = [
+        (text, {m: kept.format(id) for m, id in golds.items()}) for text, golds in TRAIN[:9]
+    ]
+    config = write_config(tmp_path, kb, train=documents)
+    said = train(config, "--output", tmp_path / "output", code=1)
+    assert "no mention of the training examples has an entity in" in said
     assert not (tmp_path / "output").exists()
 
 
