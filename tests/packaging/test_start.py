@@ -46,25 +46,19 @@ def test_it_links(obo: Path, bert: Path, tmp_path: Path) -> None:
     assert links(moved) == [("multiple sclerosis", "T:1"), ("MS", "T:1"), ("cephalgia", "T:2")]
 
 
-def test_a_trained_pipeline_gives_its_encoders(
-    obo: Path, tiny_folder: Path, tmp_path: Path
-) -> None:
-    start([obo], tmp_path / "out", encoder=str(tiny_folder))
-    assert links(tmp_path / "out")[0] == ("multiple sclerosis", "T:1")
-    new, old = (spacy.load(f).get_pipe("proxy_linker") for f in (tmp_path / "out", tiny_folder))
-    assert new.retriever.fingerprint() == old.retriever.fingerprint()
-
-
-def test_a_linker_without_a_nil_threshold_gets_one_of_names(
+def test_a_trained_pipeline_gives_its_encoders_and_its_nil_threshold(
     obo: Path, tiny_folder: Path, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(task, "nil_threshold_of_names", lambda linker: 0.25)
+    old = spacy.load(tiny_folder).get_pipe("proxy_linker")
     calibrated = spacy.load(tiny_folder)
     calibrated.get_pipe("proxy_linker").nil_threshold = 0.5
     calibrated.to_disk(tmp_path / "calibrated")
     for encoder, threshold in ((tiny_folder, 0.25), (tmp_path / "calibrated", 0.5)):
         start([obo], tmp_path / "out", encoder=str(encoder), force=True)
-        assert spacy.load(tmp_path / "out").get_pipe("proxy_linker").nil_threshold == threshold
+        linker = spacy.load(tmp_path / "out").get_pipe("proxy_linker")
+        assert linker.retriever.fingerprint() == old.retriever.fingerprint()
+        assert linker.nil_threshold == threshold
 
 
 def test_an_interrupted_one_goes_on(obo: Path, bert: Path, tmp_path: Path, monkeypatch) -> None:
