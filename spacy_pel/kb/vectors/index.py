@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -35,16 +36,23 @@ class Candidates(NamedTuple):
     scores: np.ndarray
 
 
+def no_candidates(n: int, k: int) -> Candidates:
+    """k empty places for each of n queries."""
+    return Candidates(np.full((n, k), -1), np.full((n, k), -np.inf, dtype=np.float32))
+
+
 def best_candidates(
     n: int, lines: np.ndarray, numbers: np.ndarray, scores: np.ndarray, k: int
 ) -> Candidates:
-    """The k best of scored pairs of one of n queries and a number, which are all different."""
-    order = np.lexsort((numbers, -scores, lines))
-    lines, numbers, scores = lines[order], numbers[order], scores[order]
+    """The k best numbers of scored pairs of one of n queries and a number, by their best scores."""
+    order = np.lexsort((-scores, numbers, lines))
+    is_first = np.diff(lines[order], prepend=-1) | np.diff(numbers[order], prepend=-1)
+    best = order[is_first != 0]  # of each query and number
+    best = best[np.lexsort((-scores[best], lines[best]))]
+    lines = lines[best]
     ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
-    best = ranks < k
-    lines, ranks = lines[best], ranks[best]
-    found = Candidates(np.full((n, k), -1), np.full((n, k), -np.inf, dtype=np.float32))
+    best, lines, ranks = best[ranks < k], lines[ranks < k], ranks[ranks < k]
+    found = no_candidates(n, k)
     found.numbers[lines, ranks] = numbers[best]
     found.scores[lines, ranks] = scores[best]
     return found
@@ -82,7 +90,6 @@ class VectorIndex:
         self.projection = projection
         self._finder = finder
         self._numbers = numbers
-        self._order = None if numbers is None else np.argsort(numbers, kind="stable")
         self._remembered: tuple[np.ndarray, RowSelection] | None = None
 
     @classmethod
@@ -108,25 +115,16 @@ class VectorIndex:
         """
         queries = self._checked(vectors, k)
         selection = None if allowed is None else self._selection(allowed)
-        found = best_candidates(len(queries), *np.empty((3, 0), dtype=np.int64), k)
-        pending, effort = np.arange(len(queries)), 1
+        found, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
         while len(pending) and (depth := self._depth(k, effort, selection)):
+            is_complete = np.zeros(len(queries), dtype=bool)
             step = max(1, _CELLS // depth)
-            chunks = [pending[start : start + step] for start in range(0, len(pending), step)]
-            left = []
-            for chunk in chunks:
-                best, is_complete = self._found(queries[chunk], k, effort, selection)
+            for chunk in (pending[start : start + step] for start in range(0, len(pending), step)):
+                best, is_complete[chunk] = self._found(queries[chunk], k, effort, selection)
                 found.numbers[chunk], found.scores[chunk] = best
-                left.append(chunk[~is_complete])
-            pending, effort = np.concatenate(left), 2 * effort
-        for start in range(0, len(pending), _TOGETHER):
-            chunk = pending[start : start + _TOGETHER]
-            lines, rows, scores = self._decisive(queries[chunk], k, selection, self.row_entities)
-            at = _best_of_each(lines, self.row_entities[rows], scores)
-            best = best_candidates(
-                len(chunk), lines[at], self.row_entities[rows[at]], scores[at], k
-            )
-            found.numbers[chunk], found.scores[chunk] = best
+            pending, effort = pending[~is_complete[pending]], 2 * effort
+        best = self._exact(queries[pending], k, selection, self.row_entities)
+        found.numbers[pending], found.scores[pending] = best
         if self._numbers is None:
             return found
         there = found.numbers >= 0
@@ -146,12 +144,8 @@ class VectorIndex:
         """
         queries = self._checked(vectors, n)
         selection = None if allowed is None else self._selection(allowed)
-        found = best_candidates(len(queries), *np.empty((3, 0), dtype=np.int64), n)
-        for start in range(0, len(queries), _TOGETHER):
-            some = slice(start, start + _TOGETHER)
-            pairs = self._decisive(queries[some], n, selection, None)
-            found.numbers[some], found.scores[some] = best_candidates(len(queries[some]), *pairs, n)
-        return found.scores, found.numbers
+        rows, scores = self._exact(queries, n, selection, None)
+        return scores, rows
 
     def best_rows_of(
         self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray
@@ -166,7 +160,10 @@ class VectorIndex:
         Returns:
             Scores, float32 [n], and rows, int64 [n]; -inf and -1 for an entity without rows.
         """
-        return self._best_rows_of(self._checked(vectors, 1), lines, *self.rows_of(numbers))
+        queries, (rows, places) = self._checked(vectors, 1), self.rows_of(numbers)
+        scores = self.matrix.inner_products(queries, lines[places], rows)
+        best = best_candidates(len(lines), places, rows, scores, 1)
+        return best.scores[:, 0], best.numbers[:, 0]
 
     def rows_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows of entities, and for each the place of its entity in ``numbers``: int64."""
@@ -176,6 +173,11 @@ class VectorIndex:
             ranks = self._order[np.minimum(places, len(self._order) - 1)]
             ranks = np.where(self._numbers[ranks] == numbers, ranks, -1)
         return self._rows_of(ranks)
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        """The ranks in order of number."""
+        return np.argsort(self._numbers, kind="stable")
 
     def _checked(self, vectors: np.ndarray, k: int) -> np.ndarray:
         """The queries in the form of the rows: float32 [n, width]. PelError for unusable ones."""
@@ -209,15 +211,27 @@ class VectorIndex:
         rows = np.repeat(starts - counts.cumsum() + counts, counts) + np.arange(counts.sum())
         return rows, np.repeat(np.arange(len(ranks)), counts)
 
-    def _best_rows_of(
-        self, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray, places: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        best = np.full(len(lines), -np.inf, dtype=np.float32)
-        best_rows = np.full(len(lines), -1, dtype=np.int64)
-        scores = self.matrix.inner_products(queries, lines[places], rows)
-        at = _best_of_each(places, rows * 0, scores)
-        best[places[at]], best_rows[places[at]] = scores[at], rows[at]
-        return best, best_rows
+    def _exact(
+        self,
+        queries: np.ndarray,
+        k: int,
+        selection: RowSelection | None,
+        owners: np.ndarray | None,
+    ) -> Candidates:
+        """The k best owners of rows, by a look at every row; None: each row is its own.
+
+        Products of matrices tell which rows may be among the best, however their last bits fall. Only
+        these are scored exactly.
+        """
+        found = no_candidates(len(queries), k)
+        for start in range(0, len(queries), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            lines, rows = self._decisive(queries[some], k, selection, owners)
+            scores = self.matrix.inner_products(queries[some], lines, rows)
+            of = rows if owners is None else owners[rows]
+            best = best_candidates(len(queries[some]), lines, of, scores, k)
+            found.numbers[some], found.scores[some] = best
+        return found
 
     def _decisive(
         self,
@@ -225,19 +239,11 @@ class VectorIndex:
         k: int,
         selection: RowSelection | None,
         owners: np.ndarray | None,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Pairs of a query and a row that hold the k best owners, by a look at every row.
-
-        Products of matrices tell which rows may be among them, however their last bits fall. Only
-        these are scored exactly. ``owners`` has the owner of each row; None: each row is by itself.
-
-        Returns:
-            Queries, int64, ascending; rows, int64; and scores, float32.
-        """
-        n = len(queries)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of a query, int64, ascending, and a row that may decide its k best owners."""
         lines = rows = np.empty(0, dtype=np.int64)
         rough = np.empty(0, dtype=np.float32)
-        floor, slack = np.full((2, n), -np.inf, dtype=np.float32)
+        floor, slack = np.full((2, len(queries)), -np.inf, dtype=np.float32)
         for numbers, block in self._blocks(selection):
             products = all_products(queries, block)
             self.matrix.check_finite(products)
@@ -250,20 +256,17 @@ class VectorIndex:
                     best = np.maximum.reduceat(best, starts, axis=1)
                 if best.shape[1] >= k:
                     floor = np.partition(best, -k, axis=1)[:, -k]
-            line, place = np.divmod(
-                np.flatnonzero(products >= (floor - slack)[:, None]), len(numbers)
-            )
+            high = np.flatnonzero(products >= (floor - slack)[:, None])
+            line, place = np.divmod(high, len(numbers))
             lines = np.concatenate([lines, line])
             rows = np.concatenate([rows, numbers[place]])
             rough = np.concatenate([rough, products[line, place]])
             of = rows if owners is None else owners[rows]
-            at = _best_of_each(lines, of, rough)
-            floor = best_candidates(n, lines[at], of[at], rough[at], k).scores[:, -1]
+            floor = best_candidates(len(queries), lines, of, rough, k).scores[:, -1]
             kept = rough >= (floor - slack)[lines]
             lines, rows, rough = lines[kept], rows[kept], rough[kept]
         order = np.argsort(lines, kind="stable")
-        lines, rows = lines[order], rows[order]
-        return lines, rows, self.matrix.inner_products(queries, lines, rows)
+        return lines[order], rows[order]
 
     def _blocks(self, selection: RowSelection | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Numbers of rows, int64 [n], and their vectors, float32 [n, width]."""
@@ -305,32 +308,23 @@ class VectorIndex:
         lines, places = np.nonzero(found >= 0)
         rows = found[lines, places]
         scores = self.matrix.inner_products(queries, lines, rows)
-        at = _best_of_each(lines, self.row_entities[rows], scores)
-        pairs = lines[at], self.row_entities[rows[at]], scores[at]
+        entities = self.row_entities[rows]
+        best = best_candidates(n, lines, entities, scores, k)
         if finder.bounds:
-            too_low = np.zeros_like(rough)
+            too_low, highest = np.zeros_like(rough), np.zeros_like(rough)
             too_low[lines, places] = scores - rough[lines, places]
-            highest = np.zeros_like(rough)
             highest[lines, places] = np.abs(scores)
             reach = rough[:, -1] + too_low.max(axis=1) + _TOLERANCE * highest.max(axis=1)
-            sure = pairs[0][pairs[2] > reach[pairs[0]]]
-            is_complete = np.bincount(sure, minlength=n) >= k
+            is_complete = best.scores[:, -1] > reach
         else:
-            is_complete = np.bincount(pairs[0], minlength=n) >= k
-            is_complete &= np.bincount(lines, minlength=n) >= enough
+            is_complete = (best.numbers[:, -1] >= 0) & (np.bincount(lines, minlength=n) >= enough)
         if finder.finds_entities:
             # A row found stands for other rows of its entity: somewhat more than k are compared.
-            compared = best_candidates(n, *pairs, k + k // 2 + _COMPARED).numbers
+            compared = best_candidates(n, lines, entities, scores, k + k // 2 + _COMPARED).numbers
             lines, places = np.nonzero(compared >= 0)
-            ranks = compared[lines, places]
-            scores, _ = self._best_rows_of(queries, lines, *self._rows_of(ranks))
-            pairs = lines, ranks, scores
-        return best_candidates(n, *pairs, k), is_complete
-
-
-def _best_of_each(lines: np.ndarray, owners: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The places of the best score of each pair of a line and an owner; the first of equal ones."""
-    order = np.lexsort((-scores, owners, lines))
-    lines, owners = lines[order], owners[order]
-    is_first = (np.diff(lines, prepend=-1) != 0) | (np.diff(owners, prepend=-1) != 0)
-    return order[is_first]
+            entities = compared[lines, places]
+            rows, places = self._rows_of(entities)
+            lines, entities = lines[places], entities[places]
+            scores = self.matrix.inner_products(queries, lines, rows)
+            best = best_candidates(n, lines, entities, scores, k)
+        return best, is_complete
