@@ -19,7 +19,7 @@ import numpy as np
 from ..about import __version__
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
-from .record_writing import StagedRecords, counted, finish_database, new_database
+from .record_writing import StagedRecords, counted, new_database
 from .records.cleaning import cleaned
 from .records.entity import Entity
 from .records.merging import joined, merged
@@ -100,7 +100,7 @@ def build_kb(
     with folder_lock(folder):
         new = temporary_path(folder, ".sqlite")
         stream = progress(entities) if progress else entities
-        with closing(StagedRecords(stream)) as staged, closing(new_database(new)) as database:
+        with closing(StagedRecords(stream)) as staged, new_database(new) as database:
             if not staged.count:
                 source = ", ".join(sources) or folder
                 raise PelError(f"{source}: no entities", "check that it is the right source")
@@ -120,7 +120,6 @@ def build_kb(
             }
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
-            finish_database(database)
         put_in_place(new, folder)
         write_checksums(folder)
     return KnowledgeBase.open(folder)

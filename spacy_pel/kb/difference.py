@@ -15,13 +15,7 @@ from .records.entity import Entity
 
 
 class EntityDifference(NamedTuple):
-    """An entity that differs between two KBs.
-
-    Attributes:
-        id: The concept id.
-        kind: "added", "removed" or "changed".
-        fields: The fields of the record that changed.
-    """
+    """An entity that is "added", "removed" or "changed", and the fields of its record that changed."""
 
     id: str
     kind: str
@@ -55,7 +49,7 @@ class KBComparison(NamedTuple):
     """The changes from an old KB to a new one, counted.
 
     Attributes:
-        kinds: The number of entities by what happened to them: "added", "removed", "changed".
+        kinds: The number of entities that were "added", "removed" or "changed".
         fields: The number of changed entities by the field of their records that differs.
         first_ids: The first ids of each kind.
         is_not_embedded: Whether the old KB has vectors and the new one has none.
@@ -80,7 +74,6 @@ def compare_kbs(
 
     Raises:
         PelError: A folder holds no KB, or one that is not whole.
-        OSError: The output cannot be written.
     """
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
         file = stack.enter_context(whole_file(output)) if output else None

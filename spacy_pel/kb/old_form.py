@@ -83,6 +83,7 @@ def _checked_manifest(folder: Path, text: bytes) -> dict[str, Any]:
 
 
 def _vector_files(segment: dict[str, Any]) -> dict[str, str]:
+    """The names of the files of vectors that there are, by what they hold."""
     vectors = segment["vectors"] or {}
     files = {key: vectors.get(key) for key in ("file", "scales_file", "rows_file", "basis_file")}
     files["index"] = (vectors.get("index") or {}).get("file")
@@ -104,31 +105,24 @@ def _write(folder: Path, manifest: dict[str, Any], new: Path) -> None:
     about, vectors, files = manifest["vectors"], segment["vectors"], _vector_files(segment)
     index = dict(vectors["index"] or {})
     with writing(new) as change:
-        for key in ("file", "index"):
-            if key in files:
-                shutil.copyfile(folder / files[key], new / files[key])
-        owners = mapped(folder / files["rows_file"])
-        entries = {
-            key: {"name": files[key], **manifest["files"][files[key]]}
-            for key in ("file", "index")
-            if key in files
-        }
-        scales, axes = (
-            mapped(folder / files[key]).astype("<f4") if key in files else None
-            for key in ("scales_file", "basis_file")
+        entries = {}
+        for key in files.keys() & {"file", "index"}:
+            shutil.copyfile(folder / files[key], new / files[key])
+            entries[key] = {"name": files[key], **manifest["files"][files[key]]}
+        owners, scales, axes = (
+            mapped(folder / files[key]) if key in files else None
+            for key in ("rows_file", "scales_file", "basis_file")
         )
         found_by = {
             k: index[k] for k in ("kind", "codes", "oversampling", "probes", "recall") if k in index
         }
         with change.transaction():
+            blobs = [
+                None if array is None else array.astype("<f4").tobytes() for array in (scales, axes)
+            ]
             change.database.execute(
                 "INSERT INTO vectors VALUES (?, ?, NULL, ?, ?)",
-                (
-                    files["file"],
-                    owners.astype("<i4").tobytes(),
-                    None if scales is None else scales.tobytes(),
-                    None if axes is None else axes.tobytes(),
-                ),
+                (files["file"], owners.astype("<i4").tobytes(), *blobs),
             )
             change.settings["created_by"] = manifest["created_by"]
             change.settings["checksum"] = manifest["checksum"]

@@ -9,6 +9,7 @@ import sqlite3
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -149,22 +150,22 @@ def counted(entities: Iterable[Entity]) -> Counter[str]:
     return counts
 
 
-def new_database(path: Path) -> sqlite3.Connection:
-    """An empty database of a KB. There is no journal, because an unfinished one is thrown away."""
-    database = sqlite3.connect(path, isolation_level=None)
-    database.executescript(_QUICK + SCHEMA + INDEX)
-    set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
-    database.executemany(set_option, [("automerge", 0), ("hashsize", _WORDS_HELD)])
-    database.execute("BEGIN")
-    return database
+@contextmanager
+def new_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """An empty database of a KB, which is committed at the end of the block.
 
-
-def finish_database(database: sqlite3.Connection) -> None:
-    """Commits a new database; what is added later to its index of words is merged now and then."""
-    database.execute("INSERT INTO word (word) VALUES ('optimize')")
+    There is no journal, because an unfinished one is thrown away. The index of words is put in order at
+    the end; what is added to it later is merged now and then.
+    """
     set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
-    database.executemany(set_option, [("automerge", 4), ("hashsize", 1 << 20)])
-    database.execute("COMMIT")
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.executescript(_QUICK + SCHEMA + INDEX)
+        database.executemany(set_option, [("automerge", 0), ("hashsize", _WORDS_HELD)])
+        database.execute("BEGIN")
+        yield database
+        database.execute("INSERT INTO word (word) VALUES ('optimize')")
+        database.executemany(set_option, [("automerge", 4), ("hashsize", 1 << 20)])
+        database.execute("COMMIT")
 
 
 def _write_names(database: sqlite3.Connection, first: int) -> None:
@@ -179,15 +180,11 @@ def _write_names(database: sqlite3.Connection, first: int) -> None:
             yield number, searched_text(" ".join(names))
 
     database.executemany("INSERT INTO word (rowid, names) VALUES (?, ?)", texts())
-    database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", _pairs(hashes))
-
-
-def _pairs(hashes: array) -> Iterator[tuple[int, int]]:
-    ordered = np.frombuffer(hashes, dtype=np.uint64)
-    ordered.sort()
+    ordered = np.sort(np.frombuffer(hashes, dtype=np.uint64))
     for start in range(0, len(ordered), _CHUNK):
         chunk = ordered[start : start + _CHUNK]
-        yield from zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
+        pairs = zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
+        database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", pairs)
 
 
 def _write_postings(database: sqlite3.Connection, field: str, table: str, first: int) -> None:
