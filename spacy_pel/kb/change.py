@@ -39,12 +39,7 @@ _ENCODED = 2048  # entities given to the encoder at a time
 
 
 class RowEncoder(Protocol):
-    """Encodes entities in the way the KB's other entities were encoded.
-
-    Attributes:
-        fingerprint: The fingerprint of the encoder, as the KB has it.
-        row_kind: What a row stands for, as the KB has it.
-    """
+    """Encodes entities as the KB's others were encoded; fingerprint and kind of row must be the KB's."""
 
     fingerprint: str
     row_kind: str

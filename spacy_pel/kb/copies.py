@@ -30,9 +30,7 @@ _LONGEST_LINE = 1 << 29  # bytes of a record as JSON
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
     """Copy a KB to a folder, check what was copied, and write the checksums of its files.
 
-    Raises:
-        PelError: A file was changed since it was written.
-        OSError: The copy cannot be written.
+    PelError if a file was changed since it was written.
     """
     folder.mkdir(exist_ok=True)
     KnowledgeBase.open(kb.path, verify=True).close()

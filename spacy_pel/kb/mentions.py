@@ -50,12 +50,9 @@ class PassageMention(NamedTuple):
 
 
 class MentionPassage(NamedTuple):
-    """A text with mentions whose entities are known.
+    """A text, as a linker reads it, with mentions whose entities are known.
 
-    Attributes:
-        document: The id of the document, such as a PMID; "" if it has none.
-        text: The text, as a linker reads it.
-        mentions: Its mentions.
+    ``document`` is the id of its document, such as a PMID; "" if it has none.
     """
 
     document: str
@@ -73,12 +70,7 @@ class KnownMention(NamedTuple):
 
 
 class MentionWeight(NamedTuple):
-    """How much mentions count.
-
-    Attributes:
-        weight: What one unit of closeness adds to the score.
-        level: The closeness from which mentions count.
-    """
+    """What one unit of closeness adds to the score, and the closeness from which mentions count."""
 
     weight: float
     level: float
@@ -87,10 +79,7 @@ class MentionWeight(NamedTuple):
 class NearMentions(NamedTuple):
     """The mentions nearest to n queries, nearest first.
 
-    Attributes:
-        scores: float32 [n, m], inner products; -inf where there are fewer than m.
-        numbers: int64 [n, m], the number of each mention's entity; -1 for no mention.
-        rows: int64 [n, m], the row of each mention; -1 for none.
+    Scores, float32, numbers of entities, and rows, int64, are [n, m]; -inf and -1 for no mention.
     """
 
     scores: np.ndarray
@@ -169,9 +158,7 @@ class KnownMentions:
     def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The mention of each candidate that is nearest to its query, if it is near enough to count.
 
-        Args:
-            vectors: The queries, float32 [n, dim].
-            numbers: The numbers of their candidates, int64 [n, k]; -1 for no candidate.
+        Queries are float32 [n, dim], numbers of candidates int64 [n, k], -1 for none.
 
         Returns:
             The rows of the mentions, int64 [n, k]; -1 for a candidate that has no such mention.

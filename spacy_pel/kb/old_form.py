@@ -41,11 +41,7 @@ def converted(folder: Path) -> Path:
     """The folder of a copy, in today's form, of a KB that an earlier release wrote.
 
     The copy is made once, in the cache of this user (XDG_CACHE_HOME), and is named by a hash of the
-    old manifest.
-
-    Raises:
-        PelError: The KB is damaged, or has a form that no package had.
-        OSError: The copy cannot be written.
+    old manifest. PelError if the KB is damaged, or has a form that no package had.
     """
     text = (folder / OLD_MANIFEST).read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spacy-pel"

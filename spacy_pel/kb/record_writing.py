@@ -51,13 +51,10 @@ class StagedRecords:
     """Records that are about to be written, cleaned and sorted by concept id in a scratch file."""
 
     def __init__(self, entities: Iterable[Entity]) -> None:
-        """Reads entities in any order.
+        """Reads entities in any order; PelError if a concept id occurs twice or an entity is unusable.
 
         If several claim an alternative or retired id, the first by concept id gets it. If it is a
         concept id, none gets it. The id is removed from the records that do not get it.
-
-        Raises:
-            PelError: A concept id occurs twice, an entity is unusable, or the disk is full.
         """
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.executescript(f"{_QUICK} {_STAGED} BEGIN")

@@ -203,11 +203,8 @@ class Store:
 def connected(path: Path, mode: str) -> sqlite3.Connection:
     """A connection to the database of a KB, which defines just what every KB does.
 
-    The mode is "ro" to read, or "rw" to read and write.
-
-    Raises:
-        PelError: It is no file, or has other tables, views or triggers.
-        sqlite3.DatabaseError: It cannot be read, or a change of it was interrupted.
+    The mode is "ro" to read, or "rw" to read and write. PelError if it is no file, or has other tables,
+    views or triggers; sqlite3.DatabaseError if it cannot be read, or a change of it was interrupted.
     """
     if plain_file_size(path) is None:
         raise damaged(path, "missing")

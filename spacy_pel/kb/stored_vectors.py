@@ -27,12 +27,7 @@ _GPU_ROWS = 300_000  # with up to this many rows, a GPU searches all vectors fas
 
 
 class StoredVectors:
-    """All vectors of a KB. Nothing is opened before it is asked for.
-
-    Attributes:
-        settings: What the KB's settings say of them.
-        path: The file of rows.
-    """
+    """All vectors of a KB. Nothing is opened before it is asked for."""
 
     def __init__(self, folder: Path, settings: Settings, store: Store) -> None:
         self.settings: dict[str, Any] = settings["vectors"]
@@ -70,12 +65,7 @@ class StoredVectors:
         return Candidates(numbers[:, :k], scores[:, :k])
 
     def rows(self, numbers: np.ndarray, lifted: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of entities, in the order of ``numbers``; see ``KnowledgeBase.rows``.
-
-        Args:
-            numbers: The numbers of the entities, int64.
-            lifted: Whether shortened rows get their original length again.
-        """
+        """See ``KnowledgeBase.rows``. If lifted, shortened rows get their original length again."""
         found = [(part, *part.rows_of(numbers)) for part in self.parts]
         vectors = np.concatenate([part.matrix.take(rows) for part, rows, _ in found])
         places = np.concatenate([places for *_, places in found])

@@ -128,11 +128,8 @@ def writing(path: str | Path) -> Iterator[Writing]:
 def folder_lock(folder: Path) -> Iterator[None]:
     """Keeps other writers out of a KB folder, and sweeps it at the end.
 
-    A folder that does not exist is made, and removed again if no KB is in it at the end.
-
-    Raises:
-        PelError: The folder holds something other than a KB, cannot be written to, or another
-            process is writing to it.
+    A folder that does not exist is made, and removed again if no KB is in it at the end. PelError if
+    it holds something other than a KB, cannot be written to, or another process is writing to it.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     if folder.exists() and not folder.is_dir():

@@ -196,12 +196,9 @@ def _file(
     """Writes a file of all vectors of a KB with its index, and commits them.
 
     Args:
-        change: A change of the KB.
         batches: As for ``write_vectors``; rows that are stored already if there is a projection.
         about: What the KB's settings are to say of them, as far as it is known.
-        projection: The projection that made the rows shorter.
         reduce_to: The length that the rows are to have.
-        mentions: Makes new vectors of the mentions that the KB has learnt.
 
     Returns:
         The share of the rows' squared length that was kept.

@@ -58,10 +58,8 @@ def _all_joined(remaining: Iterator[Entity]) -> Entity:
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
     """The entities sorted by concept id. Those with the same id are joined in the order given.
 
-    It is for formats that describe an entity in several places. Sorting is done on disk.
-
-    Raises:
-        PelError: An id or name is unusable, or there is no space to sort.
+    It is for formats that describe an entity in several places. Sorting is done on disk. PelError if an
+    id or name is unusable, or there is no space to sort.
     """
     with _scratch("CREATE TABLE record (id TEXT, record TEXT)") as database:
         rows = ((entity.concept_id, json.dumps(entity)) for entity in map(cleaned, entities))

@@ -77,9 +77,7 @@ class RowFinder(Protocol):
     def nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Approximately the best rows of each query, best first.
-
-        The answer to a query does not depend, to the last bit, on the other queries.
+        """Approximately the best rows of each query, best first, and as if it were the only query.
 
         Args:
             queries: float32 [n, dim].
@@ -88,8 +86,7 @@ class RowFinder(Protocol):
             selection: The rows that may be found; None for all.
 
         Returns:
-            Approximate scores, float32 [n, depth], and numbers of rows, int64 [n, depth]. Places
-            without a row hold -inf and -1.
+            Approximate scores, float32 [n, depth], and rows, int64 [n, depth]; -inf and -1 for no row.
         """
 
 

@@ -152,10 +152,7 @@ class VectorIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The best row of pairs of a query and an entity; the first of equal ones.
 
-        Args:
-            vectors: The queries, float32 [queries, dim].
-            lines: The query of each pair, int64 [n], ascending.
-            numbers: The entity of each pair, int64 [n].
+        ``lines`` has the query of each pair, ascending, and ``numbers`` the entity, int64 [n].
 
         Returns:
             Scores, float32 [n], and rows, int64 [n]; -inf and -1 for an entity without rows.

@@ -99,12 +99,7 @@ class VectorMatrix:
 
         The last bits of a product of matrices depend on its size and on where a row stands. With
         them, equal vectors would not tie. Here each pair is summed on its own. PelError if a row holds
-        NaN or infinity.
-
-        Args:
-            queries: float32 [m, dim].
-            lines: The query of each pair, int64 [n], ascending.
-            rows: The row of each pair, int64 [n].
+        NaN or infinity. The lines of the queries ascend.
         """
         values = self._values
         in_memory = self._descriptor is None and values.flags.c_contiguous

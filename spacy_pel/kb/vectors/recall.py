@@ -20,15 +20,15 @@ _OVERSAMPLING = 4  # the least; it suffices where a row stands for other rows of
 _SEED = 0
 
 
-def chosen_probes(
-    matrix: VectorMatrix, row_entities: np.ndarray, ivf: Any
-) -> tuple[int, dict[str, float | int]]:
+Recall = dict[str, float | int]
+
+
+def chosen_probes(matrix: VectorMatrix, row_entities: np.ndarray, ivf: Any) -> tuple[int, Recall]:
     """The number of lists of an inverted file that a search should look at, and its recall.
 
     It is the smallest power of 2 with enough recall for a sample of queries, times a margin.
     """
-    sample = _Sample(matrix, row_entities)
-    probes = 1
+    sample, probes = _Sample(matrix, row_entities), 1
     while probes < ivf.nlist and min(sample.recall(InvertedFile(ivf, probes)).values()) < _WANTED:
         probes *= 2
     probes = min(_MARGIN * probes, ivf.nlist)
@@ -37,26 +37,21 @@ def chosen_probes(
 
 def chosen_oversampling(
     matrix: VectorMatrix, row_entities: np.ndarray, codes: Any
-) -> tuple[int, dict[str, float | int]]:
+) -> tuple[int, Recall]:
     """The number of rows that ``FastScan`` should find for each entity wanted, and its recall.
 
     It is the smallest power of 2 with enough recall for a sample of queries: recall of the first
     entity when only one is wanted, and recall of 64 entities. Where rows share codes, it is the
     lowest number, because more would not help.
     """
-    sample = _Sample(matrix, row_entities)
-
-    def measured(oversampling: int) -> dict[str, float]:
+    sample, oversampling = _Sample(matrix, row_entities), _OVERSAMPLING
+    while True:  # this ends where search becomes exact
         finder = FastScan(codes, oversampling)
-        return {**sample.recall(finder), "1": sample.recall(finder, 1)["1"]}
-
-    oversampling = _OVERSAMPLING
-    found = measured(oversampling)
-    wanted = {} if FastScan(codes, oversampling).finds_entities else _WANTED_OF_CODES
-    while any(found[at] < share for at, share in wanted.items()):
-        oversampling *= 2  # this ends where search becomes exact
-        found = measured(oversampling)
-    return oversampling, {**found, "queries": len(sample.queries)}
+        found = {**sample.recall(finder), "1": sample.recall(finder, 1)["1"]}
+        is_enough = all(found[at] >= share for at, share in _WANTED_OF_CODES.items())
+        if is_enough or finder.finds_entities:
+            return oversampling, {**found, "queries": len(sample.queries)}
+        oversampling *= 2
 
 
 class _Sample:
