@@ -12,7 +12,6 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.settings import JOURNAL, KB_FILE
-from spacy_pel.kb.store import Store
 from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES, edit_settings
@@ -41,14 +40,6 @@ def test_another_schema_is_refused(tmp_path: Path, kind: str) -> None:
         with pytest.raises(PelError, match="its tables are not those of a KB"):
             use(folder)
     assert verify(folder)
-
-
-def test_connections_only_read(tmp_path: Path) -> None:
-    with build_kb(ENTITIES, tmp_path / "kb") as kb:
-        connection = Store(kb.path)._connection()
-        for pragma, value in (("trusted_schema", 0), ("query_only", 1)):
-            assert connection.execute(f"PRAGMA {pragma}").fetchone() == (value,)
-        connection.close()
 
 
 def test_a_journal_that_names_other_files_is_not_played(tmp_path: Path) -> None:

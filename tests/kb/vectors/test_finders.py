@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import index
 from spacy_pel.kb.vectors.faiss_library import write_index
@@ -174,22 +173,6 @@ def test_after_a_fork(example: Example) -> None:
     child.start()
     np.testing.assert_array_equal(results.get(timeout=60), truth)
     child.join()
-
-
-def test_the_same_rows_make_the_same_file(example: Example, tmp_path: Path) -> None:
-    if isinstance(example.finder, InvertedFile):
-        again = built_inverted_file(example.matrix, "SQ8")
-    else:
-        again = built_fast_scan(example.matrix, example.coded)
-    write_index(again, tmp_path / "again.faiss")
-    assert (tmp_path / "again.faiss").read_bytes() == example.path.read_bytes()
-
-
-def test_unreadable_index(example: Example, tmp_path: Path) -> None:
-    (tmp_path / "index.faiss").write_bytes(b"nonsense")
-    for name in ("index.faiss", "gone.faiss"):
-        with pytest.raises(PelError, match=f"{name}: cannot be read; .*kb verify"):
-            type(example.finder).opened(tmp_path / name, {"probes": 1, "oversampling": 4})
 
 
 def test_rows_that_stand_for_all() -> None:
