@@ -19,7 +19,7 @@ import numpy as np
 from ..about import __version__
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
-from .record_writing import StagedRecords, counted, new_database
+from .record_writing import StagedRecords, count_entity, new_database
 from .records.cleaning import cleaned
 from .records.entity import Entity
 from .records.merging import joined, merged
@@ -270,7 +270,7 @@ def _change(
 
         def remove(number: int, entity: Entity) -> None:
             numbers.add(number)
-            lost.update(counted([entity]))
+            count_entity(lost, entity)
 
         with closing(StagedRecords(plan(kb, remove))) as staged:
             n_gone = len(numbers)

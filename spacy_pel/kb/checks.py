@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import PelError
 from .mentions import stored_passages
-from .record_writing import counted
-from .records.entity import Entity
+from .record_writing import count_entity
 from .records.names import name_hash, normalised
 from .settings import KB_FILE, plain_file_size, sha256, vector_files
 from .store import Store
@@ -106,15 +105,12 @@ def _wrong_records(store: Store, kb: KnowledgeBase) -> Iterator[str]:
     live = np.zeros(kb.n_records(), dtype=bool)
     live[kb.numbers()] = True
     names = np.zeros(4, dtype=np.int64)
-
-    def in_use() -> Iterator[Entity]:
-        for number, entity in store.all_entities(len(live)):
-            for hash in {name_hash(normalised(name)) for name in entity.names}:
-                names[:] += (1, hash, number, hash * (number % _MODULUS))
-            if live[number]:
-                yield entity
-
-    counts = counted(in_use())
+    counts: Counter[str] = Counter()
+    for number, entity in store.all_entities(len(live)):
+        for hash in {name_hash(normalised(name)) for name in entity.names}:
+            names += (1, hash, number, hash * (number % _MODULUS))
+        if live[number]:
+            count_entity(counts, entity)
     said = Counter(kb.settings["counts"])
     if +said != +counts:
         yield f"counts {said['entities']} entities where there are {counts['entities']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import logging
 import sqlite3
@@ -10,7 +11,6 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -43,8 +43,13 @@ _LOST = """
 SELECT concept_id, id FROM claim WHERE id IN (SELECT concept_id FROM entity)
 OR concept_id > (SELECT min(concept_id) FROM claim AS other WHERE other.id = claim.id)
 """
-_CHUNK = 1 << 16
+_TOGETHER = 4096  # records written at a time
+_CHUNK = 1 << 16  # hashes of names
 _WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are written
+
+
+# From types, or sources, to numbers of records, ascending.
+Postings = defaultdict[str, array]
 
 
 class StagedRecords:
@@ -88,32 +93,47 @@ class StagedRecords:
         Returns:
             What they add to the KB's counts, and a hash of all records.
         """
+        counts = Counter(dict.fromkeys(("entities", "definitions", *COUNTED), 0))
         digest = hashlib.sha256()
-
-        def rows() -> Iterator[tuple]:
-            for number, row in enumerate(self._rows(), first):
+        hashes = array("Q")  # hash << 32 | number, which sorts like the pair
+        typed: Postings = defaultdict(lambda: array("i"))
+        sourced: Postings = defaultdict(lambda: array("i"))
+        rows, numbers = self._rows(), itertools.count(first)
+        while block := list(itertools.islice(rows, _TOGETHER)):
+            records, texts, alternatives = [], [], []
+            for row, number in zip(block, numbers):
                 crc = record_crc(row)
+                entity = stored_entity(crc, row)
+                count_entity(counts, entity)
                 digest.update(crc.to_bytes(4, "little"))
-                yield (number, *row, crc)
-
-        places = ", ".join("?" * (len(Entity._fields) + 2))
-        database.executemany(
-            f"INSERT INTO entity (number, {FIELDS}, crc) VALUES ({places})", rows()
-        )
-        _write_names(database, first)
-        for field, table in (("types", "typed"), ("sources", "sourced")):
-            _write_postings(database, field, table, first)
-        for field in ("alt_ids", "retired_ids"):
-            database.execute(
-                f"INSERT OR IGNORE INTO alternative SELECT value, number FROM entity, "
-                f"json_each({field}) WHERE number >= ? AND {field} IS NOT NULL",
-                (first,),
-            )
+                records.append((number, *row, crc))
+                names = dict.fromkeys(map(normalised, entity.names))
+                texts.append((number, searched_text(" ".join(names))))
+                hashes.extend(name_hash(name) << 32 | number for name in names)
+                alternatives += [(id, number) for id in (*entity.alt_ids, *entity.retired_ids)]
+                for postings, keys in ((typed, entity.types), (sourced, entity.sources)):
+                    for key in keys:
+                        postings[key].append(number)
+            places = ", ".join("?" * (len(Entity._fields) + 2))
+            insert = f"INSERT INTO entity (number, {FIELDS}, crc) VALUES ({places})"
+            database.executemany(insert, records)
+            database.executemany("INSERT INTO word (rowid, names) VALUES (?, ?)", texts)
+            database.executemany("INSERT OR IGNORE INTO alternative VALUES (?, ?)", alternatives)
+        ordered = np.sort(np.frombuffer(hashes, dtype=np.uint64))
+        for start in range(0, len(ordered), _CHUNK):
+            chunk = ordered[start : start + _CHUNK]
+            pairs = zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
+            database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", pairs)
+        for table, postings in (("typed", typed), ("sourced", sourced)):
+            lists = [
+                (key, first, np.array(postings[key], POSTING).tobytes()) for key in sorted(postings)
+            ]
+            database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", lists)
         known = set(map(SemanticType._make, database.execute("SELECT * FROM semantic_type")))
         new = [type for type in dict.fromkeys(types) if type not in known]
         database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
         digest.update(json.dumps(new).encode())
-        return counted(self.entities()), digest.hexdigest()
+        return counts, digest.hexdigest()
 
     def _rows(self) -> Iterator[tuple]:
         return self._database.execute(f"SELECT {FIELDS} FROM entity ORDER BY concept_id")
@@ -136,15 +156,12 @@ class StagedRecords:
             logger.warning("dropped %d alternative ids that belong to another entity", n_ids)
 
 
-def counted(entities: Iterable[Entity]) -> Counter[str]:
-    """What entities add to the counts of a KB."""
-    counts = Counter(dict.fromkeys(("entities", "definitions", *COUNTED), 0))
-    for entity in entities:
-        counts["entities"] += 1
-        counts["definitions"] += entity.definition is not None
-        for field in COUNTED:
-            counts[field] += len(getattr(entity, field))
-    return counts
+def count_entity(counts: Counter[str], entity: Entity) -> None:
+    """Adds an entity to the counts of a KB."""
+    counts["entities"] += 1
+    counts["definitions"] += entity.definition is not None
+    for field in COUNTED:
+        counts[field] += len(getattr(entity, field))
 
 
 @contextmanager
@@ -163,41 +180,3 @@ def new_database(path: Path) -> Iterator[sqlite3.Connection]:
         database.execute("INSERT INTO word (word) VALUES ('optimize')")
         database.executemany(set_option, [("automerge", 4), ("hashsize", 1 << 20)])
         database.execute("COMMIT")
-
-
-def _write_names(database: sqlite3.Connection, first: int) -> None:
-    """Writes the words of each record's names, and the hashes of its normalised names."""
-    hashes = array("Q")  # hash << 32 | number, which sorts like the pair
-    query = "SELECT number, canonical_name, aliases FROM entity WHERE number >= ? ORDER BY number"
-
-    def texts() -> Iterator[tuple[int, str]]:
-        for number, name, aliases in database.execute(query, (first,)):
-            names = {normalised(alias): None for alias in (name, *json.loads(aliases or "[]"))}
-            hashes.extend(name_hash(name) << 32 | number for name in names)
-            yield number, searched_text(" ".join(names))
-
-    database.executemany("INSERT INTO word (rowid, names) VALUES (?, ?)", texts())
-    ordered = np.sort(np.frombuffer(hashes, dtype=np.uint64))
-    for start in range(0, len(ordered), _CHUNK):
-        chunk = ordered[start : start + _CHUNK]
-        pairs = zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
-        database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", pairs)
-
-
-def _write_postings(database: sqlite3.Connection, field: str, table: str, first: int) -> None:
-    """Writes for each type, or source, the numbers of the new records that have it."""
-    postings: dict[str, array] = defaultdict(lambda: array("i"))
-    query = (
-        f"SELECT number, {field} FROM entity WHERE number >= ? AND {field} IS NOT NULL "
-        "ORDER BY number"
-    )
-    for number, texts in database.execute(query, (first,)):
-        for text in _texts(texts):
-            postings[text].append(number)
-    rows = ((t, first, np.array(postings[t], POSTING).tobytes()) for t in sorted(postings))
-    database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
-
-
-@lru_cache(maxsize=10_000)
-def _texts(text: str) -> tuple[str, ...]:
-    return tuple(json.loads(text))
