@@ -13,7 +13,7 @@ from .faiss_library import all_products, imported_faiss
 from .finders import RowFinder, RowSelection
 from .matrix import Projection, VectorMatrix
 
-_TOGETHER = 128  # queries of which all rows are looked at together: limits the memory of a search
+_TOGETHER = 64  # queries of which all rows are looked at together: limits the memory of a search
 _SAMPLED = 1 << 12  # rows of the first block that tell how low a score is of no interest
 _GATHERED = 1 << 14  # selected rows copied from the matrix at a time
 _CELLS = 1 << 19  # rows found for all queries of a chunk: limits the memory as well
