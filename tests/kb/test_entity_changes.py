@@ -240,6 +240,6 @@ class LivingKB(RuleBasedStateMachine):
 
 
 LivingKB.TestCase.settings = settings(
-    max_examples=6, stateful_step_count=8, deadline=None, phases=set(Phase) - {Phase.shrink}
+    max_examples=5, stateful_step_count=7, deadline=None, phases=set(Phase) - {Phase.shrink}
 )
 test_any_changes = LivingKB.TestCase

@@ -62,7 +62,7 @@ _CHANGES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(changes=_CHANGES)
 def test_every_change_keeps_the_mentions(tmp_path_factory, changes) -> None:
     folder = living_kb(tmp_path_factory.mktemp("kb") / "kb", ENTITIES)
