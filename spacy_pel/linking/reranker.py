@@ -60,11 +60,10 @@ class Reranker:
         Args:
             mentions: The n mentions.
             numbers: int64 [n, k], the entity numbers of their candidates; -1 for no candidate.
-            retriever_scores: float32 [n, k], the retriever's scores, best first; -inf for no
-                candidate.
+            retriever_scores: float32 [n, k], best first; -inf for no candidate.
             kb: Where the candidates' texts are.
-            weight: What the cross-encoder's score is multiplied by; 1 as in training. With 0, which
-                ``pel calibrate`` sets if the cross-encoder adds nothing, no text is read.
+            weight: 1 as in training. With 0, which ``pel calibrate`` sets if the cross-encoder adds
+                nothing, no text is read.
 
         Returns:
             float32 [n, k]; -inf for no candidate.

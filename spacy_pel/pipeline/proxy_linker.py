@@ -52,11 +52,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     Each of the settings is an attribute, which may be changed between texts:
     ``linker.threshold = 0.1``. What the linker does, its parts do.
 
-    Args:
-        model: The thinc model of the retriever, with or without weights.
-        path: The trained linker that the config names, for errors.
-        reranker: The thinc model of the reranker, if there is one.
-        ...: The others are those of ``factory.DEFAULT_CONFIG``.
+    ``factory.DEFAULT_CONFIG`` explains its arguments.
 
     Raises:
         PelError: There is no such row kind or runtime.
@@ -67,6 +63,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         runtime: Computes the encoders when the linker links.
         fitted: What ``pel calibrate`` has fitted to the scores.
         learning: Trains the retriever or the reranker.
+        model: The thinc model of the retriever, with or without weights.
         reranker_model: The thinc model of the reranker; None: there is no reranker.
         cfg: What belongs to the weights and is saved with them, as plain data: the ``row_kind``,
             the ids of the ``trained_entities``, and the state of the loss.
@@ -360,15 +357,10 @@ class ProxyLinker(SavedPipe, TrainablePipe):
     # Saving and loading
 
     def open(self, path: str | os.PathLike) -> "ProxyLinker":
-        """Take the weights, the calibration and the KB of a trained linker.
+        """Take the weights, the calibration and the KB of a trained linker; PelError if there is none.
 
-        A reranker or a KB that this component's config names is not replaced.
-
-        Args:
-            path: The linker's folder, its pipeline's, or the name of an installed pipeline.
-
-        Raises:
-            PelError: There is no trained linker.
+        A reranker or a KB that this component's config names is not replaced. The path is that of the
+        linker's folder, its pipeline's, or the name of an installed pipeline.
         """
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
         configured = self.kb_reference.configured  # the other linker's config had its own

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-from safetensors import safe_open
 from thinc.api import Adam
 
 from spacy_pel.architectures import encoder_of
@@ -85,15 +84,6 @@ def test_a_batch_changes_no_answer(reranked: Trained, expected) -> None:
             for x, y in zip(a, b, strict=True):
                 assert x["id"] == y["id"]
                 assert x["rerank_score"] == pytest.approx(y["rerank_score"], abs=1e-4)
-
-
-def test_nil_is_the_retrievers_to_decide(reranked: Trained, expected) -> None:
-    nlp = spacy.load(reranked.path)
-    best = [max(c["score"] for c in candidates) for *_, candidates in expected]
-    threshold = float(np.median(best))
-    nlp.get_pipe("proxy_linker").nil_threshold = threshold
-    nlp.get_pipe("proxy_linker").sure_probability = None
-    assert [id == "NIL" for id, *_ in linked(nlp)] == [score < threshold for score in best]
 
 
 def test_a_calibration_is_of_so_many_candidates(reranked: Trained, expected) -> None:
@@ -257,9 +247,3 @@ def test_what_was_saved_without_one_gets_none_of_what_is_opened(
     opened.add_pipe("proxy_linker", config={"path": str(reranked.path)})
     saved = opened.get_pipe("proxy_linker").from_disk(trained.path / "proxy_linker")
     assert saved.reranked == 0
-
-
-def test_nothing_is_pickled(reranked: Trained) -> None:
-    with safe_open(reranked.path / "proxy_linker" / "reranker", "pt") as file:
-        (facts,) = map(json.loads, file.metadata().values())
-    assert facts["settings"]["length"]

@@ -15,7 +15,7 @@ from spacy_pel.kb import KnowledgeBase
 from spacy_pel.pipeline.annotations import install_extensions
 from spacy_pel.pipeline.scorer import linking_scores
 
-from .conftest import TEST, TRAIN, Trained, examples
+from .conftest import TRAIN, Trained, examples
 
 NLP = spacy.blank("en")
 
@@ -208,18 +208,6 @@ def test_the_threshold_reaches_the_scorer(trained: Trained) -> None:
 
 
 # nlp.evaluate
-
-
-def test_a_linker_alone_is_evaluated(trained: Trained) -> None:
-    nlp = trained.nlp
-    scores = nlp.evaluate(examples(nlp, TEST))
-    assert scores["recall@1"] == {"all": 1.0, "in_kb": 1.0, "seen": 1.0, "unseen": 1.0}
-    assert (scores["mentions"], scores["seen"], scores["unseen"]) == (4, 2, 2)
-    assert scores["nel_micro_f"] == scores["nel_recall_at_1"] == 1.0
-    scores = nlp.evaluate(examples(nlp, TRAIN[:9]))
-    assert (scores["mentions"], scores["in_kb"], scores["unseen"]) == (11, 10, 0)
-    assert scores["recall@1"]["all"] == pytest.approx(10 / 11)
-    assert scores["nel_micro_p"] == pytest.approx(10 / 11) and scores["nel_micro_r"] == 1.0
 
 
 def test_mentions_found_by_the_pipeline_are_scored(tiny_nlp: Language) -> None:

@@ -148,11 +148,6 @@ def test_mentions_of_a_group_teach_as_entities_do(kb: Path) -> None:
     assert losses[0] == losses[1] and losses[0]["proxy_linker"] > 0
 
 
-def test_what_is_no_example_is_refused(linker) -> None:
-    with pytest.raises(TypeError):
-        linker.update([spacy.blank("en")("text")])
-
-
 # Training sessions
 
 
