@@ -80,7 +80,7 @@ def diff_cli(
     Example:
       python -m spacy pel kb diff umls-2024AB umls-2025AA --output changes.jsonl
     """
-    from ..kb.difference import compare_kbs
+    from ..kb.describe import compare_kbs
 
     found = compare_kbs(old, new, output, n_ids=_EXAMPLES)
     if not found.kinds:

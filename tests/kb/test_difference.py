@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities, update_entities
-from spacy_pel.kb.difference import EntityDifference, compare_kbs, difference
+from spacy_pel.kb.describe import EntityDifference, compare_kbs, difference
 
 from ..conftest import ENTITIES as SEVEN
 from .examples import ENTITIES
