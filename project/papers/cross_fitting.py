@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,53 +28,40 @@ from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 
 
 def evaluate_cross_fitted(
-    nlp: Language,
-    corpora: Mapping[str, str | Path],
-    *,
-    component: str = "proxy_linker",
-    limit: int = 0,
-    names: bool = False,
+    nlp: Language, corpora: Sequence[str], *, limit: int = 0, names: bool = False
 ) -> dict[str, dict[str, Any]]:
     """Evaluate a linker on corpora, with settings that are fitted on the other half of them.
 
     The halves are every other document of each corpus. The settings are fitted on the halves of all
     corpora together. The linker keeps the settings that it has.
 
-    Args:
-        nlp: A pipeline with a trained linker.
-        corpora: For each name, a corpus as ``corpora.document_corpus.open_corpus`` takes it.
-        component: The name of the linker in the pipeline.
-        limit: The number of documents taken of each corpus file. 0 takes all.
-        names: Whether a weight of exact names is fitted; see ``calibrate``.
-
     Returns:
-        For each name what ``evaluate`` returns, without ``linker``.
+        For each corpus what ``evaluate`` returns, without ``linker``.
 
     Raises:
         PelError: As ``calibrate`` raises it; one half of the documents may not be enough.
     """
-    linker = linker_of(nlp, component)
-    examples = {}
-    for name, corpus in corpora.items():
-        examples[name] = gold_examples(nlp, linker, [corpus], limit)
-        check_ids(examples[name], linker, [corpus])
+    linker = linker_of(nlp)
+    examples = {corpus: gold_examples(nlp, linker, [corpus], limit) for corpus in corpora}
+    for corpus, own in examples.items():
+        check_ids(own, linker, [corpus])
     fitted, seconds = [], Counter()
     with with_settings(linker, fitted=replace(linker.fitted)):
         for other in (1, 0):
-            of_all = [e for each in examples.values() for e in each[other::2]]
+            of_all = [e for own in examples.values() for e in own[other::2]]
             fit(nlp, linker, of_all, names=names)
             fitted.append(replace(linker.fitted))
         for half, settings in enumerate(fitted):
             linker.fitted = settings
-            for name, own in examples.items():
+            for corpus, own in examples.items():
                 started = time.perf_counter()
                 link_examples(nlp, linker, own[half::2])
-                seconds[name] += time.perf_counter() - started
+                seconds[corpus] += time.perf_counter() - started
         # A linker has thresholds if one of the halves had mentions that are NIL.
         linker.fitted = max(fitted, key=lambda settings: settings.nil_threshold is not None)
         return {
-            name: metrics_of(linker, examples[name], seconds[name], [corpus], limit)
-            for name, corpus in corpora.items()
+            corpus: metrics_of(linker, own, seconds[corpus], [corpus], limit)
+            for corpus, own in examples.items()
         }
 
 
@@ -87,9 +73,9 @@ def main(
 ) -> None:
     """Score linking with settings that are fitted on the other half of the documents."""
     nlp = load_pipeline(pipeline)
-    found = evaluate_cross_fitted(nlp, {name: name for name in corpora}, limit=limit, names=names)
-    for name, metrics in found.items():
-        print(f"{name}\n\n{metrics_table(metrics)}\n\n{nil_summary(metrics['nil'])}")
+    found = evaluate_cross_fitted(nlp, corpora, limit=limit, names=names)
+    for corpus, metrics in found.items():
+        print(f"{corpus}\n\n{metrics_table(metrics)}\n\n{nil_summary(metrics['nil'])}")
         print(f"Expected calibration error: {100 * metrics['expected_calibration_error']:.1f}\n")
 
 

@@ -6,11 +6,11 @@ All settings are fitted on every other document and used on the rest, and the ot
 from __future__ import annotations
 
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -29,33 +29,22 @@ from spacy_pel.fitting.fit_joint import (
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.discover import proposals
 from spacy_pel.jobs.joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.vectors.matrix import VectorMatrix
+from spacy_pel.linking.clusters import Clusters
 from spacy_pel.linking.joint import Neighbourhood, mention_neighbours
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.spans import gold_ids, mention_spans
-
-if TYPE_CHECKING:
-    from spacy_pel.kb.knowledge_base import KnowledgeBase
-    from spacy_pel.linking.clusters import Clusters
-    from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
 # The neighbours whose recall is measured, as in figure 3 of the paper.
 NEAREST = 64
 
 
-def joint_metrics(
-    nlp: Language, corpus: str | Path, *, limit: int = 0, names: bool = False
-) -> dict[str, Any]:
+def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[str, Any]:
     """Score a linker whose mentions are linked together, and the clusters of their vectors.
 
     The linker keeps the settings that it has.
-
-    Args:
-        nlp: A pipeline with a trained linker.
-        corpus: A corpus as ``corpora.document_corpus.open_corpus`` takes it.
-        limit: The number of documents taken of each corpus file. 0 takes all.
-        names: Whether a weight of exact names is fitted; see ``calibrate``.
 
     Returns:
         ``recall@1``: for "one by one", "undirected", "directed" and "best", what was best on the
@@ -70,36 +59,32 @@ def joint_metrics(
         PelError: As ``calibrate`` and ``fit_joint`` raise it; one half may not be enough.
     """
     linker = linker_of(nlp)
-    examples = gold_examples(nlp, linker, [corpus], limit)
     trained = frozenset(linker.cfg["trained_entities"])
-    rows: dict[str, list[np.ndarray]] = {kind: [] for kind in ("in_kb", "seen")}
-    right: dict[str, list[np.ndarray]] = {}
+    right: defaultdict[str, list[bool]] = defaultdict(list)
     agreement: dict[str, list[float]] = {"all": [], "all_unseen": [], "unseen": []}
-    golds = []
-    with with_settings(linker, fitted=replace(linker.fitted)):
-        for report, gold in _fitted_halves(nlp, linker, examples, names, nil=False):
-            golds.append(gold)
-            seen = np.array([not trained.isdisjoint(ids) for ids in gold.golds], dtype=bool)
-            rows["in_kb"].append(gold.in_kb)
-            rows["seen"].append(seen)
-            for way, counted in {
-                "one by one": Neighbourhood(0, 1.0, True),
-                "undirected": report.by_direction[False],
-                "directed": report.by_direction[True],
-                "best": report.settings.linking,
-            }.items():
-                found, ids = _clusters(report, gold, counted)
-                right.setdefault(way, []).append(right_answers(found.entities, ids, gold))
-            for name, value in _agreements(report, gold, seen).items():
-                agreement[name].append(value)
-    in_kb, seen = (np.concatenate(rows[kind]) for kind in ("in_kb", "seen"))
-    kinds = {"in_kb": in_kb, "seen": in_kb & seen, "unseen": in_kb & ~seen}
-    vectors = VectorMatrix(np.concatenate([gold.vectors for gold in golds]))
-    entities = numbered_ids([min(ids, default="") for gold in golds for ids in gold.golds])[1]
+    used = []
+    for report, gold in _fitted_halves(nlp, gold_examples(nlp, linker, [corpus], limit), nil=False):
+        used.append(gold)
+        for way, counted in {
+            "one by one": Neighbourhood(0, 1.0, True),
+            "undirected": report.by_direction[False],
+            "directed": report.by_direction[True],
+            "best": report.settings.linking,
+        }.items():
+            found, ids = _clusters(report, gold, counted)
+            right[way] += right_answers(found.entities, ids, gold).tolist()
+        for name, value in _agreements(report, gold, trained).items():
+            agreement[name].append(value)
+    golds = [ids for gold in used for ids in gold.golds]
+    in_kb = np.concatenate([gold.in_kb for gold in used])
+    seen = _are_seen(golds, trained)
+    groups = {"in_kb": in_kb, "seen": in_kb & seen, "unseen": in_kb & ~seen}
+    vectors = VectorMatrix(np.concatenate([gold.vectors for gold in used]))
+    entities = numbered_ids([min(ids, default="") for ids in golds])[1]
     nearest = mention_neighbours(vectors, NEAREST).numbers
     return {
         "recall@1": {
-            way: {kind: _mean(np.concatenate(each)[of]) for kind, of in kinds.items()}
+            way: {name: _mean(np.array(each)[group]) for name, group in groups.items()}
             for way, each in right.items()
         },
         "ari": {name: _mean(values) for name, values in agreement.items()},
@@ -108,24 +93,12 @@ def joint_metrics(
 
 
 def cross_fitted_discovery(
-    nlp: Language,
-    corpus: str | Path,
-    folder: Path,
-    *,
-    limit: int = 0,
-    names: bool = False,
-    share: float = 0.1,
-    seed: int = 0,
+    nlp: Language, corpus: str | Path, folder: Path, *, limit: int = 0, share: float = 0.1
 ) -> dict[str, float]:
-    """Score the proposals of a linker whose KB lacks some of the entities of a corpus.
+    """Score the proposals of a linker whose KB lacks a share of the entities of a corpus.
 
-    The linker keeps the settings that it has, and its KB.
-
-    Args:
-        nlp, corpus, limit, names: See ``joint_metrics``.
-        folder: A folder for the KB that lacks them. It is replaced, and removed at the end.
-        share: The share of the entities that is left out.
-        seed: The seed by which they are drawn.
+    The linker keeps the settings that it has, and its KB. The KB that lacks them is made in the
+    folder, and removed at the end.
 
     Returns:
         The mean over both halves of what ``discovery_metrics`` returns.
@@ -137,34 +110,35 @@ def cross_fitted_discovery(
     kb = linker.kb.path
     examples = gold_examples(nlp, linker, [corpus], limit)
     spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
-    write_lacking_kb(linker.kb, {id for s in spans for id in gold_ids(s)}, share, seed, folder)
-    with with_settings(linker, fitted=replace(linker.fitted)):
-        try:
-            linker.set_kb(folder)
-            found = [
-                discovery_metrics(gold, _clusters(report, gold, report.settings.discovery)[0])
-                for report, gold in _fitted_halves(nlp, linker, examples, names, nil=True)
-            ]
-        finally:
-            linker.set_kb(kb)
-            shutil.rmtree(folder, ignore_errors=True)
+    write_lacking_kb(linker.kb, {id for s in spans for id in gold_ids(s)}, share, folder)
+    try:
+        linker.set_kb(folder)
+        found = [
+            discovery_metrics(gold, _clusters(report, gold, report.settings.discovery)[0])
+            for report, gold in _fitted_halves(nlp, examples, nil=True)
+        ]
+    finally:
+        linker.set_kb(kb)
+        shutil.rmtree(folder, ignore_errors=True)
     return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
 
 def _fitted_halves(
-    nlp: Language, linker: ProxyLinker, examples: Sequence[Example], names: bool, *, nil: bool
+    nlp: Language, examples: Sequence[Example], *, nil: bool
 ) -> Iterator[tuple[JointReport, GoldMentions]]:
     """Both halves of the documents, linked one by one, with what was fitted on the other half.
 
     nil: whether a mention may be NIL before it is joined.
     """
-    for half in (0, 1):
-        fit(nlp, linker, examples[half::2], names=names)
-        threshold = linker.nil_threshold if nil else None
-        with with_settings(linker, vectors=True, nil_threshold=threshold):
-            link_examples(nlp, linker, examples)
-        fitted, used = (gold_mentions(linker, examples[n::2]) for n in (half, 1 - half))
-        yield fitted_joint(fitted, linker.reranked), used
+    linker = linker_of(nlp)
+    with with_settings(linker, fitted=replace(linker.fitted)):
+        for half in (0, 1):
+            fit(nlp, linker, examples[half::2])
+            threshold = linker.nil_threshold if nil else None
+            with with_settings(linker, vectors=True, nil_threshold=threshold):
+                link_examples(nlp, linker, examples)
+            fitted, used = (gold_mentions(linker, examples[n::2]) for n in (half, 1 - half))
+            yield fitted_joint(fitted, linker.reranked), used
 
 
 def _clusters(
@@ -175,7 +149,13 @@ def _clusters(
     return clusters_of(gold.mentions, vectors, report.settings, counted, gold.pairs)
 
 
-def _agreements(report: JointReport, gold: GoldMentions, seen: np.ndarray) -> dict[str, float]:
+def _are_seen(golds: Iterable[Iterable[str]], trained: frozenset[str]) -> np.ndarray:
+    return np.array([not trained.isdisjoint(ids) for ids in golds], dtype=bool)
+
+
+def _agreements(
+    report: JointReport, gold: GoldMentions, trained: frozenset[str]
+) -> dict[str, float]:
     """The adjusted Rand index of clusters of mentions alone; see ``joint_metrics``."""
 
     def clusters(places: np.ndarray) -> np.ndarray:
@@ -186,7 +166,7 @@ def _agreements(report: JointReport, gold: GoldMentions, seen: np.ndarray) -> di
 
     entities = gold.entities
     known = entities >= 0
-    unseen = known & ~seen
+    unseen = known & ~_are_seen(gold.golds, trained)
     of_all = clusters(np.arange(len(entities)))
     found = {"all": adjusted_rand_score(of_all[known], entities[known])}
     if unseen.any():
@@ -215,15 +195,13 @@ def coreference_recall(neighbours: np.ndarray, entities: np.ndarray) -> float | 
     return _mean(same.sum(axis=1)[counted] / most[counted])
 
 
-def write_lacking_kb(
-    kb: KnowledgeBase, ids: Iterable[str], share: float, seed: int, folder: Path
-) -> None:
-    """Write a copy of a KB that lacks a share of the entities with these ids, drawn by a seed."""
+def write_lacking_kb(kb: KnowledgeBase, ids: Iterable[str], share: float, folder: Path) -> None:
+    """Write a copy of a KB that lacks a share of the entities with these ids, always the same."""
     numbers = {kb.number(id) for id in ids} - {None}
     there = sorted(id for id, _ in kb.labels(sorted(numbers)))
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(kb.path, folder)
-    drawn = np.random.default_rng(seed).permutation(there)[: round(share * len(there))]
+    drawn = np.random.default_rng(0).permutation(there)[: round(share * len(there))]
     remove_entities(folder, drawn.tolist())
 
 
@@ -243,13 +221,11 @@ def discovery_metrics(gold: GoldMentions, found: Clusters) -> dict[str, float]:
     entities = gold.entities
     known = entities >= 0
     lacking = known & ~gold.in_kb
-    numbers = np.where(
-        found.entities < 0, found.entities.max(initial=-1) + 1 + found.numbers, found.entities
-    )
-    made = proposals(gold.mentions, found)
+    alone = found.entities.max(initial=-1) + 1 + found.numbers
+    numbers = np.where(found.entities < 0, alone, found.entities)
     proposed: set[int] = set()
     right = []
-    for own in made:
+    for own in proposals(gold.mentions, found):
         meant = Counter(entities[place] for place in own.members if lacking[place])
         entity, count = meant.most_common(1)[0] if meant else (-1, 0)
         right.append(2 * count > len(own.members) and entity not in proposed)
@@ -260,7 +236,7 @@ def discovery_metrics(gold: GoldMentions, found: Clusters) -> dict[str, float]:
         "ari_lacking": adjusted_rand_score(numbers[lacking], entities[lacking]),
         "precision": _mean(right) or 0.0,
         **{f"precision@{n}": _mean(right[:n]) or 0.0 for n in (50, 200)},
-        "proposals": len(made),
+        "proposals": len(right),
         "found": sum(right),
         "lacking": len(np.unique(entities[lacking])),
     }

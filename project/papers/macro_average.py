@@ -19,14 +19,10 @@ from spacy_pel.system.whole_files import whole_file
 
 
 def averaged_metrics(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Average several evaluations, such as those of ZESHEL's worlds.
+    """Average several results of ``linking_metrics``, at least one.
 
-    The macro average is the plain mean over the evaluations. The micro average is the mean over the
-    mentions of all. Counts are sums in both. An evaluation without a mention in a group is left out
-    of the averages of that group; an average over nothing is None.
-
-    Args:
-        metrics: The results of ``linking_metrics``, at least one.
+    Counts are sums. An evaluation without a mention in a group is left out of the averages of that
+    group; an average over nothing is None.
 
     Returns:
         {"evaluations": n, "macro": x, "micro": y}, with x and y in the form of ``linking_metrics``.

@@ -23,7 +23,7 @@ CANDIDATES = 96
 def measured(
     nlp: Language, dev: dict[str, str], table: dict[str, Any], folder: Path
 ) -> dict[str, Any]:
-    """Measure a linker.
+    """Measure a linker; for each dev set what ``figures_of`` returns, and ``also``.
 
     Args:
         nlp: the pipeline; its linker has its knowledge base.
@@ -33,9 +33,6 @@ def measured(
             ``hidden``: the share of gold entities that are hidden from the search when NIL is measured;
             0: NIL is what the knowledge base lacks. ``also``: any of "jointly" and "discovery".
         folder: for a knowledge base without some of its entities.
-
-    Returns:
-        For each dev set its figures; see ``figures_of``.
     """
     linker = linker_of(nlp)
     linker.candidates = CANDIDATES
@@ -43,7 +40,7 @@ def measured(
     sets = {name: gold_examples(nlp, linker, [path], limit) for name, path in dev.items()}
     if table.get("mentions"):
         everything = [example for examples in sets.values() for example in examples]
-        sets = {" + ".join(dev): drawn(everything, linker, table["mentions"])}
+        sets = {" + ".join(dev): _drawn(everything, linker, table["mentions"])}
     found = {}
     for name, examples in sets.items():
         link_examples(nlp, linker, examples)
@@ -59,7 +56,7 @@ def measured(
     return _rounded(found)
 
 
-def drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[Example]:
+def _drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[Example]:
     """Documents drawn at random, the same each time, with so many mentions or a few more."""
     kept, count = [], 0
     for example in random.Random(0).sample(examples, len(examples)):
@@ -71,12 +68,7 @@ def drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[E
 
 
 def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> dict[str, Any]:
-    """The figures of linked examples.
-
-    Args:
-        linker: the linker that has linked them.
-        examples: the linked examples.
-        hidden: the share of the gold entities that are hidden when NIL is measured.
+    """The figures of linked examples, with a share of the gold entities ``hidden`` for NIL.
 
     Returns:
         ``recall@1`` and ``recall@64`` of the mentions whose entity the knowledge base has, and those of
@@ -108,6 +100,7 @@ def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> d
         own = np.array(ranks)[among]
         return {f"recall@{k}": float((own < k).mean()) if len(own) else None for k in (1, 64)}
 
+    hits = (str(int(n < 1)) if ids else "-" for n, (ids, _) in zip(ranks, mentions))
     return {
         "mentions": len(mentions),
         "in_kb": int(in_kb.sum()),
@@ -116,9 +109,7 @@ def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> d
         "unseen": recalls(in_kb & ~seen),
         "nil": average_precision(scores, is_nil),
         "documents": sizes,
-        "hits": "".join(
-            "-" if not ids else str(int(n < 1)) for n, (ids, _) in zip(ranks, mentions)
-        ),
+        "hits": "".join(hits),
         "is_nil": "".join(str(int(nil)) for nil in is_nil),
         "scores": [round(1e4 * score) for score in scores],
     }

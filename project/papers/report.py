@@ -21,7 +21,7 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from papers.run import RESULTS, read_table, results, variants_of  # noqa: E402
+from papers.run import RESULTS, lines_in, read_table, variants_of  # noqa: E402
 from spacy_pel.evaluation.nil_metrics import average_precision  # noqa: E402
 
 COLUMNS = {
@@ -39,7 +39,7 @@ Lines = dict[str, dict[int, dict[str, Any]]]
 def lines_of(table: str, path: Path = RESULTS) -> Lines:
     """The lines of a table. Of several of one variant and seed the last one counts."""
     found: Lines = defaultdict(dict)
-    for line in results(path):
+    for line in lines_in(path):
         if line["table"] == table:
             found[line["variant"]][line["seed"]] = line
     return dict(found)
@@ -85,18 +85,11 @@ def _figure(figures: Any, path: tuple[str, ...]) -> float | None:
 def difference(
     ours: dict[int, dict], theirs: dict[int, dict], dev: str, what: str
 ) -> tuple[float, float, float, int]:
-    """The paired difference of two variants over the seeds that both have, with its 95 % interval.
+    """The paired difference of two variants, the ends of its 95 % interval, and the number of seeds.
 
-    The documents of dev are drawn again with replacement, the same for all runs. Within each draw the
-    figure is computed anew and averaged over seeds.
-
-    Args:
-        ours, theirs: the lines by seed.
-        dev: the dev set.
-        what: "@1" or "NIL".
-
-    Returns:
-        The difference, the ends of the interval, and the number of seeds.
+    ours, theirs: the lines by seed; those count that both have. what: "@1" or "NIL". The documents of
+    dev are drawn again with replacement, the same for all runs. Within each draw the figure is computed
+    anew and averaged over seeds.
     """
     seeds = sorted(set(ours) & set(theirs))
     pairs = [(ours[s]["figures"][dev], theirs[s]["figures"][dev]) for s in seeds]
@@ -146,15 +139,12 @@ def main() -> None:
     def filled(match: re.Match) -> str:
         name, _, first = match[1].partition(" against ")
         lines = lines_of(name)
+        known = (HERE / "tables" / f"{name}.yml").exists()
+        order = [v.name for v in variants_of(read_table(name))] if known else []
         if not lines:
             table = "No run yet."
-        elif first:
-            table = comparison_of(lines, first)
         else:
-            known = (HERE / "tables" / f"{name}.yml").exists()
-            table = table_of(
-                lines, [v.name for v in variants_of(read_table(name))] if known else []
-            )
+            table = comparison_of(lines, first) if first else table_of(lines, order)
         return f"<!-- table {match[1]} -->\n\n{table}\n\n<!-- end -->"
 
     text = page.read_text(encoding="utf8")

@@ -9,22 +9,22 @@ left out. One that was killed goes on from its checkpoint.
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import hashlib
 import itertools
 import json
 import random
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import srsly
+import typer
 from filelock import FileLock
 from spacy.training.initialize import init_nlp
 from spacy.util import load_config
@@ -39,6 +39,7 @@ from spacy_pel.errors import PelError  # noqa: E402
 from spacy_pel.fitting.learn_mentions import learn_mentions_of  # noqa: E402
 from spacy_pel.jobs.embed import embed_kb  # noqa: E402
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline  # noqa: E402
+from spacy_pel.system.lines import numbered_lines  # noqa: E402
 from spacy_pel.system.whole_files import whole_file, whole_folder  # noqa: E402
 from spacy_pel.training.loop import run_training, start_training  # noqa: E402
 
@@ -51,8 +52,7 @@ class Variant(NamedTuple):
 
     Attributes:
         name: the choices, such as "Pb, s - b; names as rows".
-        settings: settings by their dotted names; those of the linker without its prefix, all others
-            with a dot in front.
+        settings: by their dotted names; those of the linker without its prefix, others begin with a dot.
         options: what is not in a config: ``trained: false`` for an encoder as it comes, ``reranks`` for
             the variant whose candidates a reranker orders, ``learns`` for a corpus whose mentions become
             rows.
@@ -66,8 +66,7 @@ class Variant(NamedTuple):
 def read_table(name: str) -> dict[str, Any]:
     """Read a table; "extends" names another that it is laid over, "clear" says without its settings.
 
-    Raises:
-        PelError: there is none of this name.
+    PelError if there is none of this name.
     """
     path = HERE / "tables" / f"{name}.yml"
     if not path.exists():
@@ -84,16 +83,13 @@ def read_table(name: str) -> dict[str, Any]:
 
 def variants_of(table: dict[str, Any]) -> list[Variant]:
     """The combinations of one choice of each axis, and then the variants that are listed by themselves."""
-    blocks = [
-        [(name, block or {}) for name, block in choices.items()]
-        for choices in table.get("axes", {}).values()
-    ]
-    listed = [((name, block or {}),) for name, block in table.get("variants", {}).items()]
+    axes = [choices.items() for choices in table.get("axes", {}).values()]
+    combined = itertools.product(*axes) if axes else ()
     found = []
-    for combination in [*(itertools.product(*blocks) if blocks else []), *listed]:
-        merged = {key: value for _, block in combination for key, value in block.items()}
-        options = {k: merged.pop(k) for k in ("trained", "reranks", "learns") if k in merged}
-        found.append(Variant("; ".join(name for name, _ in combination), merged, options))
+    for choices in (*combined, *((each,) for each in table.get("variants", {}).items())):
+        settings = {key: value for _, block in choices for key, value in (block or {}).items()}
+        options = {k: settings.pop(k) for k in ("trained", "reranks", "learns") if k in settings}
+        found.append(Variant("; ".join(name for name, _ in choices), settings, options))
     return found
 
 
@@ -103,12 +99,8 @@ def filled(value: Any, places: dict[str, Any]) -> Any:
         return {key: filled(each, places) for key, each in value.items()}
     if isinstance(value, list):
         return [filled(each, places) for each in value]
-    if not isinstance(value, str):
-        return value
-    for name, meant in places.items():
-        if value == f"{{{name}}}":
-            return meant
-        value = value.replace(f"{{{name}}}", str(meant))
+    for name, meant in places.items() if isinstance(value, str) else ():
+        value = value.replace(f"{{{name}}}", meant)
     return value
 
 
@@ -120,33 +112,29 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
     if reranks:  # all but the places are those of its config
         places_set = {f".paths.{name}" for name in config["paths"]}
         common = {name: value for name, value in common.items() if name in places_set}
-    steps = variant.settings.get("steps", table["rerank_steps" if reranks else "steps"])
-    own = {k: v for k, v in variant.settings.items() if k != "steps"}
-    for name, value in {**common, **own, ".system.seed": seed, "kb": "{kb}"}.items():
+    settings = {**common, **variant.settings, ".system.seed": seed, "kb": "{kb}"}
+    for name, value in settings.items():
         *path, last = (name[1:] if name[0] == "." else f"{LINKER}.{name}").split(".")
         section = config
         for part in path:
             section = section[part]
         section[last] = filled(value, places)
-    training, schedule = config["training"], config["training"]["optimizer"]["learn_rate"]
     # The figures are those of the scores alone.
     config["components"]["proxy_linker"]["sole_owners_first"] = False
-    if not steps:
-        return config  # those of the config
-    schedule.update(total_steps=steps, warmup_steps=max(1, steps // 10))
-    training.update(
-        max_steps=steps, max_epochs=min(0, training["max_epochs"]), eval_frequency=steps
-    )
+    if steps := table["rerank_steps" if reranks else "steps"]:  # else those of the config
+        training = config["training"]
+        schedule = {"total_steps": steps, "warmup_steps": max(1, steps // 10)}
+        training["optimizer"]["learn_rate"].update(schedule)
+        epochs = min(0, training["max_epochs"])
+        training.update(max_steps=steps, max_epochs=epochs, eval_frequency=steps)
     return config
 
 
 class Runner:
     """Does the runs of a table.
 
-    Args:
-        table: the table.
-        places: what "{data}" and "{encoder}" stand for.
-        work: the folder of knowledge bases, weights and checkpoints.
+    places: what "{data}" and "{encoder}" stand for. work: the folder of knowledge bases, weights and
+    checkpoints.
     """
 
     def __init__(self, table: dict[str, Any], places: dict[str, str], work: Path):
@@ -206,43 +194,37 @@ class Runner:
 
     def _trained(self, variant: Variant, seed: int) -> tuple[Path, Path]:
         """The folder of a run with its pipeline, and its knowledge base with vectors."""
-        places = dict(self.places)
         name = hashlib.sha256(f"{variant.name} {seed}".encode()).hexdigest()[:12]
         folder = self.work / self.table["name"] / name
-        kb = folder / "kb"
-        if of := variant.options.get("reranks") or variant.options.get("learns", {}).get("of"):
-            base, base_kb = self._trained(self.variants[of], seed)
+        kb, places = folder / "kb", dict(self.places)
+        reranks, learns = variant.options.get("reranks"), variant.options.get("learns")
+        if reranks or learns:
+            base, base_kb = self._trained(self.variants[reranks or learns["of"]], seed)
             places |= {"retriever": str(base / "pipeline"), "kb": str(base_kb)}
-        config = make_config(self.table, variant, seed, places)
-        if "learns" in variant.options:
-            self._learn(variant.options["learns"], base, base_kb, folder)
-        elif not (folder / "pipeline").exists():
-            training = folder / "training"
-            training.mkdir(parents=True, exist_ok=True)
-            if variant.options.get("trained") is False:
-                init_nlp(config.interpolate()).to_disk(training / "model-last")
-            else:
-                run = start_training(config, training, resume=True)
-                if run is not None:
-                    run_training(run)
-            nlp = load_pipeline(training / "model-last")
-            if "reranks" in variant.options:
-                kb = base_kb
-            else:
-                _embed(linker_of(nlp), Path(places["kb"]), kb)
+        if reranks:
+            kb = base_kb
+        if (folder / "pipeline").exists():
+            return folder, kb
+        if learns:
+            with whole_folder(kb) as copy:
+                shutil.copytree(base_kb, copy, dirs_exist_ok=True)
+                corpora, limit = filled(learns["corpora"], places), learns.get("documents", 0)
+                learn_mentions_of(copy, corpora, nlp=load_pipeline(base / "pipeline"), limit=limit)
             with whole_folder(folder / "pipeline") as output:
-                nlp.to_disk(output)
-        return folder, kb if kb.exists() else base_kb
-
-    def _learn(self, learns: dict[str, Any], base: Path, base_kb: Path, folder: Path) -> None:
-        """Give a copy of a retriever's knowledge base the mentions of a corpus as rows."""
-        if not (folder / "kb").exists():
-            corpora = filled(learns["corpora"], self.places)
-            with whole_folder(folder / "kb") as kb:
-                shutil.copytree(base_kb, kb, dirs_exist_ok=True)
-                nlp = load_pipeline(base / "pipeline")
-                learn_mentions_of(kb, corpora, nlp=nlp, limit=learns.get("documents", 0))
-            shutil.copytree(base / "pipeline", folder / "pipeline", dirs_exist_ok=True)
+                shutil.copytree(base / "pipeline", output, dirs_exist_ok=True)
+            return folder, kb
+        config, training = make_config(self.table, variant, seed, places), folder / "training"
+        training.mkdir(parents=True, exist_ok=True)
+        if variant.options.get("trained") is False:
+            init_nlp(config.interpolate()).to_disk(training / "model-last")
+        elif run := start_training(config, training, resume=True):
+            run_training(run)
+        nlp = load_pipeline(training / "model-last")
+        if not reranks:
+            _embed(linker_of(nlp), Path(places["kb"]), kb)
+        with whole_folder(folder / "pipeline") as output:
+            nlp.to_disk(output)
+        return folder, kb
 
 
 def _embed(linker: Any, kb: Path, own: Path) -> None:
@@ -255,16 +237,10 @@ def _embed(linker: Any, kb: Path, own: Path) -> None:
 
 
 def write_sample(source: Path, corpora: list[str], limit: int, others: int, output: Path) -> None:
-    """Write the entities that corpora mention, and others drawn at random, as JSONL.
+    """Write the entities that corpora mention, and a number of others drawn at random, as JSONL.
 
+    The source is JSONL, too, plain or gzipped. ``limit`` documents of each corpus are read; 0: all.
     The same arguments write the same file, in the order of the source.
-
-    Args:
-        source: the JSONL file of the knowledge base; it may be gzipped.
-        corpora: corpora with ids, as ``open_corpus`` names them.
-        limit: the number of documents read of each corpus; 0: all.
-        others: the number of other entities.
-        output: the JSONL file to write.
     """
     golds = {
         id
@@ -273,17 +249,16 @@ def write_sample(source: Path, corpora: list[str], limit: int, others: int, outp
         for mention in document.mentions
         for id in mention.ids
     }
-    with (gzip.open if source.suffix == ".gz" else open)(source, "rt", encoding="utf8") as file:
-        lines = [line for line in file if line.strip()]
+    lines = [line for _, line in numbered_lines(source) if line.strip()]
     entities = map(json.loads, lines)
     named = [not golds.isdisjoint((e["concept_id"], *e.get("alt_ids", ()))) for e in entities]
     rest = [number for number, is_named in enumerate(named) if not is_named]
     drawn = set(random.Random(0).sample(rest, min(others, len(rest))))
     with whole_file(output) as file:
-        file.writelines(line for n, line in enumerate(lines) if named[n] or n in drawn)
+        file.writelines(f"{line}\n" for n, line in enumerate(lines) if named[n] or n in drawn)
 
 
-def results(path: Path = RESULTS) -> Iterator[dict[str, Any]]:
+def lines_in(path: Path = RESULTS) -> Iterator[dict[str, Any]]:
     """The lines of the results."""
     if path.exists():
         yield from map(json.loads, path.read_text(encoding="utf8").splitlines())
@@ -292,7 +267,7 @@ def results(path: Path = RESULTS) -> Iterator[dict[str, Any]]:
 def add_result(line: dict[str, Any], path: Path = RESULTS) -> None:
     """Add a line. A process that is killed leaves the whole line or nothing."""
     with FileLock(f"{path}.lock"):
-        lines = [*results(path), line]
+        lines = [*lines_in(path), line]
         with whole_file(path) as file:
             file.writelines(json.dumps(each) + "\n" for each in lines)
 
@@ -303,13 +278,15 @@ def _training_figures(log: Path) -> dict[str, Any]:
         return {}
     steps = [line for line in srsly.read_jsonl(log) if "loss" in line]
     norms = [line["gradient_norm"] for line in steps[max(1, len(steps) // 10) :]]
-    mean = statistics.fmean(norms)
-    variance = statistics.variance(norms) if len(norms) > 1 else 0.0
+    mean, variance = np.mean(norms), np.var(norms, ddof=1) if len(norms) > 1 else 0.0
     counts = steps[-1]["counts"]
     return {
         "seconds": round(steps[-1]["seconds"], 1),
         "memory_mb": round(steps[-1]["memory_mb"]),
-        "norms": {"mean": round(mean, 3), "relative_variance": round(variance / mean**2, 4)},
+        "norms": {
+            "mean": round(float(mean), 3),
+            "relative_variance": round(float(variance / mean**2), 4),
+        },
         "inputs": {name: counts[f"{name}_inputs"] for name in ("mention", "entity", "index")},
     }
 
@@ -317,43 +294,38 @@ def _training_figures(log: Path) -> dict[str, Any]:
 def _commit() -> str | None:
     """The checked-out commit, with a "+" if files were changed; None without git."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, cwd=HERE)
-    except FileNotFoundError:
-        return None
-    return found.stdout.strip() or None
+    with suppress(FileNotFoundError):
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=HERE).stdout.strip()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("tables", nargs="+", help="names of files in papers/tables")
-    parser.add_argument("--data", default="", help="folder of corpora and knowledge bases")
-    parser.add_argument("--encoder", default="", help="name or path of a BERT")
-    parser.add_argument("--seeds", default="0,1,2", help="seeds, separated by commas")
-    parser.add_argument("--only", default="", help="run variants whose names have this text alone")
-    parser.add_argument("--work", type=Path, default=Path("training/papers"))
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--keep", action="store_true", help="keep weights and vectors")
-    chosen = parser.parse_args()
-    for seed in map(int, chosen.seeds.split(",")):
-        for name in chosen.tables:
-            places = {"data": chosen.data, "encoder": chosen.encoder}
-            runner = Runner(read_table(name), places, chosen.work)
-            wanted = [v for v in runner.variants.values() if chosen.only in v.name]
-            done = {(ln["table"], ln["variant"], ln["seed"]) for ln in results(chosen.results)}
-            for variant in wanted:
-                if (name, variant.name, seed) not in done:
+def main(
+    tables: Annotated[list[str], typer.Argument(help="Names of files in papers/tables")],
+    data: Annotated[str, typer.Option(help="Folder of corpora and knowledge bases")] = "",
+    encoder: Annotated[str, typer.Option(help="Name or path of a BERT")] = "",
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas")] = "0,1,2",
+    only: Annotated[str, typer.Option(help="Run variants whose names have this text")] = "",
+    work: Path = Path("training/papers"),
+    results: Path = RESULTS,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep weights and vectors")] = False,
+) -> None:
+    """Run the experiments of TABLES, one line of --results a run."""
+    for seed in map(int, seeds.split(",")):
+        for name in tables:
+            runner = Runner(read_table(name), {"data": data, "encoder": encoder}, work)
+            done = {(ln["table"], ln["variant"], ln["seed"]) for ln in lines_in(results)}
+            for variant in runner.variants.values():
+                if only in variant.name and (name, variant.name, seed) not in done:
                     runner.prepare()
                     print(f"{name}: {variant.name}, seed {seed}", flush=True)
                     line = runner.run(variant, seed)
-                    add_result(line, chosen.results)
+                    add_result(line, results)
                     print(json.dumps(line["figures"])[:300], flush=True)
-            if not chosen.keep:
-                shutil.rmtree(chosen.work / name, ignore_errors=True)
+            if not keep:
+                shutil.rmtree(work / name, ignore_errors=True)
 
 
 if __name__ == "__main__":
     try:
-        main()
+        typer.run(main)
     except PelError as error:
         raise SystemExit(f"Error: {error}") from error

@@ -87,7 +87,7 @@ def test_a_run_from_beginning_to_end(project: Path, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     for line in lines:
         run.add_result(line, path)
-    assert list(run.results(path)) == json.loads(json.dumps(lines))
+    assert list(run.lines_in(path)) == json.loads(json.dumps(lines))
 
 
 def test_a_sample_has_what_corpora_mention(tmp_path: Path) -> None:
