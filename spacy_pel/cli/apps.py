@@ -51,17 +51,17 @@ kb.add_typer(change, name="change")
 Pipeline = Annotated[str, Argument(help="Folder or name of a trained pipeline")]
 Component = Annotated[str, Option(help="Name of the linker in the pipeline")]
 KB = Annotated[Path, Argument(metavar="KB", help="Folder of a knowledge base")]
-OtherKB = Annotated[
-    Path | None, Option("--kb", help="Folder of a KB to use [default: the pipeline's own]")
-]
+OtherKB = Annotated[Path | None, Option("--kb", help="KB to use [default: the pipeline's own]")]
 SpansKey = Annotated[
-    str | None, Option(help="Take mentions from doc.spans[KEY] [default: as the pipeline is set]")
+    str | None, Option(help="Link doc.spans[KEY] [default: as the pipeline is set]")
 ]
 Force = Annotated[bool, Option("--force", "-f", help="Replace the pipeline in OUT")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON")]
 Engine = Annotated[str, Option(help="local: this computer; ray: a Ray cluster")]
-Address = Annotated[
-    str | None, Option(help="Address of the Ray cluster [default: Ray is started on this computer]")
+Address = Annotated[str | None, Option(help="Address of the Ray cluster [default: this computer]")]
+Sources = Annotated[
+    list[Path],
+    Argument(metavar="SOURCE... OUT", help="Files or folders to read; last, the folder to make"),
 ]
 
 
@@ -85,17 +85,19 @@ def command(
                 sys.stderr = open(os.devnull, "w")
             try:
                 with _ending_on_sigterm(), log_on_stderr():
-                    function(*args, **kwargs)
+                    return function(*args, **kwargs)
             except BrokenPipeError:  # the reader of stdout has gone: Typer ends quietly
                 raise
             except PelError as error:
-                _fail(str(error), 1)
+                code, message = 1, str(error)
             except OSError as error:
                 place = f"{error.filename}: " if error.filename else ""
                 remedy = "check the path, its rights and the space on its disk, and run it again"
-                _fail(f"{place}{error.strerror or error}; {after_all}; {remedy}", 1)
+                code, message = 1, f"{place}{error.strerror or error}; {after_all}; {remedy}"
             except KeyboardInterrupt:
-                _fail(f"interrupted; {after_all}", 130)
+                code, message = 130, f"interrupted; {after_all}"
+            say_error(message)
+            raise typer.Exit(code)
 
         app.command(name, **{"no_args_is_help": True, **settings})(run)
         return function
@@ -109,12 +111,6 @@ def sources_and_folder(paths: list[Path]) -> tuple[list[Path], Path]:
     if not sources:
         raise PelError(f"{out}: the last path is the folder to make", "name it after the source")
     return sources, out
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    """End the program with one line on stderr. (wasabi would break it, and print it to stdout.)"""
-    say_error(message)
-    raise typer.Exit(code)
 
 
 _told_to_end = threading.Event()  # SIGTERM has come since the command began

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +11,8 @@ from typer import Argument, Option
 from ..errors import PelError
 from ..kb.readers import ReadOptions, UmlsRecipe, format_names
 from ..kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
-from .apps import KB, Address, Component, Engine, Pipeline, command, kb, sources_and_folder
-from .terminal import counted, msg, progress_bar, reading
+from .apps import KB, Address, Component, Engine, Pipeline, Sources, command, kb, sources_and_folder
+from .terminal import counted, encoding, msg, progress_bar, reading
 
 ALL = "all"
 _NAMES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items())
@@ -21,10 +20,7 @@ _NAMES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items()
 
 @command(kb, "build")
 def build_cli(
-    paths: Annotated[
-        list[Path],
-        Argument(metavar="SOURCE... KB", help="Files or folders to read; last, the folder to make"),
-    ],
+    paths: Sources,
     mapping: Annotated[
         list[Path] | None, Option(help="SSSOM table of ids that mean the same; may be repeated")
     ] = None,
@@ -42,8 +38,7 @@ def build_cli(
     column: Annotated[
         list[str] | None,
         Option(
-            metavar="FIELD=COLUMN",
-            help="Name of the column of a table that holds a field; may be repeated",
+            metavar="FIELD=COLUMN", help="Column of a table that holds a field; may be repeated"
         ),
     ] = None,
     preset: Annotated[str, Option(help="Recipe for UMLS: full or st21pv")] = "full",
@@ -52,13 +47,11 @@ def build_cli(
     type: Annotated[
         list[str] | None,
         Option(
-            help="Types to keep, with the types below them, by name, TUI or tree number; or all; may "
-            "be repeated"
+            help="Types to keep, and those below them, by name, TUI or tree number; may be repeated"
         ),
     ] = None,
     without_type: Annotated[
-        list[str] | None,
-        Option(help="Types to leave out, with the types below them; may be repeated"),
+        list[str] | None, Option(help="Types to leave out, and those below them; may be repeated")
     ] = None,
     include_suppressed: Annotated[
         bool, Option("--include-suppressed", help="UMLS: keep suppressed rows")
@@ -66,18 +59,17 @@ def build_cli(
 ) -> None:
     """Build a KB from ontologies.
 
-    Several sources become one KB. Records with the same id become one entity, and so do records
-    whose ids mean the same by a mapping. The name and the definition are those of the first source.
-    The ids of the others are kept as alternative ids.
+    Several sources become one KB. Records with the same id, or ids that mean the same by a mapping,
+    become one entity. Its name and definition are those of the first source; the ids of the others
+    are kept as alternative ids.
 
     An existing KB is replaced. The new one has no vectors: make them with "kb embed".
 
     \b
     Examples:
-      UMLS with all English names, or the subset of MedMentions ST21pv:
+      UMLS, whole or the subset of MedMentions ST21pv; ontologies joined by their UMLS ids; MeSH:
         python -m spacy pel kb build umls/2024AA/META kb
         python -m spacy pel kb build umls/2017AA/META kb --preset st21pv
-      Ontologies in OBO, joined by their UMLS ids; MeSH in XML:
         python -m spacy pel kb build mondo.obo doid.obo kb --mapping mondo_umls.sssom.tsv --by-xref
         python -m spacy pel kb build desc2024.xml supp2024.xml kb
       A table, with the names of its columns:
@@ -98,16 +90,11 @@ def build_cli(
         name: None if ALL in values else tuple(values) for name, values in filters.items() if values
     }
     recipe = recipe._replace(**chosen, suppressed=recipe.suppressed or include_suppressed)
+    types = {"types": chosen.get("types") or [], "without_types": without_type or []}
+    options = ReadOptions(umls=recipe, columns=_columns(column or []))
+    joined = {"mappings": mapping or [], "by_xref": by_xref}
     made = build_from_sources(
-        sources,
-        out,
-        mappings=mapping or [],
-        by_xref=by_xref,
-        format=format,
-        types=chosen.get("types") or [],
-        without_types=without_type or [],
-        options=ReadOptions(umls=recipe, columns=_columns(column or [])),
-        progress=reading,
+        sources, out, **joined, **types, format=format, options=options, progress=reading
     )
     counts = made.settings["counts"]
     msg.good(
@@ -123,9 +110,8 @@ def _columns(choices: list[str]) -> dict[str, str]:
     for choice in choices:
         field, equals, column = choice.partition("=")
         if not (field and equals and column):
-            raise PelError(
-                f"--column {choice}: names no column", "write FIELD=COLUMN, as in concept_id=GeneID"
-            )
+            remedy = "write FIELD=COLUMN, as in concept_id=GeneID"
+            raise PelError(f"--column {choice}: names no column", remedy)
         if column in fields:
             raise PelError(f"--column: {column} is named twice", "a column is for one field")
         fields[column] = field
@@ -137,8 +123,7 @@ def _columns(choices: list[str]) -> dict[str, str]:
     "fetch",
     help=f"""Download an open ontology, and check that it can be read.
 
-The file comes from the address of its authors (its PURL). It appears whole, or not at all. Then build
-a KB of it with "kb build".
+The file comes from the address of its authors (its PURL). It appears whole, or not at all.
 
 \b
 {_NAMES}
@@ -174,22 +159,14 @@ def embed_cli(
     component: Component = "proxy_linker",
     reuse: Annotated[
         Path | None,
-        Option(
-            help="Folder of an older KB with vectors of this pipeline; what is unchanged is copied"
-        ),
+        Option(help="An older KB with vectors of this pipeline; what is unchanged is copied"),
     ] = None,
     dtype: Annotated[str, Option(help="Type of vectors: float32, float16, int8 or auto")] = "auto",
     index: Annotated[str, Option(help="Kind of the index: exact, approximate or auto")] = "auto",
-    dim: Annotated[
-        int | None,
-        Option(help="Numbers in which a vector is stored [default: as the encoder gives]"),
-    ] = None,
+    dim: Annotated[int | None, Option(help="Numbers in which a vector is stored")] = None,
     alike: Annotated[
         float | None,
-        Option(
-            metavar="COSINE",
-            help="Names of an entity with at least this cosine share a code of the index",
-        ),
+        Option(metavar="COSINE", help="Names of an entity as alike as this share a code"),
     ] = None,
     engine: Engine = "local",
     address: Address = None,
@@ -201,9 +178,9 @@ def embed_cli(
     same command again: it goes on after the last chunk that was finished.
 
     With --dim, each vector is stored in fewer numbers: its coordinates along the principal components
-    of all vectors. Search then needs less memory and less time. The pipeline works as before, with
-    some loss of recall. Measure it with "pel evaluate". To win it back, train the mention encoder
-    against the reduced KB (project/configs/mentions.cfg).
+    of all vectors. Search then needs less memory and time, with some loss of recall. Measure it with
+    "pel evaluate". To win it back, train the mention encoder against the reduced KB
+    (project/configs/mentions.cfg).
 
     With --alike 0.95, similar names of an entity, such as "lung cancer" and "lung cancers", share a
     code in the index. This halves the time of a search among 50,000 to 2 million vectors. All names
@@ -219,21 +196,11 @@ def embed_cli(
     from ..pipeline.pipelines import linker_of, load_pipeline
 
     nlp = load_pipeline(pipeline)
+    linker = linker_of(nlp, component)
     start = time.perf_counter()
-    made = update_vectors(
-        folder,
-        linker_of(nlp, component),
-        dtype=dtype,
-        index=index,
-        dim=dim,
-        alike=alike,
-        reuse=reuse,
-        engine=engine,
-        address=address,
-        nlp=nlp,
-        progress=partial(progress_bar, desc="Encoding", unit=" entities"),
-        report=msg.info,
-    )
+    stored = {"dtype": dtype, "index": index, "dim": dim, "alike": alike, "reuse": reuse}
+    where = {"engine": engine, "address": address, "nlp": nlp}
+    made = update_vectors(folder, linker, **stored, **where, progress=encoding, report=msg.info)
     if made is None:
         msg.good(f"{folder} has the vectors of this encoder already")
         return

@@ -19,28 +19,14 @@ Entities = Annotated[
     Path,
     Argument(
         metavar="SOURCE",
-        help='Entities in any format that "kb build" reads. If the format needs '
-        "options, build a KB from the files first, and give its folder here",
+        help='Entities in any format that "kb build" reads; or a KB, built with its options',
     ),
-]
-Format = Annotated[
-    str | None,
-    Option(help='Format of SOURCE, as for "kb build" [default: detected from the files]'),
 ]
 Encoder = Annotated[
     str | None, Option("--pipeline", help="The pipeline that made the vectors of the KB, if any")
 ]
-
-
-@command(change, "add")
-def add_cli(
-    folder: KB,
-    source: Entities,
-    pipeline: Encoder = None,
-    component: Component = "proxy_linker",
-    format: Format = None,
-) -> None:
-    """Add entities to a KB.
+_CHANGES = {
+    "add": """Add entities to a KB.
 
     Only the new entities are encoded and written, so the size of the KB does not matter. An id that
     the KB has already is refused.
@@ -48,39 +34,16 @@ def add_cli(
     \b
     Example:
       python -m spacy pel kb change add kb new.jsonl --pipeline training/model-best
-    """
-    _change("add", folder, source, format, pipeline, component)
-
-
-@command(change, "update")
-def update_cli(
-    folder: KB,
-    source: Entities,
-    pipeline: Encoder = None,
-    component: Component = "proxy_linker",
-    format: Format = None,
-) -> None:
-    """Replace the records of entities in a KB.
+    """,
+    "update": """Replace the records of entities in a KB.
 
     Only records that differ are encoded and written. An id that the KB does not have is refused.
 
     \b
     Example:
       python -m spacy pel kb change update kb corrected.jsonl --pipeline training/model-best
-    """
-    _change("update", folder, source, format, pipeline, component)
-
-
-@command(change, "merge")
-def merge_cli(
-    folder: KB,
-    source: Entities,
-    mapping: Annotated[Path | None, Option(help="SSSOM table of source's and KB's ids")] = None,
-    pipeline: Encoder = None,
-    component: Component = "proxy_linker",
-    format: Format = None,
-) -> None:
-    """Merge entities into a KB.
+    """,
+    "merge": """Merge entities into a KB.
 
     An entity whose id the KB has is joined with that one: it keeps its name and definition, and gets
     the new names, types and ids. The other entities are added.
@@ -88,8 +51,37 @@ def merge_cli(
     \b
     Example:
       python -m spacy pel kb change merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
-    """
-    _change("merge", folder, source, format, pipeline, component, mapping)
+    """,
+}
+
+
+def _add_change(kind: str, help: str) -> None:
+    @command(change, kind, help=help)
+    def change_cli(
+        folder: KB,
+        source: Entities,
+        mapping: Annotated[Path | None, Option(help="merge: SSSOM table of ids")] = None,
+        pipeline: Encoder = None,
+        component: Component = "proxy_linker",
+        format: Annotated[str | None, Option(help='Format of SOURCE, as for "kb build"')] = None,
+    ) -> None:
+        from ..jobs.change_kb import change_from_source
+        from ..kb import KnowledgeBase
+        from ..pipeline.pipelines import linker_of, load_pipeline
+
+        if mapping and kind != "merge":
+            raise PelError("--mapping is for kb change merge", "leave it out")
+        KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
+        linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
+        start = time.perf_counter()
+        given = {"linker": linker, "format": format, "mapping": mapping}
+        with progress_bar(desc="Reading", unit=" entities") as bar:
+            counts = change_from_source(kind, folder, source, **given, progress=bar.update)
+        _report(folder, counts, start)
+
+
+for _kind, _help in _CHANGES.items():
+    _add_change(_kind, _help)
 
 
 @command(change, "remove")
@@ -133,15 +125,13 @@ def learn_cli(
     spans_key: Annotated[str | None, Option(help="Give any word here if mentions overlap")] = None,
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn acronyms of plain texts")] = False,
-    least: Annotated[int, Option(min=1, help="With --acronyms: least texts that define one")] = 1,
+    least: Annotated[int, Option(min=1, help="--acronyms: least texts that define one")] = 1,
     per_entity: Annotated[int, Option(min=0, help="--mentions: most of an entity; 0: all")] = 64,
     limit: Annotated[int, Option(min=0, help="--mentions: documents of a file; 0: all")] = 0,
     fit: Annotated[
         str | None,
         Option(
-            metavar="CORPUS",
-            help="With --mentions: other documents, to fit how much mentions count [default: fitted "
-            "to what is learnt]",
+            metavar="CORPUS", help="--mentions: other documents, to fit how much mentions count"
         ),
     ] = None,
 ) -> None:
@@ -168,42 +158,37 @@ def learn_cli(
       python -m spacy pel kb learn kb train.pubtator --mentions --pipeline training/model-best
       python -m spacy pel kb learn kb abstracts.txt.gz --acronyms --pipeline training/model-best
     """
-    from ..fitting.learn_acronyms import learn_acronyms
     from ..fitting.learn_mentions import learn_mentions_of
-    from ..fitting.learn_names import learn_names
+    from ..fitting.learn_names import learn_acronyms, learn_names
     from ..kb import KnowledgeBase
     from ..pipeline.pipelines import load_pipeline
 
     start = time.perf_counter()
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     nlp = load_pipeline(pipeline) if pipeline else None
-    given = {"nlp": nlp, "component": component}
     with progress_bar(desc="Reading", unit=" documents") as bar:
+        given = {"nlp": nlp, "component": component, "progress": bar.update}
         if acronyms:
-            learnt = learn_acronyms(folder, corpora, **given, least=least, progress=bar.update)
+            learnt = learn_acronyms(folder, corpora, **given, least=least)
+            said = (
+                f"{learnt.names:,} acronyms of entities in {learnt.texts:,} texts; several entities "
+                f"have {learnt.ambiguous:,} of them"
+            )
         elif mentions:
             given |= {"spans_key": spans_key, "per_entity": per_entity, "limit": limit, "fit": fit}
-            learnt = learn_mentions_of(folder, corpora, **given, progress=bar.update)
+            learnt = learn_mentions_of(folder, corpora, **given)
+            weight = "too few to fit how much they count"
+            if learnt.weight:
+                weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
+            said = (
+                f"{learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} entities "
+                f"learnt in {time.perf_counter() - start:.1f} s; {weight}"
+            )
         else:
-            given["spans_key"] = spans_key
-            learnt = learn_names(folder, corpora, **given, progress=bar.update)
-    if acronyms:
-        msg.good(
-            f"{learnt.acronyms:,} acronyms of entities in {learnt.texts:,} texts; several entities "
-            f"have {learnt.ambiguous:,} of them"
-        )
-    elif mentions:
-        weight = "too few to fit how much they count"
-        if learnt.weight:
-            weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
-        seconds = time.perf_counter() - start
-        msg.good(
-            f"{learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} entities "
-            f"learnt in {seconds:.1f} s; {weight}"
-        )
-    else:
-        msg.good(f"{learnt.names:,} new names in {learnt.mentions:,} mentions")
-    if not mentions:
+            learnt = learn_names(folder, corpora, **given, spans_key=spans_key)
+            said = f"{learnt.names:,} new names in {learnt.mentions:,} mentions"
+    msg.good(said)
+    if not mentions or acronyms:
         _report(folder, learnt.changes, start)
 
 
@@ -221,31 +206,6 @@ def forget_cli(
     from ..kb.mention_changes import forget_mentions
 
     msg.good(f"{forget_mentions(folder, source):,} mentions of {source} taken out of {folder}")
-
-
-def _change(
-    kind: str,
-    folder: Path,
-    source: Path,
-    format: str | None,
-    pipeline: str | None,
-    component: str,
-    mapping: Path | None = None,
-) -> None:
-    """Change the KB by the entities of a source, and say what was done."""
-    from ..jobs.change_kb import change_from_source
-    from ..kb import KnowledgeBase
-    from ..pipeline.pipelines import linker_of, load_pipeline
-
-    KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
-    linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
-    start = time.perf_counter()
-    files = {"format": format, "mapping": mapping}
-    with progress_bar(desc="Reading", unit=" entities") as bar:
-        counts = change_from_source(
-            kind, folder, source, linker=linker, **files, progress=bar.update
-        )
-    _report(folder, counts, start)
 
 
 def _report(folder: Path, counts: ChangeCounts, start: float) -> None:

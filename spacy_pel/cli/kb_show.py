@@ -25,9 +25,8 @@ def info_cli(
 ) -> None:
     """Show what a KB holds, or find entities in it.
 
-    Gives counts, sources, types, the size on disk, and facts about its vectors. With NAME it gives
-    the id, name and types of each entity with this id, or with a name that has all these words; the
-    names most like it come first.
+    With NAME it gives the id, name and types of each entity with this id, or with a name that has all
+    these words; the names most like it come first.
 
     \b
     Examples:
@@ -36,23 +35,18 @@ def info_cli(
     """
     from ..kb.describe import kb_find, kb_info
 
-    if name is None:
-        info = kb_info(folder)
-        found = None
-    else:
-        found = kb_find(folder, name, limit)
-        info = [entity._asdict() for entity in found]
+    found = kb_find(folder, name, limit) if name is not None else []
+    info = kb_info(folder) if name is None else [entity._asdict() for entity in found]
     if as_json:
         say(json.dumps(info, indent=2, ensure_ascii=False))
-    elif found is None:
+    elif name is None:
         width = max(map(len, info))
         for key, value in info.items():
             say(f"{key:<{width}}   {_readable(value)}")
-    elif found:
-        for entity in found:
-            say(f"{entity.concept_id}\t{entity.canonical_name}\t{', '.join(entity.types)}")
-    else:
+    elif not found:
         msg.text(f"{folder} has no id {name!r} and no entity whose names hold all these words")
+    for entity in () if as_json else found:
+        say(f"{entity.concept_id}\t{entity.canonical_name}\t{', '.join(entity.types)}")
 
 
 def _readable(value: Any) -> str:
@@ -117,9 +111,9 @@ def verify_cli(folder: KB) -> None:
     with progress_bar(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
         problems = verify(folder, progress=bar.update)
         size = bar.n
+    for problem in problems:
+        say_error(problem)
     if problems:
-        for problem in problems:
-            say_error(problem)
         raise Exit(1)
     with KnowledgeBase.open(folder) as opened:
         count = len(opened)

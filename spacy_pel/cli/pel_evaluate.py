@@ -36,34 +36,23 @@ def evaluate_cli(
     limit: Limit = 0,
     spans_key: SpansKey = None,
     rerank: Annotated[
-        int | None,
-        Option(
-            min=0,
-            help="Number of candidates that the reranker reads; 0 turns it off "
-            "[default: the linker's own]",
-        ),
+        int | None, Option(min=0, help="Candidates that the reranker reads; 0 turns it off")
     ] = None,
     component: Component = "proxy_linker",
 ) -> None:
     """Score linking on gold mentions.
 
-    Prints recall@1, @5, @16 and @64, and the mean reciprocal rank (MRR). With --output, these and
-    more are written to a JSON file.
-
-    Only the linker runs: mentions are those of the corpus. Each figure is given over all mentions,
-    over those whose entity is in the KB, and over entities seen and unseen in training. A gold id
-    that the KB lacks counts as a miss. Recall and MRR look at the candidates, even if the linker
-    says NIL.
+    Prints recall@1, @5, @16 and @64, and the mean reciprocal rank (MRR): over all mentions, over those
+    whose entity is in the KB, and over entities seen and unseen in training. Only the linker runs:
+    mentions are those of the corpus. A gold id that the KB lacks counts as a miss. Recall and MRR look
+    at the candidates, even if the linker says NIL.
 
     "By name" is a lenient figure, as some papers report: an answer counts that has a name in common
     with the right entity.
 
-    In the file, "nil" has the precision, recall and F1 of saying NIL, and recall with NIL as a
-    class. "nel_micro_p/r/f" are spaCy's scores. "expected_calibration_error" is there once the
-    pipeline is calibrated. "mentions_per_second" counts linking alone, without loading, tokenising
-    and scoring.
-
-    To see what a reranker gains, evaluate a second time with --rerank 0.
+    The file has more: "nil", the precision, recall and F1 of saying NIL; "nel_micro_p/r/f", spaCy's
+    scores; once it is calibrated, "expected_calibration_error"; and "mentions_per_second", which
+    counts linking alone. To see what a reranker gains, evaluate a second time with --rerank 0.
 
     \b
     Example:
@@ -104,18 +93,10 @@ def calibrate_cli(
     spans_key: SpansKey = None,
     component: Component = "proxy_linker",
     names: Annotated[
-        bool | None,
-        Option(
-            help="Fit a bonus for exact names: what a candidate's score gains if the mention is one "
-            "of its names [default: if the pipeline has one]",
-        ),
+        bool | None, Option(help="Fit a bonus for exact names [default: if the pipeline has one]")
     ] = None,
     jointly: Annotated[
-        bool | None,
-        Option(
-            help="Fit how mentions are linked together, for pel link --jointly and pel discover "
-            "[default: if that was fitted before]",
-        ),
+        bool | None, Option(help="Fit how mentions are linked together [default: if it was before]")
     ] = None,
 ) -> None:
     """Tune NIL and probabilities on dev.
@@ -132,14 +113,11 @@ def calibrate_cli(
     reranker         The weight of the reranker's score, which is added to the retriever's.
     exact names      With --names: what a candidate's score gains if the mention is one of its
                      names. A bonus that the pipeline has is fitted again; --no-names drops it.
-    joint linking    With --jointly: how probable it is that two mentions mean the same, and how
-                     probable it must be for them to get one entity. --no-jointly drops it.
+    joint linking    With --jointly, for pel link --jointly and pel discover: how probable it is that
+                     two mentions mean the same, and how probable it must be for them to get one
+                     entity. --no-jointly drops it.
 
-    The weights of the reranker and of names can change the order of candidates. They are fitted by
-    conditional logistic regression, which takes a second pass over the corpus.
-
-    The figures printed are those of this corpus. For the figures of another corpus, run "pel
-    evaluate" on it.
+    The figures printed are those of this corpus. For another one, run "pel evaluate".
 
     \b
     Example:
@@ -148,17 +126,9 @@ def calibrate_cli(
     from ..evaluation.nil_metrics import nil_summary
     from ..fitting.calibrate import calibrate_folder
 
-    report = calibrate_folder(
-        pipeline,
-        corpus,
-        component=component,
-        kb=kb,
-        spans_key=spans_key,
-        limit=limit,
-        names=names,
-        jointly=jointly,
-        progress=_bars,
-    )
+    where = {"component": component, "kb": kb, "spans_key": spans_key}
+    fitted = {"limit": limit, "names": names, "jointly": jointly, "progress": _bars}
+    report = calibrate_folder(pipeline, corpus, **where, **fitted)
     if report.nil_threshold is None:
         msg.warn("No mention is NIL: nothing to tune a threshold on, and none is set")
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,7 @@ from ..errors import PelError
 from ..jobs.document_blocks import LinkProgress, OnError
 from ..system.printable import printable
 from .apps import KB, Address, Component, Engine, OtherKB, Pipeline, SpansKey, command, pel
-from .terminal import counted, msg, progress_bar, say
+from .terminal import msg, progress_bar, reading_names, say
 
 STDOUT = "-"
 _BAR = "{desc}: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
@@ -26,11 +25,11 @@ _KEPT = "what is {} is kept beside the output, and the same command goes on from
 From = Annotated[
     str | None, Option("--from", help="Format of the input [default: from the files' names]")
 ]
+To = Annotated[str | None, Option("--to", help="Format of the output [default: from its name]")]
 BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
 Processes = Annotated[int, Option(min=1, help="Processes to use")]
 AtBadDocument = Annotated[
-    OnError,
-    Option(help="What to do at a bad document: end the run, or report it and go on without it"),
+    OnError, Option(help="At a bad document: end the run, or report it and go on without it")
 ]
 
 
@@ -53,17 +52,12 @@ def link_cli(
         ),
     ] = STDOUT,
     from_: From = None,
-    to: Annotated[
-        str | None, Option("--to", help="Format of the output [default: from the file's name]")
-    ] = None,
+    to: To = None,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     batch_size: BatchSize = 128,
     n_process: Annotated[
-        int | None,
-        Option(
-            min=1, help="Processes to use [default: 1; of a Ray cluster one a core, or one a GPU]"
-        ),
+        int | None, Option(min=1, help="Processes to use [default: 1; Ray: one a core, or a GPU]")
     ] = None,
     engine: Engine = "local",
     address: Address = None,
@@ -71,8 +65,8 @@ def link_cli(
         str | None,
         Option(
             metavar="FOLDER",
-            help="Copy the linker's KB to this folder of each node of the Ray cluster, once a node; "
-            "may have variables of the node, such as '$TMPDIR/kb' [default: all read the same KB]",
+            help="Copy the KB to this folder of each node of the Ray cluster, once a node; may have "
+            "variables of the node, such as '$TMPDIR/kb'",
         ),
     ] = None,
     candidates: Annotated[int, Option(min=1, help="Candidates written for each mention")] = 5,
@@ -80,17 +74,13 @@ def link_cli(
         list[str] | None,
         Option(
             metavar="VOCABULARY",
-            help="Also write the codes of entities in this vocabulary, such as ICD10CM; may be repeated",
+            help="Also write the codes of entities in it, such as ICD10CM; may be repeated",
         ),
     ] = None,
     on_error: AtBadDocument = OnError.stop,
     jointly: Annotated[
         bool,
-        Option(
-            "--jointly",
-            help="Link all mentions together: mentions that are alike get one entity. Needs pel "
-            "calibrate --jointly",
-        ),
+        Option("--jointly", help="Mentions that are alike get one entity; see pel calibrate"),
     ] = False,
     component: Component = "proxy_linker",
 ) -> None:
@@ -121,34 +111,28 @@ def link_cli(
               tasks of an export                   tasks with predictions
 
     The suffix of a file tells its format. Prodigy's is .prodigy.jsonl, Label Studio's is
-    .label-studio.json; as input .jsonl and .json will do.
+    .label-studio.json; as input .jsonl and .json will do. Offsets count characters: of title + " " +
+    abstract in PubTator; in BioC each passage is at its offset.
 
-    Offsets count characters. The text of a PubTator document is title + " " + abstract. The text of
-    a BioC document has each passage at its offset.
-
-    A large input is linked in parts, which are kept in OUTPUT.parts until all are done. After a
-    crash or an interruption, run the same command again: it goes on where it was. All formats are
-    read as streams, except DocBin and JSON, which are held in memory.
+    A large input is linked in parts, which are kept in OUTPUT.parts until all are done. After a crash
+    or an interruption, run the same command again: it goes on where it was. All formats are read as
+    streams, except DocBin and JSON, which are held in memory.
 
     An output that ends with / is a folder. It gets one file for each block of up to 1,000 documents,
-    named for the input: FOLDER/pubmed25n0001.xml.gz-00001001.jsonl begins with document 1,001. After
-    a crash, run the same command again: blocks whose files are there are left out. They are also left
-    out when more files are added to the input.
+    named for the input: FOLDER/pubmed25n0001.xml.gz-00001001.jsonl begins with document 1,001. Blocks
+    whose files are there are left out, after a crash, and when more files are added to the input.
 
     --engine ray links the blocks on a Ray cluster. It needs pip install "spacy-pel[ray]". The nodes
     must have the same packages, and see the pipeline, the input and the folder at the same paths.
     Start a cluster with "ray start --head" on one computer and "ray start --address HEAD:6379" on the
-    others. Without --address, Ray is started on this computer.
+    others.
 
     \b
     Examples:
       python -m spacy pel link training/model-best notes.txt --output linked.jsonl
       python -m spacy pel link training/model-best pubmed.xml.gz -o pubmed.parquet --n-process 4
-      python -m spacy pel link training/model-best notes/ -o linked.csv --on-error skip
-      python -m spacy pel link training/model-best notes/ -o coded.csv --xref ICD10CM --xref SNOMEDCT_US
-      python -m spacy pel link training/model-best notes/ -o review.label-studio.json
-      python -m spacy pel link training/model-best notes/ -o linked.jsonl --jointly
-      python -m spacy pel link training/model-best pubmed/ -o linked/ --to jsonl
+      python -m spacy pel link training/model-best notes/ -o coded.csv --xref ICD10CM --on-error skip
+      python -m spacy pel link training/model-best notes/ -o review.label-studio.json --jointly
       python -m spacy pel link training/model-best pubmed/ -o linked/ --to parquet --engine ray --address auto
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
@@ -159,18 +143,8 @@ def link_cli(
     is_ray = engine != "local"
     if not is_ray and (address or copy_kb):
         raise PelError("--address and --copy-kb are for a Ray cluster", "add --engine ray")
-    choices = LinkingChoices(
-        pipeline,
-        component,
-        kb,
-        spans_key,
-        candidates,
-        tuple(xref or ()),
-        batch_size,
-        1 if is_ray else n_process or 1,
-        on_error,
-        jointly,
-    )
+    work = candidates, tuple(xref or ()), batch_size, 1 if is_ray else n_process or 1
+    choices = LinkingChoices(pipeline, component, kb, spans_key, *work, on_error, jointly)
     formats = {"input_format": from_, "output_format": to}
     if output.endswith(("/", os.sep)):
         cluster = {"engine": engine, "address": address, "workers": n_process, "copy_to": copy_kb}
@@ -186,7 +160,7 @@ def link_cli(
             raise PelError("stdout is closed", "name a file with --output")
         target = sys.stdout.buffer if output == STDOUT else Path(output)
         linking = choices.opened()
-        read_matcher_names(linking.nlp, partial(counted, desc="Reading names"))
+        read_matcher_names(linking.nlp, reading_names)
         with LinkBar() as bar:
             counts = link_files(linking, input, target, **formats, progress=bar)
 
@@ -214,11 +188,7 @@ def discover_cli(
     output: Annotated[Path, Argument(help="The JSONL file to write")],
     from_: From = None,
     linked: Annotated[
-        bool,
-        Option(
-            "--linked",
-            help="The input is what pel link wrote: its mentions keep their ids and their NIL",
-        ),
+        bool, Option("--linked", help="pel link wrote the input: its ids and NIL are kept")
     ] = False,
     least_mentions: Annotated[int, Option(min=1, help="Least mentions of a proposal")] = 1,
     kb: OtherKB = None,
@@ -252,15 +222,9 @@ def discover_cli(
     nlp = load_pipeline(pipeline)
     linker_of(nlp, component, kb=kb, spans_key=spans_key)
     linking = Linking(nlp, component, batch_size, n_process, on_error, keep_ids=linked)
+    given = {"input_format": from_, "least_mentions": least_mentions}
     with LinkBar() as bar:
-        report = discover(
-            linking,
-            input,
-            output,
-            input_format=from_,
-            least_mentions=least_mentions,
-            progress=bar,
-        )
+        report = discover(linking, input, output, **given, progress=bar)
     mentions, documents = report.linked.mentions, report.linked.documents
     say(f"Read {mentions:,} mentions of {documents:,} documents", err=True)
     msg.good(f"{report.proposals:,} proposals: {output}; to look at them, open {report.page}")
@@ -270,12 +234,7 @@ def discover_cli(
 def mentions_cli(
     folder: KB,
     texts: Annotated[
-        list[str],
-        Argument(
-            metavar="TEXT...",
-            help=f"Files ({suffixes('input')}; also .gz), folders of such files, or FOLDER:SPLIT of "
-            "MedMentions or ZESHEL",
-        ),
+        list[str], Argument(metavar="TEXT...", help="Files and folders, as pel link reads them")
     ],
     output: Annotated[Path, Argument(metavar="OUT", help="File to write (.parquet)")],
     aliases: Annotated[bool, Option("--aliases", help="Also look for aliases")] = False,
@@ -307,13 +266,12 @@ def mentions_cli(
     from ..kb import KnowledgeBase
     from ..kb.name_finder import NameFinder
 
+    given = {"input_format": from_, "n_process": n_process}
     with KnowledgeBase.open(folder) as kb:
-        names = NameFinder.of(kb, partial(counted, desc="Reading names"), stop_words=STOP_WORDS)
+        names = NameFinder.of(kb, reading_names, stop_words=STOP_WORDS)
         search = MentionSearch(kb, names, aliases, per_entity, window, seed, on_error)
         with LinkBar("Searching") as bar:
-            mined = mine_mentions(
-                search, texts, output, input_format=from_, n_process=n_process, progress=bar
-            )
+            mined = mine_mentions(search, texts, output, **given, progress=bar)
     msg.good(
         f"{mined.kept:,} mentions of {mined.entities:,} entities, of {mined.found:,} found in "
         f"{mined.documents:,} documents: {output}"
@@ -331,7 +289,6 @@ class LinkBar(LinkProgress):
     def __init__(self, what: str = "Linking") -> None:
         self.what = what
         self.documents = self._linked = 0
-        self._started = time.monotonic()
         self.bar = progress_bar(disable=True)
 
     def __enter__(self) -> LinkBar:
@@ -341,19 +298,16 @@ class LinkBar(LinkProgress):
         self.bar.close()
 
     def started(self, n_bytes: int | None) -> None:
-        """Show the bar."""
         self._started = time.monotonic()
         shown_as = _BAR_WITHOUT_TOTAL if n_bytes is None else _BAR
         self.bar = progress_bar(total=n_bytes, desc=self.what, bar_format=shown_as)
 
     def passed_over(self, documents: int, n_bytes: int) -> None:
-        """Count documents that were linked before; they have no part in the rate."""
-        self.documents += documents
+        self.documents += documents  # which have no part in the rate
         self.bar.initial += n_bytes
         self.bar.update(n_bytes)
 
     def linked(self, n_bytes: float) -> None:
-        """Count one document that was linked now."""
         self.documents += 1
         self._linked += 1
         seconds = max(time.monotonic() - self._started, 1e-9)
@@ -364,11 +318,9 @@ class LinkBar(LinkProgress):
         self.bar.update(n_bytes)
 
     def taken_back(self, documents: int, n_bytes: float) -> None:
-        """Uncount documents that are linked a second time."""
         self.documents -= documents
         self._linked -= documents
         self.bar.update(-n_bytes)
 
     def say(self, message: str) -> None:
-        """Write a line above the bar."""
         self.bar.write(printable(message), file=sys.stderr)

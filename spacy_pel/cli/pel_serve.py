@@ -20,15 +20,12 @@ def serve_cli(
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     entity_url: Annotated[
-        str | None,
-        Option(help='URL of an entity at its source, with "{id}" in the place of its id'),
+        str | None, Option(help='URL of an entity, with "{id}" in the place of its id')
     ] = None,
     candidates: Annotated[int, Option(min=1, help="Candidates given for each mention")] = 5,
     max_body: Annotated[int, Option(min=1, help="Largest size of a request, in bytes")] = 1_048_576,
     max_documents: Annotated[int, Option(min=1, help="Most documents of a request")] = 64,
-    max_text: Annotated[
-        int, Option(min=1, max=1_000_000, help="Most characters of a document")
-    ] = 20_000,
+    max_text: Annotated[int, Option(min=1, max=1_000_000, help="Most characters of one")] = 20_000,
     max_mentions: Annotated[int, Option(min=1, help="Most mentions given for a document")] = 500,
     timeout: Annotated[float, Option(min=0.1, max=3600, help="Most seconds for a request")] = 30.0,
     max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
@@ -55,9 +52,8 @@ def serve_cli(
     """
     for package in ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(package) is None:  # not imported: it takes a second
-            raise PelError(
-                f"the server needs {package}", 'install its extra: pip install "spacy-pel[serve]"'
-            )
+            remedy = 'install its extra: pip install "spacy-pel[serve]"'
+            raise PelError(f"the server needs {package}", remedy)
     from ..serve.served import Limits, Served, address, is_local, listen
 
     if entity_url is not None and not (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +11,18 @@ import typer
 from typer import Argument, Option
 
 from ..errors import PelError
-from .apps import AsJson, Component, Force, OtherKB, Pipeline, command, pel, sources_and_folder
-from .terminal import msg, progress_bar, reading, say
+from .apps import (
+    AsJson,
+    Component,
+    Force,
+    OtherKB,
+    Pipeline,
+    Sources,
+    command,
+    pel,
+    sources_and_folder,
+)
+from .terminal import encoding, msg, reading, say
 
 Out = Annotated[Path, Argument(help="Folder to make")]
 # By the state of a finding.
@@ -30,13 +39,7 @@ _MARKS = {
     after_all="what is done is kept beside OUT, and the same command goes on from there",
 )
 def start_cli(
-    paths: Annotated[
-        list[Path],
-        Argument(
-            metavar="SOURCE... OUT",
-            help='Files or folders that "kb build" can read; last, the folder to make',
-        ),
-    ],
+    paths: Sources,
     encoder: Annotated[
         str | None,
         Option(
@@ -60,21 +63,13 @@ def start_cli(
     Examples:
       python -m spacy pel start hp.obo linker --encoder sentence-transformers/all-MiniLM-L6-v2
       python -m spacy pel start mondo.obo hp.obo linker --encoder models/sapbert
-      python -m spacy pel link linker notes.txt --output linked.jsonl
     """
     from ..packaging.start import start
 
     sources, out = sources_and_folder(paths)
     began = time.perf_counter()
-    made = start(
-        sources,
-        out,
-        encoder=encoder,
-        force=force,
-        reading=reading,
-        encoding=partial(progress_bar, desc="Encoding", unit=" entities"),
-        report=msg.info,
-    )
+    shown = {"reading": reading, "encoding": encoding, "report": msg.info}
+    made = start(sources, out, encoder=encoder, force=force, **shown)
     rows = made.settings["vectors"]["rows"]
     msg.good(
         f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors, in "
@@ -90,14 +85,10 @@ def assemble_cli(
     kb: Annotated[Path, Argument(metavar="KB", help="Folder of a KB with the pipeline's vectors")],
     out: Out,
     metrics: Annotated[
-        list[Path] | None,
-        Option(help='A file of "pel evaluate", for the model card; may be repeated'),
+        list[Path] | None, Option(help='File of "pel evaluate", for the card; may be repeated')
     ] = None,
     licenses: Annotated[
-        Path | None,
-        Option(
-            help="A text file: the licences of the KB's sources, of the texts and of the weights"
-        ),
+        Path | None, Option(help="Text file: licences of the KB's sources, the texts, the weights")
     ] = None,
     name: Annotated[str | None, Option(help="Name of the package")] = None,
     version: Annotated[str | None, Option(help="Version of the package")] = None,
@@ -140,16 +131,11 @@ def assemble_cli(
 def average_cli(
     pipeline: Pipeline,
     encoder: Annotated[
-        str,
-        Argument(
-            help="What the training began with: a BERT, by its Hugging Face name or its folder, or "
-            "a pipeline with a trained linker"
-        ),
+        str, Argument(help="What the training began with: a BERT, or a pipeline with a linker")
     ],
     out: Out,
     share: Annotated[
-        float,
-        Option(min=0.0, max=1.0, help="How much the trained weights count; ENCODER's the rest"),
+        float, Option(min=0.0, max=1.0, help="How much trained weights count; ENCODER's the rest")
     ] = 0.5,
     force: Force = False,
     component: Component = "proxy_linker",
@@ -193,7 +179,6 @@ def doctor_cli(
     \b
     Examples:
       python -m spacy pel doctor
-      python -m spacy pel doctor training/model-best
       python -m spacy pel doctor training/model-best --kb kb/other --json
     """
     from ..packaging.diagnose import BROKEN, diagnose
@@ -201,11 +186,10 @@ def doctor_cli(
     findings = list(diagnose(pipeline, kb, component))
     if as_json:
         say(json.dumps([finding._asdict() for finding in findings], indent=2))
-    else:
-        for finding in findings:  # wasabi would break paths and commands
-            mark, colour = _MARKS[finding.state]
-            say(f"{mark} {finding.subject}: {finding.found}", fg=colour)
-            if finding.remedy:
-                say(f"    -> {finding.remedy}")
+    for finding in () if as_json else findings:  # wasabi would break paths and commands
+        mark, colour = _MARKS[finding.state]
+        say(f"{mark} {finding.subject}: {finding.found}", fg=colour)
+        if finding.remedy:
+            say(f"    -> {finding.remedy}")
     if any(finding.state == BROKEN for finding in findings):
         raise typer.Exit(1)

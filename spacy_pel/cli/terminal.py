@@ -10,16 +10,13 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
+from tqdm import tqdm
 from wasabi import Printer
 
 from ..system.printable import printable
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 T = TypeVar("T")
 
@@ -37,7 +34,7 @@ def say(text: str, **style: Any) -> None:
 
 
 def say_error(message: object) -> None:
-    """Print an error in one line on stderr."""
+    """Print an error in one line on stderr. (wasabi would break it, and print it to stdout.)"""
     say(f"Error: {message}", fg=typer.colors.RED, err=True)
 
 
@@ -76,12 +73,10 @@ def progress_bar(items: Iterable | None = None, *, desc: str = "", **settings: A
         desc: What is done.
         **settings: Those of tqdm.
     """
-    from tqdm import tqdm
-
     settings["desc"] = printable(desc)
     if sys.stderr.isatty():
         return tqdm(items, dynamic_ncols=True, **settings)
-    return _lines_class()(items, mininterval=SECONDS, miniters=1, leave=False, **settings)
+    return _Lines(items, mininterval=SECONDS, miniters=1, leave=False, **settings)
 
 
 def counted(items: Iterable[T], desc: str, unit: str = " entities") -> Iterator[T]:
@@ -94,39 +89,43 @@ def reading(entities: Iterable[T], name: str) -> Iterator[T]:
     return counted(entities, f"Reading {name}")
 
 
-@cache
-def _lines_class() -> type[tqdm]:
-    from tqdm import tqdm
+def reading_names(names: Iterable[T]) -> Iterator[T]:
+    """Names of a KB, with a bar."""
+    return counted(names, "Reading names")
 
-    class Lines(tqdm):
-        """Writes lines where tqdm draws."""
 
-        def display(self, msg: str | None = None, pos: int | None = None) -> bool:
-            """Write a line, but none at the beginning; tqdm erases with an empty message."""
-            if msg is None and self.n != self.initial:
-                self._line()
-            return False
+def encoding(items: Iterable | None = None, **settings: Any) -> tqdm:
+    """A bar of entities whose vectors are computed."""
+    return progress_bar(items, desc="Encoding", unit=" entities", **settings)
 
-        def clear(self, nolock: bool = False) -> None:
-            """Nothing was drawn."""
 
-        def close(self) -> None:
-            """Write the last line."""
-            if not self.disable:
-                self._ema_dt = lambda: None  # the rate of all, as tqdm has it at the end
-                self._line()
-            super().close()
+class _Lines(tqdm):
+    """Writes lines where tqdm draws."""
 
-        @classmethod
-        def write(cls, s: str, file: Any = None, end: str = "\n", nolock: bool = False) -> None:
-            """Write a message; no line is repeated after it."""
-            print(s, file=file or sys.stdout, end=end, flush=True)
+    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
+        """Write a line, but none at the beginning; tqdm erases with an empty message."""
+        if msg is None and self.n != self.initial:
+            self._line()
+        return False
 
-        def _line(self) -> None:
-            values = self.format_dict
-            default = _LINE if self.total is None else _LINE_WITH_TOTAL
-            values["bar_format"] = (values["bar_format"] or default).replace(" |{bar}|", "")
-            self.fp.write(self.format_meter(**values).strip() + "\n")
-            self.fp.flush()
+    def clear(self, nolock: bool = False) -> None:
+        """Nothing was drawn."""
 
-    return Lines
+    def close(self) -> None:
+        """Write the last line."""
+        if not self.disable:
+            self._ema_dt = lambda: None  # the rate of all, as tqdm has it at the end
+            self._line()
+        super().close()
+
+    @classmethod
+    def write(cls, s: str, file: Any = None, end: str = "\n", nolock: bool = False) -> None:
+        """Write a message; no line is repeated after it."""
+        print(s, file=file or sys.stdout, end=end, flush=True)
+
+    def _line(self) -> None:
+        values = self.format_dict
+        default = _LINE if self.total is None else _LINE_WITH_TOTAL
+        values["bar_format"] = (values["bar_format"] or default).replace(" |{bar}|", "")
+        self.fp.write(self.format_meter(**values).strip() + "\n")
+        self.fp.flush()

@@ -1,4 +1,4 @@
-"""Names that mentions have and the KB lacks."""
+"""Names that mentions have and the KB lacks, and acronyms that plain texts define."""
 
 from __future__ import annotations
 
@@ -7,64 +7,95 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.fitting.learn_names import learn_names, renamed_entities
+from spacy_pel.fitting.learn_names import learn_acronyms, learn_names, new_names
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.mention import GoldMention, MentionInContext
 
 ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
 
 
-def mentions(*pairs: tuple[str, tuple[int, ...]]) -> list[GoldMention]:
-    """Each with words around it."""
-    contexts = [MentionInContext(f"the {name}.", 4, 4 + len(name)) for name, _ in pairs]
-    return [GoldMention(context, golds) for context, (_, golds) in zip(contexts, pairs)]
-
-
-def test_a_name_goes_to_the_entity_that_most_mean(bare_kb: KnowledgeBase) -> None:
-    kidney, arthritis = (KIDNEY,), (ARTHRITIS,)
-    said = [("Renal", kidney), ("joints", arthritis), ("joints", kidney), ("joints", arthritis)]
-    found = {e.concept_id: e for e in renamed_entities(mentions(*said), bare_kb)}
-    assert found.keys() == {"C03", "C07"}
-    assert found["C07"] == bare_kb["C07"]._replace(aliases=("Renal",))
-    assert found["C03"].aliases == ("RA", "joints")
-
-
-def test_of_several_the_first(bare_kb: KnowledgeBase) -> None:
-    said = mentions(("x", (KIDNEY,)), ("x", (ATRIUM,)))
-    assert [e.concept_id for e in renamed_entities(said, bare_kb)] == ["C04"]
-
-
-def test_names_are_the_same_but_for_case_blanks_and_punctuation(bare_kb: KnowledgeBase) -> None:
-    said = [
-        ("Kidney", (KIDNEY,)),
-        ("rheumatoid-ARTHRITIS", (ARTHRITIS,)),
-        ("Ren-al", (KIDNEY,)),
-        ("ren al", (KIDNEY,)),
+@pytest.mark.parametrize(
+    "said, expected",
+    [
+        (  # the entity that most mean
+            [("Renal", KIDNEY), ("it", ARTHRITIS), ("it", KIDNEY), ("it", ARTHRITIS)],
+            {KIDNEY: ["Renal"], ARTHRITIS: ["it"]},
+        ),
+        ([("x", KIDNEY), ("x", ATRIUM)], {ATRIUM: ["x"]}),  # of several the first
+        (  # case, blanks and punctuation do not count
+            [("Kidney", KIDNEY), ("rheumatoid-ARTHRITIS", ARTHRITIS), ("Ren-al", KIDNEY)]
+            + [("ren al", KIDNEY)],
+            {KIDNEY: ["Ren-al"]},
+        ),
+        ([("either", ARTHRITIS, ATRIUM), (" ", KIDNEY)], {}),
+        ([], {}),
+    ],
+)
+def test_new_names(bare_kb: KnowledgeBase, said: list, expected: dict[int, list[str]]) -> None:
+    mentions = [
+        GoldMention(MentionInContext(f"the {name}.", 4, 4 + len(name)), tuple(golds))
+        for name, *golds in said
     ]
-    (found,) = renamed_entities(mentions(*said), bare_kb)
-    assert (found.concept_id, found.aliases) == ("C07", ("Ren-al",))
-
-
-def test_what_says_nothing(bare_kb: KnowledgeBase) -> None:
-    said = mentions(("either", (ARTHRITIS, ATRIUM)), (" ", (KIDNEY,)))
-    assert renamed_entities(said, bare_kb) == [] == renamed_entities([], bare_kb)
+    assert new_names(mentions, bare_kb) == expected
 
 
 def test_a_kb_learns_the_names_of_a_corpus(bare_kb: KnowledgeBase, tmp_path: Path) -> None:
     path = tmp_path / "train.pubtator"
-    path.write_text(
-        "1|t|Renal cephalea.\n1\t0\t5\tRenal\tT\tC07\n1\t6\t14\tcephalea\tT\tC06\n", "utf8"
-    )
+    text = "1|t|Renal cephalea.\n1\t0\t5\tRenal\tT\tC07\n1\t6\t14\tcephalea\tT\tC06\n"
+    path.write_text(text, "utf8")
     read: list[None] = []
     learnt = learn_names(bare_kb.path, [path], progress=lambda: read.append(None))
     assert (learnt.names, learnt.mentions, learnt.changes.updated, len(read)) == (2, 2, 2, 1)
     kb = KnowledgeBase.open(bare_kb.path)
     assert kb["C07"].aliases == ("Renal",) and kb["C06"].aliases[-1] == "cephalea"
     assert learn_names(bare_kb.path, [path]).names == 0
-
-
-def test_a_corpus_of_other_ids_is_refused(bare_kb: KnowledgeBase, tmp_path: Path) -> None:
-    path = tmp_path / "train.pubtator"
-    path.write_text("1|t|Gout\n1\t0\t4\tGout\tT\tZ9\n", "utf8")
+    path.write_text(text.replace("C0", "Z"), "utf8")
     with pytest.raises(PelError, match="no mention of .*train.pubtator has an entity in"):
         learn_names(bare_kb.path, [path])
+
+
+@pytest.mark.parametrize(
+    "lines, least, counts, aliases",
+    [
+        (
+            [
+                "Acetylsalicylic acid (ASA) was given.",
+                "Disseminated sclerosis (DS), rheumatoid arthritis (RA) and right atrium (RA).",
+            ],
+            1,
+            (2, 2, 0),  # RA is known of both
+            {"C05": ["ASA"], "C01": ["DS"], "C03": []},
+        ),
+        (
+            ["rheumatoid arthritis (RAT)", "right atrium (RAT)", "right atrium (RAT) again"],
+            1,
+            (2, 3, 1),
+            {"C03": ["RAT"], "C04": ["RAT"]},
+        ),
+        (
+            ["head pain (HP)", "right atrium (RAT)", "right atrium (RAT) again"],
+            2,
+            (1, 3, 0),
+            {"C04": ["RAT"], "C06": []},
+        ),
+    ],
+)
+def test_a_kb_learns_acronyms(
+    bare_kb: KnowledgeBase, tmp_path: Path, lines, least: int, counts, aliases
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(lines), "utf8")
+    learnt = learn_acronyms(bare_kb.path, [str(texts)], least=least)
+    assert (learnt.names, learnt.texts, learnt.ambiguous) == counts
+    with KnowledgeBase.open(bare_kb.path) as kb:
+        for id, new in aliases.items():
+            assert kb[id].aliases == (*bare_kb[id].aliases, *new)
+
+
+def test_texts_without_acronyms_of_the_kb_are_an_error(
+    bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("Polymerase chain reaction (PCR)", "utf8")
+    with pytest.raises(PelError, match="no acronym in .* give more text"):
+        learn_acronyms(bare_kb.path, [str(texts)])
