@@ -43,15 +43,14 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make_small(bert: Path, folder: Path, *options: object) -> None:
-    arguments = [bert, folder / "small", "--kb", folder / "kb", *options]
-    small_encoder.main([str(argument) for argument in arguments])
+def make_small(bert: Path, folder: Path, **options: object) -> None:
+    small_encoder.main(str(bert), folder / "small", folder / "kb", **options)
 
 
 def test_a_small_encoder_reads_the_texts_as_the_large_one_does(bert: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("Multiple sclerosis, aspirin.\n")
     build_kb(ENTITIES[-1:], tmp_path / "kb", sources=["tiny"])  # kidney
-    make_small(bert, tmp_path, "--layers", "2", "--texts", tmp_path / "texts.txt", "none")
+    make_small(bert, tmp_path, layers=2, texts=[tmp_path / "texts.txt", Path("none")])
     small = Tokenizer.from_file(str(tmp_path / "small" / "tokenizer.json"))
     large = Tokenizer.from_file(str(bert / "tokenizer.json"))
     kept = {"multiple", "sclerosis", "kidney", "aspirin"}
@@ -109,7 +108,7 @@ def test_a_small_encoder_learns_the_vectors_of_the_large_one(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
-    make_small(bert, tmp_path, "--layers", "1")
+    make_small(bert, tmp_path, layers=1)
     monkeypatch.setattr(distil, "BATCH", 8)
     monkeypatch.setitem(distil.MODEL, "n_numbers", 8)
     monkeypatch.setitem(distil.MODEL, "mixed_precision", False)

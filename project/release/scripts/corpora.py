@@ -1,15 +1,19 @@
-"""Corpora, from the archives of their authors to one PubTator file a split."""
+"""Write corpora as one PubTator file a split, from the archives of their authors.
+
+python scripts/corpora.py bc5cdr assets data
+"""
 
 from __future__ import annotations
 
+import gzip
 import io
 import zipfile
 import zlib
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 
-from recipe import FETCH_EXTRA, Recipe, report_change, sha256, write_gzip
+import typer
+from wasabi import msg
 
 from spacy_pel.documents import pubtator
 from spacy_pel.documents.document import Document
@@ -17,100 +21,85 @@ from spacy_pel.documents.document_stream import RawDocument
 from spacy_pel.documents.format import BoundedFile
 from spacy_pel.documents.published_splits import MedMentionsSplit
 from spacy_pel.errors import PelError
+from spacy_pel.system.whole_files import whole_file
 
 # Test documents go to "held_out": no workflow that trains or chooses settings reads it.
 FOLDERS = {"train": "corpora", "dev": "corpora", "test": "held_out"}
-# By corpus and split: the archive; the file in it; its documents and mentions, as published; its SHA-256, if known.
-ZIPPED = {
-    "bc5cdr": {
-        "train": ("bc5cdr/CDR_Data.zip", "CDR_TrainingSet.PubTator.txt", 500, 9_385, ""),
-        "dev": ("bc5cdr/CDR_Data.zip", "CDR_DevelopmentSet.PubTator.txt", 500, 9_591, ""),
-        "test": ("bc5cdr/CDR_Data.zip", "CDR_TestSet.PubTator.txt", 500, 9_809, ""),
-    },
-    "ncbi_disease": {
-        "train": (
-            *("ncbi_disease/NCBItrainset_corpus.zip", "NCBItrainset_corpus.txt", 593, 5_145),
-            "26157233d70aeda0b2ac1dda4fc9369b0717bd888f5afe511d0c1c6a5ad307a0",
-        ),
-        "dev": (
-            *("ncbi_disease/NCBIdevelopset_corpus.zip", "NCBIdevelopset_corpus.txt", 100, 787),
-            "61681ad09356619c8f4f3e1738663dd007ad0135720fdc90195120fea944cbe9",
-        ),
-        "test": (
-            *("ncbi_disease/NCBItestset_corpus.zip", "NCBItestset_corpus.txt", 100, 960),
-            "b978442f39c739deb6619c70e7b07327d9eb1b71aff64996c02a592435583f46",
-        ),
-    },
-}
-MEDMENTIONS = {"train": (2_635, 122_241), "dev": (878, 40_884), "test": (879, 40_157)}
+# Archive, split, file in the archive, documents and mentions as published.
+ZIPPED = """
+bc5cdr/CDR_Data.zip train CDR_TrainingSet.PubTator.txt 500 9385
+bc5cdr/CDR_Data.zip dev CDR_DevelopmentSet.PubTator.txt 500 9591
+bc5cdr/CDR_Data.zip test CDR_TestSet.PubTator.txt 500 9809
+ncbi_disease/NCBItrainset_corpus.zip train NCBItrainset_corpus.txt 593 5145
+ncbi_disease/NCBIdevelopset_corpus.zip dev NCBIdevelopset_corpus.txt 100 787
+ncbi_disease/NCBItestset_corpus.zip test NCBItestset_corpus.txt 100 960
+"""
+MEDMENTIONS = {"train": (2635, 122241), "dev": (878, 40884), "test": (879, 40157)}
 
 
-def zipped_split(
-    member: str, documents: int, mentions: int, digest: str, output: Path, archive: Path
-) -> str:
-    """Write the text of one split, as it stands in a zip archive; returns what it holds.
+def main(corpus: str, assets: Path, data: Path) -> None:
+    """Write CORPUS (bc5cdr, ncbi_disease or medmentions), fetched to ASSETS, to the folder DATA.
 
-    Another SHA-256 of the archive, or other numbers of documents and mentions, are reported.
+    Test documents go to DATA/held_out. A download that differs from the one that the figures of the
+    docs were taken with is reported and used.
+    """
+    for line in ZIPPED.splitlines():
+        if line.startswith(f"{corpus}/"):
+            archive, split, member, documents, mentions = line.split()
+            text = text_in(assets / archive, member)
+            blocks = pubtator.FORMAT.input.split(BoundedFile(io.BytesIO(text)), member)
+            found = [RawDocument(member, *block, pubtator.FORMAT).document() for block in blocks]
+            counts = (int(documents), int(mentions))
+            write_split(data / FOLDERS[split] / corpus, split, found, counts, [text])
+    for split, counts in MEDMENTIONS.items() if corpus == "medmentions" else ():
+        found = [raw.document() for raw in MedMentionsSplit(assets / "medmentions/st21pv", split)]
+        texts = (pubtator.pubtator_text(document).encode() for document in found)
+        write_split(data / FOLDERS[split] / corpus, split, found, counts, texts)
+
+
+def text_in(archive: Path, member: str) -> bytes:
+    """The text of one split, as it stands in a zip archive.
 
     Raises:
-        PelError: The archive is damaged or has no such file, or a document of it is faulty.
+        PelError: The archive is damaged or has no such file.
     """
-    if digest:
-        report_change(archive, "SHA-256", digest, sha256(archive))
     try:
         with zipfile.ZipFile(archive) as file:
-            # Archives made on a Mac also have ._NAME in __MACOSX.
-            places = [path for path in file.namelist() if path.rpartition("/")[2] == member]
-            text = file.read(places[0]) if places else None
+            for path in file.namelist():  # archives made on a Mac also have ._NAME in __MACOSX
+                if path.rpartition("/")[2] == member:
+                    return file.read(path)
             held = ", ".join(file.namelist()[:5])
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise PelError(f"{archive}: damaged ({error})", "delete it and fetch it again") from error
-    if text is None:
-        remedy = "fetch the archive that docs/corpora.md names"
-        raise PelError(f"{archive}: holds no {member}, but {held}", remedy)
-    name = f"{archive}:{member}"
-    blocks = pubtator.FORMAT.input.split(BoundedFile(io.BytesIO(text)), name)
-    raw = (RawDocument(name, place, block, pubtator.FORMAT) for place, block in blocks)
-    found = _holds(document.document() for document in raw)
-    report_change(archive, member, _words(documents, mentions), found)
-    write_gzip(output, [text])
-    return found
+    remedy = "fetch the archive that docs/corpora.md names"
+    raise PelError(f"{archive}: holds no {member}, but {held}", remedy)
 
 
-def medmentions_split(
-    split: str, documents: int, mentions: int, output: Path, corpus: Path, *_: Path
-) -> str:
-    """Write one split of MedMentions; see ``zipped_split``.
-
-    corpus: ``corpus_pubtator.txt.gz``. The lists of PMIDs stand beside it or in ``full/data``.
-    """
-    found = [raw.document() for raw in MedMentionsSplit(corpus.parent, split)]
-    report_change(corpus, split, _words(documents, mentions), _holds(found))
-    write_gzip(output, (pubtator.pubtator_text(document).encode() for document in found))
-    return _holds(found)
-
-
-def _holds(documents: Iterable[Document]) -> str:
-    mentions = [len(document.mentions or ()) for document in documents]
-    return _words(len(mentions), sum(mentions))
+def write_split(
+    folder: Path,
+    split: str,
+    documents: list[Document],
+    counts: tuple[int, int],
+    parts: Iterable[bytes],
+) -> None:
+    """Write a split, and say what it holds, and whether that is not what it should hold."""
+    mentions = sum(len(document.mentions or ()) for document in documents)
+    output = folder / f"{split}.pubtator.txt.gz"
+    if (len(documents), mentions) != counts:
+        msg.warn("The source has changed: expected {:,} documents, {:,} mentions".format(*counts))
+    write_gzip(output, parts)
+    msg.good(f"{output}: {len(documents):,} documents, {mentions:,} mentions")
 
 
-def _words(documents: int, mentions: int) -> str:
-    return f"{documents:,} documents, {mentions:,} mentions"
+def write_gzip(output: Path, parts: Iterable[bytes]) -> None:
+    """Write a gzip file, whole or not at all, whose bytes depend on its contents alone."""
+    with whole_file(output, "xb") as file:
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as zipped:
+            zipped.writelines(parts)
 
 
-def _recipes() -> Iterable[Recipe]:
-    for corpus, splits in ZIPPED.items():
-        for split, (archive, *known) in splits.items():
-            output = f"{FOLDERS[split]}/{corpus}/{split}.pubtator.txt.gz"
-            yield Recipe(output, (archive,), partial(zipped_split, *known))
-    lists = (
-        f"medmentions/full/data/corpus_pubtator_pmids_{x}.txt" for x in ("trng", "dev", "test")
-    )
-    inputs = ("medmentions/st21pv/data/corpus_pubtator.txt.gz", *lists)
-    for split, counts in MEDMENTIONS.items():
-        output = f"{FOLDERS[split]}/medmentions/{split}.pubtator.txt.gz"
-        yield Recipe(output, inputs, partial(medmentions_split, split, *counts), FETCH_EXTRA)
-
-
-RECIPES = tuple(_recipes())
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except PelError as error:
+        msg.fail(str(error), exits=1)

@@ -58,14 +58,8 @@ def main(
 ) -> None:
     """Save a pipeline to OUT whose linker has the encoder SMALL, taught by LARGE.
 
-    Args:
-        large: A BERT, the teacher.
-        small: A BERT. It may be some layers of LARGE.
-        kb: The names.
-        out: The folder to write.
-        texts: Corpora. Their mentions are read, and their ids are not.
-        rate: The highest learning rate.
-        names: How many names are read; 0 for all.
+    Both are BERTs; SMALL may be some layers of LARGE. KB has the names; --names says how many are read,
+    0: all. Of the corpora --texts mentions are read, and ids are not. --rate is the highest one.
     """
     # The teacher gives the first numbers of the mean over all tokens of a name.
     chosen = {key: MODEL[key] for key in ("n_numbers", "entity_length", "mixed_precision")}
@@ -89,12 +83,11 @@ def main(
     optimizer = AdamW(warmup_linear(rate, WARMUP, steps))
     rng = np.random.default_rng(0)
     bar = tqdm(islice(batches(base, rng), steps), total=steps)
-    for step, (rows, mentions) in enumerate(zip(bar, in_documents(texts, rng))):
+    for rows, mentions in zip(bar, in_documents(texts, rng)):
         distance = taught(student, teacher, rows, mentions)
         apply_gradients(student.model, optimizer)
         optimizer.step_schedules()
-        if step % 10 == 0:
-            bar.set_postfix(cosine=f"{1 - distance:.3f}")
+        bar.set_postfix(cosine=f"{1 - distance:.3f}", refresh=False)
     linker.cfg["trained_entities"] = mentioned(texts, base)
     nlp.to_disk(out)
 
@@ -142,10 +135,7 @@ def taught(
     """Draw the student's vectors of rows of the KB, and of mentions, to the teacher's of their words.
 
     The name of each row is also read as a mention, alone. All vectors have length 1, so half of the
-    squared distance is the cosine's distance from 1. Its gradient is the difference.
-
-    Returns:
-        The mean of these distances.
+    squared distance is the cosine's distance from 1, whose mean is returned. Its gradient is the difference.
     """
     alone = [MentionInContext(text.title, 0, len(text.title)) for text in texts]
     words = [mention.surface for mention in (*alone, *mentions)]

@@ -20,7 +20,7 @@ from wasabi import msg
 from spacy_pel.kb import Entity, open_source
 from spacy_pel.system.lines import numbered_lines
 
-MADE = "kb/mesh_only.jsonl.gz"  # by prepare.py, of MeSH's own files
+MADE = "kb/mesh_only.jsonl.gz"  # by "prepare", of MeSH's own files
 JOINED = "kb/mesh.jsonl.gz"
 MESH, MEDIC = "ontologies/mesh_ascii_d2014.bin.gz", "ontologies/medic_2012.txt.gz"
 # The one type of MEDIC, and the branch of MeSH that holds the same.
@@ -42,18 +42,17 @@ def main(data: Path, output: Path) -> None:
         msg.good(f"{output}: a copy of {data / MADE}")
         return
     joined, mesh, medic = (data / name for name in (JOINED, MESH, MEDIC))
-    missing = [path for path in (joined, mesh, medic) if not path.is_file()]
-    if missing:
-        remedy = "Run: python -m spacy project run prepare"
-        msg.fail(f"Neither {data / MADE} nor {missing[0]}", remedy)
-        raise typer.Exit(1)
+    for path in (joined, mesh, medic):
+        if not path.is_file():
+            remedy = "Run: python -m spacy project run prepare"
+            msg.fail(f"Neither {data / MADE} nor {path}", remedy, exits=1)
     of_mesh = {e.concept_id: frozenset(map(folded, e.names)) for e in open_source(mesh).entities}
     # Lines "id|alternative id||name|name...".
     rows = (line.split("|") for _, line in numbered_lines(medic))
     of_medic = {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
     left_out: Counter[str] = Counter()
     entities = mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out)
-    msg.good(f"{output}: {write_entities(output, entities)}")
+    write_entities(output, entities)
     msg.info("Left out: " + ", ".join(f"{n:,} {what}" for what, n in sorted(left_out.items())))
 
 
@@ -66,13 +65,10 @@ def folded(name: str) -> str:
 def mesh_only(
     entities: Iterable[Entity], mesh: Names, medic: Names, left_out: Counter[str]
 ) -> Iterator[Entity]:
-    """The entities of MeSH, with names and alternative ids of MeSH.
+    """The entities of MeSH joined with MEDIC, with names and alternative ids of MeSH alone.
 
-    Args:
-        entities: MeSH joined with MEDIC.
-        mesh: Names of MeSH's descriptors. They may be of an older year.
-        medic: Names of MEDIC's diseases.
-        left_out: Is filled with the numbers of entities, ids and names that stay out.
+    ``mesh`` has the names of its descriptors, which may be of an older year, and ``medic`` those of
+    MEDIC's diseases. ``left_out`` is filled with the numbers of entities, ids and names that stay out.
     """
     for entity in entities:
         name, *others = dict.fromkeys(map(html.unescape, entity.names))

@@ -1,67 +1,61 @@
 """Make a small encoder of a BERT: some of its layers, and the word pieces that some texts use.
 
-    python scripts/small_encoder.py ENCODER OUT --layers 2 --kb kb/mesh --texts FILE...
+    python scripts/small_encoder.py ENCODER OUT --layers 2 --kb kb/mesh --texts FILE --texts FILE
 
 The tokenizer keeps all single characters and all special tokens, so it still reads any text: a word
 whose pieces are gone is read in smaller pieces. OUT is a folder in Hugging Face's format.
 """
 
-from __future__ import annotations
-
-import argparse
-import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
 
 import torch
+import typer
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.models.bert import evenly_spaced_layers
+from spacy_pel.system.lines import numbered_lines
 
 BATCH = 4096  # texts that are tokenised at a time
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Read the arguments, write the encoder, and say what is left of it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("encoder")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--layers", type=int, help="spread evenly; all without it")
-    parser.add_argument("--kb", required=True, help="its names and definitions are texts, too")
-    parser.add_argument("--texts", nargs="+", type=Path, default=[], help="those that are there")
-    options = parser.parse_args(arguments)
-    tokenizer = AutoTokenizer.from_pretrained(options.encoder, use_fast=True).backend_tokenizer
-    kept = kept_pieces(tokenizer, texts_of(options.kb, options.texts))
+def main(
+    encoder: str,
+    out: Path,
+    kb: Annotated[Path, typer.Option(help="Its names and definitions are texts, too")],
+    layers: Annotated[int, typer.Option(help="Spread evenly; 0: all")] = 0,
+    texts: Annotated[list[Path], typer.Option(help="Those that are there")] = [],
+) -> None:
+    """Write the encoder, and say what is left of it."""
+    tokenizer = AutoTokenizer.from_pretrained(encoder, use_fast=True).backend_tokenizer
+    kept = kept_pieces(tokenizer, texts_of(kb, texts))
     numbers = list(kept.values())
-    transformer = AutoModel.from_pretrained(options.encoder)
-    if options.layers:
-        transformer = evenly_spaced_layers(transformer, options.layers)
+    transformer = AutoModel.from_pretrained(encoder)
+    if layers:
+        transformer = evenly_spaced_layers(transformer, layers)
     rows = transformer.get_input_embeddings().weight.detach()[numbers].clone()
     transformer.resize_token_embeddings(len(numbers), mean_resizing=False)
     transformer.get_input_embeddings().weight.data = rows
     # The padding is the first piece of a BERT, and stays so.
     transformer.config.vocab_size = len(numbers)
-    write(options.out, transformer, tokenizer, list(kept))
-    n_before = len(tokenizer.get_vocab())
-    print(
-        f"{options.out}: {transformer.config.num_hidden_layers} layers, {len(kept):,} of {n_before:,} word pieces"
-    )
+    write(out, transformer, tokenizer, list(kept))
+    of = f"{len(kept):,} of {len(tokenizer.get_vocab()):,} word pieces"
+    print(f"{out}: {transformer.config.num_hidden_layers} layers, {of}")
 
 
-def texts_of(kb: str, files: Iterable[Path]) -> Iterator[str]:
+def texts_of(kb: Path, files: Iterable[Path]) -> Iterator[str]:
     """The names and definitions of a KB, and the lines of files, plain or gzipped, that are there."""
     for entity in KnowledgeBase.open(kb):
         yield from entity.names
         yield entity.definition or ""
-    for file in files:
-        if file.is_file():
-            with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as stream:
-                yield from stream
+    for file in filter(Path.is_file, files):
+        yield from (line for _, line in numbered_lines(file))
 
 
 def kept_pieces(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, int]:
@@ -97,4 +91,4 @@ def write(out: Path, transformer: torch.nn.Module, tokenizer: Tokenizer, pieces:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,4 +1,4 @@
-"""Knowledge bases, from the files of vocabularies and ontologies to JSON lines in scispaCy's schema."""
+"""Write knowledge bases as JSON lines in scispaCy's schema, from the files of vocabularies and ontologies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from recipe import FETCH_EXTRA, Recipe, write_gzip
+import typer
+from corpora import write_gzip
 from tqdm import tqdm
+from wasabi import msg
 
 from spacy_pel.documents.published_splits import MedMentionsSplit
+from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import open_source
 from spacy_pel.kb.readers.tables import read_mapping
@@ -19,13 +22,14 @@ from spacy_pel.kb.records.merging import merged, plain_id, united
 _CUI = re.compile(r"C\d{7}")
 # What the terms of each ontology are: semantic groups of UMLS. The first gives the names.
 _GROUPS = {"mondo": "DISO", "doid": "DISO", "hp": "DISO", "uberon": "ANAT"}
-_MESH = ("mesh/desc2*.gz", "mesh/supp2*.gz")
 # Keys that scispaCy has in every line. The others stand where they say something.
 _ALWAYS = {"concept_id", "canonical_name", "aliases", "types", "definition"}
 
+app = typer.Typer()
 
-def write_entities(output: Path, entities: Iterable[Entity]) -> str:
-    """Write a gzipped file that is there as a whole or not at all; returns what it holds."""
+
+def write_entities(output: Path, entities: Iterable[Entity]) -> None:
+    """Write a gzipped file that is there as a whole or not at all, and say what it holds."""
     number = names = 0
 
     def lines() -> Iterator[bytes]:
@@ -39,40 +43,29 @@ def write_entities(output: Path, entities: Iterable[Entity]) -> str:
             yield (json.dumps(kept, ensure_ascii=False) + "\n").encode()
 
     write_gzip(output, lines())
-    return f"{number:,} entities, {names:,} names"
+    msg.good(f"{output}: {number:,} entities, {names:,} names")
 
 
-def mesh_alone(output: Path, descriptors: Path, supplement: Path) -> str:
-    """Write what MeSH's own files hold: names and ids that may be passed on."""
-    holds = write_entities(output, _read(descriptors.parent, "MeSH"))
-    return f"{holds} of MeSH {open_source(descriptors).version}"
+@app.command()
+def joined(output: Path, sources: list[Path]) -> None:
+    """Write the entities of SOURCES to OUTPUT; those with the same id are one."""
+    write_entities(output, merged([_read(source) for source in sources]))
 
 
-def mesh_with_medic(output: Path, descriptors: Path, supplement: Path, medic: Path) -> str:
-    """Write MeSH with MEDIC's names, and with the ids and diseases of OMIM that MEDIC has."""
-    joined = merged([_read(descriptors.parent, "MeSH"), _read(medic, "MEDIC")])
-    return f"{write_entities(output, joined)} of MeSH {open_source(descriptors).version} and MEDIC"
+@app.command()
+def medmentions(output: Path, corpus: Path, mapping: Path, ontologies: list[Path]) -> None:
+    """Write the concepts of UMLS that open sources name to OUTPUT.
 
-
-def medmentions_open(output: Path, corpus: Path, mapping: Path, *ontologies: Path) -> str:
-    """Write the concepts of UMLS that open sources name.
-
-    They are the concepts of the ontologies' terms, and those of MedMentions' training documents,
-    named by their mentions.
-
-    Args:
-        output: The file to write (gzip).
-        corpus: ``corpus_pubtator.txt.gz`` of MedMentions.
-        mapping: The concepts of MONDO's terms (SSSOM).
-        ontologies: OBO files, whose names are keys of ``_GROUPS``.
+    They are the concepts of the terms of ONTOLOGIES (OBO files; for MONDO by the SSSOM file MAPPING),
+    and those of the training documents of CORPUS (a folder of MedMentions), named by their mentions.
     """
     exact = read_mapping([mapping])
     concepts = united(
         concept
         for path in ontologies
-        for concept in _concepts(_read(path, path.stem), exact, _GROUPS[path.stem])
+        for concept in _concepts(_read(path), exact, _GROUPS[path.stem])
     )
-    return write_entities(output, merged([concepts, _mentioned(corpus)]))
+    write_entities(output, merged([concepts, _mentioned(corpus)]))
 
 
 def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Iterator[Entity]:
@@ -89,7 +82,7 @@ def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Ite
 def _mentioned(corpus: Path) -> Iterator[Entity]:
     """The concepts that training documents mention, named by the words of the mentions."""
     names: dict[str, dict[str, None]] = {}
-    for raw in MedMentionsSplit(corpus.parent, "train"):
+    for raw in MedMentionsSplit(corpus, "train"):
         for mention in raw.document().mentions or ():
             for cui in mention.ids:
                 names.setdefault(cui, {})[mention.text] = None
@@ -98,22 +91,13 @@ def _mentioned(corpus: Path) -> Iterator[Entity]:
         yield Entity(cui, name, tuple(aliases), sources=("MedMentions",))
 
 
-def _read(path: Path, title: str) -> Iterator[Entity]:
+def _read(path: Path) -> Iterator[Entity]:
     """The entities of a file or folder, with a bar."""
-    yield from tqdm(open_source(path).entities, desc=title, unit=" records", leave=False)
+    yield from tqdm(open_source(path).entities, desc=path.name, unit=" records", leave=False)
 
 
-RECIPES = (
-    Recipe("kb/mesh_only.jsonl.gz", _MESH, mesh_alone),
-    Recipe("kb/mesh.jsonl.gz", (*_MESH, "medic/CTD_diseases.tsv.gz"), mesh_with_medic),
-    Recipe(
-        "kb/medmentions_open.jsonl.gz",
-        (
-            "medmentions/st21pv/data/corpus_pubtator.txt.gz",
-            "obo/mondo_exactmatch_umls.sssom.tsv",
-            *(f"obo/{name}.obo" for name in _GROUPS),
-        ),
-        medmentions_open,
-        FETCH_EXTRA,
-    ),
-)
+if __name__ == "__main__":
+    try:
+        app()
+    except PelError as error:
+        msg.fail(str(error), exits=1)
