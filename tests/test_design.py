@@ -144,7 +144,7 @@ def test_imports_are_read_rightly() -> None:
         "pathlib",
         "faiss",
     }
-    assert rooms_imported(PACKAGE / "pipeline" / "kb_reference.py") == {"errors", "kb", "pipeline"}
+    assert rooms_imported(PACKAGE / "pipeline" / "kb_component.py") == {"errors", "kb", "system"}
     assert room_of("spacy_pel.kb.readers.mesh") == "kb.readers"
     assert room_of("spacy_pel.kb.store") == "kb"
 

@@ -10,7 +10,7 @@ from spacy.language import Language
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.settings import KB_FILE
-from ..pipeline.kb_reference import KB_REFERENCE
+from ..pipeline.kb_component import KB_REFERENCE
 from ..pipeline.pipelines import linker_of
 
 # Entries of the component's config that do not decide its answers, or that other entries of the

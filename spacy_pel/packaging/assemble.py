@@ -11,7 +11,7 @@ from spacy.language import Language
 
 from ..errors import PelError
 from ..kb.copies import copy_kb
-from ..pipeline.kb_reference import KB_FOLDER, KB_REFERENCE, kb_reference_of, reference_data
+from ..pipeline.kb_component import KB_FOLDER, KB_REFERENCE, KBComponent
 from ..pipeline.pipelines import linker_of, other_linkers
 from ..system.whole_files import whole_folder
 from .model_card import metrics_of_linker, model_card, package_name
@@ -86,7 +86,7 @@ def assemble(
                 f'"{name}" links to another KB, {other.kb.path}, but a pipeline can hold only one',
                 f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
             )
-    kb_users = [name for name, pipe in nlp.components if kb_reference_of(pipe)]
+    kb_users = [name for name, pipe in nlp.components if isinstance(pipe, KBComponent)]
     for name in kb_users:
         config = nlp.get_pipe_config(name)
         config.update(dict.fromkeys({"kb", "path"}.intersection(config)))
@@ -94,7 +94,8 @@ def assemble(
         nlp.to_disk(folder)
         copy_kb(linker.kb, folder / component / KB_FOLDER)
         for name in kb_users:
-            reference = {**reference_data(None, None), "relative": f"../{component}/{KB_FOLDER}"}
+            inside = f"../{component}/{KB_FOLDER}"
+            reference = {"absolute": None, "relative": inside, "configured": None}
             (folder / name / KB_REFERENCE).write_text(json.dumps(reference), encoding="utf8")
         card = model_card(nlp, component, metrics, info.licences)
         (folder / CARD).write_text(card, encoding="utf8")

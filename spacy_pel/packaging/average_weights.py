@@ -73,6 +73,5 @@ def average_weights(
             for weight, old in zip(own.parameters(), other.parameters(), strict=True):
                 weight.lerp_(old, 1 - share)
             words[markers] = learnt
-    linker.fitted.forget_scores()
-    linker.fitted.forget_threshold()
+    linker.fitted.forget(keep_threshold=False)
     linker.forget_weights()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from ..linking.calibration import Calibration, FittedWeight
@@ -35,17 +37,15 @@ class Fitted:
     name_weight: FittedWeight | None = None
     joint: JointSettings | None = None
 
-    def forget_scores(self) -> None:
-        """Drop all but the NIL threshold: some weights have changed."""
+    def forget(self, *, keep_threshold: bool) -> None:
+        """Drop what was fitted: weights have changed. The threshold is of the retriever's alone."""
         self.calibration = self.rerank_weight = self.name_weight = self.joint = None
-
-    def forget_threshold(self) -> None:
-        """Take the NIL threshold of the config again: the retriever's weights have changed."""
-        self.nil_threshold = self.configured_nil_threshold
+        if not keep_threshold:
+            self.nil_threshold = self.configured_nil_threshold
 
     def as_data(self) -> dict[str, Any]:
-        """All of it as plain data, for JSON."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        """All of it as JSON gives it back."""
+        return json.loads(json.dumps(vars(self)))
 
     @classmethod
     def of(cls, saved: dict[str, Any], configured: float | None) -> Fitted:
@@ -67,5 +67,10 @@ class Fitted:
         return fitted
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+def fitted_value(name: str) -> property:
+    """A property of a linker: a value of its ``fitted``."""
+
+    def set_value(linker: Any, value: Any) -> None:
+        setattr(linker.fitted, name, value)
+
+    return property(attrgetter(f"fitted.{name}"), set_value)

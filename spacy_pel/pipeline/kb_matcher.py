@@ -1,7 +1,6 @@
 """The pipeline component ``kb_matcher``: marks the names of a knowledge base as mentions."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,9 +14,7 @@ from spacy.vocab import Vocab
 from ..kb.name_finder import NameFinder, Pieces
 from ..kb.records.entity import Entity
 from ..linking.exact_names import sole_owner
-from .kb_reference import KB_REFERENCE, KBReference
-from .saving import SavedFile, SavedPipe
-from .settings import attribute_of
+from .kb_component import KBComponent
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +23,7 @@ ANY = "ENTITY"
 _REMEMBERED = 10_000  # names whose owner is kept
 
 
-class KBMatcher(SavedPipe, Pipe):
+class KBMatcher(KBComponent, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
@@ -57,16 +54,10 @@ class KBMatcher(SavedPipe, Pipe):
         self.spans_key = spans_key
         self.min_length = min_length
         self.stop_words = stop_words
-        self.kb_reference = KBReference(name, self.factory, kb)
+        self.refer_to_kb(kb)
         self._names: NameFinder | None = None
         self._names_of: dict[str, Any] | None = None  # the KB's manifest
         self._owners: dict[str, Entity | None] = {}  # of the names that were found last
-
-    kb = attribute_of("kb_reference", "kb")
-
-    def set_kb(self, path: str | os.PathLike) -> None:
-        """Use the knowledge base in another folder from now on; PelError if there is none."""
-        self.kb_reference.set(path)
 
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
@@ -147,10 +138,6 @@ class KBMatcher(SavedPipe, Pipe):
         label = self.label or (owner.types[0] if owner and owner.types else ANY)
         id = owner.concept_id if owner else ""
         return Span(span.doc, span.start, span.end, label=label, kb_id=id)
-
-    def saved_files(self) -> dict[str, SavedFile]:
-        """Where the KB is. Everything else is in the pipeline's config."""
-        return {KB_REFERENCE: self.kb_reference.saved_file()}
 
 
 @Language.factory(

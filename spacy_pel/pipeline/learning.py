@@ -1,31 +1,29 @@
-"""How a linker is trained: a trainer for the time of a training, and steps on batches of examples."""
+"""How a training session of a linker begins: its weights, its trainer and what that searches."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.training import Example, validate_examples
-from thinc.api import Model, Optimizer
+from spacy.training import Example
+from thinc.api import Model
 
 from .. import architectures
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..linking.retriever import Retriever
 from ..reading.mention import DocumentContext, GoldMention
 from ..spans import mention_spans
 from ..training.index import GoldMentions, StoredRows, entity_index
-from ..training.optimizer import apply_gradients
 from ..training.pool import Pool
 from ..training.retriever_trainer import RetrieverTrainer
-from ..training.trainer import Trainer
-from .doc_mentions import begin_reading, gold_numbers, trainable_mentions
-from .encoders import check_listens
+from .doc_mentions import gold_numbers, trainable_mentions
+
+if TYPE_CHECKING:
+    from ..training.reranker_trainer import RerankerTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -34,231 +32,181 @@ logger = logging.getLogger(__name__)
 RESUMED_SEARCH = 20_000
 
 
-class Learning:
-    """Trains the retriever of a linker, or its reranker. It is a part of the ``ProxyLinker``."""
+def begin(
+    linker: TrainablePipe,
+    get_examples: Callable[[], Iterable[Example]],
+    evaluated_examples: Callable[[], Iterable[Example]] | None,
+    n_mined: int | None,
+    n_searched: int | None,
+    searched_row_kind: str | None,
+) -> None:
+    """Fetch or build the encoder, and make the trainer (``ProxyLinker.initialize``)."""
+    kb, key = linker.kb, linker.spans_key
+    # As nlp.initialize() makes it: one example without a mention.
+    first = [mention_spans(e.reference, key) for e in islice(get_examples(), 2)]
+    is_placeholder = linker.reranker_model is None and first == [[]]
+    wanted = set() if is_placeholder else gold_numbers(get_examples(), kb, key)
+    if not wanted and not is_placeholder:
+        raise PelError(
+            f"no mention of the training examples has an entity in {kb.path}",
+            "check that the corpus and the KB use the same identifiers; to leave a linker as "
+            "it is, give it a source in the config, or name it among the frozen_components",
+        )
+    _initialize_model(linker, get_examples())
+    if is_placeholder:
+        return
+    if linker.reranker_model is not None:
+        linker.trainer = _reranker_trainer(linker)
+        linker.trainer.retrieve(trainable(linker, get_examples()))
+    else:
+        check_listens(linker.model)
+        evaluated = set()
+        if evaluated_examples and not linker.freeze_entities:
+            evaluated = gold_numbers(evaluated_examples(), kb, key)
+        known = trainable(linker, get_examples()) if linker.coreference else None
+        linker.cfg["loss"], linker.cfg["trained_entities"] = {}, []
+        indexed = IndexedEntities(wanted, n_mined, evaluated, n_searched, searched_row_kind)
+        linker.trainer = _retriever_trainer(linker, indexed, known)
+    note_trained(linker, wanted)
 
-    def __init__(self, linker: TrainablePipe):
-        self.linker = linker
-        self.trainer: Trainer | None = None  # from the start of training until ``finish``
-        self._met: set[int] = set()  # the entities that the trainer has been given
 
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None,
-        mined_entities: int | None,
-        searched_entities: int | None,
-        searched_corpus: Callable[[Language], Iterable[Example]] | None,
-        searched_row_kind: str | None,
-    ) -> None:
-        """Fetch or build the encoder, and make the trainer (``ProxyLinker.initialize``)."""
-        linker, kb, settings = self.linker, self.linker.kb, self.linker.settings
-        # As nlp.initialize() makes it: one example without a mention.
-        first = [mention_spans(e.reference, settings.spans_key) for e in islice(get_examples(), 2)]
-        is_placeholder = linker.reranker_model is None and first == [[]]
-        wanted = set() if is_placeholder else gold_numbers(get_examples(), kb, settings.spans_key)
-        if not wanted and not is_placeholder:
-            raise PelError(
-                f"no mention of the training examples has an entity in {kb.path}",
-                "check that the corpus and the KB use the same identifiers; to leave a linker as "
-                "it is, give it a source in the config, or name it among the frozen_components",
-            )
-        self._initialize_model(get_examples())
-        if is_placeholder:
-            return
-        if linker.reranker_model is not None:
-            self._begin(IndexedEntities(wanted, None, set(), None))
-            self.trainer.retrieve(self._trainable(get_examples()))
-        else:
-            check_listens(linker.model)
-            evaluated = set()
-            if searched_corpus and not settings.freeze_entities:
-                evaluated = gold_numbers(searched_corpus(nlp), kb, settings.spans_key)
-            known = settings.coreference and self._trainable(get_examples())
-            linker.cfg["loss"] = {}
-            self._begin(
-                IndexedEntities(
-                    wanted, mined_entities, evaluated, searched_entities, searched_row_kind
-                ),
-                known,
-            )
-            linker.cfg["trained_entities"] = []
-        self._note_trained(wanted)
+def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
+    """Make the trainer of a linker that was loaded (``ProxyLinker.prepare_training``)."""
+    if linker.reranker_model is not None:
+        _check_candidates(linker)
+        linker.trainer = _reranker_trainer(linker)
+        return
+    if not linker.freeze_entities and len(linker.kb) > RESUMED_SEARCH:
+        logger.warning(
+            '"%s" goes on from a saved pipeline: until "finish_training" it searches %d '
+            "entities of the KB, drawn at random, which may lack those of dev; for figures "
+            "that say more, start from @misc = spacy-pel.TrainedEncoder.v1 in place of a "
+            "source",
+            linker.name,
+            RESUMED_SEARCH,
+        )
+    wanted = gold_numbers(examples, linker.kb, linker.spans_key)
+    indexed = IndexedEntities(wanted, RESUMED_SEARCH, set(), RESUMED_SEARCH)
+    linker.trainer = _retriever_trainer(linker, indexed)
 
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float,
-        sgd: Optimizer | None,
-        losses: dict[str, float] | None,
-    ) -> dict[str, float]:
-        """Learn from the gold mentions of a batch (``ProxyLinker.update``)."""
-        linker, settings = self.linker, self.linker.settings
-        losses = {} if losses is None else losses
-        losses.setdefault(linker.name, 0.0)
-        validate_examples(examples, "ProxyLinker.update")
-        docs = [example.predicted for example in examples]
-        documents, backprop = begin_reading(linker.model, docs)
-        mentions = self._trainable(examples, documents)
-        if mentions:
-            if self.trainer is None:
-                self.prepare(examples)
-            self._note_trained({n for mention in mentions for n in mention.golds})
-            architectures.set_dropout(self._model, drop)
-            architectures.set_gradient_caching(self._model, settings.gradient_caching)
-            losses[linker.name] += sum(self.trainer.step(mentions))
-            if settings.loss is not None:
-                linker.cfg["loss"] = settings.loss.state()
-        backprop()
-        if mentions and sgd not in (None, False):
-            linker.finish_update(sgd)
-        return losses
 
-    def prepare(self, examples: Iterable[Example]) -> None:
-        """Get ready to go on from a saved pipeline (``ProxyLinker.prepare_training``)."""
-        linker = self.linker
-        if linker.reranker_model is not None:
-            self._check_candidates()
-        elif not linker.settings.freeze_entities and len(linker.kb) > RESUMED_SEARCH:
-            logger.warning(
-                '"%s" goes on from a saved pipeline: until "finish_training" it searches %d '
-                "entities of the KB, drawn at random, which may lack those of dev; for figures "
-                "that say more, start from @misc = spacy-pel.TrainedEncoder.v1 in place of a "
-                "source",
-                linker.name,
-                RESUMED_SEARCH,
-            )
-        wanted = {number for mention in self._trainable(examples) for number in mention.golds}
-        self._begin(IndexedEntities(wanted, RESUMED_SEARCH, set(), RESUMED_SEARCH))
+def trainable(
+    linker: TrainablePipe,
+    examples: Iterable[Example],
+    documents: Sequence[DocumentContext] | None = None,
+) -> list[GoldMention]:
+    """The mentions of examples that a linker can learn from (``trainable_mentions``)."""
+    resolved = linker.resolve_abbreviations
+    return trainable_mentions(examples, linker.kb, linker.spans_key, resolved, documents)
 
-    def finish_update(self, sgd: Optimizer) -> None:
-        """Apply the accumulated gradients, and drop what was calibrated on the weights before."""
-        linker = self.linker
-        apply_gradients(self._model, sgd)
-        linker.runtime.forget()
-        linker.fitted.forget_scores()
-        if linker.reranker_model is None:
-            linker.fitted.forget_threshold()
-            linker.encoders.note_update()
-        if self.trainer is not None:
-            self.trainer.note_update()
 
-    def finish(self) -> None:
-        """Leave the training: from now on the KB is searched."""
-        self.trainer = None
+def note_trained(linker: TrainablePipe, numbers: set[int]) -> None:
+    """Remember that these entities were trained on: they are no longer unseen."""
+    before = set(linker.cfg["trained_entities"])
+    after = before.union(id for id, _ in linker.kb.labels(sorted(numbers)))
+    if after != before:
+        linker.cfg["trained_entities"] = sorted(after)
 
-    @property
-    def _model(self) -> Model:
-        """What training changes: the reranker, if there is one, and otherwise the retriever."""
-        linker = self.linker
-        return linker.model if linker.reranker_model is None else linker.reranker_model
 
-    def _initialize_model(self, examples: Iterable[Example]) -> None:
-        """Fetch or build the weights. A vocabulary may be learnt from the KB and the examples."""
-        linker, kb = self.linker, self.linker.kb
-        if linker.reranker_model is not None:
-            self._check_candidates()
-        else:
-            numbers = {t.name: t.tree_number for t in kb.semantic_types if t.tree_number}
-            architectures.give_tree_numbers(linker.model, numbers)
+def check_listens(retriever: Model) -> None:
+    """PelError for a retriever that listens by a reader of its own, which nobody trains or saves."""
+    tok2vec = architectures.tok2vec_of(retriever)
+    if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
+        raise PelError(
+            "a linker that shares what another component reads cannot read by itself",
+            "let it "
+            "listen (spacy-transformers.TransformerListener.v1, spacy.Tok2VecListener.v1), and do "
+            "not replace its listener (nlp.replace_listeners, replace_listeners in a config)",
+        )
 
-        def texts() -> Iterator[str]:
-            for entity in kb:
-                yield from entity.names
-                yield from entity.types
-                yield entity.definition or ""
-            for example in examples:
-                yield example.reference.text
 
-        self._model.initialize(X=texts())
-        linker.forget_weights()
+def _initialize_model(linker: TrainablePipe, examples: Iterable[Example]) -> None:
+    """Fetch or build the weights. A vocabulary may be learnt from the KB and the examples."""
+    kb = linker.kb
+    if linker.reranker_model is not None:
+        _check_candidates(linker)
+    else:
+        numbers = {t.name: t.tree_number for t in kb.semantic_types if t.tree_number}
+        architectures.give_tree_numbers(linker.model, numbers)
 
-    def _check_candidates(self) -> None:
-        """Check that there are candidates that the reranker can be trained on.
+    def texts() -> Iterator[str]:
+        for entity in kb:
+            yield from entity.names
+            yield from entity.types
+            yield entity.definition or ""
+        for example in examples:
+            yield example.reference.text
 
-        Raises:
-            PelError: The retriever is not trained, or cannot read by itself; there is no choice
-                among the candidates; the KB has no vectors of this retriever.
-        """
-        linker = self.linker
-        if not architectures.is_initialized(linker.model):
-            raise PelError(
-                f'the reranker of "{linker.name}" is trained on the candidates of a trained '
-                "retriever",
-                'give the folder of one as its "path" in the config, such as training/model-best',
-            )
-        if linker.settings.rerank < 2:
-            raise PelError(
-                f'"rerank" of "{linker.name}" is {linker.settings.rerank}',
-                "to train a reranker it must be 2 or more (the paper: 16)",
-            )
-        if architectures.architecture_of(linker.model).listens:
-            raise PelError(
-                f'the retriever of "{linker.name}" shares what another component reads, and a '
-                "reranker is trained before that runs",
-                "train it with a retriever that reads by itself",
-            )
-        linker.kb.check_fingerprint(Retriever(linker.model).entity_fingerprint())
+    linker.learner.initialize(X=texts())
+    linker.forget_weights()
 
-    def _begin(
-        self, indexed: IndexedEntities, mentions: Sequence[GoldMention] | None = None
-    ) -> None:
-        """Make the trainer. One whose proxies have vectors in the KB indexes nothing.
 
-        mentions: all training mentions, if they are known.
-        """
-        linker, settings = self.linker, self.linker.settings
-        if settings.loss is not None:
-            settings.loss.restore(linker.cfg["loss"])
-        # thinc seeds numpy's global generator from [training.seed].
-        rng = np.random.default_rng(np.random.randint(2**31))
-        if linker.reranker_model is not None:
-            # Imported here: without a reranker nothing of it is loaded.
-            from ..training.reranker_trainer import RerankerTrainer
+def _check_candidates(linker: TrainablePipe) -> None:
+    """Check that there are candidates that the reranker can be trained on.
 
-            self.trainer = RerankerTrainer(
-                linker.reranker,
-                linker.retriever,
-                linker.kb,
-                settings.rerank,
-                settings.regularizer,
-                rng,
-                settings.views,
-            )
-        else:
-            if settings.freeze_entities:
-                pool = _pool_of_vectors(linker)
-            else:
-                pool = _pool_of_encoded(linker, indexed, mentions, rng)
-            self.trainer = RetrieverTrainer(
-                linker.retriever,
-                pool,
-                settings.loss,
-                settings.negatives,
-                rng,
-                fgsm=settings.regularizer,
-                coreference=settings.coreference,
-                pair_loss=settings.pair_loss,
-                views=settings.views,
-            )
-        self._met = set()
+    Raises:
+        PelError: The retriever is not trained, or cannot read by itself; there is no choice
+            among the candidates; the KB has no vectors of this retriever.
+    """
+    if not architectures.is_initialized(linker.model):
+        raise PelError(
+            f'the reranker of "{linker.name}" is trained on the candidates of a trained retriever',
+            'give the folder of one as its "path" in the config, such as training/model-best',
+        )
+    if linker.rerank < 2:
+        raise PelError(
+            f'"rerank" of "{linker.name}" is {linker.rerank}',
+            "to train a reranker it must be 2 or more (the paper: 16)",
+        )
+    if architectures.architecture_of(linker.model).listens:
+        raise PelError(
+            f'the retriever of "{linker.name}" shares what another component reads, and a '
+            "reranker is trained before that runs",
+            "train it with a retriever that reads by itself",
+        )
+    linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
 
-    def _trainable(
-        self, examples: Iterable[Example], documents: Sequence[DocumentContext] | None = None
-    ) -> list[GoldMention]:
-        settings = self.linker.settings
-        resolved = settings.resolve_abbreviations
-        return trainable_mentions(examples, self.linker.kb, settings.spans_key, resolved, documents)
 
-    def _note_trained(self, numbers: set[int]) -> None:
-        """Remember that these entities were trained on: they are no longer unseen."""
-        new = {id for id, _ in self.linker.kb.labels(sorted(numbers - self._met))}
-        self._met |= numbers
-        if new:
-            before = self.linker.cfg["trained_entities"]
-            self.linker.cfg["trained_entities"] = sorted(new.union(before))
+def _generator() -> np.random.Generator:
+    """thinc seeds numpy's global generator from [training.seed]."""
+    return np.random.default_rng(np.random.randint(2**31))
+
+
+def _reranker_trainer(linker: TrainablePipe) -> RerankerTrainer:
+    # Imported here: without a reranker nothing of it is loaded.
+    from ..training.reranker_trainer import RerankerTrainer
+
+    encoders = linker.reranker, linker.retriever
+    seed, views = _generator(), linker.views
+    return RerankerTrainer(*encoders, linker.kb, linker.rerank, linker.regularizer, seed, views)
+
+
+def _retriever_trainer(
+    linker: TrainablePipe, indexed: IndexedEntities, mentions: Sequence[GoldMention] | None = None
+) -> RetrieverTrainer:
+    """The trainer of the retriever.
+
+    indexed: what is indexed, unless the proxies have vectors in the KB. mentions: all training
+    mentions, if they are known.
+    """
+    if linker.loss is not None:
+        linker.loss.restore(linker.cfg["loss"])
+    rng = _generator()
+    if linker.freeze_entities:
+        pool = _pool_of_vectors(linker)
+    else:
+        pool = _pool_of_encoded(linker, indexed, mentions, rng)
+    return RetrieverTrainer(
+        linker.retriever,
+        pool,
+        linker.loss,
+        linker.negatives,
+        rng,
+        fgsm=linker.regularizer,
+        coreference=linker.coreference,
+        pair_loss=linker.pair_loss,
+        views=linker.views,
+    )
 
 
 class IndexedEntities(NamedTuple):
@@ -309,9 +257,9 @@ def _pool_of_encoded(
     Raises:
         PelError: With ``coreference`` the training mentions are needed, and they are not known.
     """
-    kb, retriever, settings = linker.kb, linker.retriever, linker.settings
+    kb, retriever = linker.kb, linker.retriever
     known = None
-    if settings.coreference is not None:
+    if linker.coreference is not None:
         if mentions is None:
             raise PelError(
                 "training goes on from a saved pipeline, and the gold clusters of its mentions are "
@@ -326,7 +274,7 @@ def _pool_of_encoded(
     of_mined = of_searched = entity_index(kb, retriever, row_kind, mined)
     if searched_row_kind != row_kind or not np.array_equal(mined, searched):
         of_searched = entity_index(kb, retriever, searched_row_kind, searched)
-    return Pool(kb, row_kind, settings.name_dropout, of_mined, of_searched, known)
+    return Pool(kb, row_kind, linker.name_dropout, of_mined, of_searched, known)
 
 
 def _pool_of_vectors(linker: TrainablePipe) -> Pool:
@@ -337,13 +285,13 @@ def _pool_of_vectors(linker: TrainablePipe) -> Pool:
             there are gold clusters; the KB has no vectors of the entity tower, or has rows of another
             kind.
     """
-    kb, retriever, settings = linker.kb, linker.retriever, linker.settings
+    kb, retriever = linker.kb, linker.retriever
     freezes, row_kind = f'"{linker.name}" freezes its entities', linker.cfg["row_kind"]
     if len(retriever.model.layers) == 1:
         raise PelError(f"{freezes}, but its towers are one", 'set "shared" of its model to false')
-    if settings.regularizer is not None:
+    if linker.regularizer is not None:
         raise PelError(f"{freezes}, and FGSM would encode them", 'set its "regularizer" to null')
-    if settings.coreference is not None:
+    if linker.coreference is not None:
         raise PelError(
             f"{freezes}, and gold clusters are made of entities under training",
             'set its "freeze_entities" to false, or its "coreference" to null',
@@ -361,4 +309,4 @@ def _pool_of_vectors(linker: TrainablePipe) -> Pool:
             f'set to "{row_kind}"',
             f'set its "row_kind" to "{kb.row_kind}"',
         )
-    return Pool(kb, row_kind, settings.name_dropout, StoredRows(kb))
+    return Pool(kb, row_kind, linker.name_dropout, StoredRows(kb))

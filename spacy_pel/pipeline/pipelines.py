@@ -17,7 +17,7 @@ from thinc.api import ConfigValidationError
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..registry import REGISTERED
-from .kb_reference import kb_reference_of
+from .kb_component import KBComponent
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
@@ -136,6 +136,5 @@ def upstream_of(nlp: Language, name: str) -> list[str]:
 
 def check_kbs(nlp: Language) -> None:
     """Check every byte of the knowledge bases of a pipeline, as ``pel kb verify`` does."""
-    references = [kb_reference_of(pipe) for _, pipe in nlp.pipeline]
-    for path in {reference.kb.path for reference in references if reference}:
+    for path in {pipe.kb.path for _, pipe in nlp.pipeline if isinstance(pipe, KBComponent)}:
         KnowledgeBase.open(path, verify=True).close()

@@ -4,18 +4,27 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example
+from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
-from ..architectures import linker_folder, tok2vec_of, unpack_retriever
-from ..kb.knowledge_base import KnowledgeBase
+from ..architectures import (
+    is_initialized,
+    linker_folder,
+    pack_retriever,
+    set_dropout,
+    set_gradient_caching,
+    tok2vec_of,
+    unpack_retriever,
+)
+from ..errors import PelError
 from ..linking.calibration import FittedWeight
 from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
 from ..linking.link import Searchable, link, without_candidates
@@ -24,47 +33,43 @@ from ..linking.reranking import Reranking
 from ..linking.retriever import Retriever
 from ..reading.proxies import check_row_kind
 from ..spans import mention_spans
+from ..training.optimizer import apply_gradients
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
+from . import learning
 from .annotations import LinkedSpans, answers, install_extensions, write_answers
 from .doc_mentions import agreeing, begin_reading, mentions_of, search_filters
-from .encoders import Encoders, packed_reranker, packed_retriever, unpacked_reranker
-from .fitted import Fitted, FittedScore
-from .kb_reference import KB_REFERENCE, KBReference
-from .learning import Learning
+from .fitted import Fitted, FittedScore, fitted_value
+from .kb_component import KBComponent, Saved, SavedFile, content
 from .runtime import Runtime, use_one_thread_in_a_worker
-from .saving import Saved, SavedFile, SavedPipe, content
-from .settings import Settings, attribute_of, give_settings
+from .settings import Settings
 
+# What is of a reranker is imported where it is needed: without one nothing of it is loaded.
 if TYPE_CHECKING:
     from ..linking.reranker import Reranker
 
 logger = logging.getLogger(__name__)
 
 
-class ProxyLinker(SavedPipe, TrainablePipe):
+class ProxyLinker(KBComponent, TrainablePipe):
     """Links mentions to entities of a knowledge base.
 
     It encodes each mention in its context and searches the proxies, the vectors that stand for
     entities, that are nearest to it. If it has a reranker, that reads the best candidates again,
     each together with the mention. See PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
 
-    Each of the settings is an attribute, which may be changed between texts:
-    ``linker.threshold = 0.1``. What the linker does, its parts do.
-
-    ``factory.DEFAULT_CONFIG`` explains its arguments.
+    Each of the ``settings.Settings`` is an attribute, which may be changed between texts:
+    ``linker.threshold = 0.1``. ``factory.DEFAULT_CONFIG`` explains the arguments.
 
     Raises:
         PelError: There is no such row kind or runtime.
 
     Attributes:
-        kb_reference: Finds and opens the KB.
-        encoders: The retriever and the reranker, as far as they are trained.
         runtime: Computes the encoders when the linker links.
         fitted: What ``pel calibrate`` has fitted to the scores.
-        learning: Trains the retriever or the reranker.
         model: The thinc model of the retriever, with or without weights.
         reranker_model: The thinc model of the reranker; None: there is no reranker.
+        trainer: Trains the retriever or the reranker; None outside a training session.
         cfg: What belongs to the weights and is saved with them, as plain data: the ``row_kind``,
             the ids of the ``trained_entities``, and the state of the loss.
     """
@@ -90,7 +95,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         self.vocab = vocab
         self.name = name
         self.scorer = scorer
-        self.settings = settings
+        vars(self).update(vars(settings))
         self.model = model
         self.reranker_model = self._configured_reranker = reranker
         self.cfg: dict[str, Any] = {
@@ -100,36 +105,44 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             "loss": {},
         }
         self.fitted = Fitted(nil_threshold, configured_nil_threshold=nil_threshold)
-        self.kb_reference = KBReference(name, self.factory, kb)
+        self.refer_to_kb(kb)
         self.runtime = Runtime(runtime)
-        self.learning = Learning(self)
+        self.trainer: Trainer | None = None
         self._path = path
+        self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
         self._said_of: tuple[Any, set[str]] = (None, set())  # a calibration, labels warned of
-        self.forget_weights()
         install_extensions()
 
-    # What of its parts users and commands need
+    nil_threshold = fitted_value("nil_threshold")
+    calibration = fitted_value("calibration")
+    rerank_weight = fitted_value("rerank_weight")
+    name_weight = fitted_value("name_weight")
+    joint = fitted_value("joint")
 
-    @property
-    def kb(self) -> KnowledgeBase:
-        """The knowledge base, opened; PelError if there is none."""
-        return self.kb_reference.kb
-
-    @property
+    @cached_property
     def retriever(self) -> Retriever:
         """The trained bi-encoder; PelError if it has no weights."""
-        return self.encoders.retriever
+        if not is_initialized(self.model):
+            gone = f"there is no trained linker at {self._path}; " if self._path else ""
+            raise PelError(
+                f'{gone}"{self.name}" has no weights',
+                'train it with "python -m spacy train", '
+                'or open a trained one: nlp.add_pipe("proxy_linker", config={"path": FOLDER})',
+            )
+        return Retriever(self.model)
 
-    @property
+    @cached_property
     def reranker(self) -> "Reranker":
         """The trained cross-encoder; PelError if there is none."""
-        return self.encoders.reranker
+        if self.reranker_model is None or not is_initialized(self.reranker_model):
+            raise PelError(
+                f'"{self.name}" has no trained reranker',
+                "train one (project/configs/"
+                "demo_rerank.cfg shows how), or link without: rerank = 0",
+            )
+        from ..linking.reranker import Reranker
 
-    nil_threshold = attribute_of("fitted", "nil_threshold")
-    calibration = attribute_of("fitted", "calibration")
-    rerank_weight = attribute_of("fitted", "rerank_weight")
-    name_weight = attribute_of("fitted", "name_weight")
-    joint = attribute_of("fitted", "joint")
+        return Reranker(self.reranker_model)
 
     # Linking
 
@@ -142,32 +155,35 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         Raises:
             PelError: There is no KB, or there are no weights, or they do not fit.
         """
-        docs, settings, fitted = list(docs), self.settings, self.fitted
-        spans = [mention_spans(doc, settings.spans_key) for doc in docs]
+        docs, fitted = list(docs), self.fitted
+        spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
         documents, _ = begin_reading(self.model, docs, is_train=False)
-        mentions = mentions_of(docs, spans, documents, settings.resolve_abbreviations)
+        mentions = mentions_of(docs, spans, documents, self.resolve_abbreviations)
         use_one_thread_in_a_worker()
-        filters = search_filters(spans, settings.types, settings.sources, settings.label_types)
-        reranking, least = self.reranking, settings.sure_probability
+        filters = search_filters(spans, self.types, self.sources, self.label_types)
+        reranking, least = self.reranking, self.sure_probability
+        towers = [
+            self.retriever.mention_tower,
+            *(reranking.reranker.model.layers if reranking else ()),
+        ]
         # In a training session weights change, and only torch follows them. Evaluations show what
         # the encoder has learnt, not what names know.
-        training = self.learning.trainer is not None
-        computed = [] if training else self.encoders.berts(reranking is not None)
-        with self.runtime.computes(computed):
+        training = self.trainer is not None
+        with self.runtime.computes([] if training else towers):
             links = link(
                 self.retriever,
                 self.index,
                 mentions,
-                settings.candidates,
+                self.candidates,
                 nil_threshold=fitted.nil_threshold,
                 sure=None if training or least is None else Sure(self.kb, least),
                 calibration=self.fitting(fitted.calibration),
                 reranking=reranking,
                 exact_names=None if training else self.exact_names,
                 filters=filters,
-                groups=agreeing(spans, mentions, filters) if settings.agree else None,
+                groups=agreeing(spans, mentions, filters) if self.agree else None,
                 known=None if training else self.kb.mentions,
             )
         blank = np.array([not mention.surface.strip() for mention in mentions])
@@ -181,8 +197,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             return
         spans, links = linked
         self._warn_of_labels({span.label_ for own in spans for span in own})
-        said, settings = answers(links, self.kb, self.settings), self.settings
-        write_answers(docs, spans, said, settings.spans_key, settings.overwrite)
+        write_answers(docs, spans, answers(links, self.kb, self), self.spans_key, self.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """What the scorer says of linked docs (``scorer.linking_scores``); nothing without one."""
@@ -192,7 +207,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             examples,
             kb=self.kb,
             trained_entities=self.cfg["trained_entities"],
-            spans_key=self.settings.spans_key,
+            spans_key=self.spans_key,
             nil_threshold=self.nil_threshold,
             **kwargs,
         )
@@ -207,22 +222,27 @@ class ProxyLinker(SavedPipe, TrainablePipe):
 
         PelError: the KB has no vectors, or those of another encoder.
         """
-        trainer = self.learning.trainer
-        if isinstance(trainer, RetrieverTrainer) and trainer.pool.searched:
-            return trainer.pool
-        return self.encoders.embedded(self.kb)
+        if isinstance(self.trainer, RetrieverTrainer) and self.trainer.pool.searched:
+            return self.trainer.pool
+        kb = self.kb
+        if self._fitting_kb != kb.fingerprint:
+            kb.check_fingerprint(self.retriever.entity_fingerprint())
+            if kb.mentions:
+                kb.mentions.check_fingerprint(self.retriever.fingerprint(), kb.path)
+            self._fitting_kb = kb.fingerprint
+        return kb
 
     @property
     def reranked(self) -> int:
         """The number of candidates of a mention that are ranked again; 0 without a reranker."""
-        return 0 if self.reranker_model is None else self.settings.rerank
+        return 0 if self.reranker_model is None else self.rerank
 
     @property
     def reranking(self) -> Reranking | None:
         """How candidates are reranked; None if they are not."""
         if not self.reranked:
             return None
-        weight = self.fitting(self.fitted.rerank_weight) or FittedWeight(1.0)
+        weight = self.fitting(self.rerank_weight) or FittedWeight(1.0)
         return Reranking(self.reranker, self.kb, self.reranked, weight.value)
 
     @property
@@ -231,11 +251,10 @@ class ProxyLinker(SavedPipe, TrainablePipe):
 
         What was fitted goes before the default. A reranker decides by itself.
         """
-        weight = self.fitting(self.fitted.name_weight)
+        weight = self.fitting(self.name_weight)
         if weight:
             return ExactNameBonus(self.kb, weight.value)
-        by_default = self.settings.sole_owners_first and not self.reranked
-        return SoleOwnersFirst(self.kb) if by_default else None
+        return SoleOwnersFirst(self.kb) if self.sole_owners_first and not self.reranked else None
 
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
         """What was fitted, if it still applies: the linker reranks as many candidates as then."""
@@ -243,7 +262,7 @@ class ProxyLinker(SavedPipe, TrainablePipe):
 
     def _warn_of_labels(self, labels: set[str]) -> None:
         """Warn, once for each label, if the probabilities were fitted on other labels alone."""
-        calibration = self.fitting(self.fitted.calibration)
+        calibration = self.fitting(self.calibration)
         if self._said_of[0] is not calibration:
             self._said_of = calibration, set()
         unknown = calibration.unknown(labels) if calibration else []
@@ -258,11 +277,6 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             )
 
     # Training
-
-    @property
-    def trainer(self) -> Trainer | None:
-        """The trainer of the retriever or the reranker; None outside a training session."""
-        return self.learning.trainer
 
     def initialize(
         self,
@@ -307,21 +321,16 @@ class ProxyLinker(SavedPipe, TrainablePipe):
             PelError: No example has a mention in the KB; a reranker has no trained retriever, or
                 the KB has no vectors of it.
         """
-        self.learning.initialize(
-            get_examples,
-            nlp=nlp,
-            mined_entities=mined_entities,
-            searched_entities=searched_entities,
-            searched_corpus=searched_corpus,
-            searched_row_kind=searched_row_kind,
-        )
+        evaluated = searched_corpus and (lambda: searched_corpus(nlp))
+        sizes = mined_entities, searched_entities, searched_row_kind
+        learning.begin(self, get_examples, evaluated, *sizes)
 
     def prepare_training(self, examples: Iterable[Example]) -> None:
         """Get ready to go on from a saved pipeline, as the first ``update`` does by itself.
 
         Evaluations search the entities of the examples, among others.
         """
-        self.learning.prepare(examples)
+        learning.resume(self, examples)
 
     def update(
         self,
@@ -338,21 +347,52 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         Raises:
             PelError: There is no KB, or there are no weights, or the loss is not a number.
         """
-        return self.learning.update(examples, drop=drop, sgd=sgd, losses=losses)
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "ProxyLinker.update")
+        documents, backprop = begin_reading(self.model, [each.predicted for each in examples])
+        mentions = learning.trainable(self, examples, documents)
+        if mentions:
+            if self.trainer is None:
+                self.prepare_training(examples)
+            learning.note_trained(self, {n for mention in mentions for n in mention.golds})
+            set_dropout(self.learner, drop)
+            set_gradient_caching(self.learner, self.gradient_caching)
+            losses[self.name] += sum(self.trainer.step(mentions))
+            if self.loss is not None:
+                self.cfg["loss"] = self.loss.state()
+        backprop()
+        if mentions and sgd not in (None, False):
+            self.finish_update(sgd)
+        return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Apply the accumulated gradients, and drop what was calibrated on the weights before."""
-        self.learning.finish_update(sgd)
+        apply_gradients(self.learner, sgd)
+        self.runtime.forget()
+        reranks = self.reranker_model is not None
+        self.fitted.forget(keep_threshold=reranks)
+        if not reranks:
+            self._fitting_kb = None
+        if self.trainer is not None:
+            self.trainer.note_update()
 
     def finish_training(self) -> None:
         """Leave the training session: from now on the KB is searched."""
-        self.learning.finish()
+        self.trainer = None
+
+    @property
+    def learner(self) -> Model:
+        """What training changes: the reranker, if there is one, and otherwise the retriever."""
+        return self.model if self.reranker_model is None else self.reranker_model
 
     def forget_weights(self) -> None:
         """Drop what was made of the weights before, the training session included."""
-        self.encoders = Encoders(self.name, self.model, self.reranker_model, self._path)
+        for made in ("retriever", "reranker"):
+            vars(self).pop(made, None)
+        self._fitting_kb = None
         self.runtime.forget()
-        self.learning.finish()
+        self.finish_training()
 
     # Saving and loading
 
@@ -363,15 +403,15 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         linker's folder, its pipeline's, or the name of an installed pipeline.
         """
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
-        configured = self.kb_reference.configured  # the other linker's config had its own
+        configured = self.configured_kb  # the other linker's config had its own
         self.from_disk(linker_folder(path), exclude=exclude)
-        self.kb_reference.configured = configured
+        self.configured_kb = configured
         return self
 
     def set_kb(self, path: str | os.PathLike) -> None:
         """Use the knowledge base of another folder from now on; PelError if there is none in it."""
-        self.kb_reference.set(path)
-        self.learning.finish()
+        super().set_kb(path)
+        self.finish_training()
 
     def settings_of_weights(self) -> dict[str, Any]:
         """What is saved with the weights, as plain data: ``cfg``, and what was fitted."""
@@ -379,18 +419,17 @@ class ProxyLinker(SavedPipe, TrainablePipe):
 
     def saved_files(self) -> dict[str, SavedFile]:
         """Settings and weights, and where the KB is. The KB itself is not copied."""
-        reranker = self.reranker_model
         return {
             "cfg": SavedFile(
                 lambda _: json.dumps(self.settings_of_weights()).encode(), self._load_settings
             ),
-            "model": SavedFile(lambda _: packed_retriever(self.model), self._load_retriever),
+            "model": SavedFile(self._dump_retriever, self._load_retriever),
             "reranker": SavedFile(
-                None if reranker is None else lambda _: packed_reranker(reranker),
-                lambda saved: self._take_reranker(unpacked_reranker(saved)),
+                self._dump_reranker,
+                self._load_reranker,
                 missing=lambda: self._take_reranker(self._configured_reranker),
             ),
-            KB_REFERENCE: self.kb_reference.saved_file(),
+            **super().saved_files(),
         }
 
     def _load_settings(self, saved: Saved) -> None:
@@ -398,14 +437,27 @@ class ProxyLinker(SavedPipe, TrainablePipe):
         self.fitted = Fitted.of(data, self.fitted.configured_nil_threshold)
         self.cfg = {name: data.get(name, value) for name, value in self.cfg.items()}
 
+    def _dump_retriever(self, _: object) -> bytes:
+        learning.check_listens(self.model)
+        return pack_retriever(self.model)
+
     def _load_retriever(self, saved: Saved) -> None:
         # What it listens to, if it does, is in the pipeline's config.
         self.model = unpack_retriever(saved, tok2vec_of(self.model))
         self.forget_weights()
 
+    def _dump_reranker(self, _: object) -> bytes | None:
+        if self.reranker_model is None:
+            return None
+        from ..architectures.crossencoder import pack_crossencoder
+
+        return pack_crossencoder(self.reranker_model)
+
+    def _load_reranker(self, saved: Saved) -> None:
+        from ..architectures.crossencoder import unpack_crossencoder
+
+        self._take_reranker(unpack_crossencoder(saved))
+
     def _take_reranker(self, model: Model | None) -> None:
         self.reranker_model = model
         self.forget_weights()
-
-
-give_settings(ProxyLinker)

@@ -1,7 +1,6 @@
 """The pipeline component ``kb_ner``: finds mentions, and is told which names of a KB lie where."""
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,9 +23,7 @@ from ..models.tagger import summed_loss
 from ..reading.tags import Tagged, allowed_tags, tagged_mentions
 from ..reading.words import WordInputs, words_of
 from ..training.optimizer import apply_gradients
-from .kb_reference import KB_REFERENCE, KBReference
-from .saving import Saved, SavedFile, SavedPipe, content
-from .settings import attribute_of
+from .kb_component import KBComponent, Saved, SavedFile, content
 
 # The share of names that are hidden in training, so that the text alone has to tell.
 HIDDEN = 0.2
@@ -43,7 +40,7 @@ DEFAULT_MODEL = {
 }
 
 
-class KBRecogniser(SavedPipe, TrainablePipe):
+class KBRecogniser(KBComponent, TrainablePipe):
     """Finds mentions as spaCy's "ner" does, with the names of a knowledge base as a hint.
 
     A small BERT tags words. It is told at each word whether a name of the KB begins or goes on there,
@@ -91,14 +88,8 @@ class KBRecogniser(SavedPipe, TrainablePipe):
         self.stop_words = stop_words
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"annotated": {}}
-        self.kb_reference = KBReference(name, self.factory, kb)
+        self.refer_to_kb(kb)
         self._opened: tuple[Any, NameFinder, np.ndarray] | None = None
-
-    kb = attribute_of("kb_reference", "kb")
-
-    def set_kb(self, path: str | os.PathLike) -> None:
-        """Use the names in another folder's KB from now on; PelError if there is none."""
-        self.kb_reference.set(path)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -223,7 +214,7 @@ class KBRecogniser(SavedPipe, TrainablePipe):
                 lambda path: json.dumps(self.cfg, indent=2).encode(),
                 lambda saved: self.cfg.update(json.loads(content(saved))),
             ),
-            KB_REFERENCE: self.kb_reference.saved_file(),
+            **super().saved_files(),
         }
 
     def _load_model(self, saved: Saved) -> None:

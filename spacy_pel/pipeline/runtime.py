@@ -5,11 +5,11 @@ Also what the worker processes of ``nlp.pipe(n_process=2)`` need.
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from ..architectures import check_choice
+from ..architectures import Tower, check_choice, encoder_of
 from ..models.encoders import BertEncoder
 from ..models.onnx_states import OnnxStates
 
@@ -45,11 +45,12 @@ class Runtime:
         return Runtime, (self.name,)
 
     @contextmanager
-    def computes(self, encoders: list[BertEncoder]) -> Iterator[None]:
-        """Within the block, this runtime computes the states of the encoders."""
+    def computes(self, towers: Iterable[Tower]) -> Iterator[None]:
+        """Within the block, this runtime computes the states of those towers that have a BERT."""
         if self.name == "torch":
             yield
             return
+        encoders = [e for e in map(encoder_of, towers) if isinstance(e, BertEncoder)]
         with self._lock:  # else one thread would put torch back while another still computes
             trained = [encoder.mixed_precision for encoder in encoders]
             try:

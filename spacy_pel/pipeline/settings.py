@@ -5,8 +5,7 @@ To add one: a field here, and its default with a comment in ``factory.DEFAULT_CO
 
 # No "from __future__ import annotations": spaCy checks a config by the types of the fields.
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from ..models.adversarial import FGSM
 from ..models.losses import MentionPairLoss, ScoreLoss
@@ -17,7 +16,7 @@ from ..training.negatives import Sampler
 
 @dataclass
 class Settings:
-    """``factory.DEFAULT_CONFIG`` says what each of them means.
+    """Attributes of the linker. ``factory.DEFAULT_CONFIG`` says what each of them means.
 
     The training of a reranker uses ``regularizer``, ``views`` and ``gradient_caching`` alone.
     """
@@ -52,24 +51,3 @@ class Settings:
     coreference: Arborescence | None
     pair_loss: MentionPairLoss | None
     views: MaskAndReplace | None
-
-
-def attribute_of(part: str, name: str) -> property:
-    """A property of a component: an attribute of one of its parts, which is got and set there."""
-
-    def get(component: Any) -> Any:
-        return getattr(getattr(component, part), name)
-
-    def set_(component: Any, value: Any) -> None:
-        setattr(getattr(component, part), name, value)
-
-    return property(get, set_)
-
-
-def give_settings(component: type) -> None:
-    """Make each setting an attribute of a component's class, as users of scispaCy expect.
-
-    They change settings between texts: ``linker.threshold = 0.1``.
-    """
-    for field in fields(Settings):
-        setattr(component, field.name, attribute_of("settings", field.name))

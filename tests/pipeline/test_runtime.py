@@ -128,7 +128,7 @@ def test_training_is_torchs_and_its_weights_are_taken_afterwards(
     list(nlp.pipe(mentions_of(nlp)))  # as evaluation in training does
     assert not passes
     linker.finish_training()
-    linker.encoders._fitting = linker.kb.fingerprint  # the KB's vectors are of old weights
+    linker._fitting_kb = linker.kb.fingerprint  # the KB's vectors are of old weights
     links = linker.predict(mentions_of(nlp)).links
     assert passes
     linker.runtime = Runtime("torch")

@@ -1,0 +1,166 @@
+"""What our components have in common: a knowledge base, and how they are saved.
+
+A pipeline refers to its KB and does not copy it. Two paths of the KB are saved: the absolute one,
+and the one relative to the pipeline, so that both can be moved together. A KB inside the
+component's own folder, where ``pel assemble`` puts it, is preferred to both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import srsly
+
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.old_form import converted
+from ..kb.settings import is_old_form
+from ..system.whole_files import whole_file
+
+# The folder of a KB inside the pipeline, and the file that points to one outside of it.
+KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
+
+# What was saved: its file, or its bytes.
+Saved = Path | bytes
+
+
+class SavedFile(NamedTuple):
+    """One file of a saved component: how it is written and read."""
+
+    # Gives the file's bytes; None: the component has nothing to write. It is given the path of the
+    # file, or None if the component is saved as bytes.
+    dump: Callable[[Path | None], bytes | None]
+    load: Callable[[Saved], None]  # takes what was saved
+    # Is called if nothing was saved; None: that is an error.
+    missing: Callable[[], None] | None = None
+
+
+class KBComponent:
+    """A component with a knowledge base, which is opened when it is first needed.
+
+    It is saved as some files in a folder, or as the same in one string of bytes. As a base class it
+    stands before spaCy's own, whose saving it replaces. In its methods ``exclude`` has the names of
+    files that are left out, without their endings.
+
+    Attributes:
+        kb_path: The absolute path of the KB's folder, which stays right when the program changes
+            its working folder; None: there is no KB.
+        configured_kb: The folder that the config names, if it does. It is saved, because the config
+            may name another one when the component is loaded.
+    """
+
+    name: str
+    factory: str
+
+    def refer_to_kb(self, configured: str | None) -> None:
+        """Take the KB that the config names; opens nothing."""
+        self.configured_kb = configured
+        self.kb_path = str(Path(configured).absolute()) if configured else None
+        self._opened_kb: KnowledgeBase | None = None
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base, opened; PelError if there is none."""
+        if self._opened_kb is None:
+            if self.kb_path is None:
+                raise PelError(
+                    f'"{self.name}" has no knowledge base',
+                    f'build one with "python -m spacy pel kb '
+                    f'build SOURCE KB" and give its folder: nlp.add_pipe("{self.factory}", '
+                    'config={"kb": "KB"}) or the component\'s set_kb("KB")',
+                )
+            self._opened_kb = _opened(Path(self.kb_path))
+        return self._opened_kb
+
+    def set_kb(self, path: str | os.PathLike) -> None:
+        """Use the KB of another folder from now on; PelError if there is none in it."""
+        self._opened_kb = _opened(Path(path))
+        self.kb_path = str(Path(path).absolute())
+
+    def saved_files(self) -> dict[str, SavedFile]:
+        """The files of the component, by their names in its folder. They are loaded in this order."""
+        return {
+            KB_REFERENCE: SavedFile(
+                self._reference,
+                self._load_reference,
+                missing=lambda: None,  # it was excluded when it was saved: the config names the KB
+            )
+        }
+
+    def to_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> None:
+        """Save the component in a folder."""
+        for name, file in self._files(exclude):
+            place = Path(path) / name
+            data = file.dump(place)
+            if data is None:
+                place.unlink(missing_ok=True)  # of a component saved before
+                continue
+            # A new file replaces an old one whole: the pipeline may have its weights mapped from it.
+            with whole_file(place, "xb") as opened:
+                opened.write(data)
+
+    def from_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()):
+        """Load what ``to_disk`` saved; PelError if a file is missing that every component has."""
+        files = ((name, Path(path) / name) for name, _ in self._files(exclude))
+        return self._load({name: file for name, file in files if file.is_file()}, path, exclude)
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The component as bytes."""
+        dumped = ((name, file.dump(None)) for name, file in self._files(exclude))
+        return srsly.msgpack_dumps({name: data for name, data in dumped if data is not None})
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()):
+        """Load what ``to_bytes`` gave; errors as of ``from_disk``."""
+        return self._load(srsly.msgpack_loads(data), "these bytes", exclude)
+
+    def _files(self, exclude: Iterable[str]) -> list[tuple[str, SavedFile]]:
+        files = self.saved_files().items()
+        return [(name, file) for name, file in files if name.split(".")[0] not in exclude]
+
+    def _load(self, saved: dict[str, Saved], where: object, exclude: Iterable[str]):
+        for name, file in self._files(exclude):
+            if name in saved:
+                file.load(saved[name])
+            elif file.missing:
+                file.missing()
+            else:
+                raise PelError(f'no "{name}" in {where}', "give what was saved, or save it again")
+        return self
+
+    def _reference(self, file: Path | None) -> bytes:
+        """What is saved about the KB: its folder, as it is seen from the file if there is one."""
+        kb, relative = self.kb_path, None
+        if kb and file:
+            relative = os.path.relpath(kb, file.absolute().parent)
+        reference = {"absolute": kb, "relative": relative, "configured": self.configured_kb}
+        return json.dumps(reference).encode()
+
+    def _load_reference(self, saved: Saved) -> None:
+        """Use the KB that was saved, unless the config now names another one."""
+        reference = json.loads(content(saved))
+        if self.configured_kb not in (None, reference["configured"]):
+            return
+        self.configured_kb = reference["configured"]
+        absolute, relative = reference["absolute"], reference["relative"]
+        folders: list[Path] = []
+        if isinstance(saved, Path):
+            folders = [saved.parent / KB_FOLDER, *([saved.parent / relative] if relative else [])]
+        folders += [Path(absolute)] if absolute else []
+        path = next((str(folder.resolve()) for folder in folders if folder.is_dir()), absolute)
+        if path is not None:
+            self.kb_path, self._opened_kb = path, None
+
+
+def content(saved: Saved) -> bytes:
+    """The bytes that were saved."""
+    return saved if isinstance(saved, bytes) else saved.read_bytes()
+
+
+def _opened(folder: Path) -> KnowledgeBase:
+    """The KB of a folder. One that an earlier release packaged is first copied to a cache."""
+    packaged = folder.name == KB_FOLDER and (folder.parent.parent / "meta.json").is_file()
+    return KnowledgeBase.open(converted(folder) if packaged and is_old_form(folder) else folder)
