@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
+from spacy_pel.kb import Entity
 
 from .link_examples import TEXT
 
@@ -31,6 +33,11 @@ def run() -> Callable[..., str]:
         return " ".join(result.output.split())  # wasabi breaks lines anywhere
 
     return run_pel
+
+
+def write_entities(path: Path, entities: Iterable[Entity]) -> Path:
+    path.write_text("\n".join(json.dumps(entity._asdict()) for entity in entities), "utf8")
+    return path
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from pathlib import Path
 
@@ -18,27 +17,33 @@ from spacy_pel.kb.store import FIELDS, record_crc
 from ..conftest import ENTITIES
 
 
-def test_info_of_a_kb_without_vectors(run, bare_kb: KnowledgeBase) -> None:
-    info = json.loads(run("kb", "info", bare_kb.path, "--json"))
-    assert (info["entities"], info["aliases"], info["definitions"]) == (7, 10, 2)
-    assert (info["alt_ids"], info["removed"]) == (1, 0)
-    assert info["types"] == ["Anatomy", "Chemical", "Disease", "Procedure"]
-    assert info["bytes"] == sum(
-        path.stat().st_size for path in bare_kb.path.iterdir() if path.suffix != ".json"
-    )
-    for name in ("rows", "row_kind", "dim", "stored_dim", "dtype", "index", "codes", "recall"):
-        assert info[name] is None
+def info(run, folder: Path, *names: str) -> tuple:
+    """Facts of ``kb info`` with these names."""
+    told = json.loads(run("kb", "info", folder, "--json"))
+    return tuple(told[name] for name in names)
 
 
-def test_info_of_a_kb_with_vectors(run, tiny_kb: Path, tiny_folder: Path) -> None:
-    info = json.loads(run("kb", "info", tiny_kb, "--json"))
-    assert (info["rows"], info["row_kind"], info["dim"]) == (17, "name", 32)
-    assert (info["dtype"], info["index"], info["recall"]) == ("float32", "exact", None)
-    shown = run("kb", "info", tiny_kb)
-    assert info["fingerprint"] in shown and "Anatomy, Chemical, Disease, Procedure" in shown
+def test_info_of_a_kb_without_vectors(run, tmp_path: Path) -> None:
+    folder = build_kb(ENTITIES, tmp_path / "kb").path
+    assert info(run, folder, "entities", "aliases", "definitions") == (7, 10, 2)
+    assert info(run, folder, "alt_ids", "removed") == (1, 0)
+    types, size = info(run, folder, "types", "bytes")
+    assert types == ["Anatomy", "Chemical", "Disease", "Procedure"]
+    files = (path for path in folder.iterdir() if path.suffix != ".json")
+    assert size == sum(path.stat().st_size for path in files)
+    of_vectors = ("rows", "row_kind", "dim", "stored_dim", "dtype", "index", "codes", "recall")
+    assert set(info(run, folder, *of_vectors)) == {None}
+    add_entities(folder, [Entity("C08", "gout")])
+    remove_entities(folder, ["C01", "C08"])
+    assert info(run, folder, "entities", "removed") == (6, 2)
+    (folder / KB_FILE).write_bytes(b"x" * 4096)
+    assert "kb.sqlite: cannot be read" in run("kb", "info", folder, code=1)
 
 
-def test_info_of_an_approximate_index(run, tmp_path: Path) -> None:
+def test_info_of_a_kb_with_vectors(run, tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    facts = ("rows", "row_kind", "dim", "dtype", "index", "recall")
+    assert info(run, tiny_kb, *facts) == (17, "name", 32, "float32", "exact", None)
+    assert info(run, tiny_kb, "fingerprint")[0] in run("kb", "info", tiny_kb)
     folder = tmp_path / "kb"
     entities = [Entity(f"C{i:03d}", f"name {i}", (), (f"type {i}",)) for i in range(500)]
     build_kb(entities, folder).close()
@@ -47,34 +52,21 @@ def test_info_of_an_approximate_index(run, tmp_path: Path) -> None:
         folder, [(vectors, np.arange(500))], dim=8, fingerprint="f", row_kind="entity",
         dtype="float16", index="approximate",
     )  # fmt: skip
-    info = json.loads(run("kb", "info", folder, "--json"))
-    assert info["dtype"] == "float16" and info["index"] not in ("exact", None)
-    assert {"1", "64"} <= set(info["recall"])
+    dtype, index, recall = info(run, folder, "dtype", "index", "recall")
+    assert dtype == "float16" and index not in ("exact", None) and {"1", "64"} <= set(recall)
     shown = run("kb", "info", folder)
-    assert f"1: {info['recall']['1']}" in shown and "and 480 more" in shown
-
-
-def test_info_of_a_kb_that_was_changed(run, tmp_path: Path) -> None:
-    build_kb(ENTITIES[:5], tmp_path / "kb").close()
-    add_entities(tmp_path / "kb", ENTITIES[5:])
-    remove_entities(tmp_path / "kb", ["C01", "C06", "C07"])
-    info = json.loads(run("kb", "info", tmp_path / "kb", "--json"))
-    assert (info["entities"], info["removed"]) == (4, 3)
-
-
-def test_info_of_a_damaged_kb(run, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
-    copy = shutil.copytree(bare_kb.path, tmp_path / "copy")
-    (copy / KB_FILE).write_bytes(b"x" * 4096)
-    assert "kb.sqlite: cannot be read" in run("kb", "info", copy, code=1)
+    assert f"1: {recall['1']}" in shown and "and 480 more" in shown
 
 
 def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
-    assert run("kb", "info", bare_kb.path, "SCLEROSIS") == "C01 multiple sclerosis Disease"
-    assert run("kb", "info", bare_kb.path, "ms") == (
-        "C01 multiple sclerosis Disease C02 mass spectrometry Procedure"
-    )
-    assert run("kb", "info", bare_kb.path, "ms", "--limit", 1) == "C01 multiple sclerosis Disease"
-    assert run("kb", "info", bare_kb.path, "X3") == "C03 rheumatoid arthritis Disease"
+    sclerosis = "C01 multiple sclerosis Disease"
+    for arguments, found in (
+        (["SCLEROSIS"], sclerosis),
+        (["ms"], f"{sclerosis} C02 mass spectrometry Procedure"),
+        (["ms", "--limit", 1], sclerosis),
+        (["X3"], "C03 rheumatoid arthritis Disease"),
+    ):
+        assert run("kb", "info", bare_kb.path, *arguments) == found
     assert "no id 'yeti' and no entity whose names" in run("kb", "info", bare_kb.path, "yeti")
 
 
@@ -102,15 +94,13 @@ def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
 
 def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, tmp_path: Path) -> None:
     kidney = ENTITIES[6]._replace(aliases=("ren",), definition="A text.")
-    gout = [Entity("C08", "gout", ("podagra",), ("Disease",)), Entity("C09", "rest")]
     assert "hold the same entities" in run("kb", "diff", bare_kb.path, tiny_kb)
-    new = build_kb([*ENTITIES[1:6], kidney, *gout], tmp_path / "new").path
+    new = build_kb([*ENTITIES[1:6], kidney, Entity("C08", "gout")], tmp_path / "new").path
     output = run("kb", "diff", tiny_kb, new, "--output", tmp_path / "changes.jsonl")
-    assert "added 2 C08, C09 removed 1 C01 changed 1 C07 aliases 1 definition 1" in output
+    assert "added 1 C08 removed 1 C01 changed 1 C07 aliases 1 definition 1" in output
     assert f"kb embed {new} PIPELINE --reuse {tiny_kb}" in output
     lines = (tmp_path / "changes.jsonl").read_text().splitlines()
-    assert [json.loads(line)["id"] for line in lines] == ["C01", "C07", "C08", "C09"]
-    assert json.loads(lines[1])["fields"] == ["aliases", "definition"]
+    assert [json.loads(line)["id"] for line in lines] == ["C01", "C07", "C08"]
 
 
 def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
@@ -121,8 +111,7 @@ def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
     (bare_kb.path / "notes.txt").write_text("mine")
     output = run("kb", "verify", bare_kb.path, code=1)
     assert "does not agree with its checksum; copy the folder again" in output
-    assert "notes.txt: does not belong to the KB; move it elsewhere" in output
-    assert output.count("Error:") == 2
+    assert "notes.txt: does not belong to the KB" in output and output.count("Error:") == 2
 
 
 def test_export(run, tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.linking.link import link
 from spacy_pel.reading.mention import MentionInContext
 
-from ..fitting.calibration_corpus import MENTIONS, TEXT, pubtator, write_corpus
+from ..fitting.calibration_corpus import MENTIONS, TEXT, pubtator, with_mentions, write_corpus
 from ..fitting.evaluation_corpus import CORPUS
 from ..towers import spread_weights
 from .conftest import contents
@@ -44,9 +44,7 @@ def test_metrics_agree_with_brute_force(
     corpus.write_text(CORPUS, encoding="utf8")
     output = run("evaluate", tiny_folder, corpus, "--output", file)
     metrics = json.loads(file.read_text("utf8"))
-    assert (metrics["mentions"], metrics["in_kb"]) == (5, 3)
-    assert (metrics["seen"], metrics["unseen"]) == (2, 1)
-
+    assert [metrics[name] for name in ("mentions", "in_kb", "seen", "unseen")] == [5, 3, 2, 1]
     linker = tiny_nlp.get_pipe("proxy_linker")
     text = "Aspirin relieves headache and RA. MS is not measured in the kidney."
     mentions = [MentionInContext(text, start, end) for start, end, _ in IN_KB]
@@ -59,15 +57,11 @@ def test_metrics_agree_with_brute_force(
         assert metrics[f"recall@{k}"]["all"] == pytest.approx(hits / 5)
     assert metrics["mrr"]["in_kb"] == pytest.approx(np.mean(1 / np.array(ranks)))
     assert metrics["nel_micro_r"] == pytest.approx(sum(r == 1 for r in ranks) / 4)
-    assert metrics["nil"]["gold"] == 2 and metrics["nil"]["precision"] is None
     assert metrics["nil"]["recall@1"] == metrics["recall@1"]["all"]  # nothing is called NIL
     assert "expected_calibration_error" not in metrics
-    assert metrics["mentions_per_second"] > 0
     assert (metrics["kb_entities"], metrics["corpus"]) == (7, [str(corpus)])
-    assert metrics["pipeline"] == str(tiny_folder)
     for said in (output, run("evaluate", tiny_folder, corpus)):  # also without a file
-        assert "| recall@64 |" in said and "| mrr " in said
-        assert "NIL: 2 mentions; average precision" in said
+        assert "| recall@64 |" in said and "NIL: 2 mentions; average precision" in said
 
 
 def test_errors_are_told_and_write_nothing(
@@ -99,27 +93,17 @@ def test_only_the_settings_change(run, pipeline: Path, corpus: Path, tmp_path: P
     after = contents(pipeline)
     assert set(after) == set(before)
     assert [n for n in after if after[n] != before[n]] == ["proxy_linker/cfg"]
-
-    cfg = json.loads(after["proxy_linker/cfg"])
-    linker = linker_in(pipeline)
-    assert linker.nil_threshold == cfg["nil_threshold"]
-    assert list(linker.calibration) == cfg["calibration"]
-    assert f"NIL below a score of {linker.nil_threshold:.4f}" in output
-    assert "NIL: 2 mentions; average precision" in output
+    assert f"NIL below a score of {linker_in(pipeline).nil_threshold:.4f}" in output
     assert "Expected calibration error:" in output and "on 5 mentions" in output
-
     # The pipeline, evaluated on the same mentions, has the figures that were promised.
     figures = calibrate(spacy.load(pipeline), [corpus])
     metrics = evaluate(spacy.load(pipeline), [corpus])
     assert metrics["nil"] == figures.nil
     assert metrics["expected_calibration_error"] == pytest.approx(figures.error_after)
 
-
-def test_without_nil_mentions_there_is_no_threshold(run, pipeline: Path, corpus: Path) -> None:
     lines = corpus.read_text("utf8").splitlines()
     corpus.write_text("\n".join(lines[:5]) + "\n", encoding="utf8")
-    output = run("calibrate", pipeline, corpus)
-    assert "No mention is NIL: nothing to tune a threshold on, and none is set" in output
+    assert "No mention is NIL" in run("calibrate", pipeline, corpus)
     linker = linker_in(pipeline)
     assert linker.nil_threshold is None and linker.calibration is not None
 
@@ -156,22 +140,15 @@ GOLDS = {"Aspirin": "C05", "headache": "C06", "MS": "C01", "kidney": "C07", "cep
 
 @pytest.fixture
 def named(tmp_path: Path) -> Path:
-    lines = [f"1|t|{NAMED}", "1|a|"]
-    for mention, id in GOLDS.items():
-        start = NAMED.index(mention)
-        lines.append(f"1\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
     path = tmp_path / "named.pubtator"
-    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+    path.write_text(pubtator(GOLDS.items(), NAMED), encoding="utf8")
     return path
 
 
 def test_the_weight_of_names_is_that_of_the_candidates(tiny_nlp: Language, named: Path) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
-    doc = tiny_nlp.make_doc(NAMED)
-    starts = {mention: NAMED.index(mention) for mention in GOLDS}
-    doc.ents = [doc.char_span(at, at + len(m), label="TERM") for m, at in starts.items()]
     rows = []
-    for ent in linker(doc).ents:
+    for ent in linker(with_mentions(tiny_nlp, GOLDS, NAMED)).ents:
         for candidate in ent._.kb_candidates:
             names = map(normalised, linker.kb[candidate["id"]].names)
             right = candidate["id"] == GOLDS[ent.text]
@@ -212,18 +189,11 @@ def reranking(tiny_folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "reranking"
 
 
-def with_mentions(nlp: Language):
-    """The doc of MENTIONS."""
-    doc = nlp.make_doc(TEXT)
-    places = [(TEXT.index(m), TEXT.index(m) + len(m)) for m, _ in MENTIONS]
-    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
-    return doc
-
-
 def write_right_for_two(corpus: Path, nlp: Language) -> None:
     """Write the corpus so that the best candidates of two mentions are right, and of one wrong."""
     best = [
-        e._.kb_candidates[0]["id"] for e in nlp.get_pipe("proxy_linker")(with_mentions(nlp)).ents
+        ent._.kb_candidates[0]["id"]
+        for ent in nlp.get_pipe("proxy_linker")(with_mentions(nlp)).ents
     ]
     golds = [best[0], best[1], "C98", "C98", "-1"]
     corpus.write_text(pubtator([(m, g) for (m, _), g in zip(MENTIONS, golds)]), encoding="utf8")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from spacy.language import Language
+from spacy.tokens import Doc
 
 TEXT = "Aspirin relieves headache and MS is not measured in the kidney of mice."
 MENTIONS = [  # two in the KB whose best candidate is right, one where it is not, two NIL
@@ -16,25 +18,27 @@ MENTIONS = [  # two in the KB whose best candidate is right, one where it is not
 ]
 
 
-def pubtator(mentions) -> str:
-    lines = [f"1|t|{TEXT}", "1|a|"]
+def pubtator(mentions: Iterable[tuple[str, str]], text: str = TEXT) -> str:
+    """A text with mentions and their ids, each where it first stands."""
+    lines = [f"1|t|{text}", "1|a|"]
     for mention, id in mentions:
-        start = TEXT.index(mention)
+        start = text.index(mention)
         lines.append(f"1\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
     return "\n".join(lines) + "\n"
 
 
+def with_mentions(nlp: Language, mentions: Iterable[str] = dict(MENTIONS), text: str = TEXT) -> Doc:
+    doc = nlp.make_doc(text)
+    places = [(text.index(mention), text.index(mention) + len(mention)) for mention in mentions]
+    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
+    return doc
+
+
 def write_corpus(tiny_nlp: Language, path: Path) -> Path:
     """Write MENTIONS, the first and the third with the ids that make the linker right, and wrong."""
-    doc = tiny_nlp.make_doc(TEXT)
-    spans = [
-        doc.char_span(TEXT.index(mention), TEXT.index(mention) + len(mention), label="TERM")
-        for mention, _ in MENTIONS
-    ]
-    doc.ents = spans
-    with tiny_nlp.select_pipes(enable="proxy_linker"):
-        best = {ent.text: ent._.kb_candidates for ent in tiny_nlp(doc).ents}
     golds = dict(MENTIONS)
+    doc = tiny_nlp.get_pipe("proxy_linker")(with_mentions(tiny_nlp, golds))
+    best = {ent.text: ent._.kb_candidates for ent in doc.ents}
     golds["Aspirin"], golds["headache"] = best["Aspirin"][0]["id"], best["headache"][0]["id"]
     golds["MS"] = best["MS"][1]["id"]
     path.write_text(pubtator(golds.items()), encoding="utf8")
