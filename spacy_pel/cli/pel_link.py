@@ -317,10 +317,5 @@ class LinkBar(LinkProgress):
             n_bytes = min(n_bytes, self.bar.total - self.bar.n)
         self.bar.update(n_bytes)
 
-    def taken_back(self, documents: int, n_bytes: float) -> None:
-        self.documents -= documents
-        self._linked -= documents
-        self.bar.update(-n_bytes)
-
     def say(self, message: str) -> None:
         self.bar.write(printable(message), file=sys.stderr)

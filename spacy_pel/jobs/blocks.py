@@ -24,8 +24,7 @@ T = TypeVar("T")
 
 # The folder of what is known of the blocks. Programs that read a folder of tables pass over it.
 KEPT = ".pel"
-_SETTINGS = "settings.json"
-_SCRATCH = "new-"
+_SETTINGS, _SCRATCH, _JOINED = "settings.json", "new-", "joined"
 
 
 class Blocks:
@@ -52,17 +51,20 @@ class Blocks:
         """The file of a block."""
         return self.folder / f"{name}{self.suffix}"
 
+    def _entry(self, name: str) -> Path:
+        return self.kept / f"{name}.json"
+
     def finished(self, name: str, digest: str = "") -> Any:
         """What ``write`` has returned for a block, as plain data.
 
         None if the block is not there, is not whole, or was made of input with another digest.
         """
-        if not self.path(name).is_file():
-            return None
         try:
             entry = json_object(self._entry(name).read_text("utf8"))
             is_same, result = entry["digest"] == digest, entry["result"]
         except (FileNotFoundError, ValueError, KeyError):
+            return None
+        if not self.path(name).is_file():
             return None
         self.is_changed |= not is_same
         return result if is_same else None
@@ -108,9 +110,6 @@ class Blocks:
         with suppress(OSError):
             self.folder.rmdir()
 
-    def _entry(self, name: str) -> Path:
-        return self.kept / f"{name}.json"
-
 
 @contextmanager
 def block_folder(
@@ -125,7 +124,6 @@ def block_folder(
     Args:
         folder: The folder, which may hold the blocks of an earlier run.
         settings: All that decides what is in the blocks, apart from their input, as plain data.
-        suffix: What the names of their files end in.
         restarting: Called with a line if blocks of other settings are removed. None: they are not
             removed, and the call fails.
 
@@ -139,22 +137,23 @@ def block_folder(
         raise PelError(f"{folder}: holds other files", "move them, or give a new name")
     kept.mkdir(parents=True, exist_ok=True)
     with writer_lock(kept):  # a process that does not get it must leave the folder alone
-        blocks = Blocks(folder, suffix)
+        blocks, path = Blocks(folder, suffix), kept / _SETTINGS
         try:
             for abandoned in kept.glob(f"{_SCRATCH}*"):
                 shutil.rmtree(abandoned)
-            before = _settings_before(kept)
             settings = json.loads(json.dumps(settings))
-            if before not in (None, settings):
-                other = differing(before, settings)
+            try:
+                before = json_object(path.read_text("utf8")) if path.exists() else settings
+            except ValueError as error:
+                problem = f"{path}: is damaged ({error})"
+                raise PelError(problem, f"remove {folder} to start again") from error
+            if other := differing(before, settings):
                 if restarting is None:
-                    raise PelError(
-                        f"{folder}: was made with another {other}",
-                        "give a new folder, or remove this one",
-                    )
+                    problem = f"{folder}: was made with another {other}"
+                    raise PelError(problem, "give a new folder, or remove this one")
                 restarting(f"{folder}: was begun with another {other}; starting again")
                 blocks.keep_only(())
-            with whole_file(kept / _SETTINGS) as file:
+            with whole_file(path) as file:
                 json.dump(settings, file)
             yield blocks
         finally:
@@ -169,12 +168,7 @@ def output_blocks(
     """The blocks of an output file, in a folder beside it; see ``block_folder``.
 
     When the ``with`` block ends well, the blocks are removed, as the output is there. After an error
-    they stay for the next run. Blocks of other settings are removed.
-
-    Args:
-        output: The file that is made of the blocks, by ``join``.
-        settings: All that decides what is in the blocks, apart from their input, as plain data.
-        say: Called with what the user should know, in a line.
+    they stay for the next run. Blocks of other settings are removed, which ``say`` is told.
     """
     if output.exists() and not output.is_file():
         raise PelError(f"{output}: is a folder or a device", "give the path of a file")
@@ -185,37 +179,23 @@ def output_blocks(
 
 
 def join(
-    blocks: Blocks, names: list[str], make: Callable[[list[Path], Path], T], output: Path
-) -> T:
-    """Make a file of the blocks with these names, and put it in its place whole.
+    blocks: Blocks, names: list[str], make: Callable[[list[Path], Path], object], output: Path
+) -> None:
+    """Make a file of the blocks with these names, and put it in its place on the same disk, whole.
 
-    Args:
-        blocks: The blocks.
-        names: The names, in their order.
-        make: Makes the file, from the files of the blocks, at a path. It may leave other files in
-            the folder of this path, which are removed.
-        output: Where the file is put, on the same disk.
+    ``make`` takes the files of the blocks and the path to write. It may leave other files in the
+    folder of this path, which are removed.
     """
-    with TemporaryDirectory(dir=blocks.kept, prefix=_SCRATCH) as scratch:
-        joined = Path(scratch, "joined")
-        made = make([blocks.path(name) for name in names], joined)
-        to_disk(joined)
-        os.replace(joined, output)
+
+    def write(path: Path) -> str:
+        make([blocks.path(name) for name in names], path)
+        return output.name
+
+    blocks.write(_JOINED, write)
+    os.replace(blocks.path(_JOINED), output)
     to_disk(output.parent)
-    return made
 
 
 def differing(before: dict[str, Any], now: dict[str, Any]) -> str:
     """The names of the settings that are not the same, for messages."""
     return ", ".join(sorted(k for k in {*before, *now} if before.get(k) != now.get(k)))
-
-
-def _settings_before(kept: Path) -> dict[str, Any] | None:
-    """The settings of an earlier run; None if there was none."""
-    path = kept / _SETTINGS
-    try:
-        return json_object(path.read_text("utf8")) if path.exists() else None
-    except ValueError as error:
-        raise PelError(
-            f"{path}: is damaged ({error})", f"remove {kept.parent} to start again"
-        ) from error

@@ -103,9 +103,9 @@ def discover(
             source,
             target,
             CorpusPart(linker.retriever.width),
+            partial(_write_proposals, linking, least_mentions, progress.say),
             what,
             progress,
-            partial(_write_proposals, linking, least_mentions, progress.say),
         )
     page = target.with_suffix(".html")
     with open(target, encoding="utf8") as lines, whole_file(page) as file:
@@ -124,7 +124,7 @@ def _write_proposals(
     """Write the proposals of a corpus, of which all blocks are there."""
     nlp, linker = linking.nlp, linking.linker
     settings = joint_settings(linker)
-    corpus = corpus_mentions(nlp, linker, parts, path.with_name("vectors.npy"), say)
+    corpus = corpus_mentions(nlp, linker, parts, path, say)
     found, _ = clusters_of(
         corpus.mentions, corpus.vectors, settings, settings.discovery, corpus.pairs
     )

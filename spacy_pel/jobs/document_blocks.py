@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Any, NamedTuple
 from ..documents import DocumentStream, RawDocument
 from ..documents.document_stream import DocumentFile
 from ..errors import PelError
-from .blocks import Blocks
-from .workers import Done
+from .blocks import Blocks, join, output_blocks
+from .workers import Done, Worker, local_results
 
 # Smaller files, such as notes of a page, are read together until they have so many bytes.
 BYTES_PER_GROUP = 4 * 2**20
@@ -40,9 +41,6 @@ class LinkProgress:
 
     def linked(self, n_bytes: float) -> None:
         """One more document is done, from ``n_bytes`` bytes of input."""
-
-    def taken_back(self, documents: int, n_bytes: float) -> None:
-        """This number of documents will be done again, because one in the same block failed."""
 
     def say(self, message: str) -> None:
         """Something the user should know, in one line."""
@@ -93,20 +91,22 @@ class BlockReport:
         n_bytes: The bytes of input that its documents took.
         counts: What was linked.
         is_new: Whether it was linked now, and not by an earlier run.
+        is_told: Whether a progress was told of its documents while they were linked.
     """
 
     name: str
     n_bytes: int
     counts: LinkedCounts
     is_new: bool = True
+    is_told: bool = False
 
     def tell(self, progress: LinkProgress) -> None:
-        """Tell a progress of the whole block at once."""
+        """Tell a progress of the rest of the block."""
         documents = self.counts.documents
         if not self.is_new:
             progress.passed_over(documents, self.n_bytes)
             return
-        for _ in range(documents):
+        for _ in range(0 if self.is_told else documents):
             progress.linked(self.n_bytes / documents)
         for message in self.counts.skipped:
             progress.say(f"Skipped {message}")
@@ -119,9 +119,8 @@ def document_blocks(
 
     The name of a block is the prefix and the number of its first document.
     """
-    records: list[RawDocument] = []
-    size = position = 0
-    first = 1
+    first, position = 1, 0
+    size, records = 0, []
     hash = hashlib.blake2b(digest_size=16)
 
     def block() -> DocumentBlock:
@@ -135,8 +134,8 @@ def document_blocks(
         size += len(packed)
         if len(records) == n_documents or size >= n_bytes:
             yield block()
-            first += len(records)
-            records, size, position = [], 0, source.position
+            first, position = first + len(records), source.position
+            size, records = 0, []
             hash = hashlib.blake2b(digest_size=16)
     if records:
         yield block()
@@ -161,8 +160,8 @@ def unfinished(
         stored: Any = blocks.finished(block.name, block.digest)
         if stored is not None and not (stored[2] and on_error is OnError.stop):
             documents, mentions, skipped = stored
+            before += documents + len(skipped)
             counts = LinkedCounts(documents, mentions, tuple(skipped))
-            before += counts.documents + len(counts.skipped)
             yield Done(BlockReport(block.name, block.n_bytes, counts, is_new=False))
             continue
         if say and blocks.is_changed:
@@ -173,21 +172,60 @@ def unfinished(
         yield block
 
 
-class FileGroup(NamedTuple):
-    """A large file, or small ones that follow one another: they are read by one process.
+def blocks_made(
+    make: Callable[[str], Worker], items: Iterable[Any], n_process: int, progress: LinkProgress
+) -> Iterator[BlockReport]:
+    """The reports of blocks that processes make, in their order. A progress is told of each."""
+    with closing(local_results(make, items, ["cpu"] * n_process)) as reports:
+        for report in reports:
+            report.tell(progress)
+            yield report
 
-    Attributes:
-        name: What its blocks are named for: the name of the first file.
-        files: The files.
+
+def blocks_to_file(
+    source: DocumentStream,
+    target: Path,
+    settings: dict[str, Any],
+    make: Callable[[Blocks, Iterator[DocumentBlock | Done]], Iterator[BlockReport]],
+    make_file: Callable[[Sequence[Path], Path], object],
+    *,
+    size: tuple[int, int],
+    on_error: OnError,
+    progress: LinkProgress,
+    done: str = "linked",
+) -> LinkedCounts:
+    """Do a job on documents block by block, and make a file of the blocks.
+
+    The file appears as a whole at the end. After an error or an interruption it is as it was before,
+    and the next call goes on after the blocks that are finished.
+
+    Args:
+        source: The documents.
+        target: The file.
+        settings: All that decides what is in the blocks, apart from the documents, as plain data.
+        make: Makes and keeps blocks, and gives their reports in their order.
+        make_file: Makes the file, see ``join``.
+        size: A block ends after this many documents, or bytes of them.
+        progress: Receives the progress, apart from that of single blocks.
+        done: What the job does to documents, for messages.
     """
+    progress.started(source.total)
+    total, names = LinkedCounts(), []
+    with output_blocks(target, {**settings, "size of parts": size}, progress.say) as blocks:
+        items = unfinished(document_blocks(source, *size), blocks, on_error, progress.say, done)
+        for report in make(blocks, items):
+            total += report.counts
+            names.append(report.name)
+        join(blocks, names, make_file, target)
+    return total
 
-    name: str
-    files: tuple[DocumentFile, ...]
 
+def file_groups(
+    files: Sequence[DocumentFile], given: str
+) -> list[tuple[str, tuple[DocumentFile, ...]]]:
+    """The files of an input in groups that one process reads, in their order, with their names.
 
-def file_groups(files: Sequence[DocumentFile], given: str) -> list[FileGroup]:
-    """The files of an input in groups, in their order.
-
+    A group is a large file, or small ones that follow one another. It has the name of its first file.
     A file that was ``given`` alone has the name of the input; its group has the last part of it.
     """
     groups: list[list[DocumentFile]] = []
@@ -200,7 +238,7 @@ def file_groups(files: Sequence[DocumentFile], given: str) -> list[FileGroup]:
         size += file.size or 0
     names = [group[0].name for group in groups]
     return [
-        FileGroup(Path(name).name if name == given else name, tuple(group))
+        (Path(name).name if name == given else name, tuple(group))
         for name, group in zip(names, groups)
     ]
 

@@ -15,26 +15,28 @@ from spacy.tokens import Doc, DocBin
 
 from ..documents.format import Output, document_id
 from ..errors import PelError
+from ..kb.vectors.index import Candidates
+from ..kb.vectors.matrix import VectorMatrix
+from ..linking.clusters import Clusters
+from ..linking.joint import (
+    MOST_NEIGHBOURS,
+    JointSettings,
+    Neighbourhood,
+    PairedMentions,
+    joint_clusters,
+    mention_neighbours,
+)
 from ..pipeline.joint_answers import CorpusMention, JointLink, take_mentions, write_joint_links
 from ..spans import mention_spans
 from .link_docs import Linking
 
 if TYPE_CHECKING:
-    from ..kb.vectors.index import Candidates
-    from ..kb.vectors.matrix import VectorMatrix
-    from ..linking.clusters import Clusters
-    from ..linking.joint import JointSettings, Neighbourhood, PairedMentions
     from ..pipeline.proxy_linker import ProxyLinker
     from ..reading.text_inputs import TokenIds
 
 
 def link_jointly(
-    nlp: Language,
-    docs: Iterable[Doc],
-    *,
-    component: str = "proxy_linker",
-    batch_size: int = 128,
-    n_process: int = 1,
+    nlp: Language, docs: Iterable[Doc], *, component: str = "proxy_linker", batch_size: int = 128
 ) -> list[Doc]:
     """Link the mentions of a corpus together (ArboEL, 2.3 and A.2).
 
@@ -47,7 +49,6 @@ def link_jointly(
         docs: The docs of the corpus, for example of ``nlp.make_doc``.
         component: The name of the linker in the pipeline.
         batch_size: The number of docs that are linked together at first.
-        n_process: The number of processes.
 
     Returns:
         The docs, linked. They are all held in memory; for files see ``link_files``.
@@ -55,25 +56,22 @@ def link_jointly(
     Raises:
         PelError: The linker is not calibrated for it, or what ``Linking`` raises.
     """
-    from ..kb.vectors.matrix import VectorMatrix
-
-    linking = Linking(nlp, component, batch_size, n_process)
-    settings = joint_settings(linking.linker)
-    linked, mentions, vectors = [], [], []
-    with with_settings(linking.linker, vectors=True):
-        for number, doc in enumerate(linking.docs(docs), start=1):
-            own, of_own = take_mentions(doc, document_id(number, doc), linking.linker.spans_key)
-            linked.append(doc)
-            mentions.append(own)
-            vectors += list(of_own)
-    if not vectors:
-        return linked
-    matrix = VectorMatrix(np.array(vectors))
-    together = [mention for own in mentions for mention in own]
-    pairs = paired_mentions(linking.linker, linked)
-    links = _joint_links(together, matrix, settings, pairs)
-    for doc, own in zip(linked, mentions):
-        _write_links(linking.linker, doc, [next(links) for _ in own])
+    linking = Linking(nlp, component, batch_size)
+    linker = linking.linker
+    joint_settings(linker)  # the error comes before the work
+    with with_settings(linker, vectors=True):
+        linked = list(linking.docs(docs))
+    mentions: list[CorpusMention] = []
+    vectors = [np.empty((0, linker.retriever.width), np.float32)]
+    for number, doc in enumerate(linked, start=1):
+        own, of_own = take_mentions(doc, document_id(number, doc), linker.spans_key)
+        mentions += own
+        vectors += [of_own] * bool(own)
+    matrix = VectorMatrix(np.concatenate(vectors))
+    corpus = CorpusMentions(mentions, matrix, [len(mentions)], paired_mentions(linker, linked))
+    links = _joint_links(corpus, linker)
+    for doc in linked:
+        _write_links(linker, doc, links)
     return linked
 
 
@@ -117,8 +115,6 @@ def clusters_of(
         counted: The neighbours that count.
         pairs: What reads the mentions in pairs; None: vectors alone say how alike they are.
     """
-    from ..linking.joint import joint_clusters
-
     ids, entities = numbered_ids([mention.id for mention in mentions])
     probabilities = np.array([mention.probability for mention in mentions])
     neighbours = neighbours_of(vectors, counted.k, pairs)
@@ -127,8 +123,6 @@ def clusters_of(
 
 def neighbours_of(vectors: VectorMatrix, k: int, pairs: PairedMentions | None) -> Candidates:
     """The k nearest mentions of each, or those of its nearest mentions that the pairs say are."""
-    from ..linking.joint import MOST_NEIGHBOURS, mention_neighbours
-
     if pairs is None or not k:
         return mention_neighbours(vectors, k)
     return pairs.scored(mention_neighbours(vectors, MOST_NEIGHBOURS))
@@ -138,7 +132,6 @@ def paired_mentions(linker: ProxyLinker, docs: Iterable[Doc]) -> PairedMentions 
     """What reads the mentions of docs in pairs; None if the linker was not trained for it."""
     if not (linker.reranked and linker.reranker.mentions):
         return None
-    from ..linking.joint import PairedMentions
     from ..pipeline.doc_mentions import mentions_in_context
 
     sides: list[TokenIds] = []
@@ -156,29 +149,12 @@ def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
     return distinct, np.array([numbers[id] for id in ids], dtype=np.int64)
 
 
-def _joint_links(
-    mentions: Sequence[CorpusMention],
-    vectors: VectorMatrix,
-    settings: JointSettings,
-    pairs: PairedMentions | None,
-) -> Iterator[JointLink]:
-    """What joint linking says of each mention of a corpus, in their order; see ``clusters_of``."""
-    found, ids = clusters_of(mentions, vectors, settings, settings.linking, pairs)
-    for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist())):
-        id = "" if entity < 0 else ids[entity]
-        yield JointLink(id, None if via < 0 else mentions[via], vectors.take(np.array([row]))[0])
-
-
-def _write_links(linker: ProxyLinker, doc: Doc, links: Sequence[JointLink]) -> None:
-    write_joint_links(doc, links, linker.kb, linker.spans_key, linker.xrefs or ())
-
-
 class CorpusMentions(NamedTuple):
-    """The mentions of all parts, without their documents.
+    """The mentions of a corpus, without their documents.
 
     Attributes:
         mentions: The mentions, in their order.
-        vectors: Their vectors, in a file.
+        vectors: Their vectors, in a file or in memory.
         counts: The number of mentions of each part.
         pairs: What reads them in pairs, if the linker was trained for it.
     """
@@ -187,6 +163,22 @@ class CorpusMentions(NamedTuple):
     vectors: VectorMatrix
     counts: list[int]
     pairs: PairedMentions | None
+
+
+def _joint_links(corpus: CorpusMentions, linker: ProxyLinker) -> Iterator[JointLink]:
+    """What joint linking says of each mention of a corpus, in their order; see ``clusters_of``."""
+    mentions, vectors, _, pairs = corpus
+    settings = joint_settings(linker)
+    found, ids = clusters_of(mentions, vectors, settings, settings.linking, pairs)
+    for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist())):
+        id = "" if entity < 0 else ids[entity]
+        yield JointLink(id, None if via < 0 else mentions[via], vectors.take(np.array([row]))[0])
+
+
+def _write_links(linker: ProxyLinker, doc: Doc, links: Iterator[JointLink]) -> None:
+    """Write on a doc the next links, one for each of its mentions."""
+    own = [next(links) for _ in mention_spans(doc, linker.spans_key)]
+    write_joint_links(doc, own, linker.kb, linker.spans_key, linker.xrefs or ())
 
 
 class CorpusPart(NamedTuple):
@@ -228,24 +220,21 @@ def write_jointly(
     parts: Sequence[Path],
     path: Path,
 ) -> None:
-    """Link the mentions of a corpus together, and write the docs.
+    """Link the mentions of a corpus together, and write the docs to a file.
 
     Memory holds the mentions and the graph of them. Their vectors, and the documents, are in files.
 
     Args:
         nlp: The pipeline that linked the mentions one by one.
-        linker: The linker of it.
         written: How the docs are written.
         say: Called with what the user should know, in a line.
         parts: The files of ``CorpusPart``.
-        path: The file to write.
     """
-    corpus = corpus_mentions(nlp, linker, parts, path.with_name("vectors.npy"), say)
-    links = _joint_links(corpus.mentions, corpus.vectors, joint_settings(linker), corpus.pairs)
+    links = _joint_links(corpus_mentions(nlp, linker, parts, path, say), linker)
 
     def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in docs:
-            _write_links(linker, doc, [next(links) for _ in mention_spans(doc, linker.spans_key)])
+            _write_links(linker, doc, links)
             yield number, doc
 
     done = [path.with_name(f"{number}.joint") for number in range(len(parts))]
@@ -266,12 +255,10 @@ def corpus_mentions(
     nlp: Language,
     linker: ProxyLinker,
     parts: Sequence[Path],
-    gathered: Path,
+    path: Path,
     say: Callable[[str], object],
 ) -> CorpusMentions:
-    """The mentions of parts; their vectors are gathered in a file."""
-    from ..kb.vectors.matrix import VectorMatrix
-
+    """The mentions of parts. Their vectors are gathered in a file in the folder of ``path``."""
     mentions: list[CorpusMention] = []
     counts = []
     for part in parts:
@@ -283,12 +270,12 @@ def corpus_mentions(
     shape = (len(mentions), linker.retriever.width)
     if not mentions:  # an empty file cannot be mapped
         return CorpusMentions([], VectorMatrix(np.empty(shape, dtype=np.float32)), counts, None)
+    gathered = path.with_name("vectors.npy")
     rows = np.lib.format.open_memmap(gathered, "w+", dtype=np.float32, shape=shape)
-    start = 0
-    for part, count in zip(parts, counts):
+    ends = np.cumsum(counts)
+    for part, start, end in zip(parts, ends - counts, ends):
         with np.load(part) as arrays:
-            rows[start : start + count] = arrays["vectors"]
-        start += count
+            rows[start:end] = arrays["vectors"]
     rows.flush()
     del rows
     with nlp.memory_zone():

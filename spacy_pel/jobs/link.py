@@ -10,8 +10,8 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -21,21 +21,22 @@ from spacy.tokens import Doc
 
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
 from ..documents.docs import keep_ids
-from ..documents.document_stream import FileStream
+from ..documents.document_stream import DocumentFile, FileStream
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
 from ..kb.copies import local_copy
 from ..spans import mention_spans
-from .blocks import Blocks, block_folder, differing, join, output_blocks
+from .blocks import Blocks, block_folder, differing
 from .document_blocks import (
     BYTES_PER_GROUP,
     BlockReport,
     DocumentBlock,
-    FileGroup,
     LinkedCounts,
     LinkProgress,
     OnError,
+    blocks_made,
+    blocks_to_file,
     document_blocks,
     file_groups,
     refusal,
@@ -43,8 +44,8 @@ from .document_blocks import (
 )
 from .fingerprints import package_versions, pipeline_fingerprint
 from .joint_linking import CorpusPart, joint_settings, with_settings, write_jointly
-from .link_docs import Linking, LinkingChoices, read_matcher_names
-from .workers import Done, check_engine, local_results, ray_results
+from .link_docs import Linking, LinkingChoices, batches, read_matcher_names
+from .workers import Done, check_engine, ray_results
 
 # A block ends after this many documents, or bytes of them. It is what a process holds in memory, and
 # what a crash costs. After each block spaCy's memory of words is emptied.
@@ -96,12 +97,12 @@ def link_files(
         raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
     settings = {"format": format.name}
     if not linking.jointly:
-        return link_blocks(linking, source, target, written, settings, progress)
+        return link_blocks(linking, source, target, written, written.join, settings, progress)
     joint_settings(linking.linker)  # the error comes before the work
     settings["way"] = "joint"
-    make = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
+    join = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
     part = CorpusPart(linking.linker.retriever.width)
-    return link_blocks(linking, source, target, part, settings, progress, make)
+    return link_blocks(linking, source, target, part, join, settings, progress)
 
 
 def link_to_folder(
@@ -155,14 +156,13 @@ def link_to_folder(
         )
     if target in (Path(input).resolve(), *Path(input).resolve().parents):
         raise PelError(f"{folder}: is what is read, or a folder around it", "write somewhere else")
-    size = (DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
     linking = choices.opened()
     settings = {
         **linking_settings(linking),
         "format": format.name,
-        "size of blocks": [*size, BYTES_PER_GROUP],
+        "size of blocks": [DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK, BYTES_PER_GROUP],
     }
-    job = FolderJob(choices, settings, str(target), format.name, size, copy_to)
+    job = FolderJob(choices, settings, str(target), copy_to)
     progress.started(source.total)
     total: dict[str, LinkedCounts] = {}
     with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
@@ -174,7 +174,7 @@ def link_to_folder(
         else:
             read_matcher_names(linking.nlp)
             items = (item for group in groups for item in job.items(group))
-            reports = _linked_blocks(linking, items, blocks, job.output, progress, alone=True)
+            reports = _linked_blocks(linking, job.output, progress, True, blocks, items)
         with closing(reports):
             for report in reports:
                 if engine == "ray":
@@ -191,31 +191,29 @@ class FolderJob(NamedTuple):
         choices: The pipeline, and how it links.
         settings: All that decides the output; a process that finds others must not link.
         folder: The output folder, which every process must see.
-        format: The name of the output's format.
-        size: A block ends after this many documents, or bytes of them.
         copy_to: The folder of each node to which the KB is copied; None: all read the same KB.
     """
 
     choices: LinkingChoices
     settings: dict[str, Any]
     folder: str
-    format: str
-    size: tuple[int, int]
     copy_to: str | None = None
 
     @property
     def blocks(self) -> Blocks:
         """The finished blocks."""
-        return Blocks(Path(self.folder), format_named(self.format).suffixes[0])
+        return Blocks(Path(self.folder), format_named(self.settings["format"]).suffixes[0])
 
     @property
     def output(self) -> Output:
         """How a block is written."""
-        return format_named(self.format).output_with(self.choices.xrefs)
+        return format_named(self.settings["format"]).output_with(self.choices.xrefs)
 
-    def items(self, group: FileGroup) -> Iterator[DocumentBlock | Done]:
+    def items(self, group: tuple[str, tuple[DocumentFile, ...]]) -> Iterator[DocumentBlock | Done]:
         """The blocks of a group that are to be linked, and reports of those that are done."""
-        found = document_blocks(FileStream(list(group.files)), *self.size, f"{group.name}-")
+        name, files = group
+        size = self.settings["size of blocks"][:2]
+        found = document_blocks(FileStream(list(files)), *size, f"{name}-")
         return unfinished(found, self.blocks, self.choices.on_error)
 
     def worker(self, device: str) -> Callable[[DocumentBlock], BlockReport]:
@@ -233,7 +231,7 @@ class FolderJob(NamedTuple):
             for encoder in linking.linker.linking_encoders():
                 encoder.to(device)
         read_matcher_names(linking.nlp)
-        return _worker(linking, self.blocks, self.output, LinkProgress(), True, device)
+        return _worker(linking, self.output, None, True, self.blocks, device)
 
 
 def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
@@ -256,35 +254,33 @@ def link_blocks(
     source: DocumentStream,
     target: Path,
     written: Output,
+    join: Callable[[Sequence[Path], Path], object],
     settings: dict[str, Any],
     progress: LinkProgress,
-    make: Callable[[Sequence[Path], Path], object] | None = None,
 ) -> LinkedCounts:
-    """Link documents block by block, and make a file of the blocks; see ``link_files``.
+    """Link documents block by block, and ``join`` the blocks to a file; see ``link_files``.
 
     Args:
         linking: The pipeline, and how documents are run through it.
         source: The documents.
         target: The file.
         written: How blocks are written.
+        join: Makes the file of the blocks.
         settings: All that decides how they are written, as plain data.
         progress: Receives the progress of linking.
-        make: Makes the file of the blocks; None: ``written`` joins them.
     """
-    size = (DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
-    own = {**linking_settings(linking), "size of parts": size, **settings}
     with_vectors = isinstance(written, CorpusPart)
-    vectors = with_settings(linking.linker, vectors=True) if with_vectors else nullcontext()
-    progress.started(source.total)
-    total, names = LinkedCounts(), []
-    with vectors, output_blocks(target, own, progress.say) as blocks:
-        items = unfinished(document_blocks(source, *size), blocks, linking.on_error, progress.say)
-        with closing(_linked_blocks(linking, items, blocks, written, progress)) as reports:
-            for report in reports:
-                total += report.counts
-                names.append(report.name)
-        join(blocks, names, make or written.join, target)
-    return total
+    with with_settings(linking.linker, vectors=True) if with_vectors else nullcontext():
+        return blocks_to_file(
+            source,
+            target,
+            {**linking_settings(linking), **settings},
+            partial(_linked_blocks, linking, written, progress, False),
+            join,
+            size=(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK),
+            on_error=linking.on_error,
+            progress=progress,
+        )
 
 
 def _link_to_stream(
@@ -302,13 +298,12 @@ def _link_to_stream(
         blocks = Blocks(Path(folder))
         blocks.kept.mkdir()
         items = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
-        with closing(_linked_blocks(linking, items, blocks, output, progress)) as reports:
-            for report in reports:
-                total += report.counts
-                with open(blocks.path(report.name), "rb") as part:
-                    copyfileobj(part, stream)
-                stream.flush()
-                blocks.path(report.name).unlink()
+        for report in _linked_blocks(linking, output, progress, False, blocks, items):
+            total += report.counts
+            with open(blocks.path(report.name), "rb") as part:
+                copyfileobj(part, stream)
+            stream.flush()
+            blocks.path(report.name).unlink()
     stream.write(encoded(output.tail))
     return total
 
@@ -328,130 +323,107 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
 
 def _linked_blocks(
     linking: Linking,
-    items: Iterable[DocumentBlock | Done],
-    blocks: Blocks,
     output: Output,
     progress: LinkProgress,
-    alone: bool = False,
+    alone: bool,
+    blocks: Blocks,
+    items: Iterable[DocumentBlock | Done],
 ) -> Iterator[BlockReport]:
     """Link and keep blocks, in this process or several; a report of each, in their order."""
-    is_one = linking.n_process == 1  # which tells of each document, and others of each block
-    make = partial(_worker, linking, blocks, output, progress if is_one else LinkProgress(), alone)
-    with closing(local_results(make, items, ["cpu"] * linking.n_process)) as reports:
-        for report in reports:
-            if not (is_one and report.is_new):
-                report.tell(progress)
-            yield report
+    each = progress if linking.n_process == 1 else None
+    make = partial(_worker, linking, output, each, alone, blocks)
+    return blocks_made(make, items, linking.n_process, progress)
 
 
 def _worker(
     linking: Linking,
-    blocks: Blocks,
     output: Output,
-    progress: LinkProgress,
+    progress: LinkProgress | None,
     alone: bool,
+    blocks: Blocks,
     device: str,
 ) -> Callable[[DocumentBlock], BlockReport]:
-    """What links a block and keeps it: as a whole file of the format if it is to stand alone."""
-    linking = replace(linking, n_process=1)
+    """What links a block and keeps it: as a whole file of the format if it is to stand alone.
+
+    A progress is told of each document.
+    """
+    key = linking.linker.spans_key
+
+    def write(block: DocumentBlock, path: Path) -> LinkedCounts:
+        counts: list[int] = []
+        skipped: list[str] = []
+
+        def counted() -> Iterator[tuple[int, Doc]]:
+            for number, doc in _linked(linking, block, skipped):
+                yield number, doc
+                counts.append(len(mention_spans(doc, key)))
+                if progress:
+                    progress.linked(block.n_bytes / len(block.records))
+
+        part = path.with_name("part") if alone else path
+        with linking.nlp.memory_zone():
+            output.write_part(counted(), key, part)
+        if alone:
+            output.join([part], path)
+        return LinkedCounts(len(counts), sum(counts), tuple(skipped))
 
     def work(block: DocumentBlock) -> BlockReport:
-        link = BlockLinker(linking, block, output, progress)
-
-        def as_file(path: Path) -> LinkedCounts:
-            part = path.with_name("part")
-            counts = link.write(part)
-            output.join([part], path)
-            return counts
-
-        counts = blocks.write(block.name, as_file if alone else link.write, block.digest)
-        return BlockReport(block.name, block.n_bytes, counts)
+        counts = blocks.write(block.name, partial(write, block), block.digest)
+        return BlockReport(block.name, block.n_bytes, counts, is_told=progress is not None)
 
     return work
 
 
-class BlockLinker:
-    """Links the documents of one block and writes them. PelError for one that ends the run.
+def _linked(
+    linking: Linking, block: DocumentBlock, skipped: list[str]
+) -> Iterator[tuple[int, Doc]]:
+    """The linked documents of a block, with their numbers; PelError for one that ends the run.
 
-    Where a component fails, they are linked one by one, to know which of them it was.
+    Where a component fails, the documents are linked one by one, to know which of them it was.
     """
+    key, n_linked = linking.linker.spans_key, 0
+    failure: Exception | None = None
 
-    def __init__(
-        self, linking: Linking, block: DocumentBlock, output: Output, progress: LinkProgress
-    ) -> None:
-        self.linking = linking
-        self.block = block
-        self.output = output
-        self.progress = progress
-        self.bytes_per_document = block.n_bytes / len(block.records)
-        self.spans_key = linking.linker.spans_key
-        self.counts = LinkedCounts()
+    def doc_of(record: RawDocument) -> Doc:
+        doc = record.doc(linking.nlp, key)
+        if linking.keep_ids:
+            keep_ids(doc, record.document(key), key)
+        return doc
 
-    def write(self, path: Path) -> LinkedCounts:
-        """Write the block to a file, and say what is in it."""
+    def refuse(number: int, error: PelError) -> None:
+        skipped.append(refusal(number, error, linking.on_error))
+
+    def read() -> Iterator[tuple[int, RawDocument, Doc]]:
+        for number, record in enumerate(block.records, block.first):
+            try:
+                yield number, record, doc_of(record)
+            except PelError as error:
+                refuse(number, error)
+
+    def link(batch: list[tuple[int, RawDocument, Doc]]) -> Iterator[tuple[int, Doc]]:
+        nonlocal failure
+        numbers, records, docs = zip(*batch)
         try:
-            self._write(path, self._linked)
+            linked = list(linking.docs(docs))
         except OSError:
             raise
         except Exception as error:
-            if isinstance(error, PelError) and self.linking.on_error is OnError.stop:
+            if isinstance(error, PelError) and linking.on_error is OnError.stop:
                 raise
-            documents = self.counts.documents
-            self.progress.taken_back(documents, documents * self.bytes_per_document)
-            self._write(path, self._linked_one_by_one)
-            if self.block.first == 1 and not self.counts.documents:  # it is not the documents
-                raise
-        for message in self.counts.skipped:
-            self.progress.say(f"Skipped {message}")
-        return self.counts
+            failure = error
+            if len(batch) > 1:
+                for number, record in zip(numbers, records):
+                    yield from link([(number, record, doc_of(record))])
+                return
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            problem = f"{records[0].where}: a component fails at it: {reason}"
+            refuse(numbers[0], PelError(problem, "correct the document"))
+        else:
+            yield from zip(numbers, linked)
 
-    def _write(self, path: Path, linked: Callable[[], Iterable[tuple[int, Doc]]]) -> None:
-        self.counts = LinkedCounts()
-
-        def counted() -> Iterator[tuple[int, Doc]]:
-            for number, doc in linked():
-                yield number, doc
-                self.counts += LinkedCounts(1, len(mention_spans(doc, self.spans_key)))
-                self.progress.linked(self.bytes_per_document)
-
-        with self.linking.nlp.memory_zone():
-            self.output.write_part(counted(), self.spans_key, path)
-
-    def _linked(self) -> Iterator[tuple[int, Doc]]:
-        numbers: list[int] = []
-
-        def docs() -> Iterator[Doc]:
-            for number, _, doc in self._docs():
-                numbers.append(number)
-                yield doc
-
-        for place, doc in enumerate(self.linking.docs(docs())):
-            yield numbers[place], doc
-
-    def _linked_one_by_one(self) -> Iterator[tuple[int, Doc]]:
-        for number, record, doc in self._docs():
-            try:
-                (linked,) = self.linking.docs([doc])
-            except OSError:
-                raise
-            except Exception as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
-                problem = f"{record.where}: a component fails at it: {reason}"
-                self._refuse(number, PelError(problem, "correct the document"))
-            else:
-                yield number, linked
-
-    def _docs(self) -> Iterator[tuple[int, RawDocument, Doc]]:
-        for number, record in enumerate(self.block.records, self.block.first):
-            try:
-                doc = record.doc(self.linking.nlp, self.spans_key)
-                if self.linking.keep_ids:
-                    keep_ids(doc, record.document(self.spans_key), self.spans_key)
-            except PelError as error:
-                self._refuse(number, error)
-            else:
-                yield number, record, doc
-
-    def _refuse(self, number: int, error: PelError) -> None:
-        refused = refusal(number, error, self.linking.on_error)
-        self.counts += LinkedCounts(skipped=(refused,))
+    for batch in batches(read(), linking.batch_size, itemgetter(2)):
+        for numbered in link(batch):
+            n_linked += 1
+            yield numbered
+    if failure and block.first == 1 and not n_linked:  # it is not the documents
+        raise failure

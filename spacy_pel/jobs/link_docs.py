@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -25,10 +23,11 @@ from ..documents.docs import gives_mentions, linked_document
 from ..kb.describe import check_vocabularies
 from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers, upstream_of
 from .document_blocks import OnError
-from .workers import local_results
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
+
+T = TypeVar("T")
 
 # Characters of the documents that are read together, or of one that alone has more.
 TOGETHER = 256_000
@@ -39,21 +38,14 @@ _ENDS = (re.compile(r"\n(?=\S)"), re.compile(r"[.!?]\s(?=\S)"), re.compile(r"\s(
 _LOOKED_BACK = 5_000  # characters in which such a place is looked for
 
 
-class _Kind(Enum):
-    """How a doc is linked: by its given mentions; read in parts first; as a whole."""
-
-    given, long, short = range(3)
-
-
 @dataclass(frozen=True)
 class Linking:
     """A pipeline, and how docs are run through it.
 
-    Args:
-        nlp: The pipeline.
-        component: The name of the linker in it.
+    Attributes:
+        component: The name of the linker in the pipeline.
         batch_size: The most docs that are linked together; fewer long ones are.
-        n_process: The number of processes.
+        n_process: The number of processes that link files.
         on_error: What happens at a bad document when files are linked.
         keep_ids: Whether mentions of files keep the ids that they have there. Those without are NIL.
         jointly: Whether the mentions of files are linked together (``joint_linking``).
@@ -85,57 +77,32 @@ class Linking:
         If it has none, the whole pipeline runs, without other linkers. The components before the
         linker read a long doc in parts; the linker then has the whole of it.
         """
-        if self.n_process == 1:
-            yield from self._docs(docs)
-            return
-        make = partial(_linked_bytes, replace(self, n_process=1))
-        sent = ([doc.to_bytes() for doc in batch] for batch in batches(docs, self.batch_size))
-        with closing(local_results(make, sent, ["cpu"] * self.n_process)) as results:
-            for batch in results:
-                yield from (Doc(self.nlp.vocab).from_bytes(data) for data in batch)
-
-    def _docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
-        """The docs, linked by this process."""
-        names = self.nlp.pipe_names
+        names, key = self.nlp.pipe_names, self.linker.spans_key
         upstream = upstream_of(self.nlp, self.component)
         linkers = list(other_linkers(self.nlp, self.component))
         at = names.index(self.component)
-        key = self.linker.spans_key
 
-        def kind(doc: Doc) -> _Kind:
+        def run(docs: Iterable[Doc], disable: list[str]) -> Iterator[Doc]:
+            for batch in batches(docs, self.batch_size):
+                yield from self.nlp.pipe(batch, disable=disable, batch_size=self.batch_size)
+
+        def kind(doc: Doc) -> str:
             if gives_mentions(doc, key):
-                return _Kind.given
+                return "given"
             # What the linker listens to must have read the whole.
-            return _Kind.long if is_long(doc) and at and not upstream else _Kind.short
-
-        def read(parts: Iterable[Doc]) -> Iterator[Doc]:
-            return self._run(parts, [*names[at:], *linkers])
+            return "long" if is_long(doc) and at and not upstream else "short"
 
         # Where a stream mixes kinds, consecutive docs of one kind are linked together.
         for found, group in groupby(docs, key=kind):
-            if found is _Kind.given:
+            if found == "given":
                 needed = {self.component, *upstream}
-                yield from self._run(group, [name for name in names if name not in needed])
-            elif found is _Kind.long:
-                whole = (read_in_parts(doc, read) for doc in group)
-                yield from self._run(whole, [*names[:at], *linkers])
+                yield from run(group, [name for name in names if name not in needed])
+            elif found == "long":
+                before = partial(run, disable=[*names[at:], *linkers])
+                whole = (read_in_parts(doc, before) for doc in group)
+                yield from run(whole, [*names[:at], *linkers])
             else:
-                yield from self._run(group, linkers)
-
-    def _run(self, docs: Iterable[Doc], disable: list[str]) -> Iterator[Doc]:
-        for batch in batches(docs, self.batch_size):
-            yield from self.nlp.pipe(batch, disable=disable, batch_size=self.batch_size)
-
-
-def _linked_bytes(linking: Linking, device: str) -> Callable[[list[bytes]], list[bytes]]:
-    """What links a batch of docs in another process."""
-
-    def link(batch: list[bytes]) -> list[bytes]:
-        with linking.nlp.memory_zone():
-            docs = [Doc(linking.nlp.vocab).from_bytes(data) for data in batch]
-            return [doc.to_bytes() for doc in linking.docs(docs)]
-
-    return link
+                yield from run(group, linkers)
 
 
 class LinkingChoices(NamedTuple):
@@ -203,7 +170,6 @@ def link_documents(
     *,
     component: str = "proxy_linker",
     batch_size: int = 128,
-    n_process: int = 1,
 ) -> Iterator[dict[str, Any]]:
     """Run a pipeline over a stream of docs, and give each as a record of plain data.
 
@@ -214,29 +180,30 @@ def link_documents(
         docs: Docs, for example of ``nlp.make_doc``.
         component: The name of the linker in the pipeline.
         batch_size: The number of docs that are linked together.
-        n_process: The number of processes.
 
     Returns:
         A record for each doc, in their order; see ``documents.docs.linked_document``.
 
     Raises:
-        PelError: There is no linker, its KB has no vectors of its encoder, or a worker fails.
+        PelError: There is no linker, or its KB has no vectors of its encoder.
     """
-    linking = Linking(nlp, component, batch_size, n_process)
+    linking = Linking(nlp, component, batch_size)
     for doc in linking.docs(docs):
         yield linked_document(doc, linking.linker.spans_key)
 
 
-def batches(docs: Iterable[Doc], most: int) -> Iterator[list[Doc]]:
+def batches(
+    items: Iterable[T], most: int, doc_of: Callable[[T], Doc] = lambda doc: doc
+) -> Iterator[list[T]]:
     """Consecutive docs: at most so many, and of at most TOGETHER characters unless it is one."""
-    batch: list[Doc] = []
+    batch: list[T] = []
     characters = 0
-    for doc in docs:
-        length = _end(doc)
+    for item in items:
+        length = _end(doc_of(item))
         if batch and (len(batch) == most or characters + length > TOGETHER):
             yield batch
             batch, characters = [], 0
-        batch.append(doc)
+        batch.append(item)
         characters += length
     if batch:
         yield batch

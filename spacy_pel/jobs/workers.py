@@ -52,9 +52,9 @@ def local_results(
 ) -> Iterator[Any]:
     """The results of items, in their order.
 
-    With one device this process does the work. With several there is a process for each. Items are
-    read as they are needed: at most two for each process are under way. If the caller ends or fails,
-    the processes end at once. For CUDA devices ``make`` must be plain data, such as a ``partial``.
+    With one device this process does the work. With several there is a process for each, and at most
+    two items for each are under way. If the caller ends or fails, the processes end at once. For CUDA
+    devices ``make`` must be plain data, such as a ``partial``.
 
     Raises:
         PelError: A process ended unexpectedly. Errors of workers are raised as they are.
@@ -81,17 +81,13 @@ def local_results(
         while under_way:
             yield _result(under_way.popleft())
     except BrokenProcessPool as error:
-        ours.close()
         raise PelError(
             "a worker ended unexpectedly, most often because memory ran out",
             "run it again with fewer processes: what is finished is kept",
         ) from error
-    except BaseException:
-        ours.close()
-        raise
     finally:
-        pool.shutdown(cancel_futures=True)
         ours.close()
+        pool.shutdown(cancel_futures=True)
         theirs.close()
 
 
@@ -148,103 +144,80 @@ def ray_results(
             failed.
     """
     with ray_session(address, kept="the blocks that are finished"):
-        for row in _ray_rows(make, items, read, workers).iter_rows() if items else ():
-            answer = row["answer"]
-            if answer.failure is not None:
-                raise PelError(*answer.failure)
-            yield answer.result
+        import ray
+
+        kind, n_workers = device_and_workers()
+        n_workers = workers or n_workers
+        numbers = [{"number": number} for number in range(len(items))]
+        rows = ray.data.from_items(numbers, override_num_blocks=len(numbers) or 1)
+        rows.context.target_max_block_size = 1  # bytes: each row is sent as soon as it is there
+        read_rows = rows.map_batches(
+            _read,
+            fn_args=(items, read),
+            batch_size=1,
+            compute=ray.data.TaskPoolStrategy(size=-(-n_workers // _WORKERS_PER_READER)),
+            num_cpus=0,  # the actors have all cores, and would leave none
+        )
+        made = read_rows.map_batches(
+            Actor,
+            fn_constructor_args=(make, "cuda" if kind == "GPU" else "cpu"),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=n_workers),
+            num_gpus=1 if kind == "GPU" else None,
+            num_cpus=1,
+            max_task_retries=_RETRIES,
+        )
+        for row in made.iter_rows() if items else ():
+            if row["item"].failure is not None:
+                raise PelError(*row["item"].failure)
+            yield row["item"].value
 
 
 @dataclass(frozen=True)
-class _Item:
-    """What is sent to an actor: an item, or why it could not be read. (Ray would unpack a tuple.)"""
+class Sent:
+    """What is sent to an actor, or back: a value, or why there is none. (Ray would unpack a tuple.)"""
 
-    item: Any = None
+    value: Any = None
     failure: tuple[str, str] | None = None
 
-
-@dataclass(frozen=True)
-class _Answer:
-    """What an actor sends back."""
-
-    result: Any = None
-    failure: tuple[str, str] | None = None
+    @classmethod
+    def of_error(cls, error: Exception) -> Sent:
+        """The problem and the remedy of an error: Ray would wrap one that is raised in a traceback."""
+        if isinstance(error, PelError):
+            return cls(failure=(error.problem, error.remedy))
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return cls(failure=(f"a worker failed: {reason}", "use --engine local to see where"))
 
 
 class Actor:
-    """An actor of Ray Data. A batch is one item.
-
-    An error is returned, not raised: Ray would wrap it in a traceback.
-    """
+    """An actor of Ray Data. A batch is one item."""
 
     def __init__(self, make: Callable[[str], Worker], device: str) -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # an actor has one core
         self.make = partial(make, device)
         self.worker: Worker | None = None
 
-    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, list[_Answer]]:
+    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, list[Sent]]:
         """Do the work of an item."""
         (sent,) = batch["item"]
-        return {"answer": [self._answer(sent)]}
-
-    def _answer(self, sent: _Item) -> _Answer:
         if sent.failure is not None:
-            return _Answer(failure=sent.failure)
-        if isinstance(sent.item, Done):
-            return _Answer(sent.item.result)
+            return {"item": [sent]}
+        if isinstance(sent.value, Done):
+            return {"item": [Sent(sent.value.result)]}
         try:
             self.worker = self.worker or self.make()
-            return _Answer(self.worker(sent.item))
+            return {"item": [Sent(self.worker(sent.value))]}
         except Exception as error:
-            return _Answer(failure=_failure(error))
+            return {"item": [Sent.of_error(error)]}
 
 
 def _read(
     batch: dict[str, np.ndarray], items: Sequence[Any], read: Callable[[Any], Iterable[Any]] | None
-) -> Iterator[dict[str, list[_Item]]]:
+) -> Iterator[dict[str, list[Sent]]]:
     """The items that an item stands for, each as a row of its own."""
     (number,) = batch["number"]
     try:
         for item in read(items[number]) if read else [items[number]]:
-            yield {"item": [_Item(item)]}
+            yield {"item": [Sent(item)]}
     except Exception as error:
-        yield {"item": [_Item(failure=_failure(error))]}
-
-
-def _ray_rows(
-    make: Callable[[str], Worker],
-    items: Sequence[Any],
-    read: Callable[[Any], Iterable[Any]] | None,
-    workers: int | None,
-) -> Any:
-    """The lazy dataset of results."""
-    import ray
-
-    kind, n_workers = device_and_workers()
-    n_workers = workers or n_workers
-    numbers = [{"number": number} for number in range(len(items))]
-    rows = ray.data.from_items(numbers, override_num_blocks=len(numbers))
-    rows.context.target_max_block_size = 1  # bytes: each row is sent as soon as it is there
-    return rows.map_batches(
-        _read,
-        fn_args=(items, read),
-        batch_size=1,
-        compute=ray.data.TaskPoolStrategy(size=-(-n_workers // _WORKERS_PER_READER)),
-        num_cpus=0,  # the actors have all cores, and would leave none
-    ).map_batches(
-        Actor,
-        fn_constructor_args=(make, "cuda" if kind == "GPU" else "cpu"),
-        batch_size=1,
-        compute=ray.data.ActorPoolStrategy(size=n_workers),
-        num_gpus=1 if kind == "GPU" else None,
-        num_cpus=1,
-        max_task_retries=_RETRIES,
-    )
-
-
-def _failure(error: Exception) -> tuple[str, str]:
-    """The problem and the remedy of an error, in one line each."""
-    if isinstance(error, PelError):
-        return error.problem, error.remedy
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"a worker failed: {reason}", "use --engine local to see where"
+        yield {"item": [Sent.of_error(error)]}

@@ -8,15 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from spacy.language import Language
-from spacy.tokens import Doc
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.link_docs import link_documents
 
 from .link_examples import TEXT, failing_elsewhere
 
@@ -27,43 +24,6 @@ def test_processes_change_nothing(run, tiny_folder: Path, text: Path, out: Path)
     run(*arguments, out)
     run(*arguments, out.with_name("2.jsonl"), "--n-process", 2)
     assert out.with_name("2.jsonl").read_bytes() == out.read_bytes()
-
-
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("fault", ["input", "output"])
-def test_workers_do_not_outlive_an_error(tiny_nlp: Language, fault: str) -> None:
-    # Enough for workers and queues to be full: then spaCy alone would wait for ever.
-    def docs() -> Iterator[Doc]:
-        for _ in range(400):
-            yield tiny_nlp.make_doc(TEXT)
-        if fault == "input":
-            raise PelError("at the end", "go on")
-
-    with pytest.raises(PelError):
-        for n, _ in enumerate(link_documents(tiny_nlp, docs(), batch_size=100, n_process=2)):
-            if fault == "output" and n == 2:
-                raise PelError("disk full", "make space")
-    assert multiprocessing.active_children() == []
-
-
-@pytest.mark.timeout(120)
-def test_workers_end_after_a_process_that_is_killed(tiny_nlp: Language) -> None:
-    def docs() -> Iterator[Doc]:
-        while True:
-            yield tiny_nlp.make_doc(TEXT)
-
-    def link() -> None:
-        for _ in link_documents(tiny_nlp, docs(), batch_size=2, n_process=2):
-            os.write(write, b".")
-
-    read, write = os.pipe()
-    process = multiprocessing.get_context("fork").Process(target=link)
-    process.start()
-    os.close(write)
-    with open(read, "rb", buffering=0) as stream:
-        assert stream.read(1) == b"."  # they are at work
-        process.kill()
-        stream.read()  # up to the end, when nobody has it open any more
 
 
 # Where many processes share a core, to start the program and the fixtures alone takes minutes.

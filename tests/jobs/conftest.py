@@ -39,9 +39,6 @@ class Told(LinkProgress):
     def linked(self, n_bytes: float) -> None:
         self.bytes += n_bytes
 
-    def taken_back(self, documents: int, n_bytes: float) -> None:
-        self.bytes -= n_bytes
-
     def say(self, message: str) -> None:
         self.lines.append(message)
 

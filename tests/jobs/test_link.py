@@ -196,7 +196,7 @@ def test_folders_of_others_are_left_alone(choices: LinkingChoices, notes: Path, 
 
 def job_of(choices: LinkingChoices, **changes: object) -> FolderJob:
     settings = {**linking_settings(choices.opened()), "format": "jsonl"}
-    return FolderJob(choices, settings, "out", "jsonl", (2, 1_000))._replace(**changes)
+    return FolderJob(choices, settings, "out")._replace(**changes)
 
 
 def test_a_node_with_another_pipeline_does_not_link(choices: LinkingChoices) -> None:
