@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -172,10 +173,34 @@ def unfinished(
         yield block
 
 
+Write = Callable[[DocumentBlock, Path], LinkedCounts]
+
+
+def worker_that_writes(
+    blocks: Blocks, write: Write, is_told: bool = False
+) -> Callable[[DocumentBlock], BlockReport]:
+    """What makes and keeps a block by a function that writes its file; see ``BlockReport``."""
+
+    def work(block: DocumentBlock) -> BlockReport:
+        counts = blocks.write(block.name, partial(write, block), block.digest)
+        return BlockReport(block.name, block.n_bytes, counts, is_told=is_told)
+
+    return work
+
+
 def blocks_made(
-    make: Callable[[str], Worker], items: Iterable[Any], n_process: int, progress: LinkProgress
+    blocks: Blocks,
+    write: Write,
+    items: Iterable[DocumentBlock | Done],
+    n_process: int,
+    progress: LinkProgress,
+    is_told: bool = False,
 ) -> Iterator[BlockReport]:
-    """The reports of blocks that processes make, in their order. A progress is told of each."""
+    """Make and keep blocks, in processes; their reports, in their order. A progress is told of each."""
+
+    def make(device: str) -> Worker:
+        return worker_that_writes(blocks, write, is_told)
+
     with closing(local_results(make, items, ["cpu"] * n_process)) as reports:
         for report in reports:
             report.tell(progress)

@@ -41,6 +41,7 @@ from .document_blocks import (
     file_groups,
     refusal,
     unfinished,
+    worker_that_writes,
 )
 from .fingerprints import package_versions, pipeline_fingerprint
 from .joint_linking import CorpusPart, joint_settings, with_settings, write_jointly
@@ -231,7 +232,8 @@ class FolderJob(NamedTuple):
             for encoder in linking.linker.linking_encoders():
                 encoder.to(device)
         read_matcher_names(linking.nlp)
-        return _worker(linking, self.output, None, True, self.blocks, device)
+        write = partial(_write, linking, self.output, LinkProgress(), True)
+        return worker_that_writes(self.blocks, write)
 
 
 def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
@@ -330,48 +332,36 @@ def _linked_blocks(
     items: Iterable[DocumentBlock | Done],
 ) -> Iterator[BlockReport]:
     """Link and keep blocks, in this process or several; a report of each, in their order."""
-    each = progress if linking.n_process == 1 else None
-    make = partial(_worker, linking, output, each, alone, blocks)
-    return blocks_made(make, items, linking.n_process, progress)
+    is_told = linking.n_process == 1  # of each document by who links, else of each block
+    write = partial(_write, linking, output, progress if is_told else LinkProgress(), alone)
+    return blocks_made(blocks, write, items, linking.n_process, progress, is_told)
 
 
-def _worker(
+def _write(
     linking: Linking,
     output: Output,
-    progress: LinkProgress | None,
+    progress: LinkProgress,
     alone: bool,
-    blocks: Blocks,
-    device: str,
-) -> Callable[[DocumentBlock], BlockReport]:
-    """What links a block and keeps it: as a whole file of the format if it is to stand alone.
+    block: DocumentBlock,
+    path: Path,
+) -> LinkedCounts:
+    """Link a block and write it: as a whole file of the format if it is to stand alone."""
+    counts: list[int] = []
+    skipped: list[str] = []
 
-    A progress is told of each document.
-    """
+    def counted() -> Iterator[tuple[int, Doc]]:
+        for number, doc in _linked(linking, block, skipped):
+            yield number, doc
+            counts.append(len(mention_spans(doc, key)))
+            progress.linked(block.n_bytes / len(block.records))
+
     key = linking.linker.spans_key
-
-    def write(block: DocumentBlock, path: Path) -> LinkedCounts:
-        counts: list[int] = []
-        skipped: list[str] = []
-
-        def counted() -> Iterator[tuple[int, Doc]]:
-            for number, doc in _linked(linking, block, skipped):
-                yield number, doc
-                counts.append(len(mention_spans(doc, key)))
-                if progress:
-                    progress.linked(block.n_bytes / len(block.records))
-
-        part = path.with_name("part") if alone else path
-        with linking.nlp.memory_zone():
-            output.write_part(counted(), key, part)
-        if alone:
-            output.join([part], path)
-        return LinkedCounts(len(counts), sum(counts), tuple(skipped))
-
-    def work(block: DocumentBlock) -> BlockReport:
-        counts = blocks.write(block.name, partial(write, block), block.digest)
-        return BlockReport(block.name, block.n_bytes, counts, is_told=progress is not None)
-
-    return work
+    part = path.with_name("part") if alone else path
+    with linking.nlp.memory_zone():
+        output.write_part(counted(), key, part)
+    if alone:
+        output.join([part], path)
+    return LinkedCounts(len(counts), sum(counts), tuple(skipped))
 
 
 def _linked(

@@ -6,11 +6,10 @@ Source: KRISSBERT (Zhang et al. 2022), sections 3.1 and 3.5.
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..documents import DocumentStream, RawDocument, open_documents
+from ..documents import RawDocument, open_documents
 from ..documents.document import Document
 from ..documents.document_stream import ChainedStream
 from ..documents.format import place_text
@@ -26,18 +25,18 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder, Pieces
 from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_literal, sql_path
-from .blocks import Blocks, join, output_blocks
+from .blocks import Blocks
 from .document_blocks import (
     BlockReport,
     DocumentBlock,
     LinkedCounts,
     LinkProgress,
     OnError,
-    document_blocks,
+    blocks_made,
+    blocks_to_file,
     refusal,
-    unfinished,
 )
-from .workers import local_results
+from .workers import Done
 
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
 _CHARACTERS_AT_ONCE = 1_000_000  # that are searched at a time: they take about 70 MB
@@ -79,22 +78,6 @@ class MiningResult(NamedTuple):
     skipped: tuple[str, ...]
 
 
-class MinedMentions(NamedTuple):
-    """What was found in a block of documents.
-
-    Attributes:
-        numbers: int64 [n], the entities of the mentions that were sampled.
-        priorities: uint64 [n]. Of the mentions of an entity, those of the lowest priorities stay.
-        rows: Each sampled mention as a line of JSON.
-        counts: The number of documents that were searched and of all mentions in them.
-    """
-
-    numbers: np.ndarray
-    priorities: np.ndarray
-    rows: list[str]
-    counts: LinkedCounts
-
-
 class _Source(NamedTuple):
     """A document with its number in the input, and what it was read from."""
 
@@ -114,7 +97,7 @@ class MentionSearch(NamedTuple):
         kb: The knowledge base.
         names: Its names. Those that several entities have are passed over.
         aliases: Whether aliases are looked for, or only preferred names.
-        per_entity: The most mentions of an entity.
+        per_entity: The most mentions of an entity, less than a million.
         window: The number of words and signs around a mention that are kept.
         seed: Of the priorities.
         on_error: What is done at a document that cannot be read.
@@ -128,12 +111,15 @@ class MentionSearch(NamedTuple):
     seed: int = 0
     on_error: OnError = OnError.stop
 
-    def mined(self, first: int, records: Sequence[RawDocument]) -> MinedMentions:
-        """The sampled mentions of documents, in the order of the text.
+    def mined(self, first: int, records: Sequence[RawDocument]) -> tuple[list[str], LinkedCounts]:
+        """The sampled mentions of documents as lines of JSON, in the order of the text.
 
         Args:
             first: The number of the first document in the whole input.
             records: The documents.
+
+        Returns:
+            The lines, and the number of documents that were searched and of all mentions in them.
 
         Raises:
             PelError: A document cannot be read, and ``on_error`` is "stop".
@@ -152,14 +138,22 @@ class MentionSearch(NamedTuple):
         priorities = np.concatenate([np.empty(0, np.uint64), *(own for _, own in found)])
         kept = lowest_of_each(columns[-1], priorities, self.per_entity)
         counts = LinkedCounts(len(sources), len(priorities), tuple(skipped))
-        columns, priorities = columns[:, kept], priorities[kept]
-        numbers = np.unique(columns[-1]).tolist()
+        numbers = np.unique(columns[-1, kept]).tolist()
         ids = {number: id for number, (id, _) in zip(numbers, self.kb.labels(numbers))}
         rows = [
-            self._row(sources[source], *places, ids[places[-1]], priority)
-            for source, *places, priority in zip(*columns.tolist(), priorities.tolist())
+            self._row(sources[source], places, ids[places[-1]], priority)
+            for source, *places, priority in zip(
+                *columns[:, kept].tolist(), priorities[kept].tolist()
+            )
         ]
-        return MinedMentions(columns[-1], priorities, rows, counts)
+        return rows, counts
+
+    def write(self, block: DocumentBlock, path: Path) -> LinkedCounts:
+        """Write the sampled mentions of a block to a file, and say what is in it."""
+        rows, counts = self.mined(block.first - 1, block.records)
+        with gzip.open(path, "wt", 1, encoding="utf8", errors="replace") as file:
+            file.writelines(f"{row}\n" for row in rows)
+        return counts
 
     def _in_chunk(
         self, sources: Sequence[_Source], places: list[int]
@@ -194,18 +188,9 @@ class MentionSearch(NamedTuple):
         seeded = _mixed(documents + _mixed(np.array([self.seed], dtype=np.uint64)))
         return np.array(columns, dtype=np.int64), _mixed(seeded + starts.astype(np.uint64))
 
-    def _row(
-        self,
-        source: _Source,
-        start: int,
-        end: int,
-        window_start: int,
-        window_end: int,
-        number: int,
-        concept_id: str,
-        priority: int,
-    ) -> str:
+    def _row(self, source: _Source, places: Sequence[int], concept_id: str, priority: int) -> str:
         """The row of a mention, as JSON. "right" is None if no annotation has its characters."""
+        start, end, window_start, window_end, number = places
         _, record, document = source
         right = None
         for mention in document.mentions or ():
@@ -287,16 +272,22 @@ def mine_mentions(
         "number of mentions an entity": search.per_entity,
         "size of windows": search.window,
         "seed": search.seed,
-        "size of parts": [DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK],
     }
-    progress.started(source.total)
-    total, made = LinkedCounts(), []
-    with output_blocks(target, settings, progress.say) as blocks:
-        for report in _mined_blocks(search, source, blocks, n_process, progress):
-            report.tell(progress)
-            total += report.counts
-            made.append(report.name)
-        join(blocks, made, partial(_join, per_entity=search.per_entity), target)
+
+    def made(blocks: Blocks, items: Iterator[DocumentBlock | Done]) -> Iterator[BlockReport]:
+        return blocks_made(blocks, search.write, items, n_process, progress)
+
+    total = blocks_to_file(
+        source,
+        target,
+        settings,
+        made,
+        partial(_join, per_entity=search.per_entity),
+        size=(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK),
+        on_error=search.on_error,
+        progress=progress,
+        done="searched",
+    )
     with duckdb_connection(threads=1) as connection:
         connection.execute(
             'SELECT count(*), count(DISTINCT entity), count("right"), '
@@ -306,98 +297,17 @@ def mine_mentions(
     return MiningResult(total.documents, total.mentions, *kept_and_judged, total.skipped)
 
 
-def _mined_blocks(
-    search: MentionSearch,
-    source: DocumentStream,
-    blocks: Blocks,
-    n_process: int,
-    progress: LinkProgress,
-) -> Iterator[BlockReport]:
-    """Search the blocks that are not there yet; a report of each block, in their order.
-
-    Mentions of an entity that cannot be among those kept, since enough of lower priorities have
-    been found before, are not written.
-    """
-    lowest = _LowestPriorities(search)
-    items = unfinished(_chained(source), blocks, search.on_error, progress.say, "searched")
-    make = partial(_searching, search)
-    with closing(local_results(make, items, ["cpu"] * n_process)) as results:
-        for result in results:
-            if isinstance(result, BlockReport):
-                lowest.admitted(*_stored(blocks.path(result.name)))
-                yield result
-                continue
-            name, n_bytes, digest, mined = result
-            admitted = lowest.admitted(mined.numbers, mined.priorities)
-
-            def write(path: Path) -> LinkedCounts:
-                with open(path, "w", encoding="utf8", errors="replace") as file:
-                    file.writelines(f"{mined.rows[place]}\n" for place in np.flatnonzero(admitted))
-                return mined.counts
-
-            blocks.write(name, write, digest)
-            yield BlockReport(name, n_bytes, mined.counts)
-
-
-def _chained(source: DocumentStream) -> Iterator[DocumentBlock]:
-    """The blocks of the input. A digest is of a block and all before it: these decide what is kept."""
-    digest = ""
-    for block in document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK):
-        digest = hashlib.blake2b((digest + block.digest).encode(), digest_size=16).hexdigest()
-        yield replace(block, digest=digest)
-
-
-def _searching(search: MentionSearch, device: str) -> Callable[[DocumentBlock], tuple]:
-    """What searches a block, in any process."""
-
-    def work(block: DocumentBlock) -> tuple[str, int, str, MinedMentions]:
-        mined = search.mined(block.first - 1, block.records)
-        return block.name, block.n_bytes, block.digest, mined
-
-    return work
-
-
-class _LowestPriorities:
-    """The lowest priorities of each entity that have been met."""
-
-    def __init__(self, search: MentionSearch) -> None:
-        n_entities = int(search.kb.numbers().max(initial=-1)) + 1
-        # Their upper halves: of equal halves both are kept.
-        shape = (n_entities, search.per_entity)
-        self._halves = np.full(shape, np.iinfo(np.uint32).max, np.uint32)
-
-    def admitted(self, numbers: np.ndarray, priorities: np.ndarray) -> np.ndarray:
-        """Which mentions may be among those kept; bool [n]. They are remembered."""
-        halves = (priorities >> np.uint64(32)).astype(np.uint32)
-        admitted = halves <= self._halves[numbers].max(axis=1)
-        order = np.argsort(numbers[admitted], kind="stable")
-        entities, begins = np.unique(numbers[admitted][order], return_index=True)
-        for entity, new in zip(entities, np.split(halves[admitted][order], begins[1:])):
-            together = np.sort(np.concatenate((self._halves[entity], new)))
-            self._halves[entity] = together[: len(self._halves[entity])]
-        return admitted
-
-
-def _stored(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The entities and priorities of the mentions in a part."""
-    with open(path, encoding="utf8") as lines:
-        rows = [(row["number"], row["priority"]) for row in map(json.loads, lines)]
-    numbers, priorities = zip(*rows) if rows else ((), ())
-    return np.array(numbers, dtype=np.int64), np.array(priorities, dtype=np.uint64)
-
-
 def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:
     """Make the Parquet file of all parts: the mentions of the lowest priorities of each entity.
 
-    They are chosen without their texts, which would not fit into memory: DuckDB can sort what is
-    larger than its memory, but not number it (``row_number``).
+    They are chosen without their texts, which would not fit into memory.
     """
     import duckdb
 
     kept = ", ".join(f'"{name}"' for name in _ROW if name not in _CHOSEN_BY)
     choose = (
-        f"CREATE TEMP TABLE lowest AS SELECT number, priority FROM {_rows(parts, _CHOSEN_BY)} "
-        f"QUALIFY row_number() OVER (PARTITION BY number ORDER BY priority) <= {per_entity}"
+        f"CREATE TEMP TABLE lowest AS SELECT number, unnest(min(priority, {per_entity})) AS priority "
+        f"FROM {_rows(parts, _CHOSEN_BY)} GROUP BY number"
     )
     query = (
         f"SELECT {kept} FROM {_rows(parts, _ROW)} SEMI JOIN lowest USING (number, priority) "
@@ -414,12 +324,11 @@ def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:
 
 def _rows(parts: Sequence[Path], columns: Mapping[str, str]) -> str:
     """Columns of all parts, as a table in SQL."""
-    if not any(part.stat().st_size for part in parts):
+    if not parts:
         nothing = (f'NULL::{kind} AS "{name}"' for name, kind in columns.items())
         return f"(SELECT {', '.join(nothing)} LIMIT 0)"
     kinds = ", ".join(f"\"{name}\": '{kind}'" for name, kind in columns.items())
     return (
         f"read_json([{', '.join(map(sql_path, parts))}], format = 'newline_delimited', "
-        f"columns = {{{kinds}}}, compression = 'uncompressed', "
-        f"maximum_object_size = {_LONGEST_ROW})"
+        f"columns = {{{kinds}}}, compression = 'gzip', maximum_object_size = {_LONGEST_ROW})"
     )

@@ -212,7 +212,10 @@ def test_a_node_reads_its_copy_of_the_kb(
 ) -> None:
     used = []
     monkeypatch.setenv("NODE_DISK", str(tmp_path / "disk"))
-    monkeypatch.setattr("spacy_pel.jobs.link._worker", lambda *given: used.append(given[0].linker))
+    monkeypatch.setattr(
+        "spacy_pel.jobs.link._write", lambda linking, *_: used.append(linking.linker)
+    )
+    monkeypatch.setattr("spacy_pel.jobs.link.worker_that_writes", lambda _, write: write())
     job_of(choices, copy_to="$NODE_DISK/kb").worker("cpu")
     assert used[0].kb.path.parent == tmp_path / "disk" / "kb"
     assert used[0].kb.settings["checksum"] == choices.opened().linker.kb.settings["checksum"]

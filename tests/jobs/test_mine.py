@@ -155,7 +155,7 @@ def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
 
 def rows_of(search: MentionSearch, path: Path, text: str) -> list[dict]:
     path.write_text(text, encoding="utf8")
-    return [json.loads(row) for row in search.mined(0, list(open_documents(str(path)))).rows]
+    return [json.loads(row) for row in search.mined(0, list(open_documents(str(path))))[0]]
 
 
 @pytest.mark.parametrize("at_once", [1, 10, 10**6])
@@ -219,5 +219,5 @@ def test_a_bad_document_ends_the_run_or_is_left_out(
     records = list(open_documents(str(path)))
     with pytest.raises(PelError, match="document 8: .*, or leave it out with --on-error skip"):
         anywhere.mined(7, records)
-    mined = anywhere._replace(on_error=OnError.skip).mined(7, records)
-    assert (mined.counts.documents, mined.counts.mentions, len(mined.counts.skipped)) == (2, 2, 1)
+    _, counts = anywhere._replace(on_error=OnError.skip).mined(7, records)
+    assert (counts.documents, counts.mentions, len(counts.skipped)) == (2, 2, 1)
