@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from papers.cross_fitting import evaluate_cross_fitted
-from papers.joint_metrics import (
-    cross_fitted_discovery,
-    discovery_metrics,
-    joint_metrics,
-    write_lacking_kb,
-)
+from papers.joint_metrics import cross_fitted_discovery, discovery_metrics, joint_metrics
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
@@ -23,26 +17,19 @@ from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.fitting.fit_joint import GoldMentions, fit_joint, gold_mentions
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, with_settings
-from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.clusters import Clusters
 from spacy_pel.pipeline.joint_answers import CorpusMention
 
+from ...conftest import ENTITIES
 from ...fitting.calibration_corpus import pubtator, write_corpus, write_repeated_corpus
 
 MORE_NIL = [("Aspirin", "right"), ("headache", "-1"), ("MS", "-1"), ("kidney", "C02")]
 
 
-@pytest.fixture
-def corpus_of(tmp_path: Path) -> Callable[..., Path]:
-    """Write a corpus of these documents, one after the other."""
-
-    def write(name: str, *documents: str) -> Path:
-        path = tmp_path / f"{name}.pubtator"
-        path.write_text("\n".join(documents) + "\n", encoding="utf8")
-        return path
-
-    return write
+def write_documents(path: Path, *documents: str) -> str:
+    path.write_text("\n".join(documents) + "\n", encoding="utf8")
+    return str(path)
 
 
 @pytest.fixture
@@ -54,22 +41,23 @@ def halves(tiny_nlp: Language, tmp_path: Path) -> list[str]:
     return [first, pubtator(golds)]
 
 
-@pytest.mark.parametrize("names", [False, True])
 def test_each_half_is_linked_as_the_other_one_says(
-    tiny_nlp: Language, halves: list[str], corpus_of: Callable[..., Path], names: bool
+    tiny_nlp: Language, halves: list[str], tmp_path: Path
 ) -> None:
-    even, odd = (corpus_of(str(number), half) for number, half in enumerate(halves))
+    even, odd = (
+        write_documents(tmp_path / f"{name}.pubtator", half) for name, half in zip("01", halves)
+    )
     each, thresholds = [], []
     for fitted, used in ((odd, even), (even, odd)):
-        report = calibrate(tiny_nlp, [fitted], names=names)
+        report = calibrate(tiny_nlp, [fitted], names=True)
         thresholds.append(report.nil_threshold)
         each.append(evaluate(tiny_nlp, [used]))
     assert thresholds[0] != thresholds[1]
 
     linker = tiny_nlp.get_pipe("proxy_linker")
     before = replace(linker.fitted)
-    both = corpus_of("both", halves[0], halves[1], halves[0], halves[1])
-    metrics = evaluate_cross_fitted(tiny_nlp, [str(both)], names=names)[str(both)]
+    both = write_documents(tmp_path / "both.pubtator", *halves, *halves)
+    metrics = evaluate_cross_fitted(tiny_nlp, [both], names=True)[both]
     assert linker.fitted == before
     assert metrics["mentions"] == 2 * sum(one["mentions"] for one in each)
     for name in ("recall@1", "recall@64"):
@@ -84,12 +72,15 @@ def test_each_half_is_linked_as_the_other_one_says(
 
 
 def test_all_corpora_are_fitted_to_together(
-    tiny_nlp: Language, halves: list[str], corpus_of: Callable[..., Path]
+    tiny_nlp: Language, halves: list[str], tmp_path: Path
 ) -> None:
     # Each corpus alone has a half without a document.
     with pytest.raises(PelError):
-        evaluate_cross_fitted(tiny_nlp, [str(corpus_of(*pair)) for pair in zip("ab", halves)])
-    a, b = (str(corpus_of(name, *halves)) for name in "ab")
+        alone = [
+            write_documents(tmp_path / f"{name}.pubtator", half) for name, half in zip("ab", halves)
+        ]
+        evaluate_cross_fitted(tiny_nlp, alone)
+    a, b = (write_documents(tmp_path / f"{name}.pubtator", *halves) for name in "ab")
     metrics = evaluate_cross_fitted(tiny_nlp, [a, b])
     assert metrics[a]["nil"] == metrics[b]["nil"] and metrics[a]["corpus"] == [a]
 
@@ -154,7 +145,7 @@ def test_discovery_leaves_the_linker_as_it_was(
     linker = tiny_nlp.get_pipe("proxy_linker")
     path, before = linker.kb.path, replace(linker.fitted)
     metrics = cross_fitted_discovery(tiny_nlp, corpus, tmp_path / "lacking", share=0.3)
-    assert not (tmp_path / "lacking").exists()
+    assert not (tmp_path / "lacking").exists() and len(linker.kb) == len(ENTITIES)
     assert metrics["lacking"] > 0 and -1 <= metrics["ari_lacking"] <= metrics["ari_all"] <= 1
     assert metrics == cross_fitted_discovery(tiny_nlp, corpus, tmp_path / "other", share=0.3)
     with pytest.raises(PelError):  # one half is not enough
@@ -188,14 +179,3 @@ def test_what_is_proposed_is_counted() -> None:
     metrics = counted(list(range(8)), [0, 0, 1, 1, 2, 2, 2, 3])
     assert metrics["ari_all"] == metrics["ari_lacking"] == 1.0
     assert (metrics["proposals"], metrics["precision"]) == (0, 0.0)
-
-
-def test_the_copy_lacks_a_share_and_the_kb_keeps_all(tiny_nlp: Language, tmp_path: Path) -> None:
-    kb = tiny_nlp.get_pipe("proxy_linker").kb
-    ids = [entity.concept_id for entity in kb]
-    for _ in range(2):
-        write_lacking_kb(kb, [*ids, "unknown"], 0.5, tmp_path / "kb")
-    copy = KnowledgeBase.open(tmp_path / "kb")
-    left = [id for id in ids if id in copy]
-    assert len(left) == len(ids) - round(0.5 * len(ids))
-    assert all(id in kb for id in ids) and copy.has_vectors
