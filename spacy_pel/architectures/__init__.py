@@ -10,8 +10,11 @@ from .encoder_sources import (
     linker_folder,
     pipeline_folder,
 )
-from .retriever_model import (
+from .retrievers import (
     Architecture,
+    BiEncoder,
+    DocumentEncoder,
+    SharedEncoder,
     architecture_of,
     entity_reader,
     give_tree_numbers,
@@ -23,7 +26,6 @@ from .retriever_model import (
     tok2vec_of,
     unpack_retriever,
 )
-from .retrievers import BiEncoder, DocumentEncoder, SharedEncoder
 from .towers import (
     EncoderSource,
     Tower,
@@ -31,36 +33,8 @@ from .towers import (
     encoder_of,
     is_initialized,
     load_encoder,
+    pack_model,
     set_dropout,
     set_gradient_caching,
+    unpack_model,
 )
-
-__all__ = [
-    "Architecture",
-    "BiEncoder",
-    "DocumentEncoder",
-    "EncoderSource",
-    "PretrainedEncoder",
-    "ScratchEncoder",
-    "SharedEncoder",
-    "Tower",
-    "TrainedEncoder",
-    "architecture_of",
-    "check_choice",
-    "encoder_of",
-    "entity_reader",
-    "give_tree_numbers",
-    "is_initialized",
-    "linker_folder",
-    "load_encoder",
-    "make_retriever",
-    "mention_reader",
-    "pack_retriever",
-    "pipeline_folder",
-    "retriever_from_settings",
-    "saved_settings",
-    "set_dropout",
-    "set_gradient_caching",
-    "tok2vec_of",
-    "unpack_retriever",
-]

@@ -5,19 +5,9 @@ from thinc.api import Model
 
 from ..errors import PelError
 from ..models.encoders import PairScorer
-from ..models.packed_weights import Packed, unpack
 from ..reading.marked_texts import PairReader
 from ..reading.text_inputs import TextInputs
-from .towers import (
-    EncoderSource,
-    check_length,
-    encoder_of,
-    fill_model,
-    load_encoder,
-    make_tower,
-    no_source,
-    pack_model,
-)
+from .towers import EncoderSource, check_length, encoder_of, load_encoder, make_tower, one_tower
 
 
 def CrossEncoder(
@@ -36,8 +26,7 @@ def CrossEncoder(
     Args:
         encoder: Where the weights come from at initialisation.
         length: The most tokens of a pair (``PairReader``), 16 or more.
-        mixed_precision: Compute in bfloat16 where it is safe, on processors that have it. There it is
-            much faster.
+        mixed_precision: As of ``BiEncoder``.
         retriever_weight: The weight of the retriever's score, which is added to the score of the
             pair. With 0, as in the paper, the pair's score counts alone. With the alpha that the
             retriever was trained with (32), training begins with the retriever's ranking. That
@@ -64,7 +53,7 @@ def CrossEncoder(
         raise PelError(f"mentions is {mentions}", "it is a number of mentions: give 0 or more")
     return Model(
         "crossencoder",
-        _forward,
+        one_tower,
         init=load_encoder(encoder),
         layers=[make_tower(PairScorer(mixed_precision=mixed_precision))],
         attrs={
@@ -77,22 +66,7 @@ def CrossEncoder(
     )
 
 
-def pack_crossencoder(crossencoder: Model) -> bytes:
-    """The weights and the settings of a cross-encoder, as bytes."""
-    return pack_model(crossencoder, dict(crossencoder.attrs))
-
-
-def unpack_crossencoder(packed: Packed) -> Model:
-    """The cross-encoder that ``pack_crossencoder`` packed. Raises PelError if it is none."""
-    contents = unpack(packed)
-    return fill_model(CrossEncoder(no_source, **contents.settings), contents)
-
-
 def pair_reader(crossencoder: Model) -> PairReader:
     """What turns pairs into the inputs of the cross-encoder."""
     encoder = encoder_of(crossencoder.layers[0])
     return PairReader(encoder.tokenizer, crossencoder.attrs["length"], encoder.position_limit)
-
-
-def _forward(model: Model, inputs: TextInputs, is_train: bool):
-    return model.layers[0](inputs, is_train)

@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Tokenizer
 from ..errors import PelError
 from ..models.bert import build_transformer, first_layers
 from ..reading.word_pieces import MENTION_END, MENTION_START, train_tokenizer
-from .retriever_model import architecture_of, unpack_retriever
+from .retrievers import architecture_of, unpack_retriever
 from .towers import Encoders, EncoderSource, encoder_of
 
 

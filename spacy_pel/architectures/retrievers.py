@@ -1,31 +1,211 @@
-"""The retrievers: each mention in a text of its own, a document for all its mentions, or read before."""
+"""The retrievers: how each is made and reads, how it is saved, and what the package asks one.
+
+A kind of retriever is a function that is registered and calls ``make_retriever``. There are three:
+each mention is read in a text of its own, a document once for all its mentions, or nothing, because
+another component of the pipeline has read it.
+"""
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from spacy import registry
 from thinc.api import ArgsKwargs, Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
 from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder, WindowEncoder
+from ..models.packed_weights import Packed
 from ..reading.document_windows import WindowReader
+from ..reading.entity_texts import EntityReader
 from ..reading.marked_texts import MarkedTextReader
+from ..reading.mention import MentionReader
 from ..reading.shared_states import SharedStatesReader, StatesInputs
-from .retriever_model import Architecture, Tok2Vec, make_retriever, retriever_of
 from .towers import (
     EncoderSource,
     Tower,
     check_choice,
     check_length,
     encoder_of,
+    load_encoder,
     make_tower,
+    no_source,
+    pack_model,
+    unpack_model,
     wrapped,
 )
+
+# From the documents of spaCy to the states of the tokens of each, [t, w].
+Tok2Vec = Model
+
+_ARCHITECTURE = "architecture"
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How a retriever was made, and how it reads.
+
+    Attributes:
+        name: The name under which its function is registered.
+        settings: The arguments of the function that are plain data. They are saved.
+        entity_settings: The settings that decide the vectors of entities, named as those of
+            ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers" and
+            "tree_numbers".
+        make_reader: From the encoder of the entities to what turns mentions into the inputs of the
+            mention tower.
+        listens: Whether another component reads its documents. Then the function has an argument
+            ``tok2vec``.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    entity_settings: dict[str, Any]
+    make_reader: Callable[[BertEncoder], MentionReader]
+    listens: bool = False
+
+
+def make_retriever(
+    architecture: Architecture,
+    source: EncoderSource,
+    make_encoder: Callable[[], TextEncoder],
+    *,
+    shared: bool,
+    mention_layers: int | None = None,
+) -> Model:
+    """A retriever of a mention tower and an entity tower, each around a BERT.
+
+    Args:
+        architecture: How it is made and reads.
+        source: Where the weights come from.
+        make_encoder: Makes the torch module of a tower.
+        shared: Whether both sides have one tower.
+        mention_layers: The number of layers of the mention tower; None for all of the source's.
+
+    Raises:
+        PelError: If shared towers are to differ.
+    """
+    if shared and mention_layers is not None:
+        raise PelError("mention_layers needs two towers, and they are one", 'set "shared" to false')
+    towers = [make_tower(make_encoder()) for _ in range(1 if shared else 2)]
+    return _retriever(architecture, towers, load_encoder(source, mention_layers))
+
+
+def _retriever(
+    architecture: Architecture,
+    towers: list[Tower],
+    init: Callable[..., Model],
+    tok2vec: Tok2Vec | None = None,
+) -> Model:
+    return Model(
+        architecture.name,
+        _refuse_forward,
+        init=init,
+        layers=towers,
+        refs={"mention": towers[0], "entity": towers[-1], "tok2vec": tok2vec},
+        attrs={_ARCHITECTURE: architecture},
+    )
+
+
+def _refuse_forward(model: Model, X, is_train: bool):
+    """A retriever has two sides, each with a forward of its own."""
+    raise NotImplementedError('use a tower: model.get_ref("mention") or model.get_ref("entity")')
+
+
+# What the package asks a retriever
+
+
+def architecture_of(retriever: Model) -> Architecture:
+    return retriever.attrs[_ARCHITECTURE]
+
+
+def tok2vec_of(retriever: Model) -> Tok2Vec | None:
+    """What reads the documents of a retriever that listens; None of others, or where it is missing."""
+    return retriever.maybe_get_ref("tok2vec")
+
+
+def mention_reader(retriever: Model) -> MentionReader:
+    """What turns mentions into the inputs of the mention tower."""
+    return architecture_of(retriever).make_reader(encoder_of(retriever.get_ref("entity")))
+
+
+def entity_reader(retriever: Model) -> EntityReader:
+    """What turns the texts of entities into the inputs of the entity tower."""
+    encoder = encoder_of(retriever.get_ref("entity"))
+    settings = architecture_of(retriever).entity_settings
+    length, numbers = settings["entity_length"], settings.get("tree_numbers")
+    known = numbers if isinstance(numbers, dict) else None
+    return EntityReader(encoder.tokenizer, length, encoder.position_limit, known)
+
+
+def give_tree_numbers(retriever: Model, numbers: dict[str, str]) -> None:
+    """Tell a retriever whose setting is ``tree_numbers = true`` the tree numbers of types, by name.
+
+    They are saved with it. Another retriever stays as it is.
+
+    Raises:
+        PelError: There are none.
+    """
+    architecture = architecture_of(retriever)
+    if not architecture.entity_settings.get("tree_numbers"):
+        return
+    if not numbers:
+        raise PelError(
+            "the types of the KB have no tree numbers",
+            'set "tree_numbers" of the model to false, or build the KB from UMLS',
+        )
+    known = {"tree_numbers": numbers}
+    retriever.attrs[_ARCHITECTURE] = replace(
+        architecture,
+        settings={**architecture.settings, **known},
+        entity_settings={**architecture.entity_settings, **known},
+    )
+
+
+def saved_settings(retriever: Model) -> dict[str, Any]:
+    """What is saved of a retriever apart from its weights, as plain data."""
+    own = architecture_of(retriever)
+    given = ["tok2vec", "encoder"] if own.listens else ["encoder"]  # each time when it is made
+    return {**own.settings, "architecture": own.name, "given": given}
+
+
+def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = None) -> Model:
+    """A retriever without weights, from what ``saved_settings`` gave, and what it listens to.
+
+    Raises:
+        PelError: If the architecture is not registered, or refuses its settings.
+    """
+    settings = dict(saved)
+    name, given = settings.pop("architecture"), settings.pop("given")
+    if not registry.has("architectures", name):
+        raise PelError(
+            f'the saved retriever is of the architecture "{name}", which is not registered',
+            "install or import what registers it",
+        )
+    known = {"encoder": no_source, "tok2vec": tok2vec}
+    make = registry.get("architectures", name)
+    return make(**{argument: known[argument] for argument in given}, **settings)
+
+
+def pack_retriever(retriever: Model) -> bytes:
+    """The architecture, the settings and the weights of a retriever, as bytes."""
+    return pack_model(retriever, saved_settings(retriever))
+
+
+def unpack_retriever(packed: Packed, tok2vec: Tok2Vec | None = None) -> Model:
+    """The retriever that ``pack_retriever`` packed, from a file or bytes.
+
+    Raises:
+        PelError: If it is no packed retriever, or its architecture is not registered.
+    """
+    return unpack_model(packed, lambda _, **settings: retriever_from_settings(settings, tok2vec))
+
+
+# The architectures
 
 
 def BiEncoder(
@@ -79,12 +259,11 @@ def BiEncoder(
         "mixed_precision": mixed_precision,
         "mention_layers": mention_layers,
     }
+    reader = partial(_text_reader, MarkedTextReader, mention_length)
     return make_retriever(
-        Architecture(
-            "spacy-pel.BiEncoder.v1", settings, of_entities, partial(_text_reader, mention_length)
-        ),
+        Architecture("spacy-pel.BiEncoder.v1", settings, of_entities, reader),
         encoder,
-        lambda: TextEncoder(**_of_texts(of_entities, mixed_precision)),
+        partial(TextEncoder, **_of_texts(of_entities, mixed_precision)),
         shared=shared,
         mention_layers=mention_layers,
     )
@@ -128,13 +307,12 @@ def DocumentEncoder(
         "mixed_precision": mixed_precision,
         "mention_layers": mention_layers,
     }
+    reader = partial(_text_reader, WindowReader, window)
     of_texts = _of_texts(of_entities, mixed_precision)
     return make_retriever(
-        Architecture(
-            "spacy-pel.DocumentEncoder.v1", settings, of_entities, partial(_window_reader, window)
-        ),
+        Architecture("spacy-pel.DocumentEncoder.v1", settings, of_entities, reader),
         encoder,
-        lambda: WindowEncoder(mention_pooling=pooling, **of_texts),
+        partial(WindowEncoder, mention_pooling=pooling, **of_texts),
         shared=shared,
         mention_layers=mention_layers,
     )
@@ -173,9 +351,6 @@ def SharedEncoder(
         "entity_pooling": entity_pooling,
         "mixed_precision": mixed_precision,
     }
-    architecture = Architecture(
-        "spacy-pel.SharedEncoder.v1", settings, of_entities, _states_reader, listens=True
-    )
     spans = SpanEncoder(pooling=pooling, normalize=similarity == "cosine")
     # The listener is a layer of the tower, so that spaCy finds it.
     layers = [wrapped(spans, _states_to_torch)] + ([tok2vec] if tok2vec else [])
@@ -190,18 +365,17 @@ def SharedEncoder(
             encoder_of(tower).to(get_torch_default_device())
         return model
 
-    return retriever_of(architecture, mention, entity, init, tok2vec)
+    architecture = Architecture(
+        "spacy-pel.SharedEncoder.v1", settings, of_entities, _states_reader, listens=True
+    )
+    return _retriever(architecture, [mention, entity], init, tok2vec)
 
 
-def _text_reader(length: int, entity: BertEncoder) -> MarkedTextReader:
-    return MarkedTextReader(entity.tokenizer, length, entity.position_limit)
+def _text_reader(kind: type, length: int, entity: BertEncoder) -> MentionReader:
+    return kind(entity.tokenizer, length, entity.position_limit)
 
 
-def _window_reader(length: int, entity: BertEncoder) -> WindowReader:
-    return WindowReader(entity.tokenizer, length, entity.position_limit)
-
-
-def _states_reader(entity: BertEncoder) -> SharedStatesReader:
+def _states_reader(entity: BertEncoder) -> MentionReader:
     return SharedStatesReader()
 
 
@@ -238,9 +412,6 @@ def _of_texts(of_entities: dict[str, Any], mixed_precision: bool) -> dict[str, A
     }
 
 
-# Of SharedEncoder
-
-
 def _width_of(tok2vec: Tok2Vec | None) -> int:
     """The length of the states. Raises PelError if no component makes any."""
     for node in tok2vec.walk() if tok2vec else ():
@@ -260,15 +431,13 @@ def _pooled_states(
     The callback adds the gradient with respect to the states to that of their documents.
     """
     documents = inputs.documents
-    wrapper = model.layers[0]
     if not documents:
         return np.empty((0, encoder_of(model).n_outputs), dtype=np.float32), lambda _: []
-    lengths = [len(document.tokens.states) for document in documents]
-    firsts = np.cumsum([0, *lengths])
+    firsts = np.cumsum([0, *(len(document.tokens.states) for document in documents)])
     states = np.concatenate([document.tokens.states for document in documents])
     spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
     order = np.concatenate([document.mentions for document in documents])
-    vectors, backprop_vectors = wrapper((states, spans), is_train)
+    vectors, backprop_vectors = model.layers[0]((states, spans), is_train)
     outputs = np.empty_like(vectors)
     outputs[order] = vectors
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ..errors import PelError
 from ..models.bert import LEAST_ROWS, evenly_spaced_layers
 from ..models.encoders import BertEncoder
-from ..models.packed_weights import Contents, pack, unpack
+from ..models.packed_weights import Packed, pack, unpack
 from ..reading.text_inputs import EncoderInputs, PaddedInputs, groups_by_length
 from ..reading.word_pieces import PAD
 from ..system.threads import in_threads
@@ -67,6 +67,11 @@ def make_tower(encoder: BertEncoder) -> Tower:
     respect to the perturbation of each input, or [] without perturbations.
     """
     return Model("tower", _tower_forward, layers=[wrapped(encoder, _to_torch)])
+
+
+def one_tower(model: Model, inputs: EncoderInputs, is_train: bool):
+    """The ``forward`` of a model that is a single tower."""
+    return model.layers[0](inputs, is_train)
 
 
 def wrapped(encoder: nn.Module, convert_inputs: Callable) -> Model:
@@ -118,13 +123,22 @@ def _load_encoder(
     return model
 
 
-def pack_model(model: Model, settings: dict[str, Any]) -> bytes:
-    """The weights of a model whose layers are towers, and settings from which it can be made again."""
+def pack_model(model: Model, settings: dict[str, Any] | None = None) -> bytes:
+    """The weights of a model whose layers are towers, and the settings that it is made by.
+
+    settings: None for the model's attributes.
+    """
+    settings = dict(model.attrs) if settings is None else settings
     return pack([encoder_of(tower) for tower in model.layers], settings)
 
 
-def fill_model(model: Model, contents: Contents) -> Model:
-    """Give the model the weights that were packed."""
+def unpack_model(packed: Packed, make: Callable[..., Model]) -> Model:
+    """The model that ``pack_model`` packed. Raises PelError if it is none.
+
+    make: gives a model without weights. Its arguments are the source of the encoder, and the settings.
+    """
+    contents = unpack(packed)
+    model = make(no_source, **contents.settings)
     contents.fill([encoder_of(tower) for tower in model.layers], get_torch_default_device())
     return model
 
@@ -163,74 +177,55 @@ def _tower_forward(
     model: Tower, inputs: EncoderInputs, is_train: bool
 ) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
     """Encode in batches of inputs of similar length; see ``make_tower``."""
-    encoder = encoder_of(model)
-    if not is_train:
-        return _predicted(encoder, inputs), lambda d_outputs: []
+    encoder, lengths = encoder_of(model), inputs.lengths()
+    outputs = np.empty((inputs.n_outputs, encoder.n_outputs), dtype=np.float32)
     on_cpu = next(encoder.parameters()).device.type == "cpu"
-    passes = _passes(encoder, inputs, CPU_TOKENS if on_cpu else BATCH_TOKENS)
-    callbacks = []
-    for group, places in zip(passes.groups, passes.places):
-        padded = _padded(encoder, inputs, group)
-        passes.outputs[places], callback = model.layers[0](padded, is_train)
-        callbacks.append(callback)
+    most = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
+    groups = groups_by_length(lengths, most)
+    if not is_train:
+        _predict(encoder, inputs, groups, outputs)
+        return outputs, lambda d_outputs: []
+    passes = []
+    for group in groups:
+        places = inputs.outputs_of(group)
+        outputs[places], callback = model.layers[0](_padded(encoder, inputs, group), is_train)
+        passes.append((group, places, callback))
 
     def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
         d_perturbations: dict[int, np.ndarray] = {}
-        for group, places, callback in zip(passes.groups, passes.places, callbacks):
+        for group, places, callback in passes:
             d_added = callback(d_outputs[places])
             if d_added is not None:
                 d_perturbations.update(zip(group.tolist(), d_added))
-        return [d_perturbations[i][: passes.lengths[i]] for i in sorted(d_perturbations)]
+        return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
 
-    return passes.outputs, backprop
+    return outputs, backprop
 
 
-def _predicted(encoder: BertEncoder, inputs: EncoderInputs) -> np.ndarray:
-    """The outputs of inference.
+def _predict(
+    encoder: BertEncoder, inputs: EncoderInputs, groups: list[np.ndarray], outputs: np.ndarray
+) -> None:
+    """Fill the outputs, float32 [n, n_outputs], of inference.
 
     On a CPU each core has batches of its own: kernels that share a batch wait for each other after
     every layer. thinc's wrapper is left out: it puts the module into training after each batch.
     """
     device = next(encoder.parameters()).device
-    on_cpu = device.type == "cpu"
-    n_threads = torch.get_num_threads() if on_cpu else 1
-    passes = _passes(encoder, inputs, inputs.core_tokens if on_cpu else BATCH_TOKENS)
+    n_threads = torch.get_num_threads() if device.type == "cpu" else 1
 
-    def fill(number: int) -> None:
-        arguments = _arguments(_padded(encoder, inputs, passes.groups[number]), device)
+    def fill(group: np.ndarray) -> None:
+        arguments = _arguments(_padded(encoder, inputs, group), device)
         with torch.inference_mode():
-            passes.outputs[passes.places[number]] = encoder(**arguments).cpu().numpy()
+            outputs[inputs.outputs_of(group)] = encoder(**arguments).cpu().numpy()
 
     encoder.eval()
     try:
         if encoder.computed_by is not None:
             torch.set_num_threads(1)  # others would only spin beside ONNX Runtime
-        in_threads(fill, range(len(passes.groups)), n_threads, partial(torch.set_num_threads, 1))
+        in_threads(fill, groups, n_threads, partial(torch.set_num_threads, 1))
     finally:
         if n_threads > 1:
             torch.set_num_threads(n_threads)
-    return passes.outputs
-
-
-class _Passes(NamedTuple):
-    """The passes of some inputs through an encoder.
-
-    lengths: int64 [n], of all inputs. groups: the inputs of each pass. places: the outputs of each.
-    outputs: float32 [m, n_outputs], to be filled.
-    """
-
-    lengths: np.ndarray
-    groups: list[np.ndarray]
-    places: list[np.ndarray]
-    outputs: np.ndarray
-
-
-def _passes(encoder: BertEncoder, inputs: EncoderInputs, max_tokens: int) -> _Passes:
-    """Plan passes of at most ``max_tokens`` tokens; a longer input gets one of its own."""
-    lengths = inputs.lengths()
-    groups = groups_by_length(lengths, max_tokens)
-    outputs = np.empty((inputs.n_outputs, encoder.n_outputs), dtype=np.float32)
-    return _Passes(lengths, groups, [inputs.outputs_of(group) for group in groups], outputs)
 
 
 def _padded(encoder: BertEncoder, inputs: EncoderInputs, group: np.ndarray) -> PaddedInputs:
@@ -252,9 +247,9 @@ def _to_torch(model: Model, padded: PaddedInputs, is_train: bool):
 def _arguments(padded: PaddedInputs, device: torch.device) -> dict[str, Tensor]:
     """The arguments of an encoder's ``forward``."""
     batch, added = padded
-    arguments = {k: torch.as_tensor(v, device=device) for k, v in batch._asdict().items()}
     added = np.zeros((1, 1, 1), dtype=np.float32) if added is None else added
-    return {**arguments, "perturbation": torch.as_tensor(added, device=device)}
+    arrays = {**batch._asdict(), "perturbation": added}
+    return {name: torch.as_tensor(array, device=device) for name, array in arrays.items()}
 
 
 def _to_numpy(model: Model, inputs_outputs, is_train: bool):

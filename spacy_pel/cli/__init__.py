@@ -1,6 +1,6 @@
 """``pel``: the commands. A command imports what it does when it runs: torch alone takes seconds."""
 
-from . import (  # noqa: F401  (add commands)
+from . import (
     kb_build,
     kb_change,
     kb_show,

@@ -26,8 +26,10 @@ Packed = Path | bytes
 
 # The key of our metadata in a safetensors file. Metadata are texts by name.
 _FACTS = "spacy_pel"
-# Among the facts: safetensors itself has no checksum. Older files lack it.
+# Among the facts: safetensors itself has no checksum.
 _CHECKSUM = "checksum"
+# What ``read_signed`` raises for what is no such file, or is damaged.
+DAMAGE = (SafetensorError, KeyError, TypeError, ValueError, AttributeError)
 
 
 class Contents(NamedTuple):
@@ -48,11 +50,7 @@ class Contents(NamedTuple):
         """
         for number, (encoder, description) in enumerate(zip(encoders, self.descriptions)):
             if description:
-                prefix = f"{number}."
-                encoder.restore(
-                    description,
-                    {k[len(prefix) :]: v for k, v in self.tensors.items() if k.startswith(prefix)},
-                )
+                encoder.restore(description, under(f"{number}.", self.tensors))
                 encoder.to(device)
 
 
@@ -61,42 +59,36 @@ def rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.half().float() for name, tensor in weights.items()}
 
 
+def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with the prefix, by their names without it."""
+    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
+
+
 def pack(encoders: Sequence[nn.Module], settings: dict[str, Any]) -> bytes:
     """The bytes of a safetensors file of encoders, and of plain data to be kept with them.
 
     An encoder is a module of ``encoders``: it has a description (all but the weights, as plain data),
     weights by name, and ``restore``, which takes both.
     """
-    described, tensors = [], {}
+    tensors = {}
     for number, encoder in enumerate(encoders):
-        described.append(encoder.description())
         weights = encoder.weights()
         halves = {name: tensor.half() for name, tensor in weights.items()}
         if all(torch.equal(halves[name].float(), tensor) for name, tensor in weights.items()):
             weights = halves
         for name, tensor in weights.items():
             tensors[f"{number}.{name}"] = tensor.contiguous().cpu()
-    # One text: safetensors keeps no order among several.
-    facts = {"settings": settings, "encoders": described}
-    return save(tensors, {_FACTS: _text({**facts, _CHECKSUM: _checksum(facts, tensors)})})
+    facts = {"settings": settings, "encoders": [encoder.description() for encoder in encoders]}
+    return save(tensors, signed(facts, tensors))
 
 
 def unpack(packed: Packed) -> Contents:
     """Read what ``pack`` gave, from a file or bytes. Raises PelError if it is no such, or damaged."""
     try:
-        if isinstance(packed, bytes):
-            tensors, metadata = load(packed), _metadata(packed)
-        else:
-            with safe_open(packed, "pt") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}
-                metadata = file.metadata() or {}
-        facts = json.loads(metadata[_FACTS])
-        checksum = facts.pop(_CHECKSUM, None)
-        if checksum is not None and checksum != _checksum(facts, tensors):
-            raise ValueError("its checksum is another")
+        facts, tensors = read_signed(packed)
         whole = {name: tensor.float() for name, tensor in tensors.items()}
         return Contents(facts["settings"], facts["encoders"], whole)
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except DAMAGE as error:
         where = "bytes" if isinstance(packed, bytes) else packed
         raise PelError(
             f"{where}: no weights of a linker of this version, or damaged ({error})",
@@ -104,8 +96,31 @@ def unpack(packed: Packed) -> Contents:
         ) from error
 
 
+def signed(facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, str]:
+    """The metadata of a safetensors file of the tensors: facts as plain data, and a checksum of all."""
+    # One text: safetensors keeps no order among several.
+    return {_FACTS: _text({**facts, _CHECKSUM: _checksum(facts, tensors)})}
+
+
+def read_signed(packed: Packed) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The facts and the tensors of a safetensors file with metadata of ``signed``, or of its bytes."""
+    if isinstance(packed, bytes):
+        # The metadata are JSON after eight bytes that give its length.
+        length = int.from_bytes(packed[:8], "little")
+        tensors = load(packed)
+        metadata = json.loads(packed[8 : 8 + length])["__metadata__"]
+    else:
+        with safe_open(packed, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            metadata = file.metadata()
+    facts = json.loads(metadata[_FACTS])
+    if facts.pop(_CHECKSUM) != _checksum(facts, tensors):
+        raise ValueError("its checksum is another")
+    return facts, tensors
+
+
 def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> int:
-    """The CRC-32 of facts and weights: it finds damage, and takes 0.1 to 0.5 s for a BERT base."""
+    """The CRC-32 of facts and tensors: it finds damage, and takes 0.1 to 0.5 s for a BERT base."""
     checksum = zlib.crc32(_text(facts).encode())
     for name, tensor in sorted(tensors.items()):
         header = f"{name} {tensor.dtype} {list(tensor.shape)} ".encode()
@@ -116,9 +131,3 @@ def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> int:
 
 def _text(facts: dict[str, Any]) -> str:
     return json.dumps(facts, sort_keys=True)
-
-
-def _metadata(packed: bytes) -> dict[str, str]:
-    """The metadata in a safetensors file: JSON after eight bytes that give its length."""
-    length = int.from_bytes(packed[:8], "little")
-    return json.loads(packed[8 : 8 + length]).get("__metadata__", {})

@@ -18,10 +18,12 @@ from thinc.api import Model, Optimizer
 from ..architectures import (
     is_initialized,
     linker_folder,
+    pack_model,
     pack_retriever,
     set_dropout,
     set_gradient_caching,
     tok2vec_of,
+    unpack_model,
     unpack_retriever,
 )
 from ..errors import PelError
@@ -447,16 +449,12 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.forget_weights()
 
     def _dump_reranker(self, _: object) -> bytes | None:
-        if self.reranker_model is None:
-            return None
-        from ..architectures.crossencoder import pack_crossencoder
-
-        return pack_crossencoder(self.reranker_model)
+        return None if self.reranker_model is None else pack_model(self.reranker_model)
 
     def _load_reranker(self, saved: Saved) -> None:
-        from ..architectures.crossencoder import unpack_crossencoder
+        from ..architectures.crossencoder import CrossEncoder
 
-        self._take_reranker(unpack_crossencoder(saved))
+        self._take_reranker(unpack_model(saved, CrossEncoder))
 
     def _take_reranker(self, model: Model | None) -> None:
         self.reranker_model = model

@@ -14,8 +14,8 @@ from spacy.util import filter_spans
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
-from ..architectures import is_initialized, set_dropout
-from ..architectures.tagger import pack_tagger, unpack_tagger, word_reader
+from ..architectures import is_initialized, pack_model, set_dropout, unpack_model
+from ..architectures.tagger import WordTagger, word_reader
 from ..errors import PelError
 from ..kb.name_finder import FoundNames, NameFinder, Pieces
 from ..linking.exact_names import is_acronym
@@ -209,7 +209,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
     def saved_files(self) -> dict[str, SavedFile]:
         """The weights, what the corpora annotate, and where the KB is."""
         return {
-            "model": SavedFile(lambda path: pack_tagger(self.model), self._load_model),
+            "model": SavedFile(lambda path: pack_model(self.model), self._load_model),
             "cfg": SavedFile(
                 lambda path: json.dumps(self.cfg, indent=2).encode(),
                 lambda saved: self.cfg.update(json.loads(content(saved))),
@@ -218,7 +218,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
         }
 
     def _load_model(self, saved: Saved) -> None:
-        self.model = unpack_tagger(saved)
+        self.model = unpack_model(saved, WordTagger)
         self._opened = None
 
     def _allowed(self, example: Example, words: np.ndarray) -> np.ndarray:

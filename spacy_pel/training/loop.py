@@ -7,12 +7,11 @@ import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 from spacy.language import Language
@@ -32,6 +31,7 @@ from spacy.util import registry, resolve_dot_names
 from thinc.api import Config, Model, constant, fix_random_seed
 
 from ..errors import PelError
+from ..models.packed_weights import under
 from ..system.lines import json_object
 from ..system.whole_files import whole_file, whole_folder
 from .checkpoint import (
@@ -116,24 +116,16 @@ def run_training(
     Raises:
         PelError: A loss or a gradient is not finite, or the dev corpus cannot be scored.
     """
-    with _log(run.output / LOG, run.progress.step) as log:
+    path, lines = run.output / LOG, []
+    if path.exists():
+        lines = path.read_text(encoding="utf8", errors="replace").splitlines(keepends=True)
+    with whole_file(path) as log:  # without damaged lines, and those of later steps
+        log.writelines(x for x in lines if x.endswith("\n") and _step(x) <= run.progress.step)
+    with open(path, "a", encoding="utf8") as log:
         for line in run.run():
             log.write(json.dumps(line) + "\n")
             log.flush()
             progress(line)
-
-
-@contextmanager
-def _log(path: Path, last_step: int) -> Iterator[TextIO]:
-    """The log, open to be continued. Damaged lines, and those of later steps, are removed."""
-    kept = []
-    if path.exists():
-        lines = path.read_text(encoding="utf8", errors="replace").splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and _step(line) <= last_step]
-    with whole_file(path) as file:
-        file.writelines(kept)
-    with open(path, "a", encoding="utf8") as file:
-        yield file
 
 
 def _step(line: str) -> float:
@@ -228,31 +220,30 @@ class TrainingRun:
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint of the same config, to the same end as without a break."""
-        facts = checkpoint.facts
-        self.progress.restore(facts)
+        facts, tensors = checkpoint.facts, checkpoint.tensors
+        self.progress = RunProgress(**facts["progress"])
         self.nlp.meta["performance"] = facts["performance"]
         for string in facts["strings"]:  # evaluations add some, such as ids
             self.nlp.vocab.strings.add(string)
         n_steps = self.progress.step + 1
-        self.progress.epoch, first = self.batches.skip(n_steps, facts["epochs"])
+        first = self.batches.skip(n_steps, facts["epochs"])
         # Linkers that were taken from another pipeline make their trainers of the first examples:
         # now, while the random numbers are those of the beginning.
         for pipe in self.pipes.values():
             if hasattr(pipe, "trainer") and pipe.trainer is None:
-                pipe.prepare_training(next(iter(self._subbatches(first)), []))
+                pipe.prepare_training(next(iter(self._parts(first)), []))
         for _ in range(n_steps):
             self.optimizer.step_schedules()
             next(self.dropouts)
         models = self._models()
         for name, model in models.items():
-            model.from_bytes(checkpoint.tensors[f"weights/{name}"].numpy().tobytes())
+            model.from_bytes(tensors[f"weights/{name}"].numpy().tobytes())
         for name, trainer in self.trainers.items():
             # Before the optimizer, as a trainer may freeze weights.
             trainer.restore(facts["trainers"][name])
         for name, model in models.items():
-            state = checkpoint.tensors_under(f"optimizer/{name}/")
-            self.optimizer.load_state_dict(model, state)
-        set_random_states(Checkpoint(checkpoint.tensors_under("random/"), facts["random"]))
+            self.optimizer.load_state_dict(model, under(f"optimizer/{name}/", tensors))
+        set_random_states(Checkpoint(under("random/", tensors), facts["random"]))
 
     def _update(self, batch: list[Example]) -> dict[str, Any]:
         """Do one step, and give its line of the log.
@@ -262,24 +253,22 @@ class TrainingRun:
         and ``mentions_per_second`` are of this step. ``seconds`` and ``counts`` (``WorkCounts``) are of
         all steps so far, without evaluations. ``memory_mb`` is the most so far.
         """
-        started, loss = perf_counter(), self._total_loss()
-        mentions = self._counts()["mentions"]
-        learn_rate = self.optimizer.learn_rate
-        subbatches = self._subbatches(batch)
+        started, (counts_before, loss_before) = perf_counter(), self._work()
+        learn_rate, parts = self.optimizer.learn_rate, self._parts(batch)
         try:
-            self._learn(subbatches)
+            self._learn(parts)
         except PelError as error:
             raise self._placed(batch, error) from error
         self.optimizer.step_schedules()
         took = perf_counter() - started
         self.progress.seconds += took
-        counts, now = self._counts(), self._total_loss()
-        mentions = counts["mentions"] - mentions
+        counts, loss = self._work()
+        mentions = counts["mentions"] - counts_before["mentions"]
         return {
             "step": self.progress.step,
             "epoch": self.progress.epoch,
-            "loss": (now.clean - loss.clean) / max(1, len(subbatches)),
-            "adversarial": (now.adversarial - loss.adversarial) / max(1, len(subbatches)),
+            "loss": (loss.clean - loss_before.clean) / max(1, len(parts)),
+            "adversarial": (loss.adversarial - loss_before.adversarial) / max(1, len(parts)),
             "learn_rate": learn_rate,
             "gradient_norm": getattr(self.optimizer, "last_norm", None),
             "mentions": mentions,
@@ -289,20 +278,20 @@ class TrainingRun:
             "memory_mb": peak_memory_mb(),
         }
 
-    def _subbatches(self, batch: list[Example]) -> list[list[Example]]:
+    def _parts(self, batch: list[Example]) -> list[list[Example]]:
         """The parts of a batch, which are learned from one after the other before one update."""
         return list(subdivide_batch(batch, self.settings["accumulate_gradient"]))
 
-    def _learn(self, subbatches: list[list[Example]]) -> None:
+    def _learn(self, parts: list[list[Example]]) -> None:
         """Learn from each part of a batch, and update the weights once."""
         settings = self.settings
         if settings["before_update"]:
             position = {"step": self.progress.step, "epoch": self.progress.epoch}
             settings["before_update"](self.nlp, position)
         drop = next(self.dropouts)
-        for subbatch in subbatches:
+        for part in parts:
             self.nlp.update(
-                subbatch,
+                part,
                 drop=drop,
                 losses=self.progress.losses,
                 sgd=False,
@@ -315,22 +304,15 @@ class TrainingRun:
     def _models(self) -> dict[str, Model]:
         """The models that change. That of a linker is the one that its trainer trains."""
         trainers = self.trainers
-        return {
-            name: trainers[name].model if name in trainers else pipe.model
-            for name, pipe in self.pipes.items()
-        }
+        return {name: trainers.get(name, pipe).model for name, pipe in self.pipes.items()}
 
-    def _counts(self) -> dict[str, int]:
-        """The work done so far by all linkers together, by the names of ``WorkCounts``."""
-        counts = [asdict(trainer.counts) for trainer in self.trainers.values()]
-        return {name: sum(each[name] for each in counts) for name in asdict(WorkCounts())}
-
-    def _total_loss(self) -> StepLoss:
-        """The sum over all steps so far and all linkers."""
-        total = NO_LOSS
+    def _work(self) -> tuple[dict[str, int], StepLoss]:
+        """What all linkers together have done so far (``WorkCounts``), and the sum of their losses."""
+        counts, loss = asdict(WorkCounts()), NO_LOSS
         for trainer in self.trainers.values():
-            total = total.plus(trainer.total_loss)
-        return total
+            counts = {name: n + getattr(trainer.counts, name) for name, n in counts.items()}
+            loss = loss.plus(trainer.total_loss)
+        return counts, loss
 
     def _evaluate(self, batch: list[Example]) -> dict[str, Any]:
         """Score dev and save the pipeline. Returns the line of the log.
@@ -360,7 +342,7 @@ class TrainingRun:
             "score": score,
             "is_best": is_best,
             "scores": numbers,
-            "counts": self._counts(),
+            "counts": self._work()[0],
         }
 
     def _placed(self, batch: list[Example], error: PelError, before: str = "") -> PelError:
@@ -394,7 +376,7 @@ class TrainingRun:
         facts = {
             "config": self.source,
             "finished": finished,
-            **self.progress.facts(),
+            "progress": vars(self.progress),
             "performance": self.nlp.meta.get("performance", {}),
             "strings": sorted(self.nlp.vocab.strings),
             "epochs": self.batches.random_states,
@@ -404,7 +386,7 @@ class TrainingRun:
         save_checkpoint(self.output / CHECKPOINT, Checkpoint(tensors, facts))
 
 
-class ResumableBatches:
+class ResumableBatches(Iterator):
     """The (epoch, batch) pairs of ``spacy.training.loop.create_train_batches``.
 
     Attributes:
@@ -418,9 +400,6 @@ class ResumableBatches:
         self.first_of_epochs: list[int] = []
         self._drawn = 0
 
-    def __iter__(self) -> Iterator[tuple[int, list[Example]]]:
-        return self
-
     def __next__(self) -> tuple[int, list[Example]]:
         state = random.getstate()
         epoch, batch = next(self._batches)
@@ -430,29 +409,26 @@ class ResumableBatches:
         self._drawn += 1
         return epoch, list(batch)
 
-    def skip(self, n: int, random_states: list[Any]) -> tuple[int, list[Example]]:
-        """Skip the first n batches, at least one. This takes as long as reading the corpus.
+    def skip(self, n: int, random_states: list[Any]) -> list[Example]:
+        """Skip the first n batches, at least one, and give the first. It reads the corpus as far.
 
         random_states: those of the training that drew the batches.
-
-        Returns:
-            The epoch of the last batch skipped, and the first batch.
         """
-        skipped = []
+        skipped: list[list[Example]] = []
         for _ in range(n):
             if len(self.random_states) < len(random_states):
                 set_python_random(random_states[len(self.random_states)])
-            skipped = [*skipped[:1], next(self)]
-        return skipped[-1][0], skipped[0][1]
+            skipped = [*skipped[:1], next(self)[1]]
+        return skipped[0]
 
 
 @dataclass
 class RunProgress:
-    """How far a training is."""
+    """How far a training is, as plain data."""
 
     step: int = -1  # the last one; the first is 0, as in spaCy
     epoch: int = 0  # of the last step
-    results: list[tuple[float, int]] = field(default_factory=list)  # score and step of evaluations
+    results: list[list] = field(default_factory=list)  # score and step of evaluations
     losses: dict[str, float] = field(default_factory=dict)  # since the last one, by component
     seconds: float = 0.0  # that the steps took, without evaluations
 
@@ -466,17 +442,8 @@ class RunProgress:
 
     def note_score(self, score: float) -> bool:
         """Note the score of an evaluation after the last step: whether none was higher."""
-        self.results.append((score, self.step))
+        self.results.append([score, self.step])
         return score == max(self.results)[0]
-
-    def facts(self) -> dict[str, Any]:
-        """What a checkpoint keeps. The epoch is found again with the batches."""
-        return {k: v for k, v in vars(self).items() if k != "epoch"}
-
-    def restore(self, facts: dict[str, Any]) -> None:
-        """Go on from the facts of a checkpoint."""
-        self.step, self.seconds, self.losses = facts["step"], facts["seconds"], facts["losses"]
-        self.results = [(score, step) for score, step in facts["results"]]
 
 
 def peak_memory_mb() -> float | None:

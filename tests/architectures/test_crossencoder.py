@@ -10,12 +10,10 @@ from spacy_pel.architectures import (
     TrainedEncoder,
     encoder_of,
     is_initialized,
+    pack_model,
+    unpack_model,
 )
-from spacy_pel.architectures.crossencoder import (
-    CrossEncoder,
-    pack_crossencoder,
-    unpack_crossencoder,
-)
+from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.errors import PelError
 from spacy_pel.reading import text_inputs
 from spacy_pel.reading.text_inputs import TextInputs
@@ -43,7 +41,7 @@ def test_order_is_kept_and_a_batch_changes_no_score(monkeypatch: pytest.MonkeyPa
 def test_saved_and_loaded_with_its_settings() -> None:
     changes = {"length": 30, "retriever_weight": 32.0, "sure": 0.8, "mentions": 3}
     ranker = reranker(**changes)
-    model = unpack_crossencoder(pack_crossencoder(ranker.model))
+    model = unpack_model(pack_model(ranker.model), CrossEncoder)
     assert model.attrs == {**changes, "mixed_precision": False}
     pairs = TextInputs(some_pairs(ranker))
     np.testing.assert_array_equal(model.predict(pairs), ranker.model.predict(pairs))
@@ -54,7 +52,7 @@ def test_saved_and_loaded_with_its_settings() -> None:
     with pytest.raises(PelError, match="not initialised again"):
         model.initialize(X=[])
     empty = CrossEncoder(TrainedEncoder("any"))
-    assert not is_initialized(unpack_crossencoder(pack_crossencoder(empty)))
+    assert not is_initialized(unpack_model(pack_model(empty), CrossEncoder))
 
 
 @pytest.mark.parametrize(

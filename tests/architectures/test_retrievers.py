@@ -25,7 +25,6 @@ from spacy_pel.architectures import (
     saved_settings,
     unpack_retriever,
 )
-from spacy_pel.architectures.towers import pack_model
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.bert import build_transformer
@@ -79,11 +78,7 @@ def test_two_towers_start_alike_and_share_nothing_unless_told(shared: bool) -> N
 
 
 @every_architecture
-@pytest.mark.parametrize("is_named", [True, False])
-def test_a_file_opens_with_the_same_fingerprints_and_vectors(
-    name: str, make, is_named: bool
-) -> None:
-    """Files of earlier versions do not name the architecture."""
+def test_a_file_opens_with_the_same_fingerprints_and_vectors(name: str, make) -> None:
     model = initialised(make, n_numbers=8)
     architecture = architecture_of(model)
     given = ["tok2vec", "encoder"] if name == "SharedEncoder" else ["encoder"]
@@ -91,8 +86,7 @@ def test_a_file_opens_with_the_same_fingerprints_and_vectors(
     assert saved_settings(model) == {**architecture.settings, **named}
     packed = pack_retriever(model)
     assert pack_retriever(unpack_retriever(packed)) == packed
-    old = pack_model(model, architecture.settings)
-    loaded = unpack_retriever(packed if is_named else old, LISTENER)
+    loaded = unpack_retriever(packed, LISTENER)
     one, other = Retriever(model), Retriever(loaded)
     assert architecture_of(loaded).name == f"spacy-pel.{name}.v1" and other.width == 8
     assert other.fingerprint() == one.fingerprint()

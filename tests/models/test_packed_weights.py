@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load, load_file, save_file
 
 from spacy_pel.architectures import encoder_of
@@ -123,13 +121,3 @@ def test_a_flipped_bit_is_found(file: Path) -> None:
                 PelError, match="no weights of a linker of this version, or damaged"
             ):
                 unpack(packed)
-
-
-def test_files_without_a_checksum_are_still_read(file: Path, tmp_path: Path) -> None:
-    with safe_open(file, "pt") as opened:
-        facts = json.loads(opened.metadata()["spacy_pel"])
-    assert facts.pop("checksum")
-    save_file(load_file(file), tmp_path / "old", {"spacy_pel": json.dumps(facts)})
-    contents = unpack(tmp_path / "old")
-    assert contents.settings == {"length": 48}
-    assert_same(filled(contents.tensors, file), encoders()[0])

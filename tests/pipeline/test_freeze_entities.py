@@ -13,6 +13,7 @@ import torch
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
+from spacy_pel.models.packed_weights import under
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.training.checkpoint import load_checkpoint
 from spacy_pel.training.loop import CHECKPOINT
@@ -142,7 +143,7 @@ def test_a_run_that_was_broken_off_goes_on_to_the_same_end(
     assert checkpoint.tensors.keys() == expected.tensors.keys()
     assert all(torch.equal(t, expected.tensors[name]) for name, t in checkpoint.tensors.items())
     optimized = {
-        name.rsplit(".", 1)[0] for name in checkpoint.tensors_under("optimizer/proxy_linker/")
+        name.rsplit(".", 1)[0] for name in under("optimizer/proxy_linker/", checkpoint.tensors)
     }
     assert len(optimized) == len(mention_weights(nlp))  # and nothing of the entity tower
 

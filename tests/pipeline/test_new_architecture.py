@@ -95,7 +95,7 @@ def test_others_start_from_its_encoders(bare: Trained) -> None:
 def test_a_saved_architecture_that_is_not_registered_is_named(
     bare: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spacy_pel.architectures.retriever_model.registry.has", lambda *_: False)
+    monkeypatch.setattr("spacy_pel.architectures.retrievers.registry.has", lambda *_: False)
     linker = bare.nlp.get_pipe("proxy_linker")
     with pytest.raises(PelError, match=f'"{NAME}", which is not .*; install or import what'):
         spacy.blank("en").add_pipe("proxy_linker").from_bytes(linker.to_bytes())

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from spacy_pel.errors import PelError
 from spacy_pel.training.checkpoint import (
@@ -28,7 +27,6 @@ def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
     loaded = load_checkpoint(tmp_path / "checkpoint")
     assert loaded.facts == facts and loaded.tensors.keys() == tensors.keys()
     assert all(torch.equal(loaded.tensors[name], tensors[name]) for name in tensors)
-    assert loaded.tensors_under("a/").keys() == {"x", "y"}
 
 
 def test_one_that_cannot_be_written_leaves_the_one_before(
@@ -72,11 +70,6 @@ def test_damage_anywhere_is_an_error(tmp_path: Path) -> None:
         assert whole[place : place + 1] == b" " and loaded.facts == {"step": 1}
     path.write_bytes(whole)
     assert load_checkpoint(path).facts == {"step": 1}
-
-
-def test_one_of_a_version_without_checksums_is_read(tmp_path: Path) -> None:
-    save_file({"a": torch.ones(2)}, tmp_path / "old", metadata={"facts": '{"step": 1}'})
-    assert load_checkpoint(tmp_path / "old").facts == {"step": 1}
 
 
 def draw() -> list[float]:
@@ -137,7 +130,6 @@ def test_batches_are_found_again_though_others_draw_as_well(done: int) -> None:
     assert len(expected) == 16 - done and batches.first_of_epochs == [0, 4, 8, 12]
 
     resumed = begin()
-    epoch, first = resumed.skip(done, states)
+    assert resumed.skip(done, states) == drawn[0][2]
     random.setstate(state)
-    assert (epoch, first) == (drawn[-1][1], drawn[0][2])
     assert rest(resumed) == expected

@@ -40,7 +40,7 @@ def config(kb: Path, tmp_path: Path) -> Path:
 def state(output: Path) -> tuple[dict[str, bytes], dict[str, torch.Tensor], dict[str, Any]]:
     """All that a run leaves, without the times."""
     checkpoint = load_checkpoint(output / CHECKPOINT)
-    checkpoint.facts.pop("seconds")
+    checkpoint.facts["progress"].pop("seconds")
     pipelines = {k: v for k, v in contents(output).items() if k.startswith("model-")}
     return pipelines, checkpoint.tensors, checkpoint.facts
 
@@ -186,7 +186,7 @@ def test_a_save_that_fails_leaves_what_was_there(
     assert {k: v for k, v in after.items() if part in k} == {
         k: v for k, v in before.items() if part in k
     }
-    assert load_checkpoint(output / CHECKPOINT).facts["step"] == 0
+    assert load_checkpoint(output / CHECKPOINT).facts["progress"]["step"] == 0
 
 
 class LossThatBreaks(ProxyLoss):
@@ -212,7 +212,7 @@ def test_a_loss_that_is_not_a_number_stops_it(config: Path, tmp_path: Path) -> N
             before = state(output)[0] if line["step"] else {}
     assert [line["step"] for line in lines] == [0, 0, 1, 2, 2]
     after, _, facts = state(output)
-    assert after == before and facts["step"] == 2
+    assert after == before and facts["progress"]["step"] == 2
     assert str(error.value) == (
         'step 3, documents 29, 3, 11, 25: the loss is nan for a batch that begins with "eye pain"; '
         "lower the learning rate; what was saved before has not changed"
