@@ -22,7 +22,6 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
 from ..kb.vector_writing import reduce_vectors, write_vectors
-from ..kb.vectors.finders import INDEX_MEMORY
 from ..reading import proxies
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
@@ -48,7 +47,6 @@ def embed_kb(
     *,
     dtype: str = "auto",
     index: str = "auto",
-    memory: int = INDEX_MEMORY,
     reuse: KnowledgeBase | None = None,
     engine: str = "local",
     address: str | None = None,
@@ -69,7 +67,7 @@ def embed_kb(
     Args:
         path: The folder of the KB.
         linker: A linker with weights.
-        dtype: See ``kb.vector_writing.write_vectors``, also for ``index`` and ``memory``.
+        dtype: See ``kb.vector_writing.write_vectors``, also for ``index``.
         reuse: An older KB with vectors of the same encoder. An entity whose texts are the same there
             takes its rows from it, as they are stored.
         engine: "local" is this computer, with one process for each GPU if it has several. "ray" is a
@@ -134,7 +132,6 @@ def embed_kb(
         row_kind=rows.row_kind,
         dtype=dtype,
         index=index,
-        memory=memory,
         mentions=LinkerMentions(linker, nlp),
     )
     _remove_blocks(made.path)

@@ -16,7 +16,7 @@ from ..errors import PelError, damaged
 from .settings import Settings, sha256
 from .store import Store, stored_number, stored_text
 from .vectors.faiss_library import has_gpu
-from .vectors.finders import FAST_SCAN_KIND, FastScan, InvertedFile, RowFinder
+from .vectors.finders import FAST_SCAN_KIND, RowFinder, opened_finder
 from .vectors.index import Candidates, VectorIndex, best_candidates
 from .vectors.matrix import Projection, VectorMatrix
 
@@ -153,15 +153,11 @@ class StoredVectors:
         found_by = self.settings["found_by"]
         if found_by is None:
             return None
-        fast_scan = found_by["kind"] == FAST_SCAN_KIND
-        if fast_scan and len(matrix) <= _GPU_ROWS and has_gpu():
+        scans = found_by["kind"] == FAST_SCAN_KIND
+        if scans and len(matrix) <= _GPU_ROWS and has_gpu():
             return None
-        path = self.path.with_name(found_by["file"]["name"])
         self._check(found_by["file"])
-        finder = (FastScan if fast_scan else InvertedFile).opened(path, found_by)
-        if not finder.fits(matrix):
-            raise damaged(path, f"is no index of {len(matrix)} vectors")
-        return finder
+        return opened_finder(self.path.with_name(found_by["file"]["name"]), found_by, matrix)
 
     def _check(self, file: dict[str, Any]) -> None:
         """Raises PelError if a file was changed, unless it is large."""

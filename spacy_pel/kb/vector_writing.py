@@ -15,25 +15,24 @@ from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .mention_changes import MentionEncoder, insert_mention_vectors, mention_vectors
 from .transaction import Writing, temporary_path, write_checksums, writing
-from .vectors.faiss_library import write_index
-from .vectors.finders import (
-    FAST_SCAN_KIND,
+from .vectors.building import (
     INDEX_MEMORY,
     built_fast_scan,
     built_inverted_file,
+    chosen_effort,
     fitting_kind,
-    mapped_inverted_file,
     representative_rows,
 )
+from .vectors.faiss_library import write_index
+from .vectors.finders import FAST_SCAN_KIND
 from .vectors.matrix import (
     DTYPES,
     MatrixWriter,
     Projection,
     VectorMatrix,
-    as_stored,
+    coded,
     principal_projection,
 )
-from .vectors.recall import chosen_oversampling, chosen_probes
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +56,6 @@ def write_vectors(
     row_kind: str,
     dtype: str = "auto",
     index: str = "auto",
-    memory: int = INDEX_MEMORY,
     mentions: MentionEncoder | None = None,
 ) -> KnowledgeBase:
     """Writes the vectors of a KB, replacing those it has, and opens the KB.
@@ -77,7 +75,6 @@ def write_vectors(
         index: How they are searched: "exact", "approximate" or "auto". "auto" is approximate for
             many rows. An approximate index is a fast scan of short codes, or for very many rows an
             inverted file.
-        memory: The bytes that an inverted file may take.
         mentions: Makes new vectors of the mentions that the KB has learnt.
 
     Raises:
@@ -91,7 +88,7 @@ def write_vectors(
                 "run kb embed with a pipeline, or kb forget",
             )
         about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": None}
-        about |= {"dtype": dtype, "index": index, "memory": memory}
+        about |= {"dtype": dtype, "index": index, "memory": INDEX_MEMORY}
         _file(change, batches, about, mentions=mentions)
     return KnowledgeBase.open(path)
 
@@ -176,10 +173,10 @@ def insert_rows(
     for rows, places in _checked(batches, vectors["dim"]):
         if projection is not None:
             rows = projection.projected_rows(rows)
-        stored = as_stored(rows, vectors["dtype"]).astype("<f4")
+        stored = VectorMatrix(*coded(rows, vectors["dtype"])).take(np.arange(len(rows)))
         numbers = (places + first).tolist()
         change.database.executemany(
-            insert, ((name, n, row.tobytes()) for n, row in zip(numbers, stored))
+            insert, ((name, n, row.tobytes()) for n, row in zip(numbers, stored.astype("<f4")))
         )
         total += len(rows)
     return total
@@ -213,7 +210,8 @@ def _file(
         ranks = np.full(kb.n_records(), -1, dtype=np.int64)
         ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
     width = projection.width if projection else about["dim"]
-    rows = _RowsFile(change.folder, width, dtype, FLOAT32_ROWS[index])
+    writer = MatrixWriter(temporary_path(change.folder, ".npy"), width, "float32")
+    each = [np.empty(0, np.int64)]
     for vectors, numbers in _checked(batches, width):
         there = (numbers >= 0) & (numbers < len(ranks))
         there[there] = ranks[numbers[there]] >= 0
@@ -221,8 +219,9 @@ def _file(
             raise PelError(
                 f"no entity has the number {numbers[~there][0]}", "give numbers of this KB"
             )
-        rows.append(vectors, ranks[numbers])
-    matrix, owners = rows.closed()
+        writer.append(vectors)
+        each.append(ranks[numbers])
+    matrix, owners = writer.closed(), np.concatenate(each).astype(np.int32)
     if not len(owners):
         raise PelError("no vectors to write", "embed at least one entity")
     if (owners[1:] < owners[:-1]).any():
@@ -234,12 +233,15 @@ def _file(
     share = 1.0
     if reduce_to is not None:
         projection, share = principal_projection(matrix, reduce_to)
-        shorter = _RowsFile(change.folder, reduce_to, rows.dtype, inf)
-        for start, block in matrix.blocks():
-            part = owners[start : start + len(block)]
-            shorter.append(projection.projected_rows(block), part)
+        width = reduce_to
+    if dtype == "auto":
+        dtype = "float32" if len(owners) <= FLOAT32_ROWS[index] else "float16"
+    if dtype != "float32" or reduce_to is not None:
+        writer = MatrixWriter(temporary_path(change.folder, ".npy"), width, dtype)
+        for _, block in matrix.blocks():
+            writer.append(block if reduce_to is None else projection.projected_rows(block))
         matrix.path.unlink()
-        matrix, _ = shorter.closed()
+        matrix = writer.closed()
     file = change.publish(matrix.path, "vectors")
     matrix = VectorMatrix.opened(change.folder / file["name"], matrix.scales)
     exact = len(owners) <= EXACT_ROWS[index]
@@ -247,7 +249,7 @@ def _file(
         **about,
         "file": file,
         "stored_dim": matrix.dim,
-        "dtype": rows.dtype,
+        "dtype": dtype,
         "stored_rows": len(owners),
         "rows": len(owners),
         "found_by": None if exact else _built_index(change, matrix, owners, about),
@@ -286,16 +288,13 @@ def _built_index(
     if len(matrix) <= SCANNED_ROWS:
         alike = about["alike"]
         coded = None if alike is None else representative_rows(matrix, owners, alike)
-        codes = built_fast_scan(matrix, coded)
-        effort, recall = chosen_oversampling(matrix, owners, codes)
-        n_codes = len(matrix if coded is None else coded)
-        found = {"kind": FAST_SCAN_KIND, "codes": n_codes, "oversampling": effort}
-        write_index(codes, path)
+        index, effort, kind = built_fast_scan(matrix, coded), "oversampling", FAST_SCAN_KIND
+        found = {"kind": kind, "codes": len(matrix if coded is None else coded)}
     else:
-        kind = fitting_kind(len(matrix), matrix.dim, about["memory"])
-        write_index(built_inverted_file(matrix, kind), path)
-        effort, recall = chosen_probes(matrix, owners, mapped_inverted_file(path))
-        found = {"kind": kind, "probes": effort}
+        kind = fitting_kind(len(matrix), matrix.dim)
+        index, effort, found = built_inverted_file(matrix, kind), "probes", {"kind": kind}
+    found[effort], recall = chosen_effort(matrix, owners, index)
+    write_index(index, path)
     logger.info("%s: recall %s", found, recall)
     return {**found, "recall": recall, "file": change.publish(path, "index")}
 
@@ -321,34 +320,3 @@ def _checked(batches: Batches, dim: int) -> Iterator[tuple[np.ndarray, np.ndarra
         if not np.isfinite(vectors).all():
             raise PelError("the vectors hold NaN or infinity", "check the weights of the encoder")
         yield vectors, np.asarray(numbers, dtype=np.int64)
-
-
-class _RowsFile:
-    """Writes rows to a new file, and remembers their owners.
-
-    With the dtype "auto", up to ``float32_rows`` rows are float32; more become float16.
-    """
-
-    def __init__(self, folder: Path, dim: int, dtype: str, float32_rows: float) -> None:
-        self._new_file = lambda dtype: MatrixWriter(temporary_path(folder, ".npy"), dim, dtype)
-        self._switch = float32_rows if dtype == "auto" else inf
-        self._file = self._new_file("float32" if dtype == "auto" else dtype)
-        self._owners = [np.empty(0, np.int32)]
-
-    @property
-    def dtype(self) -> str:
-        return self._file.dtype
-
-    def append(self, vectors: np.ndarray, owners: np.ndarray) -> None:
-        if self._file.n_rows + len(owners) > self._switch:
-            self._switch = inf
-            whole, self._file = self._file.closed(), self._new_file("float16")
-            for _, block in whole.blocks():
-                self._file.append(block)
-            whole.path.unlink()
-        self._file.append(vectors)
-        self._owners.append(owners.astype(np.int32))
-
-    def closed(self) -> tuple[VectorMatrix, np.ndarray]:
-        """The rows of the finished file, and their owners, int32."""
-        return self._file.closed(), np.concatenate(self._owners)

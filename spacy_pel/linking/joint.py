@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..kb.vectors.finders import InvertedFile, built_inverted_file
+from ..kb.vectors.building import built_inverted_file
+from ..kb.vectors.finders import InvertedFile
 from ..kb.vectors.index import Candidates, VectorIndex
 from ..kb.vectors.matrix import VectorMatrix
 from ..reading.text_inputs import TokenIds

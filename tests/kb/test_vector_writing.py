@@ -17,7 +17,7 @@ from spacy_pel.kb import (
     write_vectors,
 )
 from spacy_pel.kb.vector_writing import EXACT_ROWS, FLOAT32_ROWS
-from spacy_pel.kb.vectors import recall
+from spacy_pel.kb.vectors import building
 
 from .examples import contents, names_of
 
@@ -35,7 +35,7 @@ def rows() -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def a_small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "_QUERIES", 50)
+    monkeypatch.setattr(building, "_QUERIES", 50)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from .finders import RowFinder, RowSelection
 from .matrix import Projection, VectorMatrix
 
 _TOGETHER = 64  # queries of which all rows are looked at together: limits the memory of a search
-_SAMPLED = 1 << 12  # rows of the first block that tell how low a score is of no interest
+_SAMPLED = 1 << 14  # rows of a block that tell how low a score is of no interest
 _GATHERED = 1 << 14  # selected rows copied from the matrix at a time
 _CELLS = 1 << 19  # rows found for all queries of a chunk: limits the memory as well
 _TOLERANCE = 1e-5  # of the best score; float32 sums in another order differ by less
@@ -113,16 +113,15 @@ class VectorIndex:
         Raises:
             PelError: k is below 1, or the queries have the wrong shape or hold NaN or infinity.
         """
-        queries = self._checked(vectors, k)
-        selection = None if allowed is None else self._selection(allowed)
+        queries, selection = self._checked(vectors, k), self._selection(allowed)
         found, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
         while len(pending) and (depth := self._depth(k, effort, selection)):
-            is_complete = np.zeros(len(queries), dtype=bool)
-            step = max(1, _CELLS // depth)
+            step, missing = max(1, _CELLS // depth), []
             for chunk in (pending[start : start + step] for start in range(0, len(pending), step)):
-                best, is_complete[chunk] = self._found(queries[chunk], k, effort, selection)
+                best, is_complete = self._found(queries[chunk], k, effort, selection)
                 found.numbers[chunk], found.scores[chunk] = best
-            pending, effort = pending[~is_complete[pending]], 2 * effort
+                missing.append(chunk[~is_complete])
+            pending, effort = np.concatenate(missing), 2 * effort
         best = self._exact(queries[pending], k, selection, self.row_entities)
         found.numbers[pending], found.scores[pending] = best
         if self._numbers is None:
@@ -142,9 +141,7 @@ class VectorIndex:
             Scores, float32 [queries, n], and rows, int64 [queries, n]. Places without a row hold
             -inf and -1.
         """
-        queries = self._checked(vectors, n)
-        selection = None if allowed is None else self._selection(allowed)
-        rows, scores = self._exact(queries, n, selection, None)
+        rows, scores = self._exact(self._checked(vectors, n), n, self._selection(allowed), None)
         return scores, rows
 
     def best_rows_of(
@@ -191,8 +188,10 @@ class VectorIndex:
             raise PelError("a query holds NaN or infinity", "check the weights of the encoder")
         return self.projection.projected_queries(queries) if self.projection else queries
 
-    def _selection(self, allowed: np.ndarray) -> RowSelection:
-        """The rows of the allowed entities."""
+    def _selection(self, allowed: np.ndarray | None) -> RowSelection | None:
+        """The rows of the allowed entities; None for all."""
+        if allowed is None:
+            return None
         if self._remembered is not None and self._remembered[0] is allowed:
             return self._remembered[1]
         of_ranks = allowed if self._numbers is None else allowed[self._numbers]
@@ -237,33 +236,30 @@ class VectorIndex:
         selection: RowSelection | None,
         owners: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs of a query, int64, ascending, and a row that may decide its k best owners."""
-        lines = rows = np.empty(0, dtype=np.int64)
-        rough = np.empty(0, dtype=np.float32)
-        floor, slack = np.full((2, len(queries)), -np.inf, dtype=np.float32)
+        """Pairs of a query and a row, int64, that may decide its k best owners."""
+        floor, slack = np.full((len(queries), 1), -np.inf, np.float32), np.float32(0)
+        pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
         for numbers, block in self._blocks(selection):
             products = all_products(queries, block)
             self.matrix.check_finite(products)
-            slack = np.maximum(slack, 2 * _TOLERANCE * np.abs(products.max(axis=1)))
-            if not len(rows):  # some of the rows tell what is too low
-                some = slice(None, None, max(1, len(numbers) // max(_SAMPLED, 8 * k)))
-                best = products[:, some]
-                if owners is not None:
-                    starts = np.flatnonzero(np.diff(owners[numbers[some]], prepend=-1))
-                    best = np.maximum.reduceat(best, starts, axis=1)
-                if best.shape[1] >= k:
-                    floor = np.partition(best, -k, axis=1)[:, -k]
-            high = np.flatnonzero(products >= (floor - slack)[:, None])
-            line, place = np.divmod(high, len(numbers))
-            lines = np.concatenate([lines, line])
-            rows = np.concatenate([rows, numbers[place]])
-            rough = np.concatenate([rough, products[line, place]])
-            of = rows if owners is None else owners[rows]
-            floor = best_candidates(len(queries), lines, of, rough, k).scores[:, -1]
-            kept = rough >= (floor - slack)[lines]
-            lines, rows, rough = lines[kept], rows[kept], rough[kept]
-        order = np.argsort(lines, kind="stable")
-        return lines[order], rows[order]
+            # The k-th best owner of some rows: the k-th best of all scores no less.
+            some = slice(None, None, max(1, len(numbers) // max(_SAMPLED, 8 * k)))
+            best = products[:, some]
+            if owners is not None:
+                starts = np.flatnonzero(np.diff(owners[numbers[some]], prepend=-1))
+                best = np.maximum.reduceat(best, starts, axis=1)
+            if best.shape[1] >= k:
+                floor = np.maximum(floor, np.partition(best, -k, axis=1)[:, -k, None])
+            highest = products.max(axis=1, keepdims=True)
+            slack = np.maximum(slack, 2 * _TOLERANCE * np.abs(highest))
+            high = np.flatnonzero(products >= floor - slack)
+            lines, places = np.divmod(high, len(numbers))
+            pairs.append((lines, numbers[places], products[lines, places]))
+        lines, rows, rough = map(np.concatenate, zip(*pairs))
+        of = rows if owners is None else owners[rows]
+        floor = best_candidates(len(queries), lines, of, rough, k).scores[:, -1:]
+        kept = rough >= np.ravel(floor - slack)[lines]
+        return lines[kept], rows[kept]
 
     def _blocks(self, selection: RowSelection | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Numbers of rows, int64 [n], and their vectors, float32 [n, width]."""
@@ -277,13 +273,10 @@ class VectorIndex:
 
     def _depth(self, k: int, effort: int, selection: RowSelection | None) -> int:
         """How many rows to ask the finder for; 0 if looking at every row is faster."""
-        if self._finder is None:
+        if self._finder is None or selection is not None and len(selection.rows) <= _FEW_ROWS:
             return 0
         depth = effort * self._finder.oversampling * (k + _SPARE)
-        if selection is not None:
-            if len(selection.rows) <= _FEW_ROWS:
-                return 0
-            depth = selection.reach(depth)
+        depth = selection.reach(depth) if selection else depth
         return depth if depth * _SHARE < self._finder.n_rows else 0
 
     def _found(
@@ -291,30 +284,19 @@ class VectorIndex:
     ) -> tuple[Candidates, np.ndarray]:
         """The best entities of rows that the finder finds; whether each query is answered: [n].
 
-        A query is answered if k entities score more than any row that was not found can score. Such
-        a row can score at most the lowest score found, plus the most that a found score was too
-        low. If the finder's scores are too rough for that, a query is answered if it has k entities
-        and as many rows as a measurement showed to be enough.
+        A query is answered if it has k entities, and as many rows as a measurement showed to be enough.
         """
         finder, n = self._finder, len(queries)
         enough = finder.oversampling * (k + _SPARE)
-        rough, found = finder.nearest(queries, effort * enough, effort, selection)
+        found = finder.nearest(queries, effort * enough, effort, selection)
         if found.size and found.max() >= len(self.row_entities):
             path = self.matrix.path
             raise damaged(path, f"has no row {found.max()}, which its index finds")
         lines, places = np.nonzero(found >= 0)
         rows = found[lines, places]
-        scores = self.matrix.inner_products(queries, lines, rows)
-        entities = self.row_entities[rows]
+        scores, entities = self.matrix.inner_products(queries, lines, rows), self.row_entities[rows]
         best = best_candidates(n, lines, entities, scores, k)
-        if finder.bounds:
-            too_low, highest = np.zeros_like(rough), np.zeros_like(rough)
-            too_low[lines, places] = scores - rough[lines, places]
-            highest[lines, places] = np.abs(scores)
-            reach = rough[:, -1] + too_low.max(axis=1) + _TOLERANCE * highest.max(axis=1)
-            is_complete = best.scores[:, -1] > reach
-        else:
-            is_complete = (best.numbers[:, -1] >= 0) & (np.bincount(lines, minlength=n) >= enough)
+        is_complete = (best.numbers[:, -1] >= 0) & (np.bincount(lines, minlength=n) >= enough)
         if finder.finds_entities:
             # A row found stands for other rows of its entity: somewhat more than k are compared.
             compared = best_candidates(n, lines, entities, scores, k + k // 2 + _COMPARED).numbers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import weakref
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from tokenize import TokenError
 import numpy as np
 
 from ...errors import PelError, damaged
-from .faiss_library import imported_faiss
 
 DTYPES = ("float32", "float16", "int8")
 # What numpy raises for a damaged header, which is a literal of Python.
@@ -22,30 +20,23 @@ _HEADER_ERRORS = (
 )  # fmt: skip
 _BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
 _SMALL = 1 << 30  # bytes; a file up to this size may stay in memory as a whole
-_RESIDENT = 1 << 27  # bytes of a larger file that may stay in memory after they were read
-_FLOATS = 1 << 18  # numbers of rows in memory at a time, where rows are not float32 in memory
+_FLOATS = 1 << 18  # numbers of rows that are multiplied at a time
 _SEED = 0
 
 
 class VectorMatrix:
-    """Rows of vectors: float32, float16, or int8 with a scale for each row.
+    """Rows of vectors: float32, float16, or int8 with a scale for each row, float32 [n_rows].
 
-    Little of a large file stays in memory: blocks are mapped and then released, and single rows are
-    read without mapping, because Linux may map 2 MB for each. It may be used after a fork, and by
-    several threads.
-
-    Attributes:
-        scales: The scales of int8 rows, float32 [n_rows]; None for other types.
-        path: The file of the rows; None if they were never in a file.
+    A large file is read without mapping it: Linux may map 2 MB for each row, and mapped pages count
+    as this process's memory. It may be used after a fork, and by several threads.
     """
 
     def __init__(self, values: np.ndarray, scales: np.ndarray | None = None) -> None:
         if values.ndim != 2:
             raise ValueError(f"vectors of shape {values.shape}; expected [n_rows, dim]")
-        self._values = values
         self.scales = scales
-        self._touched = 0
-        self.path: Path | None = None
+        self.path: Path | None = None  # of the file, if the rows are in one
+        self._values = values
         self._descriptor: int | None = None  # of a large file
 
     @classmethod
@@ -76,9 +67,7 @@ class VectorMatrix:
         if self._descriptor is None:
             values = self._values[rows]
         else:
-            first, size = self._values.offset, self._values.strides[0]
-            places = (first + size * rows.astype(np.int64)).tolist()
-            content = bytearray().join([os.pread(self._descriptor, size, at) for at in places])
+            content = bytearray().join([self._read(row, 1) for row in rows.tolist()])
             values = np.frombuffer(content, self._values.dtype).reshape(len(rows), self.dim)
         vectors = self._as_float32(values, rows)
         self.check_finite(vectors)
@@ -89,8 +78,10 @@ class VectorMatrix:
         step = max(1, _BLOCK // self.dim)
         for start in range(0, len(self), step):
             values = self._values[start : start + step]
+            if self._descriptor is not None:
+                content = self._read(start, len(values))
+                values = np.frombuffer(content, values.dtype).reshape(values.shape)
             yield start, self._as_float32(values, slice(start, start + step))
-            self._release(values.nbytes)
 
     def inner_products(
         self, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
@@ -99,21 +90,13 @@ class VectorMatrix:
 
         The last bits of a product of matrices depend on its size and on where a row stands. With
         them, equal vectors would not tie. Here each pair is summed on its own. PelError if a row holds
-        NaN or infinity. The lines of the queries ascend.
+        NaN or infinity.
         """
-        values = self._values
-        in_memory = self._descriptor is None and values.flags.c_contiguous
-        if in_memory and values.dtype == np.float32:
-            # FAISS reads the rows where they are, in a quarter of the time that copying takes.
-            scores = _products_in_place(values, queries, lines, rows)
-            self.check_finite(scores)
-            return scores
         scores = np.empty(len(rows), dtype=np.float32)
         step = max(1, _FLOATS // self.dim)
         for some in (slice(start, start + step) for start in range(0, len(rows), step)):
             vectors = self.take(rows[some])
-            places = np.arange(len(vectors))
-            scores[some] = _products_in_place(vectors, queries, lines[some], places)
+            scores[some] = np.einsum("ij,ij->i", vectors, queries[lines[some]])
         return scores
 
     def check_finite(self, computed: np.ndarray) -> None:
@@ -126,111 +109,66 @@ class VectorMatrix:
                 raise PelError("the vectors hold NaN or infinity", "check the weights")
             raise damaged(self.path, "holds NaN or infinity")
 
+    def _read(self, first: int, n: int) -> bytes:
+        """The bytes of n rows of a large file."""
+        size = self._values.strides[0]
+        return os.pread(self._descriptor, n * size, self._values.offset + first * size)
+
     def _as_float32(self, values: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
         vectors = np.asarray(values, dtype=np.float32)
         if self.scales is not None:
             vectors *= self.scales[rows, None]
         return vectors
 
-    def _release(self, touched: int) -> None:
-        """Counts bytes as touched, and releases the file's pages when there are many.
-
-        Mapped pages count as this process's memory. Released pages stay in the operating system's
-        cache until something else needs the memory.
-        """
-        file = self._values.base
-        if self._values.nbytes <= _SMALL or not isinstance(file, mmap.mmap):
-            return
-        self._touched += touched
-        if self._touched > _RESIDENT and hasattr(mmap, "MADV_DONTNEED"):
-            self._touched = 0
-            file.madvise(mmap.MADV_DONTNEED)
-
-
-def _products_in_place(
-    values: np.ndarray, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
-) -> np.ndarray:
-    """``inner_products`` for rows in memory, float32 [n_rows, dim]."""
-    faiss = imported_faiss()
-    scores = np.empty(len(rows), dtype=np.float32)
-    starts = np.flatnonzero(np.diff(lines, prepend=-1))
-    bounds = [*starts.tolist(), len(lines)]
-    for line, start, stop in zip(lines[starts].tolist(), bounds, bounds[1:]):
-        faiss.fvec_inner_products_by_idx(
-            faiss.swig_ptr(scores[start:stop]),
-            faiss.swig_ptr(queries[line]),
-            faiss.swig_ptr(values),
-            faiss.swig_ptr(rows[start:stop]),
-            values.shape[1],
-            1,
-            stop - start,
-        )
-    return scores
-
 
 class MatrixWriter:
     """Writes the file of a ``VectorMatrix`` piece by piece. It is valid once it is closed."""
 
     def __init__(self, path: Path, dim: int, dtype: str) -> None:
-        self.path = path
-        self.dtype = dtype
-        self.n_rows = 0
+        self._path, self._dim, self._dtype = path, dim, dtype
+        self._n_rows = 0
         self._scales: list[np.ndarray] = []
-        self._dim = dim
         self._file = open(path, "xb")
         self._write_header()
 
     def append(self, vectors: np.ndarray) -> None:
         """Appends finite float32 vectors [n, dim]; PelError for one that float16 cannot hold."""
-        if self.dtype == "int8":
-            vectors, scales = quantized(vectors)
+        values, scales = coded(vectors, self._dtype)
+        if scales is not None:
             self._scales.append(scales)
-        elif self.dtype == "float16":
-            _check_length(vectors)
-        self._file.write(np.ascontiguousarray(vectors, dtype=self.dtype).data)
-        self.n_rows += len(vectors)
+        self._file.write(np.ascontiguousarray(values).data)
+        self._n_rows += len(vectors)
 
     def closed(self) -> VectorMatrix:
         """The rows of the finished file, whose header gets their number."""
         self._file.seek(0)
         self._write_header()  # numpy leaves room in the header for any number of rows
         self._file.close()
-        return VectorMatrix.opened(
-            self.path, np.concatenate(self._scales) if self._scales else None
-        )
+        scales = np.concatenate(self._scales) if self._scales else None
+        return VectorMatrix.opened(self._path, scales)
 
     def _write_header(self) -> None:
-        descr = np.lib.format.dtype_to_descr(np.dtype(self.dtype))
-        header = {"descr": descr, "fortran_order": False, "shape": (self.n_rows, self._dim)}
+        descr = np.lib.format.dtype_to_descr(np.dtype(self._dtype))
+        header = {"descr": descr, "fortran_order": False, "shape": (self._n_rows, self._dim)}
         np.lib.format.write_array_header_1_0(self._file, header)
 
 
-def as_stored(vectors: np.ndarray, dtype: str) -> np.ndarray:
-    """Vectors as they are read again after they were stored with one of ``DTYPES``: float32."""
-    if dtype == "int8":
-        values, scales = quantized(vectors)
-        return values * scales[:, None]
-    if dtype == "float16":
-        _check_length(vectors)
-    return vectors.astype(dtype).astype(np.float32)
+def coded(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Float32 vectors [n, dim] as one of ``DTYPES``, and of int8 a scale for each, float32 [n].
 
-
-def _check_length(vectors: np.ndarray) -> None:
-    if np.abs(vectors).max(initial=0) > 65504:
-        raise PelError("a vector is too long for float16", "use float32, or vectors of length 1")
-
-
-def quantized(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors as int8 [n, dim] and a scale for each, float32 [n]. Their product is near the vectors.
-
-    A scale has 16 significant bits, so that its product with an int8 is exact in float32, and
-    quantizing the product gives the same again.
+    Their product is near the vectors. A scale has 16 significant bits, so that its product with an
+    int8 is exact in float32, and coding the product gives the same again.
     """
+    if dtype != "int8":
+        if dtype == "float16" and np.abs(vectors).max(initial=0) > 65504:
+            raise PelError(
+                "a vector is too long for float16", "use float32, or vectors of length 1"
+            )
+        return vectors.astype(dtype, copy=False), None
     scales = np.abs(vectors).max(axis=1, initial=0) / np.float32(127)
     scales = ((scales.view(np.uint32) + 255) & ~np.uint32(255)).view(np.float32)
     divisors = np.where(scales > 0, scales, np.float32(1))
-    values = np.rint(vectors / divisors[:, None])
-    return values.astype(np.int8), scales
+    return np.rint(vectors / divisors[:, None]).astype(np.int8), scales
 
 
 def mapped(path: Path) -> np.ndarray:
@@ -277,12 +215,12 @@ class Projection:
 
 
 def principal_projection(matrix: VectorMatrix, width: int) -> tuple[Projection, float]:
-    """The projection onto ``width`` axes that keeps the most of the rows' squared length.
+    """The projection onto ``width`` axes that keeps the most of the rows' squared length, and the share.
 
     The axes span the first eigenvectors of the rows' second moments. The rows are not centred,
     because their inner products are to change as little as possible. Then the axes are rotated at
     random, always with the same seed, so that each number of a stored row carries equally much:
-    codes quantize all numbers equally finely. The share that is kept is returned too.
+    codes quantize all numbers equally finely.
     """
     moments = np.zeros((matrix.dim, matrix.dim))
     for _, block in matrix.blocks():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import faiss_library, index, matrix
-from spacy_pel.kb.vectors.matrix import DTYPES, VectorMatrix, quantized
+from spacy_pel.kb.vectors.matrix import DTYPES, VectorMatrix, coded
 
 
 def brute_force(queries, rows, row_entities, k, allowed=None):
@@ -57,7 +57,7 @@ def test_equals_brute_force(search, dtype: str, block_rows: int, sampled: int) -
     """However the rows are stored, and whatever is looked at together."""
     queries, rows, entities, k, allowed = search
     if dtype == "int8":
-        stored = VectorMatrix(*quantized(rows * 127))  # a power of 2 or near: exact in float32
+        stored = VectorMatrix(*coded(rows * 127, "int8"))  # a power of 2 or near: exact in float32
     else:
         stored = VectorMatrix(rows.astype(dtype))
     with pytest.MonkeyPatch.context() as patch:

@@ -1,0 +1,176 @@
+"""Builds approximate indexes, and measures how much of what exact search finds they find."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .faiss_library import imported_faiss
+from .finders import FastScan, InvertedFile
+from .index import Candidates, VectorIndex
+from .matrix import VectorMatrix
+
+CODE_BITS = {"SQ8": 8, "SQ4": 4}  # of an inverted file: bits for each number of a vector, by kind
+INDEX_MEMORY = 2 << 30  # bytes that the codes of an inverted file may take
+_ID = 8  # bytes that FAISS adds to a code of an inverted file
+_SEED = 0
+_TRAINED = 20_000  # rows that the codes of a fast scan are learnt from
+_FEW_NUMBERS = 192  # rows this short need a code for each number, or too many would be scored again
+_ADDED = 1 << 16  # coded rows copied from the matrix at a time
+_TRAINED_PER_CENTRE = 50  # rows that k-means sees for each centre
+_ITERATIONS = 8
+DEPTH = 64
+_QUERIES = 512
+_NOISE = 0.5  # relative to the length of a row; the cosine of a query and its row is about 0.9
+_OF_LISTS, _OF_CODES = {"1": 0.995, "64": 0.995}, {"1": 0.999, "64": 0.99}  # the recall wanted
+_MARGIN = 4  # factor on the lists that the sample needs: mentions are farther from rows than these
+_LEAST = 4  # rows of codes; it suffices where a row stands for other rows of its entity
+
+Recall = dict[str, float | int]
+
+
+def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
+    """A FAISS index of the codes of the coded rows, int64, or of all. The same rows give the same."""
+    faiss, dim = imported_faiss(), matrix.dim
+    # A code for 2 numbers needs an even count, and many numbers or rows that share codes: then more
+    # rows are found than entities are wanted, so coarse codes do.
+    halved = dim % 2 == 0 and (coded is not None or dim > _FEW_NUMBERS)
+    pieces = dim // 2 if halved else dim
+    codes = faiss.IndexPQFastScan(dim, pieces, 4, faiss.METRIC_INNER_PRODUCT)
+    codes.pq.cp.seed = _SEED
+    codes.pq.cp.min_points_per_centroid = 1  # no warning
+    sample = matrix.take(_drawn(len(matrix), _TRAINED))
+    codes.train(np.resize(sample, (max(len(sample), 16), dim)))
+    if coded is None:
+        for _, block in matrix.blocks():
+            codes.add(np.ascontiguousarray(block))
+        return codes
+    numbered = faiss.IndexIDMap(codes)
+    for rows in np.split(coded, range(_ADDED, len(coded), _ADDED)):
+        numbered.add_with_ids(matrix.take(rows), rows)
+    return numbered
+
+
+def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
+    """Rows that can stand for all rows: each row is similar to one of them of its entity.
+
+    They are chosen greedily, entity by entity. The next one is always the first of the rows that are
+    similar to the largest number of rows without a representative.
+
+    Args:
+        matrix: The rows.
+        row_entities: The entity of each row, ascending, [n_rows].
+        alike: The least cosine of similar rows.
+
+    Returns:
+        int64, ascending.
+    """
+    bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
+    chosen = np.zeros(len(matrix), dtype=bool)
+    for start, stop in pairwise(bounds):
+        rows = matrix.take(np.arange(start, stop))
+        units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        near = units @ units.T >= alike
+        np.fill_diagonal(near, True)
+        left = np.ones(len(rows), dtype=bool)
+        while left.any():
+            best = (near & left & left[:, None]).sum(axis=1).argmax()
+            chosen[start + best] = True
+            left &= ~near[best]
+    return np.flatnonzero(chosen)
+
+
+def fitting_kind(n_rows: int, dim: int) -> str:
+    """The kind of an inverted file with the most bits that fits into the memory.
+
+    If none fits, it is the one with the fewest bits: that is better than an error after hours of
+    encoding, as the codes are mapped.
+    """
+    for kind, bits in CODE_BITS.items():
+        if n_rows * (dim * bits // 8 + _ID) <= INDEX_MEMORY:
+            return kind
+    return kind
+
+
+def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
+    """A FAISS inverted file of all rows, with this kind of code. The same rows give the same file."""
+    faiss = imported_faiss()
+    n_lists = min(len(matrix), int(2 * len(matrix) ** 0.5))
+    sample = matrix.take(_drawn(len(matrix), n_lists * _TRAINED_PER_CENTRE))
+    kmeans = faiss.Kmeans(
+        matrix.dim,
+        n_lists,
+        niter=_ITERATIONS,
+        spherical=True,
+        seed=_SEED,
+        min_points_per_centroid=1,
+        max_points_per_centroid=_TRAINED_PER_CENTRE,
+    )
+    kmeans.train(sample)
+    ivf = faiss.index_factory(matrix.dim, f"IVF{n_lists},{kind}", faiss.METRIC_INNER_PRODUCT)
+    ivf.quantizer.add(kmeans.centroids)
+    ivf.train(sample)
+    for _, block in matrix.blocks():
+        ivf.add(block)
+    return ivf
+
+
+def chosen_effort(matrix: VectorMatrix, row_entities: np.ndarray, index: Any) -> tuple[int, Recall]:
+    """How many rows ``FastScan`` should find for each entity wanted, or how many lists of an
+    ``InvertedFile`` should be looked at; and its recall then.
+
+    It is the smallest power of 2 with enough recall for a sample of queries: recall of the first
+    entity when only one is wanted, and recall of 64 entities. Of lists it is that times a margin.
+    Where rows share codes, it is the lowest number, because more would not help.
+
+    Half of the queries are rows with noise. The others lie midway between two rows: far from the
+    centre of any list, so that their nearest rows are in several lists.
+    """
+    random = np.random.default_rng(_SEED)
+    rows = _drawn(len(matrix), _QUERIES, random)
+    vectors = matrix.take(rows)[random.permutation(len(rows))]
+    between = vectors + np.roll(vectors, 1, axis=0)
+    noise = random.standard_normal(vectors.shape, dtype=np.float32)
+    noise *= _NOISE / np.sqrt(matrix.dim) * np.linalg.norm(vectors, axis=1, keepdims=True)
+    half = len(rows) // 2
+    queries = np.concatenate([(vectors + noise)[:half], between[half:]])
+    truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
+
+    def measured(effort: int) -> Recall:
+        searched = VectorIndex(matrix, row_entities, kind(index, effort))
+        found = recall(searched.search(queries, DEPTH), truth)
+        first = Candidates(*(each[:, :1] for each in truth))
+        return {**found, "1": recall(searched.search(queries, 1), first)["1"], "queries": len(rows)}
+
+    n_lists = getattr(index, "nlist", None)
+    kind, effort, wanted = (
+        (InvertedFile, 1, _OF_LISTS) if n_lists else (FastScan, _LEAST, _OF_CODES)
+    )
+    while True:  # this ends where search becomes exact
+        found = measured(effort)
+        is_enough = all(found[at] >= share for at, share in wanted.items())
+        if is_enough or kind(index, effort).finds_entities or effort >= (n_lists or np.inf):
+            break
+        effort *= 2
+    if n_lists:
+        effort = min(_MARGIN * effort, n_lists)
+        found = measured(effort)
+    return effort, found
+
+
+def recall(found: Candidates, truth: Candidates) -> dict[str, float]:
+    """The share found of the true first entities ("1"), and of all true entities ("64")."""
+    pairs = zip(found.numbers, truth.numbers)
+    hits = sum(np.isin(line, true[true >= 0]).sum() for line, true in pairs)
+    return {
+        "1": round(float((found.numbers[:, 0] == truth.numbers[:, 0]).mean()), 4),
+        "64": round(float(hits / (truth.numbers >= 0).sum()), 4),
+    }
+
+
+def _drawn(n: int, most: int, random: np.random.Generator | None = None) -> np.ndarray:
+    """At most so many of n rows, at random, ascending."""
+    random = random or np.random.default_rng(_SEED)
+    return np.sort(random.choice(n, min(n, most), replace=False))
