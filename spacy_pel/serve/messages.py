@@ -30,7 +30,7 @@ def _of_characters(text: str) -> str:
     try:
         text.encode("utf8")
     except UnicodeEncodeError:
-        raise PydanticCustomError("surrogate", "half of a surrogate pair is no text") from None
+        raise PydanticCustomError("surrogate", "half of a surrogate pair is missing") from None
     return text
 
 

@@ -138,7 +138,7 @@ def test_an_unknown_split_or_world(zeshel):
         (
             "mentions/test",
             {"label_document_id": None},
-            "line 1: 'label_document_id' is no text, or",
+            "line 1: 'label_document_id' is missing, bl",
         ),
         (
             "mentions/test",
@@ -149,7 +149,7 @@ def test_an_unknown_split_or_world(zeshel):
         (
             "documents/harbour",
             {"text": 7},
-            "harbour.json, line 1: 'text' is no text, or blank; give",
+            "harbour.json, line 1: 'text' is missing, blank or no text; give",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...errors import PelError
 from ...kb import Entity, KnowledgeBase, build_kb
 from ..records.merging import merged
-from ..records.semantic_types import SemanticType, is_below
+from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions
 from .source_formats import open_source
 from .tables import mapping_version, read_mapping
@@ -102,13 +102,9 @@ def of_types(
         PelError: At the end, if no entity has one of these types.
     """
 
-    def names_of(text: str) -> set[str]:
-        chosen = [t for t in defined if text and text in (t.name, t.code, t.tree_number)]
-        numbers = [type.tree_number for type in chosen]
-        below = [t.name for t in defined if any(is_below(t.tree_number, n) for n in numbers)]
-        return {text, *(type.name for type in chosen), *below}
-
-    wanted = {text: names_of(text) for text in (*kept, *left_out)}
+    wanted = {
+        text: {text, *(t.name for t in types_meant(text, defined))} for text in (*kept, *left_out)
+    }
     names = set().union(*(wanted[text] for text in kept))
     others = set().union(*(wanted[text] for text in left_out))
     seen: set[str] = set()

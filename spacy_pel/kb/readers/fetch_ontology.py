@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable
 from http.client import HTTPException
 from pathlib import Path
 from shutil import move
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+from urllib.error import URLError
+from urllib.request import urlopen
 
 from ...errors import PelError
-from ...system.whole_files import whole_file
 from ..records.entity import Entity
 from .source_formats import open_source
 
@@ -72,7 +71,20 @@ def fetch_ontology(
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".fetched-") as scratch:
         path = Path(scratch) / url.rpartition("/")[2]
-        _download(url, path, received)
+        try:
+            with urlopen(url, timeout=_TIMEOUT) as answer, open(path, "xb") as file:
+                length = answer.headers.get("Content-Length")
+                total = int(length) if length else None
+                while block := answer.read(_BLOCK):
+                    file.write(block)
+                    received(len(block), total)
+                n_bytes = file.tell()
+        except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            problem = f"{url}: cannot be fetched ({getattr(error, 'reason', None) or error})"
+            raise PelError(problem, "check the network, and run it again") from error
+        if total is not None and n_bytes < total:
+            problem = f"{url}: broke off after {n_bytes:,} of {total:,} bytes"
+            raise PelError(problem, "run it again")
         try:
             source = open_source(path)
             n = sum(1 for _ in progress(source.entities))
@@ -80,27 +92,4 @@ def fetch_ontology(
             raise PelError(f"{url}: cannot be read ({error.problem})", "run it again") from error
         if not n:
             raise PelError(f"{url}: has no entities", "run it again, or open it in a browser")
-        target = folder / path.name
-        move(path, target)
-    return FetchedOntology(target, n, source.version)
-
-
-def _download(url: str, path: Path, received: Callable[[int, int | None], object]) -> None:
-    try:
-        with (
-            urllib.request.urlopen(url, timeout=_TIMEOUT) as answer,
-            whole_file(path, "xb") as file,
-        ):
-            length = answer.headers.get("Content-Length")
-            total, n = int(length) if length else None, 0
-            while block := answer.read(_BLOCK):
-                file.write(block)
-                n += len(block)
-                received(len(block), total)
-    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise PelError(
-            f"{url}: cannot be fetched ({reason})", "check the network, and run it again"
-        ) from error
-    if total is not None and n < total:
-        raise PelError(f"{url}: broke off after {n:,} of {total:,} bytes", "run it again")
+        return FetchedOntology(Path(move(path, folder / path.name)), n, source.version)

@@ -13,7 +13,6 @@ from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from .entity_source import ReadOptions, Source, SourceFormat, begins_with, distinct, or_gzipped
 
-_NEEDED = ("concept_id", "canonical_name")
 # A document of ZESHEL is as long as an article. No encoder reads more of a definition than this.
 DEFINITION_WORDS = 512
 
@@ -29,6 +28,14 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise PelError(f"{place}: {error}", "correct the line") from error
 
 
+def text_of(place: str, record: dict[str, Any], key: str) -> str:
+    """A text of a record; PelError if it is missing or blank."""
+    value = record.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise PelError(f"{place}: {key!r} is missing, blank or no text", "correct the line")
+    return value
+
+
 def read_jsonl(path: Path, options: ReadOptions) -> Source:
     """The entities of a file in scispaCy's schema, with the other fields of ``Entity``.
 
@@ -39,27 +46,16 @@ def read_jsonl(path: Path, options: ReadOptions) -> Source:
 
 def _jsonl_entities(path: Path) -> Iterator[tuple[str, Entity]]:
     for place, record in json_lines(path):
-        try:
-            fields = {field: _value(field, record.get(field)) for field in Entity._fields}
-        except ValueError as error:
-            raise PelError(f"{place}: {error}", "correct the line") from error
-        yield place, cleaned_at(place, Entity(**fields))
-
-
-def _value(field: str, value: Any) -> Any:
-    """The value of a field; a ValueError says what is wrong with it."""
-    if field not in (*_NEEDED, "definition"):
-        values = value or []
-        if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
-            raise ValueError(f"{field!r} is not a list of strings")
-        return tuple(values)
-    if field in _NEEDED and value is None:
-        raise ValueError(f"{field!r} is missing")
-    if not isinstance(value, (str, type(None))):
-        raise ValueError(f"{field!r} is not a string{'' if field in _NEEDED else ' or null'}")
-    if field in _NEEDED and not value.strip():
-        raise ValueError(f"{field!r} is empty")
-    return value or None
+        fields = {}
+        for field, default in Entity._field_defaults.items():
+            value = record.get(field) or default
+            texts = (value or "",) if default is None else value
+            if not isinstance(texts, (list, tuple)) or not all(isinstance(t, str) for t in texts):
+                kind = "a string or null" if default is None else "a list of strings"
+                raise PelError(f"{place}: {field!r} is not {kind}", "correct the line")
+            fields[field] = value if default is None else tuple(texts)
+        needed = (text_of(place, record, key) for key in ("concept_id", "canonical_name"))
+        yield place, cleaned_at(place, Entity(*needed, **fields))
 
 
 class ZeshelDocument(NamedTuple):
@@ -91,16 +87,8 @@ def _zeshel_entities(path: Path) -> Iterator[tuple[str, Entity]]:
 def zeshel_documents(path: Path) -> Iterator[ZeshelDocument]:
     """The documents of a file, one at a time; PelError, with file and line, for a bad one."""
     for where, record in json_lines(path):
-        id, title, text = (text_of(where, record, key) for key in ("document_id", "title", "text"))
-        yield ZeshelDocument(where, id, title, text)
-
-
-def text_of(where: str, record: dict[str, Any], key: str) -> str:
-    """A text of a record of ZESHEL; PelError if it is missing or blank."""
-    value = record.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise PelError(f"{where}: {key!r} is no text, or blank", "give a file of ZESHEL")
-    return value
+        texts = (text_of(where, record, key) for key in ("document_id", "title", "text"))
+        yield ZeshelDocument(where, *texts)
 
 
 JSONL = SourceFormat("jsonl", read_jsonl, or_gzipped(".jsonl"))

@@ -21,7 +21,7 @@ from ...errors import PelError
 from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from ..records.merging import united
+from ..records.merging import ends_of, united
 from .entity_source import (
     ReadOptions,
     Source,
@@ -56,7 +56,7 @@ def _class_entities(
     for place, id, facts in classes:
         if facts.get("is_obsolete"):
             if len(facts.get("replaced_by", ())) == 1:
-                replaced_by[id] = facts["replaced_by"][0]
+                [replaced_by[id]] = facts["replaced_by"]
         elif facts.get("name"):
             prefix, colon, _ = id.partition(":")
             entity = Entity(
@@ -75,28 +75,12 @@ def _class_entities(
             yield entity
         else:
             nameless += 1
-    for lasting, retired in _retired_ids(replaced_by).items():
-        if lasting in known:  # joined with the record above
-            yield known[lasting]._replace(retired_ids=tuple(retired))
+    ends = ends_of(replaced_by)
+    for retired in sorted(replaced_by):
+        if lasting := known.get(ends[retired]):  # joined with the record above
+            yield lasting._replace(retired_ids=(retired,))
     if nameless:
         logger.warning("%s: skipped %d classes without a name", path, nameless)
-
-
-def _retired_ids(replaced_by: dict[str, str]) -> dict[str, list[str]]:
-    """The obsolete ids that each class replaces, directly or through other obsolete ones."""
-    ends: dict[str, str | None] = {}  # None for a cycle
-    for id in replaced_by:
-        path: dict[str, None] = {}
-        while id in replaced_by and id not in ends and id not in path:
-            path[id] = None
-            id = replaced_by[id]
-        end = None if id in path else ends.get(id, id)
-        ends.update(dict.fromkeys(path, end))
-    retired: dict[str, list[str]] = {}
-    for id in sorted(ends):
-        if (end := ends[id]) is not None:
-            retired.setdefault(end, []).append(id)
-    return retired
 
 
 # OBO
@@ -140,26 +124,29 @@ def read_obo(path: Path, options: ReadOptions) -> Source:
 def _obo_terms(path: Path) -> Iterator[Class]:
     broken: list[Line] = []
     for lines in _obo_frames(path):
-        yield f"{path}, line {lines[0][0]}", *_parsed(path, lines, broken)
+        try:
+            id, facts = _obo_facts("\n".join(line for _, line in lines))
+        except _NOT_OBO:
+            id, facts = _facts_of_each(path, lines, broken)
+        yield f"{path}, line {lines[0][0]}", id, facts
     if broken:
-        number, line = broken[0]
         logger.warning(
             "%s: left out %d clauses that break the OBO grammar, the first in line %d: %s",
-            path, len(broken), number, line[:80],
+            path, len(broken), broken[0][0], broken[0][1][:80],
         )  # fmt: skip
 
 
 def _obo_frames(path: Path) -> Iterator[list[Line]]:
     """Of each term the lines that are read here."""
-    lines: list[Line] | None = None
-    size = 0
+    lines: list[Line] = []
+    is_term, size = False, 0
     for number, line in numbered_lines(path):
         size += len(line)
         if line.startswith("["):
             if lines:
                 yield lines
-            lines, size = [] if line.startswith("[Term]") else None, 0
-        elif lines is not None and line.partition(":")[0] in ("id", *_VALUES):
+            lines, is_term, size = [], line.startswith("[Term]"), 0
+        elif is_term and line.partition(":")[0] in ("id", *_VALUES):
             if size > LONGEST_LINE:
                 raise record_too_long(path, number)
             lines.append((number, line))
@@ -167,31 +154,24 @@ def _obo_frames(path: Path) -> Iterator[list[Line]]:
         yield lines
 
 
-def _parsed(path: Path, lines: list[Line], broken: list[Line]) -> tuple[str, Facts]:
-    """The id and facts of a term. Clauses that break the grammar go to ``broken``."""
+_NOT_OBO = (SyntaxError, ValueError)  # of fastobo
 
-    def not_obo(number: int, line: str) -> PelError:
-        problem = f"{path}, line {number}: cannot be parsed as OBO: {line[:80]!r}"
-        return PelError(problem, "correct the line")
 
-    try:
-        return _obo_facts("\n".join(line for _, line in lines))
-    except (SyntaxError, ValueError):
-        pass  # a clause breaks the grammar: each is parsed alone
-    (first, id_line), *others = lines
-    try:
-        id, facts = _obo_facts(id_line)
-    except (SyntaxError, ValueError) as error:
-        raise not_obo(first, id_line) from error
-    for number, line in others:
+def _facts_of_each(path: Path, lines: list[Line], broken: list[Line]) -> tuple[str, Facts]:
+    """The id and facts of a term whose clauses are parsed one by one; bad ones go to ``broken``."""
+    id, facts = "", {}
+    for number, line in lines:
         quoted = _QUOTED.match(line)
-        for text in (line, f"{quoted[0]} []") if quoted else (line,):
+        texts = (line, f"{quoted[0]} []") if quoted else (line,)
+        for text in texts:
             try:
-                _, clauses = _obo_facts(f"id: x:1\n{text}")
-            except (SyntaxError, ValueError) as error:
-                if line.startswith(("id:", "name:")):
-                    raise not_obo(number, line) from error
+                own, clauses = _obo_facts(f"id: x:1\n{text}" if id else text)
+            except _NOT_OBO as error:
+                if not id or line.startswith(("id:", "name:")):
+                    problem = f"{path}, line {number}: cannot be parsed as OBO: {line[:80]!r}"
+                    raise PelError(problem, "correct the line") from error
             else:
+                id = id or own
                 for tag, values in clauses.items():
                     facts.setdefault(tag, []).extend(values)
                 break
@@ -201,7 +181,7 @@ def _parsed(path: Path, lines: list[Line], broken: list[Line]) -> tuple[str, Fac
 
 
 def _obo_facts(clauses: str) -> tuple[str, Facts]:
-    """The id and facts of a term's clauses; SyntaxError or ValueError from fastobo."""
+    """The id and facts of a term's clauses; one of ``_NOT_OBO`` if they break the grammar."""
     import fastobo
 
     frame = fastobo.loads(f"[Term]\n{clauses}\n", threads=1)[0]
@@ -317,10 +297,13 @@ def _owl_facts(element: ElementTree.Element) -> Facts:
     for is_foreign, _, tag, value in sorted(found, key=lambda each: each[:2]):
         if not (is_foreign and tag in facts):
             facts.setdefault(tag, []).append(curie(value) if tag in _IDENTIFIERS else value)
-    if facts.get("is_obsolete") != ["true"]:
-        facts.pop("is_obsolete", None)
     names = facts.get("name", [])
-    return {**facts, "name": names[:1], "synonym": [*names[1:], *facts.get("synonym", ())]}
+    return {
+        **facts,
+        "name": names[:1],
+        "synonym": [*names[1:], *facts.get("synonym", ())],
+        "is_obsolete": [value for value in facts.get("is_obsolete", ()) if value == "true"],
+    }
 
 
 # OBO Graphs

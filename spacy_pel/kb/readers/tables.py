@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -35,15 +36,15 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     entity may have several rows, for example one for each name: the name in the first row is the
     canonical name, and lists are united.
     """
+    name = path.name.lower()
     fields_of = partial(_fields, path, options.columns)
-    if path.name.lower().endswith(".parquet"):
+    if name.endswith(".parquet"):
         found = parquet_rows(path, fields_of, str(path))
         fields = fields_of(next(found))
         rows = ((f"{path}, row {n}", list(row)) for n, row in enumerate(found, start=1))
     else:
         check_gzip(path)  # or damage might look like other columns
-        delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-        whole_rows = _text_rows(path, delimiter)
+        whole_rows = _text_rows(path, "\t" if name.endswith((".tsv", ".tsv.gz")) else ",")
         _, columns = next(whole_rows, ("", []))
         repeated = [name for name, times in Counter(columns).items() if name and times > 1]
         if repeated:
@@ -54,10 +55,10 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     return Source(united(_entities(rows, list(fields.values()))))
 
 
-def _text_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterator[Row]:
+def _text_rows(path: Path, delimiter: str, skip: str = "", **dialect: Any) -> Iterator[Row]:
     """The rows of a table in text, the first of which names the columns. Blank lines go.
 
-    ``comment`` says how lines begin that are passed over.
+    ``skip`` is a pattern of lines that are passed over. The dialect is that of ``csv``.
     """
     csv.field_size_limit(_LONGEST_ROW)  # of the whole process, so it is set by each reader
     number = size = n_columns = 0
@@ -69,11 +70,11 @@ def _text_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterat
             if size > _LONGEST_ROW:
                 problem = f"{path}, line {number}: a row of more than {_LONGEST_ROW:,} characters"
                 raise PelError(problem, "correct its quotes, or split it")
-            if comment is None or not line.startswith(comment):
+            if not (skip and re.match(skip, line)):
                 yield f"{line}\n"
 
     try:
-        for row in csv.reader(lines(), delimiter=delimiter, strict=True):
+        for row in csv.reader(lines(), delimiter=delimiter, strict=True, **dialect):
             where, size = f"{path}, line {number}", 0
             n_columns = n_columns or len(row)
             if row and len(row) != n_columns:
@@ -168,45 +169,34 @@ def read_medic(path: Path, options: ReadOptions) -> Source:
     vocabularies are cross-references. The type is the branch of MeSH, "Diseases". The source is MSH
     or OMIM, by the id that MEDIC gives.
     """
-    for _, line in numbered_lines(path):
-        columns = line.lstrip("# ").split("\t")
-        if line.startswith("#") and set(columns) >= _MEDIC_NEEDED:
-            return Source(united(_medic_entities(path, columns)))
-        if not line.startswith("#"):
-            break
-    problem = f"{path}: no comment names its columns"
-    raise PelError(problem, "fetch CTD_diseases.tsv.gz from ctdbase.org again")
+    rows = _text_rows(path, "\t", r"#(?! *DiseaseName\tDiseaseID\t)", quoting=csv.QUOTE_NONE)
+    _, columns = next(rows, ("", [""]))
+    columns = [column.lstrip("# ") for column in columns]
+    if not set(columns) >= _MEDIC_NEEDED:
+        problem = f"{path}: no comment names its columns"
+        raise PelError(problem, "fetch CTD_diseases.tsv.gz from ctdbase.org again")
+    named = ((place, dict(zip(columns, map(str.strip, row)))) for place, row in rows)
+    return Source(united(_disease(*row) for row in named if row[1]["DiseaseID"] != _ROOT))
 
 
-def _medic_entities(path: Path, columns: list[str]) -> Iterator[Entity]:
-    for number, line in numbered_lines(path):
-        if line.startswith("#") or not line:
-            continue
-        place, cells = f"{path}, line {number}", line.split("\t")
-        if len(cells) != len(columns):
-            problem = f"{place}: {len(cells)} columns, where the comment names {len(columns)}"
-            raise PelError(problem, "fetch the file again")
-        row = {column: cell.strip() for column, cell in zip(columns, cells)}
-        given, others = row["DiseaseID"], _items(row["AltDiseaseIDs"])
-        if given == _ROOT:
-            continue
-        of_mesh = [id for id in others if id.startswith("MESH:")]
-        id = of_mesh[0] if len(of_mesh) == 1 and not given.startswith("MESH:") else given
-        # Corpora use ids of MeSH and OMIM.
-        diseases = [id for id in (given, *others) if id.startswith(("MESH:", "OMIM:"))]
-        parents = [parent for parent in _items(row["ParentIDs"]) if parent != _ROOT]
-        entity = Entity(
-            concept_id=_local_id(id),
-            canonical_name=row["DiseaseName"],
-            aliases=tuple(_items(row["Synonyms"])),
-            types=(BRANCHES["C"],),
-            definition=row["Definition"] or None,
-            alt_ids=tuple(sorted({*map(_local_id, diseases)} - {_local_id(id)})),
-            parents=tuple(map(_local_id, parents)),
-            xrefs=tuple(id for id in others if id not in diseases),
-            sources=(VOCABULARY if given.startswith("MESH:") else "OMIM",),
-        )
-        yield cleaned_at(place, entity)
+def _disease(place: str, row: dict[str, str]) -> Entity:
+    given, others = row["DiseaseID"], _items(row["AltDiseaseIDs"])
+    of_mesh = [id for id in others if id.startswith("MESH:")]
+    id = of_mesh[0] if len(of_mesh) == 1 and not given.startswith("MESH:") else given
+    # Corpora use ids of MeSH and OMIM.
+    diseases = [id for id in (given, *others) if id.startswith(("MESH:", "OMIM:"))]
+    entity = Entity(
+        concept_id=_local_id(id),
+        canonical_name=row["DiseaseName"],
+        aliases=tuple(_items(row["Synonyms"])),
+        types=(BRANCHES["C"],),
+        definition=row["Definition"] or None,
+        alt_ids=tuple(sorted({*map(_local_id, diseases)} - {_local_id(id)})),
+        parents=tuple(_local_id(id) for id in _items(row["ParentIDs"]) if id != _ROOT),
+        xrefs=tuple(id for id in others if id not in diseases),
+        sources=(VOCABULARY if given.startswith("MESH:") else "OMIM",),
+    )
+    return cleaned_at(place, entity)
 
 
 def _local_id(id: str) -> str:
@@ -232,13 +222,12 @@ def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> di
             none that an entity may have (see ``cleaned``). The error names file and line.
     """
     mapping: dict[str, str] = {}
-    shortcuts: dict[str, str] = {}  # the same mapping with shorter ways
 
     def end(id: str) -> str:
         """Where an id leads in the end. Every second step of the way is cut short."""
-        while id in shortcuts:
-            following = shortcuts[id]
-            shortcuts[id] = shortcuts.get(following, following)
+        while id in mapping:
+            following = mapping[id]
+            mapping[id] = mapping.get(following, following)
             id = following
         return id
 
@@ -247,7 +236,7 @@ def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> di
             first, second = end(subject), end(object)
             if first != second:  # only an id that leads nowhere is mapped: no cycle is made
                 start, target = (subject, second) if first == subject else (second, first)
-                mapping[start] = shortcuts[start] = target
+                mapping[start] = target
     return mapping
 
 
@@ -263,7 +252,7 @@ def mapping_version(path: Path) -> str | None:
 
 
 def _pairs(path: Path, predicates: Sequence[str]) -> Iterator[tuple[str, str]]:
-    rows = _text_rows(path, "\t", comment="#")
+    rows = _text_rows(path, "\t", "#")
     where, columns = next(rows, (str(path), []))
     for name in ("subject_id", "predicate_id", "object_id"):
         if name not in columns:

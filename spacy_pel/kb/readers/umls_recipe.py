@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import PelError
-from ..records.semantic_types import SemanticType, is_below
+from ..records.semantic_types import SemanticType, types_meant
 
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
 ST21PV_TYPES = {
@@ -80,27 +80,16 @@ class UmlsRecipe(NamedTuple):
     def type_codes(self, types: Sequence[SemanticType]) -> list[str]:
         """The TUIs that ``self.types`` stands for, with those of descendants.
 
-        Args:
-            types: All semantic types of the release.
-
-        Raises:
-            PelError: A name or TUI is not in the release. (A tree number that is not in it stands
-                for no type.)
+        types: All semantic types of the release. PelError if it lacks a name or TUI; a tree number
+            that it lacks stands for the types below it, if any.
         """
         codes: set[str] = set()
         for wanted in self.types:
-            named = next((type for type in types if wanted in (type.code, type.name)), None)
-            number = named.tree_number if named else wanted
-            if not named and not re.fullmatch(r"[AB](\d+(\.\d+)*)?", wanted):
-                raise PelError(
-                    f"no semantic type {wanted!r} in MRSTY.RRF",
-                    "give a TUI, a name or a tree number",
-                )
-            codes |= {
-                type.code
-                for type in types
-                if type == named or type.tree_number == number or is_below(type.tree_number, number)
-            }
+            meant = types_meant(wanted, types)
+            if not meant and not re.fullmatch(r"[AB](\d+(\.\d+)*)?", wanted):
+                problem = f"no semantic type {wanted!r} in MRSTY.RRF"
+                raise PelError(problem, "give a TUI, a name or a tree number")
+            codes.update(type.code for type in meant)
         return sorted(codes)
 
 

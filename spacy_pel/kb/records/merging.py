@@ -94,7 +94,7 @@ def merged(
         PelError: An id occurs twice in one source, an id or name is unusable, or there is no space
             to sort.
     """
-    ends = _ends(mapping or {})
+    ends = ends_of(mapping or {})
     with _scratch(_MERGING) as database:
         for number, entities in enumerate(sources):
             _stage(database, number, map(cleaned, entities), ends, by_xref)
@@ -182,7 +182,7 @@ def _renamed(entity: Entity, id: str) -> Entity:
     return entity._replace(concept_id=id, alt_ids=tuple(alt_ids))
 
 
-def _ends(mapping: Mapping[str, str]) -> dict[str, str]:
+def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
     """The id that each id of a mapping leads to in the end; of a cycle, its smallest id."""
     ends: dict[str, str] = {}
     for start in mapping:

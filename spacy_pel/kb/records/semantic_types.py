@@ -43,6 +43,14 @@ def known_types(types: Iterable[SemanticType]) -> list[SemanticType]:
     return [t for t in distinct if t.name not in described or t != SemanticType(t.name)]
 
 
+def types_meant(text: str, types: Iterable[SemanticType]) -> list[SemanticType]:
+    """The types that have this name, code or tree number, and all types below them."""
+    types = list(types)
+    chosen = [type for type in types if text and text in (type.name, type.code, type.tree_number)]
+    numbers = {text, *(type.tree_number for type in chosen)}
+    return [t for t in types if t in chosen or any(is_below(t.tree_number, n) for n in numbers)]
+
+
 def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> set[str]:
     """The names of the wanted types, given by name or code, and of all types below them.
 
@@ -50,15 +58,13 @@ def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> se
     """
     names: set[str] = set()
     for text in wanted:
-        chosen = [type for type in types if text in (type.name, type.code)]
-        if not chosen:
+        meant = types_meant(text, types)
+        if not meant:
             raise PelError(
                 f"no semantic type {text!r} in this KB",
                 "choose one that python -m spacy pel kb info lists",
             )
-        numbers = [type.tree_number for type in chosen]
-        names.update(type.name for type in chosen)
-        names.update(t.name for t in types if any(is_below(t.tree_number, n) for n in numbers))
+        names.update(type.name for type in meant)
     return names
 
 

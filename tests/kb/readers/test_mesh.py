@@ -100,7 +100,7 @@ def test_files_as_the_nlm_names_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("id, name", [("", "A name"), ("D9", "")])
 def test_a_record_that_is_not_whole_is_named(tmp_path: Path, id: str, name: str) -> None:
     path = write(tmp_path / "desc.xml", DESCRIPTORS + descriptor(id, name, ["C02"]))
-    with pytest.raises(PelError, match=rf"desc\.xml, record 4 .*{id or name}"):
+    with pytest.raises(PelError, match=rf"desc\.xml, record 4: .*{id or name}"):
         list(open_source(path).entities)
 
 

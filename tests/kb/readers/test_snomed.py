@@ -135,10 +135,10 @@ def test_concepts_and_descriptions_are_enough(tmp_path: Path) -> None:
 def test_faults(tmp_path: Path) -> None:
     snapshot = write_release(tmp_path)
     file = write(snapshot, "sct2_Relationship_Snapshot", [("1", "20260101", 1)])
-    with pytest.raises(PelError, match="a row is not whole .*Line: 2.*; unpack it again"):
+    with pytest.raises(PelError, match="Relationship.*, line 2: expected 10 columns"):
         list(open_source(tmp_path).entities)
     file.write_text("id\tterm\n")
-    with pytest.raises(PelError, match="Relationship.*, line 1: does not name the columns of RF2"):
-        open_source(tmp_path)
+    with pytest.raises(PelError, match="Relationship.*, line 1: does not name the columns id eff"):
+        list(open_source(tmp_path).entities)
     with pytest.raises(PelError, match="holds no sct2_Concept_Snapshot"):
         open_source(tmp_path / "Snapshot" / "Refset", format="snomed")

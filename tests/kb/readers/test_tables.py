@@ -137,7 +137,7 @@ def test_reads_diseases_of_mesh_and_omim(tmp_path: Path) -> None:
 def test_faults_of_medic_are_named(tmp_path: Path) -> None:
     with pytest.raises(PelError, match="no comment names its columns; fetch CTD_diseases"):
         open_source(medic(tmp_path, ROWS, columns="DiseaseName\tDiseaseID"))
-    with pytest.raises(PelError, match=r"tsv\.gz, line 6: 2 columns, where the comment names 9"):
+    with pytest.raises(PelError, match=r"tsv\.gz, line 6: 2 cells, where the first row has 9"):
         list(open_source(medic(tmp_path, [ROWS[1], ("Flu", "MESH:D2")])).entities)
     with pytest.raises(PelError, match=r"line 5: .*blank canonical_name"):
         list(open_source(medic(tmp_path, [("", *ROWS[1][1:])])).entities)
