@@ -149,7 +149,7 @@ def test_an_unknown_split_or_world(zeshel):
         (
             "documents/harbour",
             {"text": 7},
-            "harbour.json, line 1: 'text' is missing, blank or no text; give",
+            "harbour.json, line 1: 'text' is missing, blank or no text; correct",
         ),
     ],
 )

@@ -135,7 +135,7 @@ class Release:
 
     def check_lines(self) -> None:
         """Raise a PelError for the first line of a file that is not a whole row of its table."""
-        for table, file in [(table, file) for table in self.read for file in self.files(table)]:
+        for file, table in [(file, name) for name in self.read for file in self.files(name)]:
             names = self.columns[table]
             whole = f"{len(names)} columns with tabs between"
             if self.delimiter == "|":
