@@ -28,7 +28,7 @@ def run() -> Callable[..., str]:
         assert result.exit_code == code, (result.output, result.exception)
         if code:
             assert isinstance(result.exception, SystemExit), result.exception
-            assert result.output.splitlines()[-1].startswith("Error: ")
+            assert result.stderr.splitlines()[-1].startswith("Error: ")
             assert "Traceback" not in result.output
         return " ".join(result.output.split())  # wasabi breaks lines anywhere
 
