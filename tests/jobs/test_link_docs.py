@@ -20,7 +20,6 @@ from spacy_pel.jobs import link_docs
 from spacy_pel.jobs.link_docs import Linking, batches, is_long, link_documents, read_in_parts
 
 from ..cli.link_examples import TEXT
-from ..cli.test_pel_start import two_linkers
 
 BLANK = spacy.blank("xx")
 TEXTS = st.text(alphabet="ab. \n", max_size=200)
@@ -147,7 +146,8 @@ def test_a_pipeline_without_a_linker_is_refused() -> None:
 
 
 def test_the_linker_that_is_named_has_the_last_word(tiny_folder: Path) -> None:
-    nlp = two_linkers(tiny_folder)
+    nlp = spacy.load(tiny_folder)
+    nlp.add_pipe("proxy_linker", name="second", config={"path": str(tiny_folder), "candidates": 1})
     for name, n in (("proxy_linker", 7), ("second", 1)):
         (record,) = link_documents(nlp, [nlp.make_doc(TEXT)], component=name)
         assert len(record["mentions"][0]["candidates"]) == n
