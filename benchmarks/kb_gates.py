@@ -103,7 +103,7 @@ KINDS = ("build", "add", "update", "remove", "merge", "learn")
 
 def kills(scratch: Path, n: int) -> None:
     """Writers killed at a random moment: old or new, and verify finds nothing."""
-    from spacy_pel.kb.verify import verify
+    from spacy_pel.kb.knowledge_base import verify
 
     old = made_kb(scratch / "old", 2000)
     with KnowledgeBase.open(old) as kb:
@@ -132,7 +132,7 @@ def kills(scratch: Path, n: int) -> None:
 
 def writers(scratch: Path) -> None:
     """Four writers beside three readers."""
-    from spacy_pel.kb.verify import verify
+    from spacy_pel.kb.knowledge_base import verify
 
     folder = made_kb(scratch / "shared", 2000)
     command = [sys.executable, __file__, str(scratch), "--role"]

@@ -104,7 +104,7 @@ def verify_cli(folder: KB) -> None:
       python -m spacy pel kb verify kb
     """
     from ..kb import KnowledgeBase
-    from ..kb.verify import verify
+    from ..kb.knowledge_base import verify
 
     start = time.perf_counter()
     total = sum(path.stat().st_size for path in folder.glob("*.*"))

@@ -251,7 +251,7 @@ def _tables(kb: KnowledgeBase, queries: Queries) -> tuple[np.ndarray, np.ndarray
 
     Each is [n, k]; -inf for no candidate, and for one without mentions near.
     """
-    names = kb.search_names(queries.vectors, _NAMES)
+    names = kb.search(queries.vectors, _NAMES, with_mentions=False)
     found = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
     lines, numbers, by_name, closeness = found
     ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)

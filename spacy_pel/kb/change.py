@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -58,12 +58,6 @@ class ChangeCounts(NamedTuple):
     added: int = 0
     updated: int = 0
     removed: int = 0
-
-
-# Takes the number and the record of what leaves the KB, for good or because a newer record replaces it.
-Remove = Callable[[int, Entity], None]
-# Returns the entities that a change writes, and calls the second argument for what leaves the KB.
-Plan = Callable[[KnowledgeBase, Remove], Iterable[Entity]]
 
 
 def build_kb(
@@ -145,46 +139,21 @@ def add_entities(
             encoder is missing or not that of the KB, another process is writing to the KB, or the
             disk is full.
     """
-
-    def plan(kb: KnowledgeBase, remove: Remove) -> Iterator[Entity]:
-        check_encoder(kb, encoder)
-        for entity in map(cleaned, entities):
-            if _present(kb, entity.concept_id):
-                raise PelError(
-                    f"{entity.concept_id!r} is in {kb.path} already",
-                    "use kb change update to replace its record, or kb change merge to add to it",
-                )
-            yield entity
-
-    return _change(path, plan, encoder, types, sources)
+    return _change(path, "add", map(cleaned, entities), encoder, types, sources)
 
 
 def update_entities(
     path: str | Path,
     entities: Iterable[Entity],
     encoder: RowEncoder | None = None,
-    *,
-    types: Iterable[SemanticType] = (),
-    sources: Sequence[str] = (),
+    **source: Any,
 ) -> ChangeCounts:
     """Replaces the records and vectors of entities that the KB has; arguments as of ``add_entities``.
 
-    Entities whose record is the same are left as they are.
-
-    Raises:
-        PelError: A concept id is not in the KB, or as ``add_entities`` does.
+    Entities whose record is the same are left as they are. PelError if a concept id is not in the KB,
+    or as ``add_entities`` raises it.
     """
-
-    def plan(kb: KnowledgeBase, remove: Remove) -> Iterator[Entity]:
-        check_encoder(kb, encoder)
-        remedy = "use kb change add or kb change merge to add it"
-        for entity in map(cleaned, entities):
-            number, present = _existing(kb, entity.concept_id, remedy)
-            if present != entity:
-                remove(number, present)
-                yield entity
-
-    return _change(path, plan, encoder, types, sources)
+    return _change(path, "update", map(cleaned, entities), encoder, **source)
 
 
 def merge_entities(
@@ -192,34 +161,17 @@ def merge_entities(
     entities: Iterable[Entity],
     encoder: RowEncoder | None = None,
     *,
-    types: Iterable[SemanticType] = (),
-    sources: Sequence[str] = (),
     mapping: Mapping[str, str] | None = None,
+    **source: Any,
 ) -> ChangeCounts:
     """Joins entities with the KB's records of the same concept id, and adds the others.
 
     A joined record keeps the name and definition that it has in the KB (see ``merging.joined``). The
     arguments are those of ``add_entities``, and ``mapping``: from concept ids of the entities to other
-    ids, for example to those of the KB.
-
-    Raises:
-        PelError: As ``add_entities`` does, except that concept ids may be in the KB.
+    ids, for example to those of the KB. The errors are those of ``add_entities``, except that concept
+    ids may be in the KB.
     """
-
-    def plan(kb: KnowledgeBase, remove: Remove) -> Iterator[Entity]:
-        check_encoder(kb, encoder)
-        for entity in merged([entities], mapping):
-            found = _present(kb, entity.concept_id)
-            if found is None:
-                yield entity
-                continue
-            number, present = found
-            both = cleaned(joined(present, entity))
-            if both != present:
-                remove(number, present)
-                yield both
-
-    return _change(path, plan, encoder, types, sources)
+    return _change(path, "merge", merged([entities], mapping), encoder, **source)
 
 
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
@@ -229,13 +181,7 @@ def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
         PelError: An id is not in the KB or is an alternative id, nothing would be left, another
             process is writing to the KB, or the disk is full.
     """
-
-    def plan(kb: KnowledgeBase, remove: Remove) -> Iterator[Entity]:
-        for id in dict.fromkeys(id.strip() for id in ids):
-            remove(*_existing(kb, id, "check the id"))
-        return iter(())
-
-    return _change(path, plan, None, (), ())
+    return _change(path, "remove", [Entity(id, "") for id in dict.fromkeys(map(str.strip, ids))])
 
 
 def check_encoder(kb: KnowledgeBase, encoder: RowEncoder | None) -> None:
@@ -258,21 +204,19 @@ def check_encoder(kb: KnowledgeBase, encoder: RowEncoder | None) -> None:
 
 def _change(
     path: str | Path,
-    plan: Plan,
-    encoder: RowEncoder | None,
-    types: Iterable[SemanticType],
-    sources: Sequence[str],
+    kind: str,
+    entities: Iterable[Entity],
+    encoder: RowEncoder | None = None,
+    types: Iterable[SemanticType] = (),
+    sources: Sequence[str] = (),
 ) -> ChangeCounts:
     """Applies a change to a KB in one transaction. Nothing is written if it changes nothing."""
     with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
-        numbers: set[int] = set()
+        if kind != "remove":
+            check_encoder(kb, encoder)
+        numbers: set[int] = set()  # of what leaves the KB, also because a newer record replaces it
         lost: Counter[str] = Counter()
-
-        def remove(number: int, entity: Entity) -> None:
-            numbers.add(number)
-            count_entity(lost, entity)
-
-        with closing(StagedRecords(plan(kb, remove))) as staged:
+        with closing(StagedRecords(_written(kb, kind, entities, numbers, lost))) as staged:
             n_gone = len(numbers)
             if not staged.count and not n_gone:
                 return ChangeCounts()
@@ -285,8 +229,8 @@ def _change(
             if kb.has_vectors:
                 n_rows_gone = len(kb.rows(gone)[1])
                 projection = kb.vectors.projection
-                entities, first = staged.entities(), 0
-                while block := list(islice(entities, _ENCODED)):
+                new_entities, first = staged.entities(), old["next_number"]
+                while block := list(islice(new_entities, _ENCODED)):
                     vectors, places = encoder.rows(block)
                     rows.append((vectors, places + first))
                     first += len(block)
@@ -305,32 +249,49 @@ def _change(
                     sources=list(dict.fromkeys([*old["sources"], *sources])),
                 )
                 if kb.has_vectors:
-                    new = insert_rows(change, rows, old["next_number"], projection)
-                    total = old["vectors"]["rows"] + new - n_rows_gone
-                    change.settings["vectors"] = {**old["vectors"], "rows": total}
+                    total = old["vectors"]["rows"] + insert_rows(change, rows, projection)
+                    change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_gone}
         refile_if_wasteful(change)
         if not staged.count:
             return ChangeCounts(removed=n_gone)
         return ChangeCounts(staged.count - n_gone, n_gone)
 
 
-def _present(kb: KnowledgeBase, id: str) -> tuple[int, Entity] | None:
-    """The number and record of the entity with this concept id, or None."""
-    number = kb.number(id)
-    if number is None:
-        return None
-    [entity] = kb.entities([number])
-    return (number, entity) if entity.concept_id == id else None
-
-
-def _existing(kb: KnowledgeBase, id: str, remedy: str) -> tuple[int, Entity]:
-    """The number and record of the entity with this concept id; PelError if there is none."""
-    found = _present(kb, id)
-    if found:
-        return found
-    if id in kb:
-        raise PelError(
-            f"{id!r} is an alternative id of {kb[id].concept_id!r} in {kb.path}",
-            "give the concept id",
-        )
-    raise PelError(f"{id!r} is not in {kb.path}", remedy)
+def _written(
+    kb: KnowledgeBase,
+    kind: str,
+    entities: Iterable[Entity],
+    gone: set[int],
+    lost: Counter[str],
+) -> Iterator[Entity]:
+    """The entities that a change writes. Notes the number of what leaves the KB, and counts it."""
+    for entity in entities:
+        id = entity.concept_id
+        number = kb.number(id)
+        present = None if number is None else kb.entities([number])[0]
+        if present and present.concept_id != id:
+            if kind in ("update", "remove"):
+                raise PelError(
+                    f"{id!r} is an alternative id of {present.concept_id!r} in {kb.path}",
+                    "give the concept id",
+                )
+            present = None
+        if present and kind == "add":
+            raise PelError(
+                f"{id!r} is in {kb.path} already",
+                "use kb change update to replace its record, or kb change merge to add to it",
+            )
+        if present is None and kind in ("update", "remove"):
+            add = "use kb change add or kb change merge to add it"
+            raise PelError(
+                f"{id!r} is not in {kb.path}", add if kind == "update" else "check the id"
+            )
+        if present and kind == "merge":
+            entity = cleaned(joined(present, entity))
+        if present == entity:
+            continue
+        if present:
+            gone.add(number)
+            count_entity(lost, present)
+        if kind != "remove":
+            yield entity

@@ -15,9 +15,18 @@ from ..errors import PelError
 from .mentions import stored_passages
 from .record_writing import count_entity
 from .records.names import name_hash, normalised
-from .settings import KB_FILE, plain_file_size, sha256, vector_files
+from .settings import (
+    JOURNAL,
+    KB_FILE,
+    VECTOR_FILE,
+    Settings,
+    plain_file_size,
+    sha256,
+    vector_files,
+    wrong_size,
+)
 from .store import Store
-from .transaction import CHECKSUMS
+from .transaction import CHECKSUMS, is_ours
 
 KnowledgeBase = Any  # which imports this module
 
@@ -50,6 +59,16 @@ def faults(kb: KnowledgeBase, progress: Report | None = None) -> Iterator[PelErr
         yield error
 
 
+def foreign_files(folder: Path, settings: Settings) -> list[PelError]:
+    """The files of a KB's folder that do not belong to it."""
+    known = {KB_FILE, JOURNAL, CHECKSUMS, *(file["name"] for file in vector_files(settings))}
+    return [
+        PelError(f"{file}: does not belong to the KB", "move it elsewhere")
+        for file in sorted(folder.iterdir())
+        if not (file.name in known or is_ours(file.name) or VECTOR_FILE.fullmatch(file.name))
+    ]
+
+
 def _checksums(folder: Path) -> dict[str, dict]:
     """What the checksums say of the database, if it was not changed since they were written."""
     path = folder / CHECKSUMS
@@ -63,14 +82,10 @@ def _checksums(folder: Path) -> dict[str, dict]:
 
 
 def _damage(path: Path, file: dict, progress: Report | None) -> PelError | None:
-    size = plain_file_size(path)
-    if size is None:
-        return PelError(f"{path}: missing", COPY_OR_BUILD)
-    if size != file["bytes"]:
-        return PelError(f"{path}: {size} bytes, not {file['bytes']}", COPY_OR_BUILD)
-    if sha256(path, progress) != file["sha256"]:
-        return PelError(f"{path}: does not agree with its checksum", COPY_OR_BUILD)
-    return None
+    fault = wrong_size(path, file["bytes"])
+    if fault is None and sha256(path, progress) != file["sha256"]:
+        fault = "does not agree with its checksum"
+    return None if fault is None else PelError(f"{path}: {fault}", COPY_OR_BUILD)
 
 
 def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
@@ -102,7 +117,7 @@ def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
 
 def _wrong_records(store: Store, kb: KnowledgeBase) -> Iterator[str]:
     """Counts, ids and names of the records that are not what the tables beside them say."""
-    live = np.zeros(kb.n_records(), dtype=bool)
+    live = np.zeros(kb.settings["next_number"], dtype=bool)
     live[kb.numbers()] = True
     names = np.zeros(4, dtype=np.int64)
     counts: Counter[str] = Counter()

@@ -34,7 +34,6 @@ def kb_info(folder: Path) -> dict[str, Any]:
     """
     with KnowledgeBase.open(folder) as opened:
         settings, types, files = opened.settings, opened.semantic_types, opened.file_sizes()
-        records = opened.n_records()
         stored_dim = opened.stored_dim if opened.has_vectors else None
         mentions = opened.mentions.counts()
     vectors = settings["vectors"] or {}
@@ -45,7 +44,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "sources": settings["sources"],
         **{name: settings["counts"][name] for name in _COUNTS},
         "types": [type.name for type in types],
-        "removed": records - len(opened),
+        "removed": settings["next_number"] - len(opened),
         "bytes": sum(files.values()),
         **{name: vectors.get(name) for name in ("rows", "row_kind", "dim")},
         "stored_dim": stored_dim,

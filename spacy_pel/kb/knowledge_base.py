@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import PelError
-from .checks import faults
+from .checks import Report, faults, foreign_files
 from .mentions import KnownMentions
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
@@ -35,6 +35,10 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 _BLOCK = 4096  # ids looked up at a time
 _COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
+_WITH_ID = "SELECT number FROM entity WHERE concept_id = ?"
+_WITH_ALTERNATIVE = "SELECT number FROM alternative WHERE id = ?"
+_OF_TYPE = "SELECT numbers FROM typed WHERE type = ?"
+_OF_SOURCE = "SELECT numbers FROM sourced WHERE source = ?"
 
 
 class SearchFilter(NamedTuple):
@@ -55,14 +59,12 @@ class SearchFilter(NamedTuple):
 class KnowledgeBase:
     """A knowledge base: entities, each with a number, and the vectors that stand for them.
 
-    A KB is opened, not loaded. Records are read from SQLite when they are asked for, and the first
-    search maps the vectors into memory. Whatever is written to the folder, the KB stays as it was
-    when it was opened, until ``refresh`` (its learnt mentions are read when they are first used). It
-    may be used after a fork. It may be pickled: a copy opens the same folder.
+    A KB is opened, not loaded. Whatever is written to the folder, the KB stays as it was when it was
+    opened, until ``refresh`` (its learnt mentions are read when they are first used). It may be used
+    after a fork. It may be pickled: a copy opens the same folder.
 
-    The numbers of a KB that was just built ascend with concept ids. New and changed entities get new
-    numbers, and no number is used again. So take the numbers in use from ``numbers``, and store ids,
-    not numbers.
+    New and changed entities get new numbers, and no number is used again. So take the numbers in use
+    from ``numbers``, and store ids, not numbers.
 
     Attributes:
         path: The folder, absolute.
@@ -78,19 +80,13 @@ class KnowledgeBase:
     def open(cls, path: str | Path, *, verify: bool = False) -> KnowledgeBase:
         """The KB of a folder.
 
-        Args:
-            path: The folder.
-            verify: Whether to check every byte first, as ``pel kb verify`` does. It takes seconds for
-                500 MB. Otherwise the settings and the sizes of files are checked now, and each record
-                and the form and range of vectors when they are first read.
-
-        Raises:
-            PelError: There is no KB in the folder, or it is not whole.
+        PelError if there is no KB in it, or it is not whole. With ``verify`` every byte is checked
+        first, as ``pel kb verify`` does, which takes seconds for 500 MB. Otherwise the settings and the
+        sizes of files are checked now, and records and vectors when they are first read.
         """
         kb = cls(path)
-        if verify:
-            for problem in faults(kb):
-                raise problem
+        for problem in faults(kb) if verify else ():
+            raise problem
         return kb
 
     def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[str]]:
@@ -125,7 +121,7 @@ class KnowledgeBase:
         self.settings = settings
         self._store = store
         self._count: int = settings["next_number"]
-        self._masks: dict[SearchFilter | None, np.ndarray] = {}
+        self._masks: dict[SearchFilter, np.ndarray] = {}
         # Called at the latest when the object goes. It does not unlock (LOCK_UN), which would take
         # the lock from forked children as well.
         self._release = weakref.finalize(self, _close, descriptors)
@@ -154,16 +150,12 @@ class KnowledgeBase:
 
     def numbers(self) -> np.ndarray:
         """The numbers of the entities: int64 [len], ascending."""
-        return self._present(np.arange(self._count))
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether all numbers ascend with concept ids, as in a KB that was just built."""
-        return self.settings["in_order"] >= self._count
+        numbers = np.arange(self._count)
+        return numbers[self._is_live(numbers)]
 
     def numbers_by_id(self) -> np.ndarray:
         """The numbers of the entities in order of concept id: int64 [len]."""
-        if self.is_in_order:
+        if self.settings["in_order"] >= self._count:
             return self.numbers()
         return self._selected("SELECT number FROM entity ORDER BY concept_id")
 
@@ -179,12 +171,8 @@ class KnowledgeBase:
         A concept id goes before an alternative or retired one. If several entities have it as such a
         one, the number is that of the entity whose concept id sorts first.
         """
-        queries = (
-            "SELECT number FROM entity WHERE concept_id = ?",
-            "SELECT number FROM alternative WHERE id = ?",
-        )
         try:
-            for query in queries:
+            for query in (_WITH_ID, _WITH_ALTERNATIVE):
                 numbers = self._selected(query, id).tolist()
                 if len(numbers) > 1:
                     numbers.sort(key=lambda number: self.labels([number]))
@@ -252,17 +240,14 @@ class KnowledgeBase:
     def of_types(self, *names_or_codes: str) -> np.ndarray:
         """The numbers of the entities that have one of these types, or a type below one of them.
 
-        "" stands for entities without a type. PelError if the KB does not have one of the types.
-
-        Returns:
-            int64, ascending.
+        They are int64, ascending. "" stands for entities without a type. PelError if the KB does not
+        have one of the types.
         """
-        query = "SELECT numbers FROM typed WHERE type = ?"
         names = with_descendants(filter(None, names_or_codes), self.semantic_types)
-        numbers = self._posted(query, names)
+        numbers = self._posted(_OF_TYPE, names)
         if "" not in names_or_codes:
             return numbers
-        typed = self._posted(query, [type.name for type in self.semantic_types])
+        typed = self._posted(_OF_TYPE, [type.name for type in self.semantic_types])
         return np.union1d(numbers, np.setdiff1d(self.numbers(), typed, assume_unique=True))
 
     def of_sources(self, *names: str) -> np.ndarray:
@@ -278,7 +263,7 @@ class KnowledgeBase:
                     f"{self.path}: no entity comes from {name!r}",
                     f"choose one of its sources: {some}",
                 )
-        return self._posted("SELECT numbers FROM sourced WHERE source = ?", names)
+        return self._posted(_OF_SOURCE, names)
 
     def matching(self, only: SearchFilter) -> np.ndarray:
         """The numbers of the entities that a filter allows: int64, ascending.
@@ -287,17 +272,13 @@ class KnowledgeBase:
         """
         numbers = self.numbers()
         if only.types:
-            numbers = np.intersect1d(numbers, self.of_types(*only.types), assume_unique=True)
+            numbers = np.intersect1d(numbers, self.of_types(*only.types))
         if only.sources:
-            numbers = np.intersect1d(numbers, self.of_sources(*only.sources), assume_unique=True)
+            numbers = np.intersect1d(numbers, self.of_sources(*only.sources))
         if only.ids:
             known = [number for number in map(self.number, only.ids) if number is not None]
             numbers = np.intersect1d(numbers, np.array(known, dtype=np.int64))
         return numbers
-
-    def n_records(self) -> int:
-        """The number of records, with those that were removed."""
-        return self._count
 
     def file_sizes(self) -> dict[str, int]:
         """The size of each file of the KB, in bytes, by name."""
@@ -394,7 +375,14 @@ class KnowledgeBase:
         """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
         return KnownMentions(self._store, self.settings, self.numbers_of)
 
-    def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
+    def search(
+        self,
+        vectors: np.ndarray,
+        k: int,
+        only: SearchFilter | None = None,
+        *,
+        with_mentions: bool = True,
+    ) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
 
         If the KB has learnt mentions, those near a query add to the score (``mentions``). Entities
@@ -405,27 +393,22 @@ class KnowledgeBase:
             k: The number of candidates for each query.
             only: The entities that may be found. The answer still holds k of them, if the KB has
                 that many with vectors.
+            with_mentions: Whether learnt mentions count.
 
         Raises:
             PelError: The KB has no vectors, the queries do not fit them, or the KB does not have a
                 type or a source of the filter.
         """
         stored, allowed = self.vectors, self._allowed(only)
-        if not self.mentions:
-            return stored.search(vectors, k, allowed)
-        return self.mentions.search(stored, vectors, k, allowed)
-
-    def search_names(self, vectors: np.ndarray, k: int) -> Candidates:
-        """As ``search``, without learnt mentions."""
-        return self.vectors.search(vectors, k, self._allowed(None))
+        if self.mentions and with_mentions:
+            return self.mentions.search(stored, vectors, k, allowed)
+        return stored.search(vectors, k, allowed)
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stored rows of entities, in the order of ``numbers``; PelError if the KB has no vectors.
 
-        An entity that was added without being embedded has no rows.
-
-        Returns:
-            Vectors, float32 [n, dim], and for each the place of its entity in ``numbers``, int64 [n].
+        They are vectors, float32 [n, dim], and for each the place of its entity in ``numbers``, int64
+        [n]. An entity that was added without being embedded has no rows.
         """
         return self.vectors.rows(np.asarray(numbers, dtype=np.int64))
 
@@ -441,20 +424,18 @@ class KnowledgeBase:
         known = (numbers >= 0) & (numbers < self._count)
         return known & ~np.isin(numbers, self._removed)
 
-    def _present(self, numbers: np.ndarray) -> np.ndarray:
-        """The numbers that entities of the KB have."""
-        return numbers[self._is_live(numbers)]
-
     def _selected(self, query: str, *parameters: object) -> np.ndarray:
         """The numbers of entities that a query selects: int64."""
-        return self._present(self._store.numbers(query, *parameters))
+        numbers = self._store.numbers(query, *parameters)
+        return numbers[self._is_live(numbers)]
 
     def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
         """The numbers of entities in the lists that a query selects by keys: int64, ascending."""
         rows = [row for key in sorted(set(keys)) for row in self._store.read(query, key)]
         with self._store.reading():
             postings = [np.frombuffer(numbers, POSTING) for (numbers,) in rows]
-        return self._present(np.unique(np.concatenate([np.empty(0, np.int64), *postings])))
+        numbers = np.unique(np.concatenate([np.empty(0, np.int64), *postings]))
+        return numbers[self._is_live(numbers)]
 
     def _checked(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
         """Numbers as an array; IndexError if one of them belongs to no entity of the KB."""
@@ -469,20 +450,21 @@ class KnowledgeBase:
 
         The masks of the last filters are kept.
         """
-        if only is None and not len(self._removed):
+        only = only or SearchFilter()
+        if not any(only) and not len(self._removed):
             return None
-        for field, values in only._asdict().items() if only else ():
+        for field, values in only._asdict().items():
             if isinstance(values, str):
                 raise PelError(f"{field} is the text {values!r}", f"give a list of {field}")
-        key = only and SearchFilter(*(tuple(sorted(set(values))) for values in only))
-        if key not in self._masks:
+        only = SearchFilter(*(tuple(sorted(set(values))) for values in only))
+        if only not in self._masks:
             if len(self._masks) == _KEPT:
                 del self._masks[next(iter(self._masks))]
             mask = np.zeros(self._count, dtype=bool)
-            mask[self.numbers() if key is None else self.matching(key)] = True
+            mask[self.matching(only)] = True
             mask.flags.writeable = False  # an index remembers what it derives from a read-only mask
-            self._masks[key] = mask
-        return self._masks[key]
+            self._masks[only] = mask
+        return self._masks[only]
 
 
 def _seen(folder: Path) -> tuple[Store, Settings, list[int]]:
@@ -513,3 +495,18 @@ def _seen(folder: Path) -> tuple[Store, Settings, list[int]]:
 def _close(descriptors: list[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError]:
+    """The problems of a KB folder, each with its remedy; an empty list if the KB is whole.
+
+    Every file that has a checksum is read and compared with it: the vectors and their index always,
+    the database unless it was changed since it was built, embedded or assembled. Then SQLite checks
+    the database, and each record is compared with its own checksum and with the tables of names.
+    ``progress`` is called with the number of bytes read since the last call.
+    """
+    try:
+        with KnowledgeBase.open(path) as kb:
+            return [*foreign_files(kb.path, kb.settings), *faults(kb, progress)]
+    except PelError as error:
+        return [error]

@@ -20,7 +20,7 @@ from .records.cleaning import cleaned
 from .records.entity import Entity
 from .records.names import name_hash, normalised, searched_text
 from .records.semantic_types import SemanticType
-from .store import FIELDS, INDEX, POSTING, SCHEMA, as_json, entity_row, record_crc, stored_entity
+from .store import FIELDS, INDEX, POSTING, SCHEMA, entity_row, record_crc, stored_entity
 
 logger = logging.getLogger(__name__)
 
@@ -32,16 +32,21 @@ CREATE TABLE entity (
     retired_ids, xrefs, sources
 ) WITHOUT ROWID;
 """
-_CLAIMS = """
+_DROP_LOST_IDS = """
 CREATE TABLE claim AS
-    SELECT value AS id, concept_id FROM entity, json_each(alt_ids) WHERE alt_ids IS NOT NULL
+    SELECT value AS id, concept_id FROM entity, json_each(alt_ids)
     UNION
-    SELECT value, concept_id FROM entity, json_each(retired_ids) WHERE retired_ids IS NOT NULL;
+    SELECT value, concept_id FROM entity, json_each(retired_ids);
 CREATE INDEX claim_id ON claim (id, concept_id);
-"""
-_LOST = """
-SELECT concept_id, id FROM claim WHERE id IN (SELECT concept_id FROM entity)
-OR concept_id > (SELECT min(concept_id) FROM claim AS other WHERE other.id = claim.id)
+CREATE TABLE lost AS
+    SELECT concept_id, id FROM claim WHERE id IN (SELECT concept_id FROM entity)
+    OR concept_id > (SELECT min(concept_id) FROM claim AS other WHERE other.id = claim.id);
+UPDATE entity SET
+    alt_ids = (SELECT nullif(json_group_array(value), '[]') FROM json_each(alt_ids)
+               WHERE (concept_id, value) NOT IN (SELECT concept_id, id FROM lost)),
+    retired_ids = (SELECT nullif(json_group_array(value), '[]') FROM json_each(retired_ids)
+                   WHERE (concept_id, value) NOT IN (SELECT concept_id, id FROM lost))
+    WHERE concept_id IN (SELECT concept_id FROM lost);
 """
 _TOGETHER = 4096  # records written at a time
 _CHUNK = 1 << 16  # hashes of names
@@ -72,7 +77,10 @@ class StagedRecords:
                     f"the concept_id {entity.concept_id!r} occurs twice",
                     "merge its records into one",
                 ) from error
-        self._drop_lost_ids()
+        self._database.executescript(_DROP_LOST_IDS)
+        ((n_lost,),) = self._database.execute("SELECT count(*) FROM lost")
+        if n_lost:
+            logger.warning("dropped %d alternative ids that belong to another entity", n_lost)
         ((self.count,),) = self._database.execute("SELECT count(*) FROM entity")
 
     def close(self) -> None:
@@ -137,23 +145,6 @@ class StagedRecords:
 
     def _rows(self) -> Iterator[tuple]:
         return self._database.execute(f"SELECT {FIELDS} FROM entity ORDER BY concept_id")
-
-    def _drop_lost_ids(self) -> None:
-        self._database.executescript(_CLAIMS)
-        lost: dict[str, set[str]] = defaultdict(set)
-        for concept_id, id in self._database.execute(_LOST):
-            lost[concept_id].add(id)
-        for concept_id, ids in lost.items():
-            query = "SELECT alt_ids, retired_ids FROM entity WHERE concept_id = ?"
-            fields = self._database.execute(query, (concept_id,)).fetchone()
-            kept = [
-                as_json([id for id in json.loads(text or "[]") if id not in ids]) for text in fields
-            ]
-            update = "UPDATE entity SET alt_ids = ?, retired_ids = ? WHERE concept_id = ?"
-            self._database.execute(update, (*kept, concept_id))
-        if lost:
-            n_ids = sum(map(len, lost.values()))
-            logger.warning("dropped %d alternative ids that belong to another entity", n_ids)
 
 
 def count_entity(counts: Counter[str], entity: Entity) -> None:

@@ -106,6 +106,14 @@ def plain_file_size(path: Path) -> int | None:
     return status.st_size
 
 
+def wrong_size(path: Path, size: int) -> str | None:
+    """What is wrong with the size of a file of a KB; None if nothing is. Errors of ``plain_file_size``."""
+    found = plain_file_size(path)
+    if found == size:
+        return None
+    return "missing" if found is None else f"{found} bytes, not {size}"
+
+
 def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
     """The SHA-256 of a file's content; ``progress`` gets the number of bytes of each block read."""
     digest = hashlib.sha256()

@@ -32,6 +32,7 @@ from .settings import (
     plain_file_size,
     sha256,
     vector_files,
+    wrong_size,
 )
 from .store import Store, connected, rolled_back
 
@@ -201,11 +202,9 @@ def checked_settings(folder: Path, store: Store | None = None) -> Settings:
         with closing(Store(folder)) as store:
             settings = store.settings()
     for file in vector_files(settings):
-        size = plain_file_size(folder / file["name"])
-        if size != file["bytes"]:
-            found = "missing" if size is None else f"{size} bytes, not {file['bytes']}"
+        if fault := wrong_size(folder / file["name"], file["bytes"]):
             raise PelError(
-                f"{folder / file['name']}: {found}",
+                f"{folder / file['name']}: {fault}",
                 f"copy the whole folder again, or build it again: {build}",
             )
     return settings

@@ -159,25 +159,22 @@ def refile_if_wasteful(change: Writing) -> None:
             _file(change, _stored(kb), vectors, kb.vectors.projection)
 
 
-def insert_rows(
-    change: Writing, batches: Batches, first: int, projection: Projection | None
-) -> int:
+def insert_rows(change: Writing, batches: Batches, projection: Projection | None) -> int:
     """Writes rows into the database of a KB, where they are searched exactly; returns their number.
 
-    Batches are pairs of vectors, float32 [b, dim], and the place of each vector's entity [b]. The
-    entity at place 0 has the number ``first``.
+    Batches are pairs of vectors, float32 [b, dim], and the number of each vector's entity [b].
     """
     vectors, total = change.settings["vectors"], 0
-    insert = "INSERT INTO row (vectors, number, vector) VALUES (?, ?, ?)"
-    name = vectors["file"]["name"]
-    for rows, places in _checked(batches, vectors["dim"]):
+    insert, name = (
+        "INSERT INTO row (vectors, number, vector) VALUES (?, ?, ?)",
+        vectors["file"]["name"],
+    )
+    for rows, numbers in _checked(batches, vectors["dim"]):
         if projection is not None:
             rows = projection.projected_rows(rows)
         stored = VectorMatrix(*coded(rows, vectors["dtype"])).take(np.arange(len(rows)))
-        numbers = (places + first).tolist()
-        change.database.executemany(
-            insert, ((name, n, row.tobytes()) for n, row in zip(numbers, stored.astype("<f4")))
-        )
+        values = zip(numbers.tolist(), stored.astype("<f4"))
+        change.database.executemany(insert, ((name, n, row.tobytes()) for n, row in values))
         total += len(rows)
     return total
 
@@ -206,8 +203,9 @@ def _file(
     if index not in EXACT_ROWS:
         raise PelError(f"unknown index {index!r}", f"choose {', '.join(EXACT_ROWS)}")
     with KnowledgeBase.open(change.folder) as kb:
-        by_id, ranked = kb.numbers_by_id(), not kb.is_in_order
-        ranks = np.full(kb.n_records(), -1, dtype=np.int64)
+        by_id, n_records = kb.numbers_by_id(), kb.settings["next_number"]
+        ranked = kb.settings["in_order"] < n_records
+        ranks = np.full(n_records, -1, dtype=np.int64)
         ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
     width = projection.width if projection else about["dim"]
     writer = MatrixWriter(temporary_path(change.folder, ".npy"), width, "float32")

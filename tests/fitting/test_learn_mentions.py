@@ -15,13 +15,13 @@ from spacy_pel.fitting import learn_mentions
 from spacy_pel.fitting.learn_mentions import Queries, drawn, learn_mentions_of
 from spacy_pel.jobs.embed import is_embedded, update_vectors
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mentions import (
     MentionPassage,
     MentionWeight,
     PassageMention,
     stored_passages,
 )
-from spacy_pel.kb.verify import verify
 
 CORPUS = """\
 7|t|Renal failure (RF) and cephalea.

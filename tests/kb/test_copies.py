@@ -11,7 +11,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, copies
 from spacy_pel.kb.copies import local_copy
-from spacy_pel.kb.verify import verify
+from spacy_pel.kb.knowledge_base import verify
 
 
 def test_all_workers_of_a_node_have_one_copy(

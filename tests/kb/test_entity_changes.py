@@ -18,10 +18,10 @@ from spacy_pel.kb.change import (
     remove_entities,
     update_entities,
 )
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.records.merging import joined
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.transaction import CHECKSUMS
-from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES, contents, names_of
 from .living import NameRows, assert_holds, embed, living_kb
@@ -120,7 +120,6 @@ def test_an_interrupted_change_changes_nothing(folder: Path) -> None:
     "use",
     [
         KnowledgeBase.open,
-        verify,
         lambda folder: add_entities(folder, NEW),
         lambda folder: write_vectors(folder, [], dim=4, fingerprint="x", row_kind="name"),
     ],

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.transaction import CHECKSUMS, writing
-from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES, names_of
 from .learnt import learn

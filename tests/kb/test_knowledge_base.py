@@ -15,8 +15,8 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb import knowledge_base as module
 from spacy_pel.kb.change import remove_entities
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.settings import KB_FILE
-from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES, IDS, VECTORS, names_of
 

@@ -16,9 +16,9 @@ from spacy_pel.kb.change import (
     remove_entities,
     update_entities,
 )
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mention_changes import forget_mentions, learn_mentions, set_mention_weight
 from spacy_pel.kb.settings import KB_FILE
-from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES, contents
 from .learnt import WEIGHT, MentionRows, assert_finds, learn, passages

@@ -9,11 +9,11 @@ import pytest
 
 from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.change import remove_entities
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mention_changes import set_mention_weight
 from spacy_pel.kb.mentions import SHARPNESS, NearMentions, mention_pairs
 from spacy_pel.kb.vector_writing import reduce_vectors
 from spacy_pel.kb.vectors.index import VectorIndex
-from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES
 from .learnt import WEIGHT, learn, scored

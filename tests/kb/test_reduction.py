@@ -10,9 +10,9 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing, write_vectors
 from spacy_pel.kb.change import add_entities, remove_entities
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.vector_writing import reduce_vectors
 from spacy_pel.kb.vectors.matrix import VectorMatrix, principal_projection
-from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES, contents
 from .living import NameRows, living_kb, name_vector

@@ -11,10 +11,9 @@ from spacy_pel.kb import Entity
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.checks import COPY_OR_BUILD
 from spacy_pel.kb.copies import copy_kb
-from spacy_pel.kb.knowledge_base import KnowledgeBase
+from spacy_pel.kb.knowledge_base import KnowledgeBase, verify
 from spacy_pel.kb.settings import KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
-from spacy_pel.kb.verify import verify
 
 from .examples import ENTITIES, edit_settings, execute
 from .living import NameRows, living_kb
