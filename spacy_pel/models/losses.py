@@ -55,10 +55,17 @@ class ScoreLoss:
     ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
         """The gradients of the mean loss by both arrays of vectors, in their dtypes, and the mean loss.
 
-        vectors: of the mentions, float [n, d], and of the proxies, float [r, d].
+        The targets may have columns for mentions behind those of the proxies (ArboEL). Then the
+        mentions are the n that the targets are about and, behind them, m others, and the columns are
+        the r proxies, and all n + m mentions.
+
+        vectors: of the mentions, float [n, d] or [n + m, d], and of the proxies, float [r, d].
         """
         mentions, entities = (torch.tensor(v, requires_grad=True) for v in vectors)
-        loss = self._mean(mentions @ entities.T, targets)
+        sources = entities
+        if targets.negatives.shape[1] > len(entities):
+            sources = torch.cat([entities, mentions])
+        loss = self._mean(mentions[: len(targets.positive)] @ sources.T, targets)
         gradients = torch.autograd.grad(loss, (mentions, entities))
         return tuple(g.numpy() for g in gradients), loss.item()
 
@@ -80,14 +87,6 @@ class ScoreLoss:
         positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
         is_negative = torch.as_tensor(targets.negatives)
         return self.of_scores(positive, scores.masked_fill(~is_negative, -torch.inf)).mean()
-
-    def get_grad(
-        self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self(vectors, targets)[0]
-
-    def get_loss(self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets) -> float:
-        return self(vectors, targets)[1]
 
 
 class ProxyLoss(ScoreLoss):
@@ -261,30 +260,6 @@ class SumLoss(ScoreLoss):
     def restore(self, state: dict[str, Any]) -> None:
         for loss, its in zip(self.losses, state.get("losses", [{}] * len(self.losses))):
             loss.restore(its)
-
-
-class EdgeLoss:
-    """A loss over edges to mentions, from entities and from mentions (ArboEL, Eq. 6; with PEL's, Eq. 3).
-
-    It is called as a ``ScoreLoss`` is, of which one gives the loss over scores. The mentions are the n
-    that the targets are about and, behind them, m others. The columns of the targets are the r
-    entities, and then all of the mentions: positives are int64 [n], negatives bool [n, r + n + m].
-    """
-
-    def __init__(self, loss: ScoreLoss):
-        self.loss = loss
-        self.state, self.restore = loss.state, loss.restore
-
-    def __call__(
-        self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
-    ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-        mentions, entities = vectors
-        n, r = len(targets.positive), len(entities)
-        sources = np.concatenate([entities, mentions])
-        (d_targets, d_sources), loss = self.loss((mentions[:n], sources), targets)
-        d_mentions = d_sources[r:]
-        d_mentions[:n] += d_targets
-        return (d_mentions, d_sources[:r]), loss
 
 
 class MentionPairLoss:

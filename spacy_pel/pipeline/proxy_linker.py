@@ -361,7 +361,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
             set_dropout(self.learner, drop)
             set_gradient_caching(self.learner, self.gradient_caching)
             losses[self.name] += sum(self.trainer.step(mentions))
-            if self.loss is not None:
+            if self.loss is not None and self.reranker_model is None:
                 self.cfg["loss"] = self.loss.state()
         backprop()
         if mentions and sgd not in (None, False):

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import PelError
 from ..models.losses import Targets
 from .index import GoldMentions, Row
+from .negatives import at_least
 from .pool import Pool
 
 # What stands for the entity of a cluster, where numbers stand for its mentions.
@@ -66,11 +67,7 @@ class Arborescence:
     def __init__(self, among: str = "all", negatives: int = 5, refresh: int = 500):
         if among not in AMONG:
             raise PelError(f'an arborescence among "{among}"', f"choose one of {', '.join(AMONG)}")
-        for name, value, least in (("negatives", negatives, 0), ("refresh", refresh, 1)):
-            if value < least:
-                raise PelError(
-                    f"{name} of an arborescence is {value}", f"it must be {least} or more"
-                )
+        at_least("an arborescence", negatives=(negatives, 0), refresh=(refresh, 1))
         self.among = among
         self.negatives = negatives
         self.refresh = refresh

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.vectors.index import Candidates, VectorIndex
+from ..kb.vectors.index import VectorIndex
 from ..linking.retriever import Retriever
 from ..reading.mention import GoldMention
 from ..reading.proxies import CHUNK, encode_rows
@@ -44,8 +44,8 @@ class EncodedIndex:
         self.numbers = numbers
         self.what = what
         self.encoded_rows = 0  # so far
+        self.age = 0  # in updates
         self._encode = encode
-        self._age = 0  # in updates
         self._vectors: np.ndarray | None = None
         self._owners = np.empty(0, dtype=np.int64)
         self._searchable: VectorIndex | None = None
@@ -59,7 +59,7 @@ class EncodedIndex:
     def vectors(self) -> np.ndarray:
         """The rows as they were last encoded, or are now, by their numbers: float32 [r, d]."""
         if self._vectors is None:
-            self._renew(None)
+            self.refresh(0)
         return self._vectors
 
     def rows_of(self, number: int) -> np.ndarray:
@@ -67,22 +67,34 @@ class EncodedIndex:
         vectors = self.vectors
         return vectors[slice(*np.searchsorted(self._owners, [number, number + 1]))]
 
-    def note_update(self) -> None:
-        """Tell the index that the weights have changed."""
-        self._age += 1
-
-    def refresh(self, updates: int, known: EncodedIndex | None = None) -> EncodedIndex:
+    def refresh(self, updates: int, known: EncodedIndex | StoredRows | None = None) -> None:
         """Encode the rows if they never were, or are that many updates old or older.
 
         known: an index from which rows may be copied.
         """
-        if self._vectors is None or self._age >= updates:
-            self._renew(known)
-        return self
+        if self.is_encoded and self.age < updates:
+            return
+        self._vectors = self._searchable = None  # their memory is needed for the next
+        chunks, numbers = [], self.numbers
+        if known is not None and known.is_encoded and known.age == 0 and known.what == self.what:
+            is_wanted = np.isin(known._owners, numbers)
+            chunks.append((known.vectors[is_wanted], known._owners[is_wanted]))
+            numbers = np.setdiff1d(numbers, known.numbers)
+        logger.info("encoding %d %s", len(numbers), self.what)
+        for vectors, owners in self._encode(numbers):
+            self.encoded_rows += len(owners)
+            chunks.append((vectors, owners))
+        vectors, owners = (np.concatenate(arrays) for arrays in zip(*chunks))
+        order = np.argsort(owners, kind="stable")
+        self._vectors, self._owners, self.age = vectors[order], owners[order], 0
 
-    def search(self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Candidates:
-        """The k best numbers of each query; see ``VectorIndex.search``."""
-        return self._index().search(vectors, k, allowed)
+    @property
+    def searchable(self) -> VectorIndex:
+        """The rows as they were last encoded, to be searched."""
+        vectors = self.vectors
+        if self._searchable is None:
+            self._searchable = VectorIndex.from_vectors(vectors, self._owners)
+        return self._searchable
 
     def best_rows(
         self, vectors: np.ndarray, left_out: Sequence[frozenset[int]], n: int
@@ -94,7 +106,7 @@ class EncodedIndex:
         left_out: the numbers that a query must not find.
         """
         # The names of one entity crowd together, so more than n rows are read.
-        nearest = self._index().best_rows(vectors, 16 * n)[1]
+        nearest = self.searchable.best_rows(vectors, 16 * n)[1]
         owners = self._owners[nearest]
         firsts = np.searchsorted(self._owners, owners)
         found = []
@@ -105,29 +117,6 @@ class EncodedIndex:
                     best.setdefault(number, name)
             found.append([Row(*each) for each in best.items()])
         return found
-
-    def _index(self) -> VectorIndex:
-        vectors = self.vectors
-        if self._searchable is None:
-            self._searchable = VectorIndex.from_vectors(vectors, self._owners)
-        return self._searchable
-
-    def _renew(self, known: EncodedIndex | None) -> None:
-        """Encode the rows under the present weights, and copy what ``known`` has of them."""
-        self._vectors = self._searchable = None  # their memory is needed for the next
-        chunks, numbers = [], self.numbers
-        fits = known is not None and known.what == self.what
-        if fits and known.is_encoded and known._age == 0:
-            is_wanted = np.isin(known._owners, numbers)
-            chunks.append((known.vectors[is_wanted], known._owners[is_wanted]))
-            numbers = np.setdiff1d(numbers, known.numbers)
-        logger.info("encoding %d %s", len(numbers), self.what)
-        for vectors, owners in self._encode(numbers):
-            self.encoded_rows += len(owners)
-            chunks.append((vectors, owners))
-        vectors, owners = (np.concatenate(arrays) for arrays in zip(*chunks))
-        order = np.argsort(owners, kind="stable")
-        self._vectors, self._owners, self._age = vectors[order], owners[order], 0
 
 
 def entity_index(
@@ -212,10 +201,14 @@ def _best(scores: np.ndarray, n: int) -> list[int]:
 
 
 class StoredRows:
-    """The rows of an embedded KB, for training that does not change them."""
+    """The rows of an embedded KB, for training that does not change them: in place of an index."""
+
+    is_encoded = False
+    encoded_rows = 0
 
     def __init__(self, kb: KnowledgeBase):
         self.kb = kb
+        self.age = 0
 
     def refresh(self, updates: int) -> None:
         """Do nothing: the vectors do not change."""

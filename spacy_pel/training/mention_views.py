@@ -9,7 +9,6 @@ import numpy as np
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import normalised
-from ..linking.retriever import Retriever
 from ..reading.mention import GoldMention, MentionInContext
 
 
@@ -47,15 +46,6 @@ class MaskAndReplace:
                 view = _with_another_name(view, entity.names, rng)
             views.append(view)
         return views
-
-
-def check_views(views: MaskAndReplace | None, retriever: Retriever) -> None:
-    """Raise PelError if there are views of mentions that are read together in their document."""
-    if views is not None and retriever.reads_documents:
-        raise PelError(
-            "mentions that are read together in their document cannot be masked or replaced",
-            'set "views" to null, or train a spacy-pel.BiEncoder.v1',
-        )
 
 
 def _with_another_name(

@@ -29,37 +29,6 @@ class Batch(NamedTuple):
 Sampler = Callable[[Batch, Pool, np.random.Generator], tuple[list[Row], Targets]]
 
 
-class RandomNegatives:
-    """n entities drawn uniformly from the KB for each batch.
-
-    Args:
-        n: the number of entities that are drawn.
-        in_batch: whether all that is encoded for the batch's other mentions is a negative as well.
-        shared: whether the mentions of a batch share what is drawn. If not, n entities are drawn
-            for each mention, and a step encodes that many times as many.
-    """
-
-    def __init__(self, n: int = 32, in_batch: bool = False, shared: bool = True):
-        self.n = _at_least("n", n, 0)
-        self.in_batch = in_batch
-        self.shared = shared
-
-    def __call__(
-        self, batch: Batch, pool: Pool, rng: np.random.Generator
-    ) -> tuple[list[Row], Targets]:
-        common, own = _drawn(pool, self.n, len(batch.golds), self.shared, rng)
-        return arrange(batch, common, own, self.in_batch)
-
-
-class InBatchNegatives:
-    """The positives of the other mentions of the batch."""
-
-    def __call__(
-        self, batch: Batch, pool: Pool, rng: np.random.Generator
-    ) -> tuple[list[Row], Targets]:
-        return arrange(batch, [], [[]] * len(batch.golds), in_batch=True)
-
-
 class MixedNegatives:
     """Mixed-p: a share p of n negatives is hard, the rest random.
 
@@ -72,7 +41,8 @@ class MixedNegatives:
         refresh: the number of updates after which the index is encoded again.
         in_batch: whether all that the batch encodes for one mention is a negative of the others as
             well.
-        shared: whether the mentions of a batch share the random ones; see ``RandomNegatives``.
+        shared: whether the mentions of a batch share the random ones. If not, some are drawn for
+            each mention, and a step encodes that many times as many.
     """
 
     def __init__(
@@ -85,60 +55,54 @@ class MixedNegatives:
     ):
         if not 0.0 <= p <= 1.0:
             raise PelError(f"the share p of hard negatives is {p}", "choose it between 0 and 1")
-        self.hard = round(p * _at_least("n", n, 0))
+        at_least("a negative sampler", n=(n, 0), refresh=(refresh, 1))
+        self.hard = round(p * n)
         self.random = n - self.hard
-        self.refresh = _at_least("refresh", refresh, 1)
+        self.refresh = refresh
         self.in_batch = in_batch
         self.shared = shared
 
     def __call__(
         self, batch: Batch, pool: Pool, rng: np.random.Generator
     ) -> tuple[list[Row], Targets]:
+        """The distinct rows, and for each mention the columns of its positive and its negatives."""
+        own: list[list[Row]] = [[] for _ in batch.golds]
         if self.hard:
             pool.refresh_every(self.refresh)
-        hard = pool.hard_rows(batch.vectors, batch.golds, self.hard)
-        common, random = _drawn(pool, self.random, len(batch.golds), self.shared, rng)
-        own = [[*a, *b] for a, b in zip(hard, random)]
-        return arrange(batch, common, own, self.in_batch)
+            own = pool.mined.best_rows(batch.vectors, batch.golds, self.hard)
+        common = []
+        if self.shared:
+            common = pool.random_rows(self.random, rng)
+        else:
+            drawn = iter(pool.random_rows(self.random * len(own), rng))
+            own = [[*rows, *(next(drawn) for _ in range(self.random))] for rows in own]
+
+        distinct = dict.fromkeys(
+            [*batch.positives, *common, *(row for rows in own for row in rows)]
+        )
+        column = {row: i for i, row in enumerate(distinct)}
+        negatives = np.full((len(own), len(column)), self.in_batch, dtype=bool)
+        negatives[:, [column[row] for row in common]] = True
+        entities = np.array([row.entity for row in column])
+        for mask, rows, golds in zip(negatives, own, batch.golds):
+            mask[[column[row] for row in rows]] = True
+            mask[np.isin(entities, list(golds))] = False
+        positive = np.array([column[row] for row in batch.positives], dtype=np.int64)
+        return list(column), Targets(positive, negatives)
 
 
-def arrange(
-    batch: Batch, common: Sequence[Row], own: Sequence[Sequence[Row]], in_batch: bool
-) -> tuple[list[Row], Targets]:
-    """Lay out the rows of a batch as columns: the distinct rows, and the targets.
-
-    A mention's gold entities are none of its negatives.
-
-    Args:
-        batch: the mentions and their positives.
-        common: negatives of every mention.
-        own: negatives of each mention.
-        in_batch: whether every row is a negative of every mention.
-    """
-    distinct = dict.fromkeys([*batch.positives, *common, *(row for rows in own for row in rows)])
-    column = {row: i for i, row in enumerate(distinct)}
-    negatives = np.full((len(batch.golds), len(column)), in_batch, dtype=bool)
-    negatives[:, [column[row] for row in common]] = True
-    for mask, rows in zip(negatives, own):
-        mask[[column[row] for row in rows]] = True
-    entities = np.array([row.entity for row in column])
-    for mask, golds in zip(negatives, batch.golds):
-        mask[np.isin(entities, list(golds))] = False
-    positive = np.array([column[row] for row in batch.positives], dtype=np.int64)
-    return list(column), Targets(positive, negatives)
+def random_negatives(n: int = 32, in_batch: bool = False, shared: bool = True) -> MixedNegatives:
+    """n entities drawn uniformly from the KB for each batch; arguments as of ``MixedNegatives``."""
+    return MixedNegatives(n, 0.0, in_batch=in_batch, shared=shared)
 
 
-def _drawn(
-    pool: Pool, n: int, mentions: int, shared: bool, rng: np.random.Generator
-) -> tuple[list[Row], list[list[Row]]]:
-    """n random rows for all mentions of a batch, or n for each: those of all, those of each."""
-    if shared:
-        return pool.random_rows(n, rng), [[]] * mentions
-    rows = pool.random_rows(n * mentions, rng)
-    return [], [rows[n * i : n * (i + 1)] for i in range(mentions)]
+def in_batch_negatives() -> MixedNegatives:
+    """The positives of the other mentions of the batch."""
+    return MixedNegatives(0, in_batch=True)
 
 
-def _at_least(name: str, value: int, least: int) -> int:
-    if value < least:
-        raise PelError(f"{name} of a negative sampler is {value}", f"it must be {least} or more")
-    return value
+def at_least(what: str, **settings: tuple[int, int]) -> None:
+    """Raise PelError if one of some settings, given with the least that each may be, is below that."""
+    for name, (value, least) in settings.items():
+        if value < least:
+            raise PelError(f"{name} of {what} is {value}", f"it must be {least} or more")

@@ -10,6 +10,7 @@ from thinc.optimizers import FloatOrSeq
 from torch import nn
 
 from ..errors import PelError
+from ..models.packed_weights import under
 
 
 class AdamW(Optimizer):
@@ -49,7 +50,7 @@ class AdamW(Optimizer):
             use_averages=False,
         )
         self.last_norm = 0.0  # of the gradients of the last update, before clipping
-        self._of_model: dict[int, torch.optim.AdamW] = {}
+        self._of_weights: dict[tuple[int, ...], torch.optim.AdamW] = {}
 
     def update(self, model: Model) -> None:
         """Update the torch modules of the model by their gradients, and drop the gradients.
@@ -74,9 +75,7 @@ class AdamW(Optimizer):
 
     def state_dict(self, model: Model) -> dict[str, torch.Tensor]:
         """The optimizer's state of the model's torch weights, by name; {} before the first update."""
-        if model.id not in self._of_model:
-            return {}
-        state = self._of_model[model.id].state
+        state = self._inner(model).state
         return {
             f"{name}.{key}": tensor
             for name, weight in torch_parameters(model)
@@ -87,22 +86,19 @@ class AdamW(Optimizer):
         """Go on from what ``state_dict`` gave, with the weights that the model has now."""
         inner = self._inner(model)
         for name, weight in torch_parameters(model):
-            keys = ("step", "exp_avg", "exp_avg_sq")
-            if f"{name}.step" in state:
-                inner.state[weight] = {
-                    key: state[f"{name}.{key}"].to("cpu" if key == "step" else weight.device)
-                    for key in keys
-                }
+            for key, tensor in under(f"{name}.", state).items():
+                device = "cpu" if key == "step" else weight.device
+                inner.state[weight][key] = tensor.to(device)
 
     def _inner(self, model: Model) -> torch.optim.AdamW:
         """torch's optimizer of the model; a new one if the model's weights have been replaced."""
-        inner, groups = self._of_model.get(model.id), _groups(model, self.L2)
-        if inner is None or _members(inner.param_groups) != _members(groups):
-            inner = torch.optim.AdamW(
+        groups = _groups(model, self.L2)
+        weights = tuple(id(weight) for group in groups for weight in group["params"])
+        if weights not in self._of_weights:
+            self._of_weights[weights] = torch.optim.AdamW(
                 groups, lr=self.learn_rate, betas=(self.b1, self.b2), eps=self.eps
             )
-            self._of_model[model.id] = inner
-        return inner
+        return self._of_weights[weights]
 
 
 def apply_gradients(model: Model, optimizer: Optimizer) -> None:
@@ -143,7 +139,3 @@ def _groups(model: Model, weight_decay: float) -> list[dict[str, Any]]:
         {"params": [w for w in weights if id(w) not in undecayed], "weight_decay": weight_decay},
         {"params": [w for w in weights if id(w) in undecayed], "weight_decay": 0.0},
     ]
-
-
-def _members(groups: list[dict[str, Any]]) -> list[int]:
-    return [id(weight) for group in groups for weight in group["params"]]

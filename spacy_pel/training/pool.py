@@ -8,13 +8,12 @@ from functools import lru_cache
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
-from ..kb.records.entity import Entity
 from ..kb.vectors.index import Candidates
 from ..reading.entity_texts import EntityText
 from ..reading.proxies import SINGLE_ROWS, proxy_texts
 from .index import EncodedIndex, GoldMentions, Row, StoredRows
 
-# The most records of entities that are kept in memory.
+# The most records of entities that are kept in memory: reading them anew is 7 % of a step of the demo.
 KEPT_RECORDS = 20_000
 
 
@@ -52,23 +51,18 @@ class Pool:
         self.searched = searched
         self.mentions = mentions
         self._entities = kb.numbers()
-        self._read: dict[int, Entity] = {}
-        self._rows_before = 0  # encoded before the checkpoint that training goes on from
+        self._indexes = {mined, searched, mentions} - {None}
+        self._record = lru_cache(maxsize=KEPT_RECORDS)(lambda number: kb.entities([number])[0])
 
     @property
     def encoded_rows(self) -> int:
         """The number of rows that were encoded for the indexes so far."""
-        return self._rows_before + sum(index.encoded_rows for index in self._encoded)
-
-    @property
-    def _encoded(self) -> set[EncodedIndex]:
-        indexes = {self.mined, self.searched, self.mentions}
-        return {index for index in indexes if isinstance(index, EncodedIndex)}
+        return sum(index.encoded_rows for index in self._indexes)
 
     def note_update(self) -> None:
         """Tell the pool that the weights have changed."""
-        for index in self._encoded:
-            index.note_update()
+        for index in self._indexes:
+            index.age += 1
 
     def refresh_every(self, steps: int) -> None:
         """Encode what is mined, and mentions, if they are ``steps`` updates old or never were encoded."""
@@ -78,10 +72,9 @@ class Pool:
 
     def bring_up_to_date(self) -> bool:
         """Encode the mined rows again if they were and the weights have changed: whether they were."""
-        has_index = isinstance(self.mined, EncodedIndex) and self.mined.is_encoded
-        if has_index:
+        if self.mined.is_encoded:
             self.refresh_every(1)
-        return has_index
+        return self.mined.is_encoded
 
     def restore(self, has_index: bool, encoded_rows: int) -> None:
         """Go on as the pool of a checkpoint, under the weights and with the values of that time.
@@ -90,7 +83,7 @@ class Pool:
         """
         if has_index:
             self.refresh_every(1)
-        self._rows_before += encoded_rows - self.encoded_rows
+        self.mined.encoded_rows += encoded_rows - self.encoded_rows
 
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """The k best of the searched entities, or of ``only`` some, under the present weights.
@@ -101,19 +94,18 @@ class Pool:
         # and without checkpoints, and whether there are two indexes or one.
         self.bring_up_to_date()
         self.searched.refresh(1, known=self.mined)
-        if only is None:
-            return self.searched.search(vectors, k)
-        numbers = self.searched.numbers
-        allowed = np.zeros(numbers.max(initial=0) + 1, dtype=bool)
-        allowed[np.intersect1d(numbers, self.kb.matching(only))] = True
-        return self.searched.search(vectors, k, allowed)
+        numbers, allowed = self.searched.numbers, None
+        if only is not None:
+            allowed = np.zeros(numbers.max(initial=0) + 1, dtype=bool)
+            allowed[np.intersect1d(numbers, self.kb.matching(only))] = True
+        return self.searched.searchable.search(vectors, k, allowed)
 
     def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:
         """Draw n rows: first an entity, uniformly from the whole KB, then one of its rows."""
         entities = self._entities[rng.integers(len(self._entities), size=n)].tolist()
         counts = [1] * n
         if self.row_kind not in SINGLE_ROWS:
-            counts = [len(entity.names) for entity in self._records(entities)]
+            counts = [len(self._record(entity).names) for entity in entities]
         return [Row(entity, int(rng.integers(count))) for entity, count in zip(entities, counts)]
 
     def positive_rows(
@@ -126,43 +118,27 @@ class Pool:
         if self.row_kind in SINGLE_ROWS:
             return [Row(entity, 0) for entity in entities]
         rows = []
-        for number, surface, entity in zip(entities, surfaces, self._records(entities)):
-            hidden = rng.random(len(entity.names)) < self.name_dropout
+        for number, surface in zip(entities, surfaces):
+            names = self._record(number).names
+            hidden = rng.random(len(names)) < self.name_dropout
             hidden[0] = False
             likeness = [
                 -1.0 if is_hidden else _likeness(surface, name)
-                for is_hidden, name in zip(hidden, entity.names)
+                for is_hidden, name in zip(hidden, names)
             ]
             rows.append(Row(number, int(np.argmax(likeness))))
         return rows
 
-    def hard_rows(
-        self, vectors: np.ndarray, golds: Sequence[frozenset[int]], n: int
-    ) -> list[list[Row]]:
-        """The best rows of the n best mined entities of each mention, float32 [m, d], best first.
-
-        Rows are as they were last encoded, or are now. Gold entities are left out.
-        """
-        return self.mined.best_rows(vectors, golds, n) if n else [[] for _ in golds]
-
     def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:
         """The texts of the rows. Where an entity has one row, some of its aliases are hidden."""
         texts = []
-        for row, entity in zip(rows, self._records([row.entity for row in rows])):
+        for row in rows:
+            entity = self._record(row.entity)
             if self.row_kind == "entity" and self.name_dropout:
                 shown = rng.random(len(entity.aliases)) >= self.name_dropout
                 entity = entity._replace(aliases=tuple(np.array(entity.aliases)[shown]))
             texts.append(proxy_texts(entity, self.row_kind)[row.name])
         return texts
-
-    def _records(self, numbers: Sequence[int]) -> list[Entity]:
-        """The records of entities. They are kept: reading them anew is 7 % of a step of the demo."""
-        distinct = list(dict.fromkeys(numbers))
-        missing = [number for number in distinct if number not in self._read]
-        if len(self._read) + len(missing) > KEPT_RECORDS:
-            self._read, missing = {}, distinct
-        self._read.update(zip(missing, self.kb.entities(missing)))
-        return [self._read[number] for number in numbers]
 
 
 def _likeness(a: str, b: str) -> float:

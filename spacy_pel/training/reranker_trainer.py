@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..architectures import encoder_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.reranker import Reranker
@@ -16,10 +15,10 @@ from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
 from ..reading.mention import GoldMention, MentionInContext
-from ..reading.text_inputs import TextInputs, TokenIds
+from ..reading.text_inputs import TokenIds
 from .index import GoldMentions
-from .mention_views import MaskAndReplace, check_views
-from .trainer import NO_LOSS, StepLoss, Trainer, both_passes, row_groups
+from .mention_views import MaskAndReplace
+from .trainer import NO_LOSS, StepLoss, Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -64,15 +63,10 @@ class RerankerTrainer(Trainer):
         rng: np.random.Generator,
         views: MaskAndReplace | None = None,
     ):
-        check_views(views, retriever)
-        super().__init__(reranker.model, rng)
+        super().__init__(reranker.model, retriever, CrossEntropyLoss(), fgsm, views, rng)
         self.reranker = reranker
-        self.retriever = retriever
         self.kb = kb
         self.candidates = candidates
-        self.fgsm = fgsm
-        self.views = views
-        self.loss = CrossEntropyLoss()
         self._kept: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
         self._known: GoldMentions | None = None
 
@@ -181,30 +175,15 @@ class RerankerTrainer(Trainer):
 
         cells: the pairs of each mention, int64 [n, k]. retriever_scores: float32 [n, k].
         """
-        added = self.reranker.retriever_weight * retriever_scores
         self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
-        width = encoder_of(self.model.layers[0]).width
-
-        def of_group(rows: np.ndarray, share: float) -> StepLoss:
-            used, places = np.unique(cells[rows], return_inverse=True)
-            places = places.reshape(len(rows), -1)
-            own = Targets(targets.positive[rows], targets.negatives[rows])
-
-            def one_pass(inputs: TextInputs, weight: float) -> tuple[float, list[np.ndarray]]:
-                outputs, backprop = self.model.begin_update(inputs)
-                d_scores, loss = self.loss.on_scores(outputs[places, 0] + added[rows], own)
-                d_outputs = np.zeros_like(outputs)
-                np.add.at(d_outputs[:, 0], places, weight * share * d_scores)
-                return loss, backprop(d_outputs)
-
-            return both_passes([pairs[cell] for cell in used], width, self.fgsm, one_pass)
-
-        total = NO_LOSS
-        lengths = np.array([len(pair.ids) for pair in pairs])
-        for rows in row_groups(lengths[cells]):
-            share = len(rows) / len(cells)
-            total = total.plus(of_group(rows, share), share)
-        return total
+        return self.loss_of_pairs(
+            self.model.layers[0],
+            pairs,
+            cells,
+            targets,
+            lambda outputs, numbers: (outputs[:, 0], lambda d_scores: d_scores),
+            self.reranker.retriever_weight * retriever_scores,
+        )
 
     def _retrieved(self, mentions: Sequence[GoldMention]) -> tuple[np.ndarray, np.ndarray]:
         """The candidates, int64 [n, k], -1 where there are fewer, and their scores, float32 [n, k].

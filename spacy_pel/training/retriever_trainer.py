@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ..architectures import encoder_of
 from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
-from ..models.losses import EdgeLoss, MentionPairLoss, ScoreLoss, Targets
+from ..models.losses import MentionPairLoss, ScoreLoss, Targets
 from ..reading.mention import GoldMention
-from ..reading.text_inputs import TextInputs, TokenIds
+from ..reading.text_inputs import TokenIds
 from .gold_edges import Arborescence
 from .index import Row, StoredRows
-from .mention_views import MaskAndReplace, check_views
+from .mention_views import MaskAndReplace
 from .negatives import Batch, Sampler
 from .pool import Pool
-from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts, both_passes, row_groups
+from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts
 
 
 class RetrieverTrainer(Trainer):
@@ -62,7 +61,7 @@ class RetrieverTrainer(Trainer):
         pair_loss: MentionPairLoss | None = None,
         views: MaskAndReplace | None = None,
     ):
-        check_views(views, retriever)
+        super().__init__(retriever.model, retriever, loss, fgsm, views, rng)
         if loss is None and (pair_loss is None or len(retriever.model.layers) > 1):
             raise PelError(
                 "without a loss over proxies, nothing trains the encoder of entities",
@@ -70,15 +69,10 @@ class RetrieverTrainer(Trainer):
             )
         if coreference is not None:
             _check_coreference(retriever, loss, fgsm)
-        super().__init__(retriever.model, rng)
-        self.retriever = retriever
         self.pool = pool
-        self.loss = loss if coreference is None else EdgeLoss(loss)
         self.negatives = negatives
-        self.fgsm = fgsm
         self.coreference = coreference
         self.pair_loss = pair_loss
-        self.views = views
 
     @property
     def counts(self) -> WorkCounts:
@@ -137,23 +131,20 @@ class RetrieverTrainer(Trainer):
             (d_mentions, _), loss = self.loss((vectors, self.pool.mined.vectors(rows)), targets)
             return StepLoss(loss, 0.0), d_mentions
         tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
-        tower = self.retriever.entity_tower
-        width = encoder_of(tower).width
         if self.fgsm is not None and self.fgsm.per_pair:
-            return self._pairs_loss(tokens, width, vectors, targets)
+            return self._pairs_loss(tokens, vectors, targets)
         d_mentions = np.zeros_like(vectors)
 
-        def one_pass(inputs: TextInputs, weight: float) -> tuple[float, list[np.ndarray]]:
-            self._counts.entity_inputs += len(inputs.tokens)
-            proxies, backprop = tower.begin_update(inputs)
+        def objective(proxies: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
+            self._counts.entity_inputs += len(proxies)
             (d_own, d_proxies), loss = self.loss((vectors, proxies), targets)
             np.add(d_mentions, weight * d_own, out=d_mentions)
-            return loss, backprop(weight * d_proxies)
+            return loss, weight * d_proxies
 
-        return both_passes(tokens, width, self.fgsm, one_pass), d_mentions
+        return self.both_passes(self.retriever.entity_tower, tokens, objective), d_mentions
 
     def _pairs_loss(
-        self, tokens: Sequence[TokenIds], width: int, vectors: np.ndarray, targets: Targets
+        self, tokens: Sequence[TokenIds], vectors: np.ndarray, targets: Targets
     ) -> tuple[StepLoss, np.ndarray]:
         """As ``proxy_loss``, where each pair of a mention and a proxy is an input of its own.
 
@@ -163,31 +154,26 @@ class RetrieverTrainer(Trainer):
         """
         is_pair = targets.negatives.copy()
         is_pair[np.arange(len(is_pair)), targets.positive] = True
-        self._counts.entity_inputs += 2 * int(is_pair.sum())
-        total, d_mentions = NO_LOSS, np.zeros_like(vectors)
+        owners, columns = np.nonzero(is_pair)
+        cells = np.full(is_pair.shape, -1)
+        cells[owners, columns] = np.arange(len(owners))
+        self._counts.entity_inputs += 2 * len(owners)
+        d_mentions = np.zeros_like(vectors)
 
-        def of_group(rows: np.ndarray, share: float) -> StepLoss:
-            mentions = vectors[rows]
-            own = Targets(targets.positive[rows], targets.negatives[rows])
-            owners, columns = np.nonzero(is_pair[rows])
+        def scores(proxies: np.ndarray, numbers: np.ndarray):
+            own = vectors[owners[numbers]]
 
-            def one_pass(inputs: TextInputs, weight: float) -> tuple[float, list[np.ndarray]]:
-                proxies, backprop = self.retriever.entity_tower.begin_update(inputs)
-                scores = np.zeros(own.negatives.shape, dtype=np.float32)
-                scores[owners, columns] = (mentions[owners] * proxies).sum(axis=1)
-                d_scores, loss = self.loss.on_scores(scores, own)
-                d_pairs = np.float32(weight * share) * d_scores[owners, columns][:, None]
-                d_own = np.zeros_like(mentions)
-                np.add.at(d_own, owners, d_pairs * proxies)
-                d_mentions[rows] += d_own
-                return loss, backprop(d_pairs * mentions[owners])
+            def backprop(d_scores: np.ndarray) -> np.ndarray:
+                d_own = np.zeros_like(vectors)
+                np.add.at(d_own, owners[numbers], d_scores * proxies)
+                np.add(d_mentions, d_own, out=d_mentions)
+                return d_scores * own
 
-            return both_passes([tokens[column] for column in columns], width, self.fgsm, one_pass)
+            return (own * proxies).sum(axis=1), backprop
 
-        for rows in row_groups(np.array([len(t.ids) for t in tokens]) * is_pair):
-            share = len(rows) / len(vectors)
-            total = total.plus(of_group(rows, share), share)
-        return total, d_mentions
+        tower, pairs = self.retriever.entity_tower, [tokens[column] for column in columns]
+        added = np.zeros(cells.shape, dtype=np.float32)
+        return self.loss_of_pairs(tower, pairs, cells, targets, scores, added), d_mentions
 
     def note_update(self) -> None:
         super().note_update()

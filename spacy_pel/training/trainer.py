@@ -11,10 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from thinc.api import Model
 
+from ..architectures import Tower, encoder_of
 from ..errors import PelError
+from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..models.losses import ScoreLoss, Targets
 from ..reading.mention import GoldMention
 from ..reading.text_inputs import TextInputs, TokenIds
+from .mention_views import MaskAndReplace
 
 # The number of tokens that go through the encoder together. Memory grows with it.
 HELD_TOKENS = 8192
@@ -24,9 +28,13 @@ HELD_TOKENS = 8192
 UPDATES_PER_RELEASE = 16
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
-# From inputs, and the weight of their loss, to that loss and its gradients by the perturbation of each
-# input. It adds the gradients of the weighted loss to those of all weights.
-Pass = Callable[[TextInputs, float], tuple[float, list[np.ndarray]]]
+# From the outputs of a tower, and the weight of their loss, to that loss and its gradient by the outputs.
+Objective = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
+# From the outputs for pairs, float32 [p, d], and the numbers of the pairs, int64 [p], to their scores,
+# float32 [p], and what gives the gradient by the outputs from that by the scores, float32 [p, 1].
+PairScores = Callable[
+    [np.ndarray, np.ndarray], tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]
+]
 
 
 class StepLoss(NamedTuple):
@@ -57,12 +65,39 @@ class WorkCounts:
 class Trainer:
     """Adds the gradients of batches of mentions to those of a model's weights.
 
-    A subclass defines ``backpropagated_loss``, and counts the inputs that it encodes. Everything that
-    is drawn is drawn by ``rng``.
+    A subclass defines ``backpropagated_loss``, and counts the inputs that it encodes.
+
+    Args:
+        model: what is trained.
+        retriever: what encodes mentions.
+        loss: compares the scores of a mention.
+        fgsm: perturbs input embeddings; None for no adversarial loss.
+        views: what is read in place of the mentions; None: the mentions as they are.
+        rng: the generator for everything that is drawn.
+
+    Raises:
+        PelError: there are views of mentions that are read together in their document.
     """
 
-    def __init__(self, model: Model, rng: np.random.Generator):
+    def __init__(
+        self,
+        model: Model,
+        retriever: Retriever,
+        loss: ScoreLoss | None,
+        fgsm: FGSM | None,
+        views: MaskAndReplace | None,
+        rng: np.random.Generator,
+    ):
+        if views is not None and retriever.reads_documents:
+            raise PelError(
+                "mentions that are read together in their document cannot be masked or replaced",
+                'set "views" to null, or train a spacy-pel.BiEncoder.v1',
+            )
         self.model = model
+        self.retriever = retriever
+        self.loss = loss
+        self.fgsm = fgsm
+        self.views = views
         self.rng = rng
         self.total_loss = NO_LOSS  # of all steps so far
         self._counts = WorkCounts()
@@ -103,6 +138,67 @@ class Trainer:
             groups.setdefault(key, []).append(mention)
         return [group[self.rng.integers(len(group))] for group in groups.values()]
 
+    def both_passes(
+        self, tower: Tower, tokens: Sequence[TokenIds], objective: Objective
+    ) -> StepLoss:
+        """L and lambda L_adv (Eq. 8), whose gradients are added.
+
+        The tower reads the inputs as they are and, with FGSM, perturbed (Eq. 6 and 7). With FGSM the
+        first pass carries perturbations of zero, so that its backward pass gives the gradient by each.
+        """
+
+        def one_pass(perturbations: list[np.ndarray] | None, weight: float):
+            outputs, backprop = tower.begin_update(TextInputs(tokens, perturbations))
+            loss, d_outputs = objective(outputs, weight)
+            return loss, backprop(d_outputs)
+
+        if self.fgsm is None:
+            return StepLoss(one_pass(None, 1.0)[0], 0.0)
+        width, weight = encoder_of(tower).width, self.fgsm.weight
+        zeros = [np.zeros((len(each.ids), width), dtype=np.float32) for each in tokens]
+        clean, d_inputs = one_pass(zeros, 1.0)
+        adversarial, _ = one_pass(self.fgsm.perturbations(d_inputs), weight)
+        return StepLoss(clean, weight * adversarial)
+
+    def loss_of_pairs(
+        self,
+        tower: Tower,
+        pairs: Sequence[TokenIds],
+        cells: np.ndarray,
+        targets: Targets,
+        pair_scores: PairScores,
+        added: np.ndarray,
+    ) -> StepLoss:
+        """The mean loss of mentions over pairs, each an input of its own, whose gradients are added.
+
+        Args:
+            tower: reads the pairs.
+            pairs: the inputs.
+            cells: the numbers of each mention's pairs, int64 [n, k]; -1 for none.
+            targets: the positive and the negatives among the k.
+            pair_scores: makes scores of the outputs.
+            added: what is added to the scores, float32 [n, k].
+        """
+        lengths = np.array([len(pair.ids) for pair in pairs])
+        total = NO_LOSS
+        for rows in _row_groups(np.where(cells < 0, 0, lengths[cells])):
+            share, there = len(rows) / len(cells), cells[rows] >= 0
+            used, places = np.unique(cells[rows][there], return_inverse=True)
+            own = Targets(targets.positive[rows], targets.negatives[rows])
+
+            def objective(outputs: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
+                of_pairs, backprop = pair_scores(outputs, used)
+                scores = np.zeros(there.shape, dtype=np.float32)
+                scores[there] = of_pairs[places]
+                d_scores, loss = self.loss.on_scores(scores + added[rows], own)
+                d_pairs = np.zeros((len(used), 1), dtype=np.float32)
+                np.add.at(d_pairs[:, 0], places, weight * share * d_scores[there])
+                return loss, backprop(d_pairs)
+
+            loss = self.both_passes(tower, [pairs[number] for number in used], objective)
+            total = total.plus(loss, share)
+        return total
+
     def note_update(self) -> None:
         """Tell the trainer that the weights have changed."""
         self._updates += 1
@@ -124,23 +220,7 @@ class Trainer:
         self.total_loss = StepLoss(*state["total_loss"])
 
 
-def both_passes(
-    tokens: Sequence[TokenIds], width: int, fgsm: FGSM | None, one_pass: Pass
-) -> StepLoss:
-    """L and lambda L_adv (Eq. 8): the inputs as they are and, with FGSM, perturbed (Eq. 6 and 7).
-
-    width: the width of an input embedding. With FGSM the first pass carries perturbations of zero,
-    so that its backward pass gives the gradient by each.
-    """
-    if fgsm is None:
-        return StepLoss(one_pass(TextInputs(tokens), 1.0)[0], 0.0)
-    zeros = [np.zeros((len(each.ids), width), dtype=np.float32) for each in tokens]
-    clean, d_inputs = one_pass(TextInputs(tokens, zeros), 1.0)
-    adversarial, _ = one_pass(TextInputs(tokens, fgsm.perturbations(d_inputs)), fgsm.weight)
-    return StepLoss(clean, fgsm.weight * adversarial)
-
-
-def row_groups(tokens: np.ndarray) -> Iterator[np.ndarray]:
+def _row_groups(tokens: np.ndarray) -> Iterator[np.ndarray]:
     """The rows in groups of at most HELD_TOKENS tokens, or of one row.
 
     The loss of a mention needs no other mention, so a step's memory need not grow with its batch.

@@ -65,8 +65,8 @@ def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
     else:
         pool = encoded_pool(kb, linker, row_kind)
     vectors = linker.mention_vectors(MENTIONS)
-    for n in (0, 1, 2, 5, 9):
-        found = pool.hard_rows(vectors, GOLDS, n)
+    for n in (1, 2, 5, 9):
+        found = pool.mined.best_rows(vectors, GOLDS, n)
         for vector, gold, rows in zip(vectors, GOLDS, found, strict=True):
             ranked = [row for _, row in ranking(linker, row_kind, vector) if row.entity not in gold]
             assert rows == ranked[:n]
@@ -85,7 +85,7 @@ def test_stored_vectors_are_those_of_the_rows_texts(linker: Retriever, tmp_path:
     np.testing.assert_allclose(vectors, linker.entity_vectors(texts), atol=1e-5)
     with pytest.raises(PelError, match="kb: C3 has no vectors; run: python -m spacy pel kb embed"):
         pool.mined.vectors([Row(0, 2), Row(3, 1)])
-    hard = pool.hard_rows(linker.mention_vectors(MENTIONS), [frozenset()] * 4, 6)
+    hard = pool.mined.best_rows(linker.mention_vectors(MENTIONS), [frozenset()] * 4, 6)
     assert all({row.entity for row in rows} == {0, 1, 2, 4, 5} for rows in hard)
 
 
@@ -99,7 +99,7 @@ def test_what_is_mined_and_what_is_searched(kb: KnowledgeBase, linker: Retriever
     assert pool.encoded_rows == expected
     pool.note_update()
     for _ in range(2):  # what both hold is encoded once
-        for rows, gold in zip(pool.hard_rows(vectors, golds, 6), golds, strict=True):
+        for rows, gold in zip(pool.mined.best_rows(vectors, golds, 6), golds, strict=True):
             assert {row.entity for row in rows} == {0, 3, 4} - gold
         found = pool.search(vectors, 4)
         for vector, numbers in zip(vectors, found.numbers, strict=True):
@@ -119,7 +119,7 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
         pool.refresh_every(3)
         pool.refresh_every(3)  # asking again costs nothing
         history.append(pool.encoded_rows // sum(N_ROWS))
-        found.append(pool.hard_rows(vectors, golds, 3))
+        found.append(pool.mined.best_rows(vectors, golds, 3))
         torch.manual_seed(len(history))
         spread_weights(encoder_of(linker.entity_tower))
         pool.note_update()

@@ -26,7 +26,7 @@ from spacy_pel.reading.mention import GoldMention, MentionInContext
 from spacy_pel.training.gold_edges import Arborescence
 from spacy_pel.training.index import GoldMentions, StoredRows
 from spacy_pel.training.mention_views import MaskAndReplace
-from spacy_pel.training.negatives import InBatchNegatives, MixedNegatives, RandomNegatives
+from spacy_pel.training.negatives import MixedNegatives, in_batch_negatives, random_negatives
 from spacy_pel.training.optimizer import AdamW, apply_gradients
 from spacy_pel.training.pool import Pool
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
@@ -49,7 +49,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
 def make_trainer(
     kb: KnowledgeBase,
     loss=ProxyLoss(),
-    negatives=RandomNegatives(4),
+    negatives=random_negatives(4),
     seed: int = 0,
     linker: Retriever | None = None,
     coreference: Arborescence | None = None,
@@ -83,10 +83,10 @@ def best_entities(trainer: RetrieverTrainer) -> list[int]:
 @pytest.mark.parametrize(
     ("loss", "negatives", "more"),
     [
-        (ProxyLoss(), RandomNegatives(4, in_batch=True), {"fgsm": FGSM()}),
+        (ProxyLoss(), random_negatives(4, in_batch=True), {"fgsm": FGSM()}),
         (ProxyLoss(), MixedNegatives(4, p=0.5, refresh=5), {}),
-        (ProxyLoss(), RandomNegatives(4, shared=False), {"fgsm": FGSM(per_pair=True)}),
-        (CrossEntropyLoss(scale=32), RandomNegatives(4, in_batch=True), {}),
+        (ProxyLoss(), random_negatives(4, shared=False), {"fgsm": FGSM(per_pair=True)}),
+        (CrossEntropyLoss(scale=32), random_negatives(4, in_batch=True), {}),
         (PositiveNegativeLoss(8), MixedNegatives(2, p=1, refresh=3),
          {"coreference": Arborescence("all", 2, 3)}),
         (ProxyLoss(8), MixedNegatives(2, p=1, refresh=3),
@@ -165,7 +165,7 @@ def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> 
 @pytest.mark.parametrize(
     ("fgsm", "negatives", "coreference"),
     [
-        (None, RandomNegatives(3), None),
+        (None, random_negatives(3), None),
         (FGSM(), MixedNegatives(2, p=0.5, refresh=1), None),
         (FGSM(per_pair=True), MixedNegatives(2, p=0.5, refresh=1, shared=False), None),
         (FGSM(), MixedNegatives(2, p=1, refresh=1), Arborescence(negatives=2, refresh=1)),
@@ -280,7 +280,7 @@ def test_a_step_learns_from_views_and_pairs(kb: KnowledgeBase, monkeypatch) -> N
     mentions = [named(name, n) for name, n in (("MS", 0), ("a MS", 0), ("spectrum", 1), ("MS", 1))]
     pair_loss, views = MentionPairLoss(8, 0.5), MaskAndReplace(0.5, 0.5)
     trainer = make_trainer(
-        kb, ProxyLoss(8), InBatchNegatives(), 3, pair_loss=pair_loss, views=views
+        kb, ProxyLoss(8), in_batch_negatives(), 3, pair_loss=pair_loss, views=views
     )
     linker, encode, backpropagated = trainer.retriever, trainer.encode_mentions, []
 
@@ -306,7 +306,7 @@ def test_a_step_learns_from_views_and_pairs(kb: KnowledgeBase, monkeypatch) -> N
 def test_pairs_alone_train_one_encoder(kb: KnowledgeBase) -> None:
     """Without a loss over proxies the gradient is that of the pairs, and no proxy is encoded."""
     linker, pair_loss = retriever(), MentionPairLoss(8)
-    trainer = make_trainer(kb, None, InBatchNegatives(), linker=linker, pair_loss=pair_loss)
+    trainer = make_trainer(kb, None, in_batch_negatives(), linker=linker, pair_loss=pair_loss)
     vectors = linker.mention_vectors([m.context for m in CLUSTERED])
     _, expected = pair_loss(vectors, [m.golds for m in CLUSTERED])
     assert trainer.step(CLUSTERED).clean == pytest.approx(expected, rel=1e-4)
