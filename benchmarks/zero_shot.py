@@ -128,7 +128,7 @@ def mention_vectors(nlp: Language, linker: ProxyLinker, names: Sequence[str]) ->
     """The vectors of names, each of which is a text of its own."""
     docs = [nlp.make_doc(name) for name in names]
     spans = [[Span(doc, 0, len(doc))] for doc in docs]
-    mentions = mentions_of(docs, spans, read_documents(linker.model, docs), True)
+    mentions = mentions_of(docs, spans, read_documents(linker.model, docs)[0], True)
     return linker.retriever.mention_vectors(mentions)
 
 

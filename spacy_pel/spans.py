@@ -21,6 +21,13 @@ def mention_spans(doc: Doc, spans_key: str | None = None) -> list[Span]:
     return list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
 
 
+def add_ents(doc: Doc, spans: Iterable[Span]) -> None:
+    """Add spans to ``doc.ents``, except for those that overlap with an entity there."""
+    taken = {token.i for ent in doc.ents for token in ent}
+    new = [span for span in spans if taken.isdisjoint(range(span.start, span.end))]
+    doc.ents = [*doc.ents, *new]
+
+
 def gold_ids(span: Span) -> tuple[str, ...]:
     """The entity ids of a gold mention, any of which is right; none for NIL."""
     return ids_in(span.kb_id_)

@@ -129,4 +129,4 @@ class LinkerMentions:
         docs = [self._nlp.make_doc(text) for text in texts]
         for name in upstream_of(self._nlp, self.linker.name):
             docs = list(self._nlp.get_pipe(name).pipe(docs))
-        return read_documents(self.linker.model, docs)
+        return read_documents(self.linker.model, docs)[0]

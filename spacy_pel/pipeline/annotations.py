@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress
+from itertools import compress, repeat
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -20,8 +20,8 @@ from .settings import Settings
 _QUOTED = 60  # characters before and after a mention that is quoted
 # The attributes that are None before linking, or without the setting that asks for them.
 _SINGLE = ("kb_id", "kb_score", "kb_probability", "kb_xrefs", "kb_vector", "kb_via")
-# The candidates of a mention: from the name of a column to its values, one for each candidate.
-Columns = dict[str, list]
+# What is written on a mention: the values of attributes of its span, by their names.
+Answer = dict[str, Any]
 
 
 def install_extensions() -> None:
@@ -58,62 +58,46 @@ class LinkedSpans(NamedTuple):
     links: Links
 
 
-class Answer(NamedTuple):
-    """The result of linking a mention, as plain data.
-
-    Attributes:
-        id: The id of the best candidate; "NIL" if that is rejected; "" if there is none to reject.
-        score: The score of the best candidate; None if there is none.
-        probability: The probability that the best candidate is right; None if there is no candidate,
-            or the linker is not calibrated.
-        columns: The candidates, best first, even if the mention is NIL: a list of values for "id",
-            "name" and "score". A linker that reranks adds "rerank_score", which is None for a
-            candidate that was not read again. A linker with a bonus for exact names adds
-            "name_match": whether the mention is a name of the candidate. A KB with learnt mentions
-            adds "as_in": the learnt mention nearest to this one, in its text, with its source; None
-            for a candidate that was not found by one.
-        kb_ents: The id and the score of each candidate that passes scispaCy's settings
-            (``offered``), in scispaCy's form.
-        types: The semantic types of the entity with this id; none for NIL.
-        xrefs: The codes of the same entity in each vocabulary that was asked for; None if none was.
-        vector: float32 [d], the vector of the mention; None if it was not asked for.
-        via: The mention through which this one has its entity (``CorpusMention.as_via``); None if it
-            has it by itself.
-    """
-
-    id: str
-    score: float | None
-    probability: float | None
-    columns: Columns
-    kb_ents: list[tuple[str, float]]
-    types: list[str]
-    xrefs: dict[str, list[str]] | None
-    vector: np.ndarray | None = None
-    via: dict[str, Any] | None = None
-
-
 def answers(links: Links, kb: KnowledgeBase, settings: Settings) -> Iterator[Answer]:
-    """The answer to each of the mentions that were linked to a KB, in their order."""
-    n_mentions = len(links.nil)
-    columns = _columns(links, kb)
+    """What is written on each of the mentions that were linked to a KB, in their order.
+
+    ``kb_candidate_columns`` has the candidates, best first, even if the mention is NIL: a list of
+    values for "id", "name" and "score". A linker that reranks adds "rerank_score", which is None for
+    a candidate that was not read again. A linker with a bonus for exact names adds "name_match":
+    whether the mention is a name of the candidate. A KB with learnt mentions adds "as_in": the learnt
+    mention nearest to this one, in its text, with its source; None for a candidate that was not
+    found by one.
+    """
+    columns, vocabularies = _columns(links, kb), settings.xrefs or ()
+    best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
+    numbers = np.unique(best[best >= 0]).tolist()
+    entities = dict(zip(numbers, kb.entities(numbers)))
     lines = zip(
         (links.numbers >= 0).sum(axis=1).tolist(),  # the candidates come first of k places
         links.nil.tolist(),
-        [None] * n_mentions if links.probabilities is None else links.probabilities.tolist(),
+        repeat(None) if links.probabilities is None else links.probabilities.tolist(),
         offered(links, kb, settings),
         zip(*columns.values()),
-        _details(links, kb, settings.xrefs or ()),
-        links.vectors if settings.vectors else [None] * n_mentions,
+        best.tolist(),
+        links.vectors if settings.vectors else repeat(None),
     )
-    for n, nil, probability, chosen, values, details, vector in lines:
+    for n, nil, probability, chosen, values, number, vector in lines:
         own = {name: value[:n] for name, value in zip(columns, values)}
-        if n:
-            ids, scores = own["id"], own["score"]
-            ents = list(compress(zip(ids, scores), chosen))
-            id, score = NIL if nil else ids[0], scores[0]
-            yield Answer(id, score, probability, own, ents, *details, vector)
-        else:
-            yield Answer(NIL if nil else "", None, None, own, [], *details, vector)
+        ids, scores = own["id"] or [""], own["score"] or [None]
+        entity = entities.get(number)
+        answer = {
+            "kb_id": NIL if nil else ids[0],
+            "kb_score": scores[0],
+            "kb_probability": probability if n else None,
+            "kb_candidate_columns": own,
+            "kb_ents": list(compress(zip(ids, scores), chosen)),
+            "kb_types": list(entity.types) if entity else [],
+        }
+        if vocabularies:
+            answer["kb_xrefs"] = {v: list(entity.codes(v)) if entity else [] for v in vocabularies}
+        if vector is not None:
+            answer["kb_vector"] = vector
+        yield answer
 
 
 def offered(links: Links, kb: KnowledgeBase, settings: Settings) -> np.ndarray:
@@ -144,19 +128,6 @@ def offered(links: Links, kb: KnowledgeBase, settings: Settings) -> np.ndarray:
         undefined = [n for n, e in zip(numbers, kb.entities(numbers)) if e.definition is None]
         chosen &= ~(doubtful & np.isin(links.numbers, undefined))
     return chosen & (chosen.cumsum(axis=1) <= settings.max_entities_per_mention)
-
-
-def _details(
-    links: Links, kb: KnowledgeBase, vocabularies: Sequence[str]
-) -> Iterator[tuple[list[str], dict[str, list[str]] | None]]:
-    """The types and the codes of each mention's entity; new ones, which may be changed."""
-    best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
-    numbers = np.unique(best[best >= 0]).tolist()
-    entities = dict(zip(numbers, kb.entities(numbers)))
-    for number in best.tolist():
-        entity = entities.get(number)
-        codes = {v: list(entity.codes(v)) if entity else [] for v in vocabularies}
-        yield list(entity.types) if entity else [], codes or None
 
 
 def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
@@ -226,20 +197,8 @@ def write_answers(
 
 def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
     """Set the attributes of a span, and return its id."""
-    values = span._
-    if answer.vector is not None:
-        values.kb_vector = answer.vector
     if span.kb_id_ and not overwrite:
-        values.kb_id = span.kb_id_
-        return span.kb_id_
-    values.kb_id = answer.id
-    values.kb_score = answer.score
-    values.kb_probability = answer.probability
-    values.kb_candidate_columns = answer.columns
-    values.kb_ents = answer.kb_ents
-    values.kb_types = answer.types
-    if answer.xrefs is not None:
-        values.kb_xrefs = answer.xrefs
-    if answer.via is not None:
-        values.kb_via = answer.via
-    return answer.id
+        answer = {"kb_id": span.kb_id_, **{k: v for k, v in answer.items() if k == "kb_vector"}}
+    for name, value in answer.items():
+        setattr(span._, name, value)
+    return answer["kb_id"]

@@ -17,27 +17,19 @@ from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
 from ..reading.mention import DocumentContext, GoldMention, MentionInContext, TokenStates
 from ..spans import gold_ids, mention_spans
 
-# Documents
 
-
-def read_documents(retriever: Model, docs: Sequence[Doc]) -> list[DocumentContext]:
+def read_documents(
+    retriever: Model, docs: Sequence[Doc], is_train: bool = False
+) -> tuple[list[DocumentContext], Callable[[], object]]:
     """The contexts of docs, with the states of their tokens if the retriever listens.
+
+    Returns:
+        The contexts, and for training a function to call once when the gradients of their states
+        are known. Call it even if there is no mention: the last component that listens is the one
+        that makes the shared component learn from all.
 
     Raises:
         PelError: The retriever listens to a component before it, and none has read a doc.
-    """
-    return begin_reading(retriever, docs, is_train=False)[0]
-
-
-def begin_reading(
-    retriever: Model, docs: Sequence[Doc], is_train: bool = True
-) -> tuple[list[DocumentContext], Callable[[], object]]:
-    """As ``read_documents``, for training.
-
-    Returns:
-        The contexts, and a function to call once when the gradients of their states are known. Call
-        it even if there is no mention: the last component that listens is the one that makes the
-        shared component learn from all.
     """
     tok2vec = tok2vec_of(retriever)
     if tok2vec is None:
@@ -52,7 +44,6 @@ def begin_reading(
 
 
 def _token_states(tok2vec: Model, doc: Doc, states: object) -> TokenStates:
-    """The states of the doc's tokens as numpy has them; PelError if there are none."""
     values = np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
     if doc.text.strip() and not values.any():  # blanks have no states
         raise PelError(
@@ -60,12 +51,8 @@ def _token_states(tok2vec: Model, doc: Doc, states: object) -> TokenStates:
             "run the "
             "pipeline with it, and when training freeze it only as one of the annotating_components",
         )
-    starts = [token.idx for token in doc]
-    offsets = np.array([(start, start + len(t)) for start, t in zip(starts, doc)], dtype=np.int64)
-    return TokenStates(values, offsets.reshape(-1, 2), np.zeros_like(values))
-
-
-# Their mentions
+    offsets = np.array([(t.idx, t.idx + len(t)) for t in doc], dtype=np.int64).reshape(-1, 2)
+    return TokenStates(values, offsets, np.zeros_like(values))
 
 
 def mentions_of(
@@ -91,13 +78,7 @@ def mentions_in_context(
     """The spans of a doc in its text, in which acronyms may be replaced by their long forms.
 
     Nothing can be replaced in a text that another component has read: an acronym is read there where
-    its long form stands.
-
-    Args:
-        doc: The doc.
-        spans: Its mentions.
-        resolve_abbreviations: Whether acronyms are read as their long forms.
-        document: The context of the doc; None for a new one, without states.
+    its long form stands. ``document`` is the context of the doc; None is a new one, without states.
     """
     document = document or DocumentContext()
     offsets = [(span.start_char, span.end_char) for span in spans]
@@ -153,11 +134,11 @@ def agreeing(
 
     They also have the same filter (``search_filters``). The spans are by doc, the mentions are not.
     """
-    doc_numbers = np.repeat(np.arange(len(spans)), [len(own) for own in spans]).tolist()
-    surfaces = [mention.surface.casefold() for mention in mentions]
-    keys = list(zip(doc_numbers, surfaces, filters or [None] * len(mentions)))
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys])
+    doc_numbers = (number for number, own in enumerate(spans) for _ in own)
+    surfaces = (mention.surface.casefold() for mention in mentions)
+    numbers: dict[tuple, int] = {}
+    keys = zip(doc_numbers, surfaces, filters or repeat(None))
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
 # Gold mentions, which training learns from
@@ -168,7 +149,7 @@ def trainable_mentions(
     kb: KnowledgeBase,
     spans_key: str | None,
     resolve_abbreviations: bool = False,
-    documents: Iterable[DocumentContext | None] | None = None,
+    documents: Iterable[DocumentContext] | None = None,
 ) -> list[GoldMention]:
     """The gold mentions of examples that have an entity in the KB.
 
@@ -180,21 +161,18 @@ def trainable_mentions(
         text = example.reference.text
         contexts = mentions_in_context(example.reference, spans, resolve_abbreviations, document)
         for span, context in zip(spans, contexts):
-            if golds := _numbers(kb, gold_ids(span)):
+            if golds := _numbers(kb, span):
                 mentions.append(GoldMention(context, golds, text))
     return mentions
 
 
 def gold_numbers(examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None) -> set[int]:
     """The numbers of the gold entities of the examples that the KB has."""
-    return {
-        number
-        for example in examples
-        for span in mention_spans(example.reference, spans_key)
-        for number in _numbers(kb, gold_ids(span))
-    }
+    spans = (span for e in examples for span in mention_spans(e.reference, spans_key))
+    return {number for span in spans for number in _numbers(kb, span)}
 
 
-def _numbers(kb: KnowledgeBase, ids: Sequence[str]) -> tuple[int, ...]:
-    """The numbers of the ids, without those that the KB lacks."""
-    return tuple(dict.fromkeys(n for n in map(kb.number, ids) if n is not None))
+def _numbers(kb: KnowledgeBase, span: Span) -> tuple[int, ...]:
+    """The numbers of the gold entities of a mention that the KB has."""
+    numbers = map(kb.number, gold_ids(span))
+    return tuple(dict.fromkeys(number for number in numbers if number is not None))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -11,6 +11,9 @@ from spacy.tokens import Doc, Span
 from ..kb.knowledge_base import KnowledgeBase
 from ..spans import NIL, mention_spans
 from .annotations import Answer, write_answers
+
+# What is written on the mentions that have their entity through another one: these facts of it.
+_VIA = ("document", "start", "end", "text")
 
 
 class CorpusMention(NamedTuple):
@@ -25,11 +28,6 @@ class CorpusMention(NamedTuple):
     # The probability that its best candidate is right, also for NIL; 1 for an id that it was given.
     # 0 if it has no candidate.
     probability: float
-
-    @property
-    def as_via(self) -> dict[str, Any]:
-        """What is written on the mentions that have their entity through this one."""
-        return {name: getattr(self, name) for name in ("document", "start", "end", "text")}
 
 
 class JointLink(NamedTuple):
@@ -77,55 +75,34 @@ def write_joint_links(
     """
     spans = mention_spans(doc, spans_key)
     if any(link.via is not None for link in links):  # who has its entity by itself keeps all
-        said = _answers(spans, links, kb, vocabularies)
+        said = (_answer(span, link, kb, vocabularies) for span, link in zip(spans, links))
         write_answers([doc], [spans], said, spans_key, overwrite=True)
 
 
-def _answers(
-    spans: Sequence[Span],
-    links: Sequence[JointLink],
-    kb: KnowledgeBase,
-    vocabularies: Sequence[str],
-) -> Iterator[Answer]:
-    for span, link in zip(spans, links):
-        values = span._
-        answer = Answer(
-            span.kb_id_,
-            values.kb_score,
-            values.kb_probability,
-            values.kb_candidate_columns,
-            values.kb_ents,
-            values.kb_types,
-            values.kb_xrefs,
-            via=link.via and link.via.as_via,
-        )
-        has_another = link.id not in ("", span.kb_id_)
-        yield _with_entity(answer, link, kb, vocabularies) if has_another else answer
-
-
-def _with_entity(
-    answer: Answer, link: JointLink, kb: KnowledgeBase, vocabularies: Sequence[str]
-) -> Answer:
-    """The answer with the entity of the link in place of its own."""
-    entity = kb[link.id]
-    rows, _ = kb.rows([kb.number(link.id)])
-    score = float((rows @ link.vector).max()) if len(rows) else None  # the retriever's
-    first = {"id": link.id, "name": entity.canonical_name, "score": score}
-    ids = answer.columns.get("id", [])
-    at = ids.index(link.id) if link.id in ids else None
-    columns = {}
-    for name in answer.columns or first:
-        values = list(answer.columns.get(name, []))
-        own = first.get(name) if at is None else values.pop(at)
-        columns[name] = [own, *values][: max(1, len(ids))]
-    score = columns["score"][0]
-    others = [pair for pair in answer.kb_ents if pair[0] != link.id]
-    return answer._replace(
-        id=link.id,
-        score=score,
-        probability=None,
-        columns=columns,
-        kb_ents=[(link.id, score), *others][: max(1, len(answer.kb_ents))],
-        types=list(entity.types),
-        xrefs={v: list(entity.codes(v)) for v in vocabularies} if vocabularies else None,
-    )
+def _answer(span: Span, link: JointLink, kb: KnowledgeBase, vocabularies: Sequence[str]) -> Answer:
+    """What changes on a mention."""
+    answer: Answer = {"kb_id": span.kb_id_}
+    if link.via is not None:
+        answer["kb_via"] = {name: getattr(link.via, name) for name in _VIA}
+    if link.id in ("", span.kb_id_):
+        return answer
+    entity, others = kb[link.id], span._.kb_candidates
+    first = next((each for each in others if each["id"] == link.id), None)
+    if first is None:
+        rows, _ = kb.rows([kb.number(link.id)])
+        score = float((rows @ link.vector).max()) if len(rows) else None  # the retriever's
+        named = {"id": link.id, "name": entity.canonical_name, "score": score}
+        first = {**dict.fromkeys(span._.kb_candidate_columns), **named}
+    candidates = [first, *(each for each in others if each["id"] != link.id)]
+    ents = [(link.id, first["score"]), *(pair for pair in span._.kb_ents if pair[0] != link.id)]
+    answer |= {
+        "kb_id": link.id,
+        "kb_score": first["score"],
+        "kb_probability": None,
+        "kb_candidates": candidates[: max(1, len(others))],
+        "kb_ents": ents[: max(1, len(span._.kb_ents))],
+        "kb_types": list(entity.types),
+    }
+    if vocabularies:
+        answer["kb_xrefs"] = {v: list(entity.codes(v)) for v in vocabularies}
+    return answer

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import srsly
 
@@ -26,6 +26,7 @@ KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
 
 # What was saved: its file, or its bytes.
 Saved = Path | bytes
+T = TypeVar("T")
 
 
 class SavedFile(NamedTuple):
@@ -61,6 +62,7 @@ class KBComponent:
         self.configured_kb = configured
         self.kb_path = str(Path(configured).absolute()) if configured else None
         self._opened_kb: KnowledgeBase | None = None
+        self._made_of_kb: tuple[object, Any] = (None, None)
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -80,6 +82,12 @@ class KBComponent:
         """Use the KB of another folder from now on; PelError if there is none in it."""
         self._opened_kb = _opened(Path(path))
         self.kb_path = str(Path(path).absolute())
+
+    def made_of_kb(self, make: Callable[[], T]) -> T:
+        """What is made of the KB: at the first call, and when it is another KB or was refreshed."""
+        if self._made_of_kb[0] is not self.kb.settings:
+            self._made_of_kb = self.kb.settings, make()
+        return self._made_of_kb[1]
 
     def saved_files(self) -> dict[str, SavedFile]:
         """The files of the component, by their names in its folder. They are loaded in this order."""

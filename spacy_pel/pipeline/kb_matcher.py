@@ -1,9 +1,6 @@
 """The pipeline component ``kb_matcher``: marks the names of a knowledge base as mentions."""
 
-import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -14,9 +11,8 @@ from spacy.vocab import Vocab
 from ..kb.name_finder import NameFinder, Pieces
 from ..kb.records.entity import Entity
 from ..linking.exact_names import sole_owner
+from ..spans import add_ents
 from .kb_component import KBComponent
-
-logger = logging.getLogger(__name__)
 
 # The label of mentions of which nothing is said.
 ANY = "ENTITY"
@@ -55,9 +51,6 @@ class KBMatcher(KBComponent, Pipe):
         self.min_length = min_length
         self.stop_words = stop_words
         self.refer_to_kb(kb)
-        self._names: NameFinder | None = None
-        self._names_of: dict[str, Any] | None = None  # the KB's manifest
-        self._owners: dict[str, Entity | None] = {}  # of the names that were found last
 
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
@@ -73,20 +66,19 @@ class KBMatcher(KBComponent, Pipe):
         Raises:
             PelError: There is no KB, or it lacks one of the types.
         """
-        if self._names is None or self._names_of is not self.kb.settings:
-            start = time.perf_counter()
-            self._names = NameFinder.of(
-                self.kb,
-                progress,
-                min_length=self.min_length,
-                stop_words=self.stop_words,
-                entities=None if self.types is None else self.kb.of_types(*self.types),
-            )
-            self._names_of = self.kb.settings  # another one after kb.refresh()
-            self._owners = {}
-            seconds = time.perf_counter() - start
-            logger.info("%s: names of %s read in %.1f s", self.name, self.kb.path, seconds)
-        return self._names
+        return self._names(progress)[0]
+
+    def _names(
+        self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
+    ) -> tuple[NameFinder, dict[str, Entity | None]]:
+        """What finds the names, and the owners of those that were found last."""
+
+        def make() -> tuple[NameFinder, dict[str, Entity | None]]:
+            entities = None if self.types is None else self.kb.of_types(*self.types)
+            choice = {"min_length": self.min_length, "stop_words": self.stop_words}
+            return NameFinder.of(self.kb, progress, entities=entities, **choice), {}
+
+        return self.made_of_kb(make)
 
     def __call__(self, doc: Doc) -> Doc:
         """Mark the names in a doc, with the ids of entities that alone have them.
@@ -112,29 +104,28 @@ class KBMatcher(KBComponent, Pipe):
 
     def _mark(self, docs: Sequence[Doc]) -> None:
         pieces = Pieces([doc.text for doc in docs])
-        first, last, _ = self.read_names().found_in(pieces)
+        finder, owners = self._names()
+        first, last, _ = finder.found_in(pieces)
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]
         for text, start, end in zip(*(column.tolist() for column in places)):
             span = docs[text].char_span(start, end)
             if span is not None:
-                found[text].append(self._with_owner(span))
+                found[text].append(self._with_owner(span, owners))
         for doc, spans in zip(docs, found):
             if self.spans_key:
                 doc.spans[self.spans_key] = spans
             else:
-                taken = {token.i for ent in doc.ents for token in ent}
-                new = [span for span in spans if taken.isdisjoint(range(span.start, span.end))]
-                doc.ents = [*doc.ents, *new]
+                add_ents(doc, spans)
 
-    def _with_owner(self, span: Span) -> Span:
+    def _with_owner(self, span: Span, owners: dict[str, Entity | None]) -> Span:
         """The span with its label, and the id of the entity that alone has its name."""
-        if span.text not in self._owners:
-            if len(self._owners) >= _REMEMBERED:
-                self._owners.clear()
+        if span.text not in owners:
+            if len(owners) >= _REMEMBERED:
+                owners.clear()
             number = sole_owner(self.kb, span.text)
-            self._owners[span.text] = None if number is None else self.kb.entities([number])[0]
-        owner = self._owners[span.text]
+            owners[span.text] = None if number is None else self.kb.entities([number])[0]
+        owner = owners[span.text]
         label = self.label or (owner.types[0] if owner and owner.types else ANY)
         id = owner.concept_id if owner else ""
         return Span(span.doc, span.start, span.end, label=label, kb_id=id)

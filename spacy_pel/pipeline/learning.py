@@ -210,18 +210,12 @@ def _retriever_trainer(
 
 
 class IndexedEntities(NamedTuple):
-    """Which entities of the KB are encoded again and again while both towers are trained."""
+    """Which entities of the KB are encoded again and again (``ProxyLinker.initialize``)."""
 
     trained: set[int]  # the numbers of the gold entities of training
-    # The number of entities that hard negatives are mined among; None: the whole KB. They are the
-    # trained ones, and others drawn at random.
     n_mined: int | None
     evaluated: set[int]  # the numbers of the gold entities of an evaluation
-    # The number of entities that evaluations search; None: the whole KB. They are the trained ones,
-    # the evaluated ones, and others drawn at random.
     n_searched: int | None
-    # What a row that evaluations search stands for; None: the linker's kind. If one is given, the
-    # trained entities are left out of those that are searched.
     searched_row_kind: str | None = None
 
     def mined_and_searched(

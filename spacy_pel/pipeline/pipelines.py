@@ -76,15 +76,11 @@ def names_to_install() -> list[str]:
     spaCy reads the entry points, which ``pip`` writes: a name that is added to ``registry.py`` is
     not found before the package is installed again.
     """
-    registered = {
-        (group, name, target)
-        for group, names in REGISTERED.items()
-        for name, target in names.items()
-    }
+    registered = {(g, name, to) for g, names in REGISTERED.items() for name, to in names.items()}
+    points = ((group, point) for group in REGISTERED for point in entry_points(group=group))
     installed = {
         (group, point.name, point.value)
-        for group in REGISTERED
-        for point in entry_points(group=group)
+        for group, point in points
         if point.value.startswith("spacy_pel.")
     }
     return sorted({name for _, name, _ in registered ^ installed})

@@ -40,7 +40,7 @@ from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import learning
 from .annotations import LinkedSpans, answers, install_extensions, write_answers
-from .doc_mentions import agreeing, begin_reading, mentions_of, search_filters
+from .doc_mentions import agreeing, mentions_of, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .runtime import Runtime, use_one_thread_in_a_worker
@@ -161,7 +161,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
-        documents, _ = begin_reading(self.model, docs, is_train=False)
+        documents, _ = read_documents(self.model, docs)
         mentions = mentions_of(docs, spans, documents, self.resolve_abbreviations)
         use_one_thread_in_a_worker()
         filters = search_filters(spans, self.types, self.sources, self.label_types)
@@ -352,7 +352,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "ProxyLinker.update")
-        documents, backprop = begin_reading(self.model, [each.predicted for each in examples])
+        docs = [example.predicted for example in examples]
+        documents, backprop = read_documents(self.model, docs, is_train=True)
         mentions = learning.trainable(self, examples, documents)
         if mentions:
             if self.trainer is None:

@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from spacy.language import Language
@@ -22,6 +22,7 @@ from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
 from ..reading.tags import Tagged, allowed_tags, tagged_mentions
 from ..reading.words import WordInputs, words_of
+from ..spans import add_ents
 from ..training.optimizer import apply_gradients
 from .kb_component import KBComponent, Saved, SavedFile, content
 
@@ -51,16 +52,11 @@ class KBRecogniser(KBComponent, TrainablePipe):
     never uses (``summed_loss``).
 
     Args:
-        vocab: The pipeline's vocabulary.
-        model: The recogniser (``spacy-pel.WordTagger.v1``).
-        name: The component's name in the pipeline.
-        kb: The folder of the knowledge base.
         types: The types of the KB's entities that belong to each label, the types below them included.
             Names of other entities are shown as names of no label.
         add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
             tags do not say so. Its entity has to belong to one label.
         stop_words: Names that are not looked at, ignoring case.
-        scorer: What scores examples.
 
     Attributes:
         cfg: ``annotated``: the labels that each source of the training corpus uses.
@@ -89,7 +85,6 @@ class KBRecogniser(KBComponent, TrainablePipe):
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"annotated": {}}
         self.refer_to_kb(kb)
-        self._opened: tuple[Any, NameFinder, np.ndarray] | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -107,14 +102,12 @@ class KBRecogniser(KBComponent, TrainablePipe):
                 f'"{self.name}" is not trained',
                 "train it with spacy train, or load a pipeline that has it",
             )
-        read = self._read([doc.text for doc in docs])
-        if not read.inputs.windows:
-            return [[] for _ in read.words]
-        found = tagged_mentions(read.words, self.model.predict(read.inputs))
-        if self.add_names:
-            for own, names in zip(found, self._sure_names(read)):
-                free = [name for name in names if not any(_overlap(name, other) for other in own)]
-                own.extend(free)
+        words, inputs, sure = self._read([doc.text for doc in docs])
+        if not inputs.windows:
+            return [[] for _ in words]
+        found = tagged_mentions(words, self.model.predict(inputs))
+        for own, names in zip(found, sure if self.add_names else ()):
+            own += [name for name in names if not any(_overlap(name, other) for other in own)]
         return found
 
     def set_annotations(self, docs: Iterable[Doc], found: Sequence[Sequence[Tagged]]) -> None:
@@ -128,9 +121,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
                 doc.char_span(start, end, label=self.labels[label], alignment_mode="expand")
                 for start, end, label in mentions
             ]
-            taken = {token.i for ent in doc.ents for token in ent}
-            new = [s for s in filter_spans(spans) if taken.isdisjoint(range(s.start, s.end))]
-            doc.ents = [*doc.ents, *new]
+            add_ents(doc, filter_spans(spans))
 
     def initialize(
         self,
@@ -141,10 +132,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
     ) -> None:
         """Fetch or build the encoder, and take the labels.
 
-        Args:
-            get_examples: Gives all training examples.
-            nlp: The pipeline.
-            labels: The labels that are learnt; None: all of the examples, sorted.
+        ``labels`` are those that are learnt; None: all of the examples, sorted.
 
         Raises:
             PelError: There is no label, or a label of ``types`` is not learnt.
@@ -167,7 +155,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
         }
         texts = (example.reference.text for example in get_examples())
         self.model.initialize(X=texts, Y=labels)
-        self._opened = None
+        self._made_of_kb = None, None  # the labels are others
 
     def update(
         self,
@@ -177,24 +165,17 @@ class KBRecogniser(KBComponent, TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Learn from a batch of examples.
-
-        Args:
-            examples: The examples.
-            drop: The rate of dropout.
-            sgd: The optimizer; None leaves the gradients for ``finish_update``.
-            losses: The losses, to which this one is added.
-        """
+        """Learn from a batch of examples. Without ``sgd`` gradients are kept for ``finish_update``."""
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "KBRecogniser.update")
-        read = self._read([example.reference.text for example in examples], HIDDEN)
-        if not read.inputs.windows:
+        words, inputs, _ = self._read([example.reference.text for example in examples], HIDDEN)
+        if not inputs.windows:
             return losses
         set_dropout(self.model, drop)
-        scores, backprop = self.model.begin_update(read.inputs)
-        allowed = [self._allowed(*both) for both in zip(examples, read.words)]
+        scores, backprop = self.model.begin_update(inputs)
+        allowed = [self._allowed(*both) for both in zip(examples, words)]
         loss, gradient = summed_loss(scores, np.concatenate(allowed))
         backprop(gradient)
         losses[self.name] += loss
@@ -219,7 +200,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
 
     def _load_model(self, saved: Saved) -> None:
         self.model = unpack_model(saved, WordTagger)
-        self._opened = None
+        self._made_of_kb = None, None  # the labels are others
 
     def _allowed(self, example: Example, words: np.ndarray) -> np.ndarray:
         """The tags that may be right for the words of an example."""
@@ -233,9 +214,16 @@ class KBRecogniser(KBComponent, TrainablePipe):
         is_annotated = np.array([label in annotated for label in self.labels])
         return allowed_tags(words, mentions, is_annotated)
 
-    def _read(self, texts: Sequence[str], hidden: float = 0.0) -> "_Read":
-        """Read texts; a share of the names is hidden."""
-        finder, entity_labels = self._names()
+    def _read(
+        self, texts: Sequence[str], hidden: float = 0.0
+    ) -> tuple[list[np.ndarray], WordInputs, list[list[Tagged]]]:
+        """Read texts; a share of the names is hidden.
+
+        Returns:
+            The words of each text, what the model reads, and the names in each text that one entity
+            alone has, if this belongs to one label.
+        """
+        finder, entity_labels = self.made_of_kb(self._names)
         pieces = Pieces(texts)
         names = finder.found_in(pieces)
         if hidden:
@@ -247,45 +235,22 @@ class KBRecogniser(KBComponent, TrainablePipe):
         shown = np.column_stack([labels, ~labels.any(axis=1)])
         features = np.zeros((len(pieces.words), shown.shape[1], 2), dtype=bool)
         features[names.first, :, 0] = shown
-        for first, last, own in zip(names.first, names.last, shown):
+        sure: list[list[Tagged]] = [[] for _ in texts]
+        for first, last, own, of_name in zip(names.first, names.last, shown, owners):
             features[first + 1 : last + 1, own, 1] = True
+            if len(of_name) == 1 and own[:-1].sum() == 1:
+                text, start, end = pieces.texts[first], pieces.starts[first], pieces.ends[last]
+                if not is_acronym(texts[text][start:end]):
+                    sure[text].append((int(start), int(end), int(own.argmax())))
         inputs = word_reader(self.model).inputs(pieces, features.reshape(len(features), -1))
-        alone = np.array([len(own) == 1 for own in owners], dtype=bool) & (labels.sum(1) == 1)
-        return _Read(texts, list(words_of(pieces)), inputs, pieces, names, labels, alone)
-
-    def _sure_names(self, read: "_Read") -> list[list[Tagged]]:
-        """The names in each text that one entity alone has, of those that belong to a label."""
-        sure: list[list[Tagged]] = [[] for _ in read.texts]
-        pieces = read.pieces
-        for place in np.flatnonzero(read.alone).tolist():
-            first, last = read.names.first[place], read.names.last[place]
-            text, start, end = int(pieces.texts[first]), pieces.starts[first], pieces.ends[last]
-            if not is_acronym(read.texts[text][start:end]):
-                sure[text].append((int(start), int(end), int(read.labels[place].argmax())))
-        return sure
+        return list(words_of(pieces)), inputs, sure
 
     def _names(self) -> tuple[NameFinder, np.ndarray]:
         """What finds the names of the KB, and the labels of its entities: bool [entities, labels]."""
-        if self._opened is None or self._opened[0] is not self.kb.settings:
-            kb = self.kb
-            labels = np.zeros((kb.numbers().max(initial=-1) + 1, len(self.labels)), dtype=bool)
-            for label, types in self.types.items():
-                labels[kb.of_types(*types), self.labels.index(label)] = True
-            self._opened = kb.settings, NameFinder.of(kb, stop_words=self.stop_words), labels
-        return self._opened[1:]
-
-
-class _Read(NamedTuple):
-    """Texts as they are read. words: of each text. names, labels, alone: the names that were found,
-    the labels of their entities, and whether one entity alone, of one label, has it."""
-
-    texts: Sequence[str]
-    words: list[np.ndarray]
-    inputs: WordInputs
-    pieces: Pieces
-    names: FoundNames
-    labels: np.ndarray
-    alone: np.ndarray
+        labels = np.zeros((self.kb.numbers().max(initial=-1) + 1, len(self.labels)), dtype=bool)
+        for label, types in self.types.items():
+            labels[self.kb.of_types(*types), self.labels.index(label)] = True
+        return NameFinder.of(self.kb, stop_words=self.stop_words), labels
 
 
 def _overlap(mention: Tagged, other: Tagged) -> bool:

@@ -48,16 +48,15 @@ def linking_scores(
     Returns:
         The scores by their names:
 
-        - ``mentions``, ``in_kb``, ``recall@k``, ``mrr``: see ``evaluation.linking_metrics``. They
-          are of the candidates, whether or not these were rejected.
+        - ``mentions``, ``in_kb``, ``recall@k``, ``mrr``: of the candidates, whether or not these were
+          rejected (``evaluation.linking_metrics``).
         - ``nel_recall_at_1``, ``nel_recall_at_64``, ``nel_mrr``: the same over the mentions whose
           entity the KB has, as plain numbers, which ``[training.score_weights]`` needs.
-        - ``nil``: how well NIL mentions were found, and recall with NIL as a class; see
-          ``evaluation.nil_metrics``.
+        - ``nil``: how well NIL mentions were found, and recall with NIL as a class
+          (``evaluation.nil_metrics``).
         - ``nel_nil_f``, ``nel_accuracy``: F1 of NIL, and recall@1 with NIL as a class, as plain
           numbers, which ``spacy find-threshold`` needs.
-        - ``concepts``: precision, recall and F1 of the distinct entities of documents; see
-          ``evaluation.linking_metrics``.
+        - ``concepts``: precision, recall and F1 of the distinct entities of documents.
         - ``expected_calibration_error``: of a calibrated linker.
         - ``nel_micro_p``, ``nel_micro_r``, ``nel_micro_f``: those of spaCy's Scorer, for mentions
           in ``doc.ents``. A gold id that the KB lacks has to be found, and NIL is a miss.
@@ -127,6 +126,7 @@ def scored_mentions(
                 yield ScoredMention(golds, [], np.inf, np.inf, 0.0, False, None)
                 continue
             candidates = found._.kb_candidates
+            # An id that was given, and so has no candidates, must not be NIL.
             none = -np.inf if found._.kb_id in ("", NIL) else np.inf
             score = max((candidate["score"] for candidate in candidates), default=none)
             ordering = [_decisive(candidate, name_weight) for candidate in candidates] or [none]
@@ -147,12 +147,10 @@ def _concepts(
     example: Example, kb: KnowledgeBase, spans_key: str | None
 ) -> tuple[list[str], list[str]]:
     """The entities of a document: those of its gold mentions, and those of the answers."""
-    gold = []
-    for span in mention_spans(example.reference, spans_key):
-        for id in gold_ids(span):
-            gold += _concept_ids(kb, [id]) or [id]
+    gold = [id for span in mention_spans(example.reference, spans_key) for id in gold_ids(span)]
     said = [span.kb_id_ for span in mention_spans(example.predicted, spans_key)]
-    return gold, [id for id in said if id not in ("", NIL)]
+    known = [_concept_ids(kb, [id]) or (id,) for id in gold]
+    return [id for ids in known for id in ids], [id for id in said if id not in ("", NIL)]
 
 
 def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> dict[str, Any]:

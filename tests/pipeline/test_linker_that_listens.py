@@ -123,7 +123,7 @@ def test_mentions_are_learnt_as_the_shared_component_reads_them(
 
 def _read(nlp: Language, text: str) -> list[MentionInContext]:
     doc = nlp.get_pipe("tok2vec")(nlp.make_doc(text))
-    (document,) = read_documents(nlp.get_pipe("proxy_linker").model, [doc])
+    (document,), _ = read_documents(nlp.get_pipe("proxy_linker").model, [doc])
     return [MentionInContext(text, 8, 10, document)]
 
 
