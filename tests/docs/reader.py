@@ -1,19 +1,29 @@
-"""One who follows the documentation: runs its code blocks in a folder, in their order."""
+"""One who follows the documentation: reads a page, checks what it names, runs its code blocks in order."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import re
+import shlex
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import typer
+from markdown_it import MarkdownIt
+from spacy.cli._util import app
+from spacy.util import registry
 from typer.testing import CliRunner
 
-from .pages import Block, Notebook, Page, app, commands_of, spacy_arguments, spacy_command
-
+NEEDS = re.compile(r"<!-- needs: (\S+) -->")
+PARSER = MarkdownIt("commonmark").enable("table")
+SHELL = "%%bash\n"
 # In place of minutes of training: three steps of a tiny encoder. All else is as it is written.
 SHORT = ["--training.max_steps", "3", "--training.eval_frequency", "3"]
 ENCODER = "--components.proxy_linker.model.encoder"
@@ -26,70 +36,142 @@ SHORTENED = {
     "configs/demo_rerank.cfg": SHORT,
     "configs/mentions.cfg": SHORT,
 }
-DOCUMENTED_ADDRESS = "127.0.0.1:8000"
+
+
+class Block(NamedTuple):
+    """A code block. line: of its fence, from 1. needs: what it takes that the tests do not have."""
+
+    language: str
+    code: str
+    line: int
+    needs: str | None
+
+
+class Page:
+    """A Markdown file: its code blocks, the targets of its links, and what is code in its text."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.text = path, path.read_text(encoding="utf8")
+        tokens = PARSER.parse(self.text)
+        spans = [span for token in tokens for span in token.children or ()]
+        self.codes = [span.content for span in spans if span.type == "code_inline"]
+        self.links = [str(t) for s in spans if (t := s.attrGet("href") or s.attrGet("src"))]
+        self.blocks = []
+        for before, token in itertools.pairwise([None, *tokens]):
+            if token.type in ("fence", "code_block"):
+                mark = before and before.type == "html_block" and NEEDS.search(before.content)
+                place = (token.info.strip(), token.content, token.map[0] + 1)
+                self.blocks.append(Block(*place, mark[1] if mark else None))
+
+
+class Notebook:
+    """A file of Jupyter, whose cells are blocks. replaced: what is run instead of what is written."""
+
+    def __init__(self, path: Path, replaced: dict[str, str]) -> None:
+        self.path, self.blocks = path, []
+        self.cells = json.loads(path.read_text(encoding="utf8"))["cells"]
+        for number, cell in enumerate(self.cells):
+            if cell["cell_type"] == "code":
+                code = "".join(cell["source"])
+                for written, run in replaced.items():
+                    code = code.replace(written, run)
+                language = "bash" if code.startswith(SHELL) else "python"
+                self.blocks.append(Block(language, code.removeprefix(SHELL), number, None))
+
+
+def commands_of(code: str) -> Iterator[str]:
+    """The commands of a block: one a line, unless continued; a here-document with its lines."""
+    lines = iter(code.replace("\\\n", " ").splitlines())
+    for line in lines:
+        here = re.search(r"<<\s*['\"]?(\w+)", line)
+        if here:
+            line = "\n".join([line, *itertools.takewhile(here[1].__ne__, lines), here[1]])
+        if line.strip() and not line.startswith("#"):
+            yield line
+
+
+def spacy_arguments(command: str) -> list[str] | None:
+    """What a command gives to ``python -m spacy``; None if it is another, or more than that."""
+    try:
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = list(lexer)
+    except ValueError:  # an unclosed quote, as in an excerpt
+        return None
+    is_whole = words[:3] == ["python", "-m", "spacy"] and not any(
+        set(word) <= set("();<>|&") for word in words
+    )
+    return words[3:] if is_whole else None
+
+
+def check_spacy(arguments: list[str]) -> None:
+    """Raises an error for a command or an option of spaCy's that is not there. Nothing is run."""
+    registry.cli.get_all()  # adds our commands
+    command, rest = typer.main.get_command(app), list(arguments)
+    while hasattr(command, "commands") and rest and rest[0] != "--help":
+        assert rest[0] in command.commands, f"no command {rest[0]} in {command.name}"
+        command = command.commands[rest.pop(0)]
+    context = command.context_class(command, info_name=command.name, **command.context_settings)
+    command.make_parser(context).parse_args(rest)
 
 
 class Reader:
     """Runs blocks as if typed one after the other: in one folder, in one Python session.
 
-    hurried: trains for three steps only, runs spaCy's commands in this process, which spares the
-        start of one for each, and serves at a free port. Else everything is run as it is written.
+    Trains for three steps only, runs spaCy's commands in this process, and serves at a free port.
     """
 
-    def __init__(self, folder: Path, *, hurried: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.hurried = hurried
         self._names: dict[str, Any] = {"__name__": "__main__"}
         self._servers: list[subprocess.Popen] = []
-        self._address = f"127.0.0.1:{_free_port()}" if hurried else DOCUMENTED_ADDRESS
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            self._port = listener.getsockname()[1]
 
     def read(self, page: Page | Notebook) -> None:
         """Runs what can be run of a page; an error names its line."""
         before = Path.cwd()
         try:
             for block in page.blocks:
-                if block.needs is None and block.language in ("bash", "python"):
-                    self._run(block, page.path)
+                os.chdir(self.folder)
+                code = block.code.replace("127.0.0.1:8000", f"127.0.0.1:{self._port}")
+                if block.needs is None and block.language == "python":
+                    # Behind empty lines, so that a traceback shows the line of the page.
+                    exec(compile("\n" * block.line + code, str(page.path), "exec"), self._names)
+                elif block.needs is None and block.language == "bash":
+                    for command in commands_of(code):
+                        try:
+                            self._run(command)
+                        except Exception as error:
+                            place = f"{page.path}:{block.line}: {command}"
+                            raise AssertionError(f"{place}\n{error}") from error
         finally:
             os.chdir(before)
-            self._stop_servers()
+            while self._servers:
+                server = self._servers.pop()
+                server.terminate()
+                server.communicate(timeout=60)
 
-    def _run(self, block: Block, path: Path) -> None:
-        os.chdir(self.folder)
-        code = block.code.replace(DOCUMENTED_ADDRESS, self._address)
-        if block.language == "python":
-            # Behind empty lines, so that a traceback shows the line of the page.
-            exec(compile("\n" * block.line + code, str(path), "exec"), self._names)
-            return
-        for command in commands_of(code):
-            try:
-                self._command(command)
-            except Exception as error:
-                raise AssertionError(f"{path}:{block.line}: {command}\n{error}") from error
-
-    def _command(self, command: str) -> None:
+    def _run(self, command: str) -> None:
         arguments = spacy_arguments(command)
         if command.startswith("cd "):
             self.folder = (self.folder / command.split()[1]).resolve()
             os.chdir(self.folder)
         elif arguments and arguments[:2] == ["pel", "serve"]:
-            self._serve(command)
-        elif arguments and self.hurried:
-            self._spacy(arguments)
+            self._serve(f"exec {command.replace('python', sys.executable, 1)} --port {self._port}")
+        elif arguments:
+            if "train" in arguments[:2]:
+                arguments += SHORTENED[next(word for word in arguments if word in SHORTENED)]
+            registry.cli.get_all()  # adds our commands
+            result = CliRunner().invoke(app, arguments)
+            if result.exception and not isinstance(result.exception, SystemExit):
+                raise result.exception
+            assert result.exit_code == 0, result.output
         else:
             run = self._bash(command)
             output, _ = run.communicate()
             assert run.returncode == 0, output
-
-    def _spacy(self, arguments: list[str]) -> None:
-        if "train" in arguments[:2]:
-            config = next(word for word in arguments if word in SHORTENED)
-            arguments = [*arguments, *SHORTENED[config]]
-        spacy_command()  # adds our commands
-        result = CliRunner().invoke(app, arguments)
-        if result.exception and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == 0, result.output
 
     def _bash(self, command: str) -> subprocess.Popen:
         """The command, under way in a shell whose ``python`` is the one that runs this."""
@@ -99,27 +181,12 @@ class Reader:
 
     def _serve(self, command: str) -> None:
         """Starts a server, to be stopped at the end of the page, and waits until it listens."""
-        host, port = self._address.split(":")
-        if self.hurried:
-            command += f" --port {port}"
-        server = self._bash(f"exec {command.replace('python', sys.executable, 1)}")
+        server = self._bash(command)
         self._servers.append(server)
         for _ in range(600):
             assert server.poll() is None, server.communicate()[0]
             with socket.socket() as client:
-                if client.connect_ex((host, int(port))) == 0:
+                if client.connect_ex(("127.0.0.1", self._port)) == 0:
                     return
             time.sleep(0.1)
         raise AssertionError("the server does not listen after a minute")
-
-    def _stop_servers(self) -> None:
-        while self._servers:
-            server = self._servers.pop()
-            server.terminate()
-            server.communicate(timeout=60)  # else it has not heard, and waiting would never end
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
