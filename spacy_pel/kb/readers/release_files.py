@@ -1,11 +1,12 @@
 """Releases as tables in DuckDB, and the facts in them as entities: what RRF and SNOMED CT share.
 
 DuckDB reads, filters and sorts the files in limited memory, several times as fast as a loop in
-Python. It says little about a row that is not whole, so the files are then read again, line by line.
+Python.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,7 +35,7 @@ class Release:
 
     Args:
         connection: The connection.
-        columns: The columns of each table. Those that end in "!" must not be empty.
+        columns: The names of the columns of each table.
         files: Gives the files of a table; none if the release lacks it.
         delimiter: What parts the columns. A bar also ends each row; with a tab, the first row of a
             file names the columns.
@@ -48,15 +49,10 @@ class Release:
         delimiter: str,
     ) -> None:
         self.connection = connection
-        end = " AFTER" if delimiter == "|" else ""  # what follows the last bar, that is, nothing
-        self.columns = {name: f"{c}{end}".replace("!", "").split() for name, c in columns.items()}
-        self.required = {
-            table: [name[:-1] for name in names.split() if name.endswith("!")]
-            for table, names in columns.items()
-        }
+        self.columns = columns
         self.files = files
         self.delimiter = delimiter
-        self.read: set[str] = set()
+        self._checked: set[Path] = set()
 
     def __contains__(self, table: str) -> bool:
         return table in self.columns and bool(self.files(table))
@@ -66,24 +62,22 @@ class Release:
 
         The query fails for every row of the files that is not whole, even one that is filtered out.
         """
-        files, names, has_header = self.files(table), self.columns[table], self.delimiter == "\t"
-        for file in files if table not in self.read else ():
+        files, names = self.files(table), self.columns[table].split()
+        has_header = self.delimiter == "\t"
+        for file in set(files) - self._checked:
             check_gzip(file)
             _, head = next(numbered_lines(file, LONGEST_ROW), (1, ""))
             if has_header and head.split("\t") != names:
                 problem = f"{file}, line 1: does not name the columns {' '.join(names)}"
                 raise PelError(problem, "give the file as it was released")
-        self.read.add(table)
+            self._checked.add(file)
+        names += [] if has_header else ["AFTER"]  # what follows the last bar, that is, nothing
         kinds = ", ".join(f"{sql_identifier(name)}: 'VARCHAR'" for name in names)
-        broken = ["FALSE" if has_header else "AFTER IS NOT NULL"]
-        for name in self.required[table]:
-            broken += [f"coalesce(trim({name}), '') = ''", f"contains({name}, chr(0))"]
         return (
             f"SELECT {select} FROM read_csv([{', '.join(map(sql_path, files))}], "
             f"columns = {{{kinds}}}, delim = '{self.delimiter}', quote = '', escape = '', "
-            f"header = {has_header}, auto_detect = false, "
-            f"max_line_size = {LONGEST_ROW}) WHERE CASE WHEN {' OR '.join(broken)} "
-            f"THEN error('a row is not whole') ELSE {where} END"
+            f"header = {has_header}, auto_detect = false, max_line_size = {LONGEST_ROW}) "
+            f"WHERE {where}"
         )
 
     def fetched(self, query: str) -> Iterator[tuple]:
@@ -105,6 +99,8 @@ class Release:
             f"WHERE {where} ORDER BY id, kind, place, number, text"
         )
         for id, group in groupby(rows, key=itemgetter(0)):
+            if id is None:
+                raise PelError("a row without an id", "fetch or unpack the release again")
             texts: tuple[dict[str, None], ...] = ({}, {}, {}, {}, {})
             vocabularies: set[str] = set()
             xrefs: dict[str, None] = {}
@@ -133,26 +129,6 @@ class Release:
                     sources=tuple(sorted(vocabularies)),
                 )
 
-    def check_lines(self) -> None:
-        """Raise a PelError for the first line of a file that is not a whole row of its table."""
-        for file, table in [(file, name) for name in self.read for file in self.files(name)]:
-            names = self.columns[table]
-            whole = f"{len(names)} columns with tabs between"
-            if self.delimiter == "|":
-                whole = f"{len(names) - 1} columns, each ended by a bar"
-            for number, line in numbered_lines(file, LONGEST_ROW):
-                values = line.split(self.delimiter)
-                row = dict(zip(names, values))
-                fault = None
-                if len(values) != len(names) or row.get("AFTER"):
-                    fault = f"expected {whole}"
-                elif empty := [name for name in self.required[table] if not row[name].strip()]:
-                    fault = f"column {empty[0]} is empty"
-                elif "\0" in line or "\r" in line:
-                    fault = "a NUL byte or a carriage return within the row"
-                if line and fault:
-                    raise PelError(f"{file}, line {number}: {fault}", "fetch or unpack it again")
-
 
 @contextmanager
 def opened_release(
@@ -172,9 +148,12 @@ def opened_release(
         release = Release(connection, columns, lambda table: files(table, scratch), delimiter)
         try:
             yield release
-        except duckdb.Error:
-            release.check_lines()
-            raise
+        except duckdb.InvalidInputException as error:
+            text = str(error).removeprefix("Invalid Input Error: ")
+            file = re.search(r"file = (.+)", text)
+            reason = " ".join(line[:80] for line in text.splitlines()[:3])
+            problem = f"{file[1] if file else folder}: {reason}"
+            raise PelError(problem, "fetch or unpack it again") from error
 
 
 def among(column: str, texts: Iterable[str]) -> str:

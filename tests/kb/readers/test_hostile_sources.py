@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb.readers import ReadOptions, mesh, ontologies, open_source, tables
-from spacy_pel.kb.readers.rrf import read_rrf
+from spacy_pel.kb.readers import mesh, ontologies, open_source, tables
 from spacy_pel.kb.readers.tables import read_mapping
 from spacy_pel.system import xml_elements
 
@@ -148,14 +147,6 @@ def test_a_record_that_does_not_end(
     (tmp_path / name).write_bytes(gzip.compress((head + rest * 40_000).encode()))
     with pytest.raises(PelError, match=f"{name}.*({message})"):
         list(open_source(tmp_path / name).entities)
-
-
-def test_only_the_start_of_release_dat_is_read(tmp_path: Path) -> None:
-    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Flu")])
-    with open(tmp_path / "release.dat", "wb") as file:
-        file.write(b"umls.release.name=2017AB\n")
-        file.truncate(2**40)  # takes no space on the disk, nor in memory
-    assert read_rrf(tmp_path, ReadOptions()).version == "2017AB"
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.readers import (
-    ReadOptions,
-    UmlsRecipe,
-    detected_format,
-    open_source,
-    rrf,
-)
+from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, detected_format, open_source
 from spacy_pel.kb.readers.release_files import LONGEST_ROW, MOST_XREFS
 from spacy_pel.kb.readers.umls_recipe import ST21PV_TYPES
 from spacy_pel.kb.records.semantic_types import SemanticType
@@ -68,12 +62,6 @@ def test_names_types_and_definitions(tmp_path: Path, kind: str) -> None:
     assert rash == Entity("C2", "Rash", ("Exanthema",), (), "First.", xrefs=xrefs, sources=sources)
 
 
-def test_windows_ends_of_line_and_a_byte_order_mark(tmp_path: Path) -> None:
-    text = f"\ufeff{conso('C1', 'Fever')}\r\n{conso('C2', 'Rash')}"
-    (tmp_path / "MRCONSO.RRF").write_bytes(text.encode())
-    assert [entity[:2] for entity in read(tmp_path)] == [("C1", "Fever"), ("C2", "Rash")]
-
-
 def test_parents_and_retired_ids(tmp_path: Path) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever"), conso("C2", "Heat")])
     relations = [("PAR", "C9"), ("PAR", "C2"), ("PAR", "C9"), ("PAR", "C1"), ("RB", "C6")]
@@ -99,15 +87,16 @@ def test_types_of_the_release_and_its_version(tmp_path: Path) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "Flu")])
     rows = [sty("C2", "Virus", "T005", "A1.1.4"), sty("C1", "Disease"), sty("C2", "Disease")]
     write(tmp_path, "MRSTY.RRF", [*rows, sty("C2", "Odd", "T999", "")])
-    source = rrf.read_rrf(tmp_path, ReadOptions())
+    with open(tmp_path / "release.dat", "wb") as file:
+        file.write(b"umls.release.name=2017AB\numls.release.date=20171106\n")
+        file.truncate(2**40)  # only its start is read
+    source = open_source(tmp_path)
+    assert source.version == "2017AB"
     assert source.types == (
         SemanticType("Virus", "T005", "A1.1.4"),
         SemanticType("Disease", "T047", "B2.2.1.2.1"),
         SemanticType("Odd", "T999", None),
     )
-    assert source.version is None
-    (tmp_path / "release.dat").write_text("umls.release.name=2017AB\numls.release.date=20171106\n")
-    assert rrf.read_rrf(tmp_path, ReadOptions()).version == "2017AB"
 
 
 def test_a_missing_part(tmp_path: Path) -> None:
@@ -117,55 +106,30 @@ def test_a_missing_part(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-GOOD = {
-    "MRCONSO.RRF": conso("C1", "Fever"),
-    "MRSTY.RRF": sty("C1", "Finding"),
-    "MRDEF.RRF": definition("C1", "MSH", "Hot."),
-    "MRREL.RRF": relation("C1", "PAR", "C2"),
-    "MRCUI.RRF": retired("C0", "SY", "C1"),
-    "MRSAB.RRF": vocabulary("MSH", "ENG"),
-}
-
-
-def write_damaged(folder: Path, name: str, row: bytes) -> None:
-    """A good release, but for the second row of a file."""
-    for file, good in GOOD.items():
-        rows = [good.encode(), row if file == name else good.encode(), good.encode()]
-        (folder / file).write_bytes(b"".join(line + b"\n" for line in rows))
-
-
-@pytest.mark.parametrize("name", GOOD)
 @pytest.mark.parametrize(
-    "damage",
+    "name, row, fault",
     [
-        lambda row: row.split("|", 1)[1],  # a missing column
-        lambda row: row + "256",  # one value too many
+        ("MRCONSO.RRF", conso("C1", "Fever")[3:], "Line: 2 .* Columns: 19 Found: 18"),
+        ("MRREL.RRF", relation("C1", "PAR", "C2")[:-1], "Line: 2 .* Columns: 17 Found: 16"),
+        ("MRCONSO.RRF", conso("C1", "Fe\rver"), "cannot be|not possible to parse"),
+        ("MRDEF.RRF", definition("C1", "MSH", "x" * LONGEST_ROW), "Line: 2 .*Maximum line size"),
+        ("MRDEF.RRF", definition("C1", "MSH", "é").encode("latin-1"), "Line: 2 .*not utf-8"),
     ],
 )
-def test_a_row_that_is_not_whole_is_named(tmp_path: Path, name: str, damage) -> None:
-    write_damaged(tmp_path, name, damage(GOOD[name]).encode())
-    with pytest.raises(PelError, match=rf"{name}, line 2: expected \d+ columns") as caught:
+def test_a_row_that_is_not_whole_is_named(tmp_path: Path, name: str, row, fault: str) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever")])
+    good = {"MRCONSO.RRF": conso("C1", "Fever"), "MRREL.RRF": relation("C1", "PAR", "C2")}
+    first = good.get(name, definition("C1", "MSH", "Hot.")).encode()
+    row = row if isinstance(row, bytes) else row.encode()
+    (tmp_path / name).write_bytes(b"\n".join((first, row, first)))
+    with pytest.raises(PelError, match=rf"{name}: .*{fault}.*; fetch or unpack") as caught:
         read(tmp_path)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "name, row, fault",
-    [
-        ("MRCONSO.RRF", conso("", "Fever"), "column CUI is empty"),
-        ("MRCONSO.RRF", conso("C1", "", lat="SPA"), "column STR is empty"),
-        ("MRSTY.RRF", sty("C1", ""), "column STY is empty"),
-        ("MRDEF.RRF", definition("C1", "MSH", " "), "column DEF is empty"),
-        ("MRREL.RRF", relation("C1", "PAR", ""), "column CUI2 is empty"),
-        ("MRCONSO.RRF", conso("C1", "Fe\0ver"), "a NUL byte or"),
-        ("MRCONSO.RRF", conso("C1", "Fe\rver"), "a NUL byte or a carriage return"),
-        ("MRDEF.RRF", definition("C1", "MSH", "x" * LONGEST_ROW), "longer than"),
-        ("MRDEF.RRF", definition("C1", "MSH", "é").encode("latin-1"), "not UTF-8"),
-    ],
-)
-def test_a_bad_value_is_named(tmp_path: Path, name: str, row: str | bytes, fault: str) -> None:
-    write_damaged(tmp_path, name, row if isinstance(row, bytes) else row.encode())
-    with pytest.raises(PelError, match=rf"{name}, line 2: {fault}"):
+def test_a_row_without_an_id(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever"), conso("", "Rash")])
+    with pytest.raises(PelError, match="a row without an id"):
         read(tmp_path)
 
 
@@ -186,7 +150,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     write(meta, "MRCONSO.RRF", [conso("C1", "Fever"), conso("C2", "Rash")], "cut")
-    entities = rrf.read_rrf(meta, ReadOptions()).entities
+    entities = open_source(meta).entities
     assert next(entities).concept_id == "C1"
     assert any(temporary.iterdir())
     entities.close()
@@ -235,17 +199,13 @@ def test_names_as_a_plain_loop_gives_them(atoms) -> None:
         assert found[cui].sources == tuple(sorted(sources))
 
 
-@pytest.mark.parametrize("name", ["MRSTY.RRF", "MRSTY.RRF.gz", "MRSTY.RRF.aa.gz", "MRCONSO.RRF"])
-def test_a_link_to_nothing_or_a_folder_is_no_missing_file(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["MRSTY.RRF", "MRSTY.RRF.aa.gz", "MRCONSO.RRF"])
+def test_a_link_to_nothing_is_no_missing_file(tmp_path: Path, name: str) -> None:
     """It counted as absent: a KB without types, and no warning."""
     if not name.startswith("MRCONSO"):
         write(tmp_path, "MRCONSO.RRF", [conso("C1", "MS")])
     (tmp_path / name).symlink_to(tmp_path / "moved" / name)
     with pytest.raises(PelError, match=f"{name}: cannot be read .No such file"):
-        read(tmp_path)
-    (tmp_path / name).unlink()
-    (tmp_path / name).mkdir()
-    with pytest.raises(PelError, match=rf"{name}: cannot be read .Is a directory"):
         read(tmp_path)
 
 
@@ -283,9 +243,6 @@ def test_rxnorm(tmp_path: Path) -> None:
         assert source.types == (SemanticType("Pharmacologic Substance", "T121", "A1.4.1.1.1"),)
     only = ReadOptions(umls=UmlsRecipe(types=("T121",), vocabularies=("RXNORM",)))
     assert [e.names for e in open_source(folder, options=only).entities] == [("aspirin", "ASA")]
-    write(folder, "RXNCONSO.RRF", ["1191|ENG"])
-    with pytest.raises(PelError, match="RXNCONSO.RRF, line 1: expected 18 columns"):
-        list(open_source(folder).entities)
     with pytest.raises(PelError, match="holds no RXNCONSO.RRF .or .gz.; give one folder rrf"):
         open_source(folder.parent.parent.parent, format="rxnorm")
 
@@ -383,11 +340,5 @@ def test_each_choice_by_itself(tmp_path: Path) -> None:
     assert read(tmp_path, vocabularies=()) == []
     assert definition_of() == "Hot."
     assert definition_of(definition_sources=("GO",)) == "Warm."
-    assert definition_of(definition_sources=()) == "Hot."  # its vocabulary is of another language
+    assert definition_of(definition_sources=()) == "Hot."  # the first is of another language
     assert definition_of(definition_sources=(), languages=None) == "Caliente."
-
-
-def test_types_need_their_file(tmp_path: Path) -> None:
-    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever")])
-    with pytest.raises(PelError, match=r"holds no MRSTY\.RRF"):
-        read(tmp_path, types=("T047",))

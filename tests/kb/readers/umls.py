@@ -35,16 +35,12 @@ def relation(cui: str, rel: str, other: str, *, sab: str = "MSH", suppress: str 
     return f"{cui}|A1|AUI|{rel}|{other}|A2|AUI||R1||{sab}|{sab}|||{suppress}||"
 
 
-def hierarchy(cui: str, parent_atom: str) -> str:
-    return f"{cui}|A1|1|{parent_atom}|MSH||A0.A1|||"
-
-
 def retired(old: str, rel: str, new: str) -> str:
     return f"{old}|2016AA|{rel}|||{new}|Y|"
 
 
-def vocabulary(sab: str, lat: str, last_changed: str = "") -> str:
-    return f"C1|C2|{sab}1|{sab}|Name|{sab}|1|||{last_changed}||||0|1|1||||{lat}|UTF-8|Y|Y|||"
+def vocabulary(sab: str, lat: str) -> str:
+    return f"C1|C2|{sab}1|{sab}|Name|{sab}|1|||||||0|1|1||||{lat}|UTF-8|Y|Y|||"
 
 
 def write(folder: Path, name: str, lines: list[str], kind: str = "plain") -> None:
