@@ -63,7 +63,7 @@ def loop(meta: Path, out: Path) -> None:
     wanted = set()
     for cui, _, number, name, *_ in _rows(meta, "MRSTY"):
         types[cui].add(name)
-        if any(f"{number}.".startswith(f"{above}.") for above in ST21PV_TYPES.values()):
+        if any(f"{number}.".startswith(f"{above}.") for above in ST21PV_TYPES):
             wanted.add(cui)
     vocabularies = set(ST21PV_VOCABULARIES)
     names: dict[str, list[tuple[int, bool, str]]] = defaultdict(list)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -36,16 +36,11 @@ class SourceFormat(NamedTuple):
 
     name: str
     read: Callable[[Path, ReadOptions], Source]  # opens a file or folder of the format
-    suffixes: tuple[str, ...] = ()  # of the names of its files, in lower case
-    # Whether a file with such a name is of the format, for suffixes that other formats have too.
+    names: tuple[str, ...] = ()  # patterns of the names of its files, in lower case, without .gz
+    # Whether a file with such a name is of the format, for names that other formats have too.
     is_file: Callable[[Path], bool] | None = None
     is_folder: Callable[[Path], object] | None = None  # without it no folder is of the format
     folder: str = ""  # what such a folder holds, for messages
-
-
-def or_gzipped(*suffixes: str) -> tuple[str, ...]:
-    """The suffixes, each also with ".gz"."""
-    return tuple(name for suffix in suffixes for name in (suffix, f"{suffix}.gz"))
 
 
 def begins_with(path: Path, mark: bytes, n: int = 1 << 16) -> bool:
@@ -61,18 +56,3 @@ def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTre
             yield from xml_elements(file, longest_entity=longest_entity)
         except PelError as error:
             raise error.at(str(path)) from error
-
-
-def distinct(entities: Iterable[tuple[str, Entity]]) -> Iterator[Entity]:
-    """The entities of pairs with their places, such as "file, line 3".
-
-    Raises:
-        PelError: One repeats the id of an earlier one.
-    """
-    seen: set[str] = set()
-    for place, entity in entities:
-        if entity.concept_id in seen:
-            problem = f"{place}: repeats the concept_id {entity.concept_id!r} of an earlier record"
-            raise PelError(problem, "merge the two records into one")
-        seen.add(entity.concept_id)
-        yield entity

@@ -11,7 +11,7 @@ from ...errors import PelError
 from ...system.lines import json_object, numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
-from .entity_source import ReadOptions, Source, SourceFormat, begins_with, distinct, or_gzipped
+from .entity_source import ReadOptions, Source, SourceFormat, begins_with
 
 # A document of ZESHEL is as long as an article. No encoder reads more of a definition than this.
 DEFINITION_WORDS = 512
@@ -41,10 +41,10 @@ def read_jsonl(path: Path, options: ReadOptions) -> Source:
 
     Keys outside the schema are ignored.
     """
-    return Source(distinct(_jsonl_entities(path)))
+    return Source(_jsonl_entities(path))
 
 
-def _jsonl_entities(path: Path) -> Iterator[tuple[str, Entity]]:
+def _jsonl_entities(path: Path) -> Iterator[Entity]:
     for place, record in json_lines(path):
         fields = {}
         for field, default in Entity._field_defaults.items():
@@ -55,7 +55,7 @@ def _jsonl_entities(path: Path) -> Iterator[tuple[str, Entity]]:
                 raise PelError(f"{place}: {field!r} is not {kind}", "correct the line")
             fields[field] = value if default is None else tuple(texts)
         needed = (text_of(place, record, key) for key in ("concept_id", "canonical_name"))
-        yield place, cleaned_at(place, Entity(*needed, **fields))
+        yield cleaned_at(place, Entity(*needed, **fields))
 
 
 class ZeshelDocument(NamedTuple):
@@ -73,15 +73,15 @@ def read_zeshel(path: Path, options: ReadOptions) -> Source:
     The definition is the first 512 words of the text, without the title that it begins with. The
     source of each entity is the world, which is the name of the file.
     """
-    return Source(distinct(_zeshel_entities(path)))
+    return Source(_zeshel_entities(path))
 
 
-def _zeshel_entities(path: Path) -> Iterator[tuple[str, Entity]]:
+def _zeshel_entities(path: Path) -> Iterator[Entity]:
     world = path.name.partition(".")[0]
     for where, id, title, text in zeshel_documents(path):
         words = text.removeprefix(title).split(maxsplit=DEFINITION_WORDS)[:DEFINITION_WORDS]
         entity = Entity(id, title, definition=" ".join(words) or None, sources=(world,))
-        yield where, cleaned_at(where, entity)
+        yield cleaned_at(where, entity)
 
 
 def zeshel_documents(path: Path) -> Iterator[ZeshelDocument]:
@@ -91,11 +91,11 @@ def zeshel_documents(path: Path) -> Iterator[ZeshelDocument]:
         yield ZeshelDocument(where, *texts)
 
 
-JSONL = SourceFormat("jsonl", read_jsonl, or_gzipped(".jsonl"))
+JSONL = SourceFormat("jsonl", read_jsonl, ("*.jsonl",))
 ZESHEL = SourceFormat(
     "zeshel",
     read_zeshel,
-    or_gzipped(".json"),
+    ("*.json",),
     # Documents are long, and the first has the key somewhere.
     is_file=partial(begins_with, mark=b'"document_id"', n=1 << 20),
 )

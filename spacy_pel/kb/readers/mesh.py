@@ -23,9 +23,7 @@ from .entity_source import (
     ReadOptions,
     Source,
     SourceFormat,
-    distinct,
     file_elements,
-    or_gzipped,
 )
 
 BRANCHES = {
@@ -84,10 +82,10 @@ def _read(
     files = files_in(path) if path.is_dir() else [path]
     if not files:
         raise PelError(f"{path}: holds no {lacking}", "give a folder with MeSH's files")
-    return Source(distinct(_entities(files, records)), _BRANCH_TYPES, _year(files[0]))
+    return Source(_entities(files, records), _BRANCH_TYPES, _year(files[0]))
 
 
-def _entities(files: list[Path], records: Records) -> Iterator[tuple[str, Entity]]:
+def _entities(files: list[Path], records: Records) -> Iterator[Entity]:
     ids: dict[str, str] = {}  # of descriptors, by heading
     numbers: dict[str, list[str]] = {}  # by descriptor
     for path in files:
@@ -119,7 +117,7 @@ def _entities(files: list[Path], records: Records) -> Iterator[tuple[str, Entity
                 parents=(*filter(None, above), *mapped),
                 sources=(VOCABULARY,),
             )
-            yield place, cleaned_at(place, entity)
+            yield cleaned_at(place, entity)
 
 
 def _year(path: Path) -> str | None:
@@ -142,11 +140,9 @@ def _mtrees(path: Path) -> Iterator[tuple[str, str]]:
 
 # XML
 
-_YEAR = "[12][0-9][0-9][0-9]"
 _XML_NAMES = [
-    f"{kind}{end}" for kind in ("desc", "supp") for end in ("*.xml", "*.xml.gz", f"{_YEAR}.gz")
+    f"{kind}{end}" for kind in ("desc", "supp") for end in ("*.xml", "*.xml.gz", "????.gz")
 ]
-_AS_PUBLISHED = re.compile(rf"(?:desc|supp){_YEAR}\.gz|.*\.xml(?:\.gz)?")
 _RECORDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "SupplementalRecord"}
 
 
@@ -238,15 +234,14 @@ def _ascii_records(path: Path) -> Iterator[tuple[str, Record]]:
 MESH_XML = SourceFormat(
     "mesh-xml",
     partial(_read, records=_xml_records, files_in=_xml_files, lacking="desc*.xml or supp*.xml"),
-    (*or_gzipped(".xml"), ".gz"),
-    lambda path: _AS_PUBLISHED.fullmatch(path.name.lower()) is not None,
+    ("*.xml", "desc????", "supp????"),
     is_folder=_xml_files,
     folder="desc*.xml",
 )
 MESH_ASCII = SourceFormat(
     "mesh-ascii",
     partial(_read, records=_ascii_records, files_in=_ascii_files, lacking="d20xx.bin or c20xx.bin"),
-    or_gzipped(".bin"),
+    ("*.bin",),
     is_folder=_ascii_files,
     folder="d20xx.bin",
 )

@@ -28,7 +28,6 @@ from .entity_source import (
     SourceFormat,
     begins_with,
     file_elements,
-    or_gzipped,
 )
 
 logger = logging.getLogger(__name__)
@@ -368,11 +367,11 @@ def _properties(meta: dict[str, Any]) -> dict[str, list[str]]:
     return properties
 
 
-OBO = SourceFormat("obo", read_obo, or_gzipped(".obo"))
+OBO = SourceFormat("obo", read_obo, ("*.obo",))
 OBO_GRAPH = SourceFormat(
     "obo-graph",
     read_obo_graph,
-    or_gzipped(".json"),
+    ("*.json",),
     is_file=partial(begins_with, mark=b'"graphs"'),
 )
-OWL = SourceFormat("owl", read_owl, or_gzipped(".owl"))
+OWL = SourceFormat("owl", read_owl, ("*.owl",))

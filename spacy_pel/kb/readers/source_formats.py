@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ...errors import PelError
@@ -33,7 +34,7 @@ KB = SourceFormat(
     is_folder=lambda path: (path / KB_FILE).is_file() or is_old_form(path),
     folder="a built KB",
 )
-# A folder has the first of these formats that fits.
+# A file or folder has the first of these formats that fits.
 SOURCE_FORMATS = (
     json_records.JSONL,
     rrf.RRF,
@@ -81,25 +82,17 @@ def format_names() -> list[str]:
 
 
 def detected_format(path: Path) -> str:
-    """The name of the format of a file or folder; PelError if none fits.
-
-    Of a file the longest suffix decides that its content does not contradict.
-    """
-    name = path.name.lower()
-    if path.is_dir():
-        found = [f for f in SOURCE_FORMATS if f.is_folder and f.is_folder(path)]
-    else:
-        pairs = [(suffix, format) for format in SOURCE_FORMATS for suffix in format.suffixes]
-        fitting = [pair for pair in pairs if name.endswith(pair[0]) and path.is_file()]
-        longest = max((len(suffix) for suffix, _ in fitting), default=0)
-        longest_ones = [format for suffix, format in fitting if len(suffix) == longest]
-        found = [f for f in longest_ones if f.is_file is None or f.is_file(path)]
-    if found:
-        return found[0].name
+    """The name of the first format that fits a file or folder; PelError if none does."""
+    name = path.name.lower().removesuffix(".gz")
+    for format in SOURCE_FORMATS:
+        is_named = path.is_file() and any(fnmatchcase(name, pattern) for pattern in format.names)
+        if is_named and (format.is_file is None or format.is_file(path)):
+            return format.name
+        if path.is_dir() and format.is_folder and format.is_folder(path):
+            return format.name
     hints = []
     for format in SOURCE_FORMATS:
-        known = [f"*{suffix}" for suffix in format.suffixes if not suffix.endswith(".gz")]
-        known += [f"a folder with {format.folder}"] if format.folder else []
+        known = [*format.names, *([f"a folder with {format.folder}"] if format.folder else [])]
         hints.append(f"{format.name} ({', '.join(known)})")
     choices = ", ".join(hints)
     raise PelError(f"{path}: cannot tell the format", f"choose one with --format: {choices}")

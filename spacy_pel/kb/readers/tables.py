@@ -16,7 +16,7 @@ from ...system.lines import check_gzip, numbered_lines
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import plain_id, united
-from .entity_source import ReadOptions, Source, SourceFormat, or_gzipped
+from .entity_source import ReadOptions, Source, SourceFormat
 from .mesh import BRANCHES, VOCABULARY
 
 _NEEDED = ("concept_id", "canonical_name")
@@ -272,5 +272,5 @@ def _curie(id: str, where: str) -> str:
     return cleaned_at(where, Entity(id, id)).concept_id
 
 
-TABLE = SourceFormat("table", read_table, (*or_gzipped(".csv", ".tsv"), ".parquet"))
-MEDIC = SourceFormat("medic", read_medic, or_gzipped("ctd_diseases.tsv"))
+TABLE = SourceFormat("table", read_table, ("*.csv", "*.tsv", "*.parquet"))
+MEDIC = SourceFormat("medic", read_medic, ("*ctd_diseases.tsv",))

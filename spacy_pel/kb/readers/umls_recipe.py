@@ -10,29 +10,10 @@ from ...errors import PelError
 from ..records.semantic_types import SemanticType, types_meant
 
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
-ST21PV_TYPES = {
-    "T005": "A1.1.4",  # Virus
-    "T007": "A1.1.2",  # Bacterium
-    "T017": "A1.2",  # Anatomical Structure
-    "T022": "A2.1.4.1",  # Body System
-    "T031": "A1.4.2",  # Body Substance
-    "T033": "A2.2",  # Finding
-    "T037": "B2.3",  # Injury or Poisoning
-    "T038": "B2.2.1",  # Biologic Function
-    "T058": "B1.3.1",  # Health Care Activity
-    "T062": "B1.3.2",  # Research Activity
-    "T074": "A1.3.1",  # Medical Device
-    "T082": "A2.1.5",  # Spatial Concept
-    "T091": "A2.6.1",  # Biomedical Occupation or Discipline
-    "T092": "A2.7",  # Organization
-    "T097": "A2.9.1",  # Professional or Occupational Group
-    "T098": "A2.9.2",  # Population Group
-    "T103": "A1.4.1",  # Chemical
-    "T168": "A1.4.3",  # Food
-    "T170": "A2.4",  # Intellectual Product
-    "T201": "A2.3.1",  # Clinical Attribute
-    "T204": "A1.1.3",  # Eukaryote
-}
+ST21PV_TYPES = (
+    "A1.1.4 A1.1.2 A1.2 A2.1.4.1 A1.4.2 A2.2 B2.3 B2.2.1 B1.3.1 B1.3.2 A1.3.1 A2.1.5 A2.6.1 A2.7 "
+    "A2.9.1 A2.9.2 A1.4.1 A1.4.3 A2.4 A2.3.1 A1.1.3"
+).split()
 ST21PV_VOCABULARIES = (
     "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM "
     "SNOMEDCT_US"
@@ -97,7 +78,7 @@ PRESETS = {
     "full": UmlsRecipe(),
     "st21pv": UmlsRecipe(
         vocabularies=tuple(ST21PV_VOCABULARIES),
-        types=tuple(ST21PV_TYPES.values()),
+        types=tuple(ST21PV_TYPES),
         preferred_name="rank",
     ),
 }

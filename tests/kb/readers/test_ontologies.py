@@ -74,9 +74,7 @@ def graphs(*graphs: dict) -> str:
         ("x.obo", ontologies.TERMS, "obo", "2026", ENTITIES),
         ("x.obo.gz", TERMS, "obo", "releases/2016-03-04", [DISEASE, FLU]),
         ("x.json", graphs(GRAPH), "obo-graph", f"{OBO}x/2026/x.owl", ENTITIES),
-        ("x.json.gz", graphs(GRAPH), "obo-graph", f"{OBO}x/2026/x.owl", ENTITIES),
         ("x.owl", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
-        ("x.owl.gz", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
     ],
 )
 def test_an_ontology(
@@ -118,10 +116,8 @@ def test_clauses_that_break_the_grammar_leave_the_others(tmp_path: Path, caplog)
 @pytest.mark.parametrize(
     "term, line",
     [
-        ("name: a", 2),
         ("id: D 1\nname: a", 2),
         ("id: D:1\nname: ", 3),
-        ("name: a\nid: D:1", 2),
         ("id: D:1\nid: D:2\nname: a", 3),
         ('id: D:1\nsynonym: "b\nname: {', 4),
     ],

@@ -244,7 +244,7 @@ def test_rxnorm(tmp_path: Path) -> None:
     only = ReadOptions(umls=UmlsRecipe(types=("T121",), vocabularies=("RXNORM",)))
     assert [e.names for e in open_source(folder, options=only).entities] == [("aspirin", "ASA")]
     with pytest.raises(PelError, match="holds no RXNCONSO.RRF .or .gz.; give one folder rrf"):
-        open_source(folder.parent.parent.parent, format="rxnorm")
+        open_source(tmp_path.parent, format="rxnorm")
 
 
 TYPES = (

@@ -25,8 +25,6 @@ from spacy_pel.system.lines import numbered_lines
 
 from ..examples import ENTITIES
 
-LINE = '{"concept_id": "C1", "canonical_name": "Fever"}\n'
-
 
 def read_toy(path: Path, options: ReadOptions) -> Source:
     pairs = (line.split("=") for _, line in numbered_lines(path))
@@ -34,9 +32,9 @@ def read_toy(path: Path, options: ReadOptions) -> Source:
 
 
 def test_a_new_format_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = SourceFormat("toy", read_toy, (".toy", ".obo.json"))
+    line = SourceFormat("toy", read_toy, ("*.toy", "*.obo.json"))
     monkeypatch.setattr(source_formats, "SOURCE_FORMATS", (*source_formats.SOURCE_FORMATS, line))
-    for name in ("a.toy", "a.obo.TOY", "a.obo.json"):  # the longest suffix decides
+    for name in ("a.toy", "a.obo.TOY", "a.obo.json"):
         (tmp_path / name).write_text("X:1=Fever\n")
         assert list(open_source(tmp_path / name).entities) == [Entity("X:1", "Fever")]
     (tmp_path / "a.b").write_text("")
@@ -45,14 +43,11 @@ def test_a_new_format_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_cannot_be_told_or_found(tmp_path: Path) -> None:
-    (tmp_path / "kb.txt").write_text(LINE)
     (tmp_path / "x.obo.json").write_text('{"@context": {}, "@graph": []}')
-    for name in ("kb.txt", "x.obo.json"):
-        with pytest.raises(PelError, match=f"{name}: cannot tell the format; .*jsonl.*rrf"):
-            open_source(tmp_path / name)
-    with pytest.raises(PelError, match="cannot tell the format"):
-        open_source(tmp_path)
-    with pytest.raises(PelError, match=r"unknown format 'csvw'; choose one of .*\bjsonl, rrf"):
+    for path in (tmp_path / "x.obo.json", tmp_path):
+        with pytest.raises(PelError, match="cannot tell the format; .*jsonl.*rrf"):
+            open_source(path)
+    with pytest.raises(PelError, match="unknown format 'csvw'; choose one of "):
         open_source(tmp_path, format="csvw")
     with pytest.raises(PelError, match="absent: no such file"):
         open_source(tmp_path / "absent")
@@ -78,23 +73,11 @@ RECORD = '{{"concept_id": "{0}", "canonical_name": "{1}"}}\n'
         ("x.jsonl", RECORD, "line 2"),
     ],
 )
-@pytest.mark.parametrize(
-    "id, title, fault",
-    [
-        ("A1", "b", "repeats the concept_id 'A1' of an earlier record; merge the two"),
-        ("A" * 1_001, "b", "the id 'A+'... of the entity 'b' has 1,001 characters"),
-        ("A\u0080B", "b", "the id .* of the entity 'b' is blank or contains control characters"),
-        ("A2", "\u0080", "the entity 'A2' has a blank canonical_name"),
-    ],
-)
-def test_faults_of_records_have_a_place(
-    tmp_path: Path, name: str, record: str, place: str, id: str, title: str, fault: str
-) -> None:
-    path = tmp_path / name
-    text = record.format("A1", "a") + record.format(id, title)
-    path.write_text(f"<Set>{text}</Set>" if "xml" in name else text, encoding="utf8")
-    with pytest.raises(PelError, match=f"x[.]{path.suffix[1:]}, {place}.*{fault}"):
-        list(open_source(path).entities)
+def test_faults_of_records_have_a_place(tmp_path: Path, name: str, record: str, place: str) -> None:
+    text = record.format("A1", "a") + record.format("A2\u0080B", "b")
+    (tmp_path / name).write_text(f"<Set>{text}</Set>" if "xml" in name else text, "utf8")
+    with pytest.raises(PelError, match=f"{name}, {place}.* 'b' is blank or contains control"):
+        list(open_source(tmp_path / name).entities)
 
 
 FULL = {
@@ -126,29 +109,19 @@ def test_reads_the_schema_and_ignores_the_rest(tmp_path: Path) -> None:
     [
         ('{"concept_id": "C1"', "bad JSON"),
         ("[]", "not a JSON object"),
-        (json.dumps({"canonical_name": "x"}), "'concept_id' is missing, blank or no text"),
-        (json.dumps({**FULL, "concept_id": None}), "'concept_id' is missing, blank or no text"),
-        (json.dumps({**FULL, "concept_id": " "}), "'concept_id' is missing, blank or no text"),
+        (json.dumps({**FULL, "concept_id": None}), "'concept_id' is missing"),
+        (json.dumps({**FULL, "canonical_name": " "}), "'canonical_name' is missing, blank"),
         (json.dumps({**FULL, "concept_id": 7}), "'concept_id' is missing, blank or no text"),
-        (json.dumps({"concept_id": "C1"}), "'canonical_name' is missing, blank or no text"),
-        (
-            json.dumps({**FULL, "canonical_name": ""}),
-            "'canonical_name' is missing, blank or no text",
-        ),
         (json.dumps({**FULL, "aliases": "Pyrexia"}), "'aliases' is not a list of strings"),
         (json.dumps({**FULL, "types": [1]}), "'types' is not a list of strings"),
-        (json.dumps({**FULL, "alt_ids": {"a": 1}}), "'alt_ids' is not a list of strings"),
         (json.dumps({**FULL, "definition": ["x"]}), "'definition' is not a string or null"),
-        (json.dumps({**FULL, "concept_id": "C\0"}), "the id .* contains control characters"),
-        (json.dumps({**FULL, "concept_id": "C" * 1001}), "the id .* has 1,001 characters"),
         (json.dumps({**FULL, "definition": "x" * 1_000_001}), "a text of .* has 1,000,001 char"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str, fault: str) -> None:
-    path = tmp_path / "kb.jsonl"
-    path.write_text(f"{GOOD}\n{line}\n", encoding="utf-8")
+    (tmp_path / "kb.jsonl").write_text(f"{GOOD}\n{line}\n", encoding="utf-8")
     with pytest.raises(PelError, match=rf"kb\.jsonl, line 2: {fault}") as caught:
-        list(open_source(path).entities)
+        list(open_source(tmp_path / "kb.jsonl").entities)
     assert "\n" not in str(caught.value)
 
 
