@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from spacy.language import Language
 
 from ..documents import open_documents
 from ..documents.docs import DEFAULT_LABEL
@@ -42,20 +41,14 @@ if TYPE_CHECKING:
 
 PREFIX = "NEW:"  # begins the ids of proposals
 _NEAREST = 5  # entities shown beside a proposal
-_SHOWN = 5  # mentions shown as examples
+_EXAMPLES = 5  # mentions shown of a proposal
 _CONTEXT = 120  # characters shown before a mention, and after it
 _PAGE = Path(__file__).parent / "page"
 _STYLE = Path(__file__).parents[1] / "serve" / "page" / "page.css"  # the look of ``pel serve``
 
 
 class DiscoveryReport(NamedTuple):
-    """What was read, and found.
-
-    Attributes:
-        linked: The documents and mentions that were read.
-        proposals: The number of proposals.
-        page: The page that shows them.
-    """
+    """What was read and found, and the page that shows the proposals."""
 
     linked: LinkedCounts
     proposals: int
@@ -97,16 +90,10 @@ def discover(
     linker = linking.linker
     joint_settings(linker)  # the error comes before the work
     what = {"way": "discovery", "least number of mentions": least_mentions}
+    part = CorpusPart(linker.retriever.width)
+    write = partial(_write_proposals, linking, least_mentions, progress.say)
     with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
-        linked = link_blocks(
-            linking,
-            source,
-            target,
-            CorpusPart(linker.retriever.width),
-            partial(_write_proposals, linking, least_mentions, progress.say),
-            what,
-            progress,
-        )
+        linked = link_blocks(linking, source, target, part, write, what, progress)
     page = target.with_suffix(".html")
     with open(target, encoding="utf8") as lines, whole_file(page) as file:
         records = [json.loads(line) for line in lines]
@@ -128,12 +115,12 @@ def _write_proposals(
     found, _ = clusters_of(
         corpus.mentions, corpus.vectors, settings, settings.discovery, corpus.pairs
     )
-    all_found = proposals(corpus.mentions, found)
-    kept = [own for own in all_found if len(own.members) >= least_mentions]
-    examples = _examples(kept, corpus, parts, nlp, linker.spans_key)
+    kept = [own for own in proposals(corpus.mentions, found) if len(own.members) >= least_mentions]
+    shown = [_shown(corpus.mentions, own.members) for own in kept]
+    examples = _examples({place for own in shown for place in own}, corpus, parts, linking)
     with open(path, "w", encoding="utf8") as file:
-        for own in kept:
-            record = _record(own, corpus, examples, linker)
+        for own, places in zip(kept, shown):
+            record = _record(own, corpus, [examples[place] for place in places], linker)
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
@@ -149,55 +136,37 @@ class Proposal(NamedTuple):
     members: list[int]
     sure: float
 
-    def shown(self, mentions: Sequence[CorpusMention]) -> list[int]:
-        """The places of its mentions that are shown: of other documents and other words first."""
-        places = sorted(self.members, key=lambda place: (mentions[place].document, place))
-        seen: set[str] = set()
-        ranks = []
-        for place in places:
-            mention = mentions[place]
-            facts = {mention.document, mention.text.casefold()}
-            ranks.append((-len(facts - seen), place))
-            seen |= facts
-        return sorted(place for _, place in sorted(ranks)[:_SHOWN])
-
 
 def proposals(mentions: Sequence[CorpusMention], clusters: Clusters) -> list[Proposal]:
-    """The clusters that have no entity, as proposals.
+    """The clusters of the mentions of a corpus that have no entity.
 
-    Args:
-        mentions: The mentions of a corpus.
-        clusters: Their clusters.
-
-    Returns:
-        The best first: by how sure they are, times the root of the number of their mentions.
+    The best come first: by how sure they are, times the root of the number of their mentions.
     """
-    without = np.flatnonzero(clusters.entities < 0)
-    order = without[np.argsort(clusters.numbers[without], kind="stable")]
-    starts = np.flatnonzero(np.diff(clusters.numbers[order], prepend=-1))
-    groups = np.split(order, starts[1:]) if len(order) else []
-    found = []
-    for group in groups:
-        members = group.tolist()
-        probability = np.mean([mentions[member].probability for member in members])
-        found.append(Proposal(members, float(1 - probability)))
+    members: dict[int, list[int]] = {}
+    for place in np.flatnonzero(clusters.entities < 0).tolist():
+        members.setdefault(int(clusters.numbers[place]), []).append(place)
+    found = [
+        Proposal(own, float(1 - np.mean([mentions[place].probability for place in own])))
+        for own in members.values()
+    ]
     return sorted(found, key=lambda own: (-own.sure * len(own.members) ** 0.5, own.members))
 
 
-def _record(
-    own: Proposal,
-    corpus: CorpusMentions,
-    examples: Mapping[int, dict[str, Any]],
-    linker: ProxyLinker,
-) -> dict[str, Any]:
-    """A proposal as plain data, which ``pel kb add`` reads.
+def _shown(mentions: Sequence[CorpusMention], members: Sequence[int]) -> list[int]:
+    """The places of the mentions that are shown: of other documents and other words first."""
+    seen: set[str] = set()
+    ranks = []
+    for place in sorted(members, key=lambda place: (mentions[place].document, place)):
+        facts = {mentions[place].document, mentions[place].text.casefold()}
+        ranks.append((-len(facts - seen), place))
+        seen |= facts
+    return sorted(place for _, place in sorted(ranks)[:_EXAMPLES])
 
-    Args:
-        own: The proposal.
-        corpus: All mentions.
-        examples: For each place of a mention that is shown, the mention in its context.
-        linker: The linker, whose KB lacks the entity.
-    """
+
+def _record(
+    own: Proposal, corpus: CorpusMentions, examples: list[dict[str, Any]], linker: ProxyLinker
+) -> dict[str, Any]:
+    """A proposal as plain data, which ``pel kb add`` reads."""
     mentions = [corpus.mentions[place] for place in own.members]
     names = Counter(mention.text for mention in mentions)
     sorted_names = sorted(names, key=lambda name: (-names[name], name))
@@ -220,7 +189,7 @@ def _record(
         "sure": round(own.sure, 4),
         "mentions": len(mentions),
         "documents": len({mention.document for mention in mentions}),
-        "examples": [examples[place] for place in own.shown(corpus.mentions)],
+        "examples": examples,
         "nearest": [
             {"id": id, "name": name, "score": round(score, 4)}
             for (id, name), score in zip(labels, scores)
@@ -229,52 +198,37 @@ def _record(
 
 
 def _examples(
-    found: Sequence[Proposal],
-    corpus: CorpusMentions,
-    parts: Sequence[Path],
-    nlp: Language,
-    spans_key: str | None,
+    places: set[int], corpus: CorpusMentions, parts: Sequence[Path], linking: Linking
 ) -> dict[int, dict[str, Any]]:
-    """The mentions that are shown of proposals, in their contexts, by their places in the corpus."""
-    shown = {place for own in found for place in own.shown(corpus.mentions)}
+    """The mentions at these places of the corpus, in their contexts."""
     examples: dict[int, dict[str, Any]] = {}
-    first = 0
+    place = 0
     for part, count in zip(parts, corpus.counts):
-        if not shown.isdisjoint(range(first, first + count)):
-            with nlp.memory_zone():
-                place = first
-                for _, doc in docs_of(part, nlp):
-                    text = doc.text
-                    for _ in mention_spans(doc, spans_key):
-                        if place in shown:
-                            examples[place] = _in_context(text, corpus.mentions[place])
-                        place += 1
-        first += count
+        if places.isdisjoint(range(place, place + count)):
+            place += count
+            continue
+        with linking.nlp.memory_zone():
+            for _, doc in docs_of(part, linking.nlp):
+                text = doc.text
+                for _ in mention_spans(doc, linking.linker.spans_key):
+                    if place in places:
+                        mention = corpus.mentions[place]
+                        examples[place] = {
+                            **mention.as_via,
+                            "before": text[max(0, mention.start - _CONTEXT) : mention.start],
+                            "after": text[mention.end : mention.end + _CONTEXT],
+                        }
+                    place += 1
     return examples
 
 
-def _in_context(text: str, mention: CorpusMention) -> dict[str, Any]:
-    """A mention with its source and what stands around it."""
-    start, end = mention.start, mention.end
-    return {
-        "document": mention.document,
-        "start": start,
-        "end": end,
-        "text": mention.text,
-        "before": text[max(0, start - _CONTEXT) : start],
-        "after": text[end : end + _CONTEXT],
-    }
-
-
-def _page_of(records: Sequence[dict[str, Any]]) -> str:
+def _page_of(records: list[dict[str, Any]]) -> str:
     """A page to look at proposals: one HTML file, which asks nothing of any server."""
-
-    def text(path: Path) -> str:
-        return path.read_text(encoding="utf8")
-
-    page = text(_PAGE / "proposals.html")
-    page = page.replace("/*STYLE*/", text(_STYLE) + text(_PAGE / "proposals.css"), 1)
-    page = page.replace("/*SCRIPT*/", text(_PAGE / "proposals.js"), 1)
+    page, css, script = (
+        (_PAGE / f"proposals.{suffix}").read_text("utf8") for suffix in ("html", "css", "js")
+    )
+    page = page.replace("/*STYLE*/", _STYLE.read_text("utf8") + css, 1)
+    page = page.replace("/*SCRIPT*/", script, 1)
     # Nothing in the data may end the script that holds it. It comes last: it may hold any text.
-    data = json.dumps(list(records), ensure_ascii=False).replace("<", "\\u003c")
+    data = json.dumps(records, ensure_ascii=False).replace("<", "\\u003c")
     return page.replace("/*DATA*/", data, 1)

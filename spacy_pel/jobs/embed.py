@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from functools import partial
@@ -34,11 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Report = Callable[[str], object]
-
 _SUFFIX, _MODEL = ".npz", "model"
-# What a damaged file makes numpy and zipfile raise; a RuntimeError speaks of other kinds of zip files.
-_DAMAGE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile)
 
 
 def embed_kb(
@@ -52,7 +47,7 @@ def embed_kb(
     address: str | None = None,
     nlp: Language | None = None,
     progress: Callable[..., Any] | None = None,
-    report: Report = logger.info,
+    report: Callable[[str], object] = logger.info,
 ) -> KnowledgeBase:
     """Encode all entities of a KB with a linker's retriever, and open the KB again.
 
@@ -88,13 +83,16 @@ def embed_kb(
         StoredRows(reuse).check(rows)
     with KnowledgeBase.open(path) as kb:
         job = EmbeddingJob(
-            kb=str(kb.path),
-            checksum=kb.settings["checksum"],
-            n_entities=len(kb),
-            block=proxies.CHUNK,
-            row_kind=rows.row_kind,
-            reuse=str(reuse.path) if reuse else None,
+            str(kb.path),
+            kb.settings["checksum"],
+            proxies.CHUNK,
+            rows.row_kind,
+            str(reuse.path) if reuse else None,
         )
+        sizes = {
+            f"{number:06d}": min(job.block, len(kb) - first)
+            for number, first in enumerate(range(0, len(kb), job.block))
+        }
     settings = {
         "encoder": rows.fingerprint,
         "row kind": rows.row_kind,
@@ -104,25 +102,25 @@ def embed_kb(
     }
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers
-        _remove_blocks(job.folder.parent, keep=job.folder)
-        with block_folder(job.folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
-            numbers = range(job.n_blocks)
-            missing = [n for n in numbers if blocks.finished(_name(n)) is None]
-            if len(missing) < job.n_blocks:
-                done = job.n_blocks - len(missing)
-                report(f"resuming: {done:,} of {job.n_blocks:,} blocks done")
-            initial = job.n_entities - sum(map(job.size, missing))
-            bar = progress(total=job.n_entities, initial=initial) if progress else nullcontext()
-            made = _made(job, missing, linker.retriever, engine, address)
-            with bar, closing(made):
-                for number in made:
+        folder = job.blocks.folder
+        with block_folder(folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
+            missing = [name for name in sizes if blocks.finished(name) is None]
+            if len(missing) < len(sizes):
+                done = len(sizes) - len(missing)
+                report(f"resuming: {done:,} of {len(sizes):,} blocks done")
+            total = sum(sizes.values())
+            initial = total - sum(sizes[name] for name in missing)
+            bar = progress(total=total, initial=initial) if progress else nullcontext()
+            with bar, closing(_made(job, missing, linker.retriever, engine, address)) as made:
+                for name in made:
                     if progress:
-                        bar.update(job.size(number))
-            for number in numbers:
-                yield job.read(number)
+                        bar.update(sizes[name])
+            for name in sizes:
+                with np.load(blocks.path(name)) as arrays:
+                    yield arrays["vectors"], arrays["entities"]
             if job.reuse:
-                reused = sum(blocks.finished(_name(number)) for number in numbers)
-                report(f"re-used the vectors of {reused:,} of {job.n_entities:,} entities")
+                reused = sum(map(blocks.finished, sizes))
+                report(f"re-used the vectors of {reused:,} of {total:,} entities")
 
     made = write_vectors(
         job.kb,
@@ -134,7 +132,7 @@ def embed_kb(
         index=index,
         mentions=LinkerMentions(linker, nlp),
     )
-    _remove_blocks(made.path)
+    shutil.rmtree(job.blocks.folder)
     return made
 
 
@@ -144,7 +142,6 @@ class EmbeddingJob(NamedTuple):
     Attributes:
         kb: The folder of the KB.
         checksum: The KB's checksum.
-        n_entities: The number of its entities.
         block: The number of entities of a block.
         row_kind: What a row stands for, see ``reading.proxies``.
         reuse: The folder of an older KB whose rows are reused, or None.
@@ -152,93 +149,28 @@ class EmbeddingJob(NamedTuple):
 
     kb: str
     checksum: str
-    n_entities: int
     block: int
     row_kind: str
     reuse: str | None
 
     @property
-    def folder(self) -> Path:
-        """The folder of the blocks."""
-        return Path(self.kb, f"{CHUNKS_PREFIX}vectors")
-
-    @property
     def blocks(self) -> Blocks:
         """The finished blocks; of each is known how many of its entities have rows of another KB."""
-        return Blocks(self.folder, _SUFFIX)
-
-    @property
-    def n_blocks(self) -> int:
-        """The number of blocks."""
-        return -(-self.n_entities // self.block)
-
-    def size(self, number: int) -> int:
-        """The number of entities of a block."""
-        return min(self.block, self.n_entities - number * self.block)
-
-    def read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors of a block, float32 [n, dim], and the number of each one's entity, int64 [n]."""
-        path = self.blocks.path(_name(number))
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return arrays["vectors"], arrays["entities"]
-        except _DAMAGE as error:
-            raise PelError(f"{path}: is damaged", "delete it and run it again") from error
-
-    def saved_worker(self, device: str) -> Callable[[int], int]:
-        """What makes a block on a device, by its number, with the weights that ``_made`` saves."""
-        from ..architectures import encoder_of, unpack_retriever
-        from ..linking.retriever import Retriever
-
-        model = unpack_retriever(self.folder / _MODEL)
-        for tower in model.layers:
-            encoder_of(tower).to(device)
-        return self.worker(Retriever(model))
-
-    def worker(self, retriever: Retriever) -> Callable[[int], int]:
-        """What makes a block with a retriever, by its number; PelError if the KB has changed."""
-        kb = KnowledgeBase.open(self.kb)
-        if kb.settings["checksum"] != self.checksum:
-            raise PelError(f"{self.kb}: was changed meanwhile", "run kb embed again")
-        all_numbers = kb.numbers_by_id()
-        encoded = EncodedRows(retriever, self.row_kind)
-        stored = StoredRows(KnowledgeBase.open(self.reuse)) if self.reuse else None
-
-        def write(numbers: np.ndarray, path: Path) -> int:
-            entities = kb.entities(numbers)
-            others = np.arange(len(entities))
-            parts = []
-            if stored is not None:
-                vectors, owners = stored.rows(entities)
-                others = np.setdiff1d(others, owners)
-                parts.append((vectors, owners))
-            vectors, owners = encoded.rows([entities[place] for place in others])
-            vectors, owners = map(np.concatenate, zip(*parts, (vectors, others[owners])))
-            order = np.argsort(owners, kind="stable")
-            with open(path, "wb") as file:
-                np.savez(file, vectors=vectors[order], entities=numbers[owners[order]])
-            return len(entities) - len(others)
-
-        def make(number: int) -> int:
-            numbers = all_numbers[number * self.block :][: self.block]
-            self.blocks.write(_name(number), partial(write, numbers))
-            return number
-
-        return make
+        return Blocks(_folder(self.kb), _SUFFIX)
 
 
-def _name(number: int) -> str:
-    return f"{number:06d}"
+def _folder(kb: str | Path) -> Path:
+    return Path(kb, f"{CHUNKS_PREFIX}vectors")
 
 
 def _made(
     job: EmbeddingJob,
-    missing: list[int],
+    missing: list[str],
     retriever: Retriever,
     engine: str,
     address: str | None,
-) -> Iterator[int]:
-    """Make blocks, and give the number of each when it is finished, in any order."""
+) -> Iterator[str]:
+    """Make blocks, and give the name of each when it is finished, in any order."""
     if not missing:
         return
     import torch
@@ -247,13 +179,54 @@ def _made(
     if engine == "ray" or gpus:
         from ..architectures import pack_retriever
 
-        Path(job.folder, _MODEL).write_bytes(pack_retriever(retriever.model))
+        (job.blocks.folder / _MODEL).write_bytes(pack_retriever(retriever.model))
     if engine == "ray":
-        yield from ray_results(job.saved_worker, missing, address=address)
+        yield from ray_results(partial(_worker, job, None), missing, address=address)
     elif gpus:
-        yield from local_results(job.saved_worker, missing, gpus)
+        yield from local_results(partial(_worker, job, None), missing, gpus)
     else:
-        yield from local_results(lambda device: job.worker(retriever), missing)
+        yield from local_results(partial(_worker, job, retriever), missing)
+
+
+def _worker(job: EmbeddingJob, retriever: Retriever | None, device: str) -> Callable[[str], str]:
+    """What makes a block, by its name, with a retriever, or on a device with the weights saved.
+
+    PelError if the KB has changed.
+    """
+    if retriever is None:
+        from ..architectures import encoder_of, unpack_retriever
+        from ..linking.retriever import Retriever
+
+        retriever = Retriever(unpack_retriever(job.blocks.folder / _MODEL))
+        for tower in retriever.model.layers:
+            encoder_of(tower).to(device)
+    kb = KnowledgeBase.open(job.kb)
+    if kb.settings["checksum"] != job.checksum:
+        raise PelError(f"{job.kb}: was changed meanwhile", "run kb embed again")
+    all_numbers = kb.numbers_by_id()
+    encoded = EncodedRows(retriever, job.row_kind)
+    stored = StoredRows(KnowledgeBase.open(job.reuse)) if job.reuse else None
+
+    def write(name: str, path: Path) -> int:
+        numbers = all_numbers[int(name) * job.block :][: job.block]
+        entities = kb.entities(numbers)
+        others = np.arange(len(entities))
+        parts = []
+        if stored is not None:
+            parts.append(stored.rows(entities))
+            others = np.setdiff1d(others, parts[0][1])
+        vectors, owners = encoded.rows([entities[place] for place in others])
+        vectors, owners = map(np.concatenate, zip(*parts, (vectors, others[owners])))
+        order = np.argsort(owners, kind="stable")
+        with open(path, "wb") as file:
+            np.savez(file, vectors=vectors[order], entities=numbers[owners[order]])
+        return len(entities) - len(others)
+
+    def make(name: str) -> str:
+        job.blocks.write(name, partial(write, name))
+        return name
+
+    return make
 
 
 def update_vectors(
@@ -304,9 +277,9 @@ def update_vectors(
         old = None if reuse is None else KnowledgeBase.open(reuse)
         made = embed_kb(path, linker, dtype=dtype, index=index, reuse=old, **options)
         vectors = made.settings["vectors"]
-    else:
+    elif _folder(path).exists():
         with writer_lock(Path(path)):  # a run that was killed at its very end left its blocks
-            _remove_blocks(Path(path))
+            shutil.rmtree(_folder(path))
     shorter = dim if dim != vectors["stored_dim"] else None
     shared = alike if alike != vectors["alike"] else None
     if shorter is None and shared is None:
@@ -336,9 +309,3 @@ def _is_of_encoder(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
 
 def _mentions_fit(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
     return not kb.mentions or kb.mentions.fingerprint == linker.retriever.fingerprint()
-
-
-def _remove_blocks(kb_folder: Path, keep: Path | None = None) -> None:
-    for folder in kb_folder.glob(f"{CHUNKS_PREFIX}*"):
-        if folder != keep:
-            shutil.rmtree(folder)

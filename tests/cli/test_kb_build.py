@@ -144,7 +144,7 @@ def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeyp
     assert is_embedded(KnowledgeBase.open(bare_kb.path), tiny_nlp.get_pipe("proxy_linker"))
     assert "7 entities, 17 vectors of 32 dimensions, one for each name" in output
     # As a run leaves it that ended at the last moment.
-    left = bare_kb.path / ".partial-0123456789abcdef"
+    left = bare_kb.path / ".partial-vectors"
     left.mkdir()
     (left / "chunk-000000.npz").touch()
     monkeypatch.setattr("spacy_pel.jobs.embed.embed_kb", None)
