@@ -90,7 +90,7 @@ def discover(
     linker = linking.linker
     joint_settings(linker)  # the error comes before the work
     what = {"way": "discovery", "least number of mentions": least_mentions}
-    part = CorpusPart(linker.retriever.width)
+    part = CorpusPart(linker)
     write = partial(_write_proposals, linking, least_mentions, progress.say)
     with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
         linked = link_blocks(linking, source, target, part, write, what, progress)

@@ -182,33 +182,30 @@ def _write_links(linker: ProxyLinker, doc: Doc, links: Iterator[JointLink]) -> N
 
 
 class CorpusPart(NamedTuple):
-    """How a block of a corpus is written, until all blocks are seen: docs, mentions, vectors.
+    """How a block of a corpus is written, until all blocks are seen: docs, mentions, vectors."""
 
-    Attributes:
-        width: That of the vectors.
-    """
-
-    width: int
+    linker: ProxyLinker
 
     def write_part(
         self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
     ) -> None:
-        """See ``documents.format.Output``. The linker has the setting ``vectors``."""
+        """See ``documents.format.Output``. The docs are linked while they are taken."""
         kept, numbers, mentions = DocBin(store_user_data=True), [], []
-        vectors: list[np.ndarray] = []
-        for number, doc in docs:
-            own, of_own = take_mentions(doc, document_id(number, doc), spans_key)
-            kept.add(doc)
-            numbers.append(number)
-            mentions += own
-            vectors += list(of_own)
+        vectors = [np.empty((0, self.linker.retriever.width), np.float32)]
+        with with_settings(self.linker, vectors=True):
+            for number, doc in docs:
+                own, of_own = take_mentions(doc, document_id(number, doc), spans_key)
+                kept.add(doc)
+                numbers.append(number)
+                mentions += own
+                vectors += [of_own] * bool(own)
         with open(path, "wb") as file:
             np.savez(
                 file,
                 docs=np.frombuffer(kept.to_bytes(), dtype=np.uint8),
                 numbers=np.array(numbers, dtype=np.int64),
                 mentions=np.frombuffer(json.dumps(mentions).encode(), dtype=np.uint8),
-                vectors=np.array(vectors, dtype=np.float32).reshape(-1, self.width),
+                vectors=np.concatenate(vectors),
             )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -44,7 +44,7 @@ from .document_blocks import (
     worker_that_writes,
 )
 from .fingerprints import package_versions, pipeline_fingerprint
-from .joint_linking import CorpusPart, joint_settings, with_settings, write_jointly
+from .joint_linking import CorpusPart, joint_settings, write_jointly
 from .link_docs import Linking, LinkingChoices, batches, read_matcher_names
 from .workers import Done, check_engine, ray_results
 
@@ -73,15 +73,13 @@ def link_files(
         linking: The pipeline, and how documents are run through it.
         input: A file, a folder of files, or "-" for stdin.
         output: The file to write, or an open binary stream.
-        input_format: The name of a format, see ``documents.formats``. None: the file's name
-            decides.
-        output_format: The same for the output. None: the file's name decides; a stream gets JSONL.
+        input_format: The name of a format, see ``documents.formats``. None: the file's name decides.
+        output_format: The same for the output; a stream gets JSONL.
         progress: Receives the progress of linking.
 
     Raises:
         PelError: Nothing can be read, the format cannot be written, the output is part of the
-            input, another process writes it, or a document is bad and ``linking.on_error`` is
-            "stop".
+            input, another process writes it, or a document is bad and ends the run.
         OSError: A file cannot be read or written.
     """
     read_matcher_names(linking.nlp)
@@ -102,7 +100,7 @@ def link_files(
     joint_settings(linking.linker)  # the error comes before the work
     settings["way"] = "joint"
     join = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
-    part = CorpusPart(linking.linker.retriever.width)
+    part = CorpusPart(linking.linker)
     return link_blocks(linking, source, target, part, join, settings, progress)
 
 
@@ -129,16 +127,14 @@ def link_to_folder(
     Args:
         choices: The pipeline, and how it links.
         input: A file, a folder of files, or the URL of one of these.
-        folder: The folder to write, new or of an earlier call.
-        input_format: See ``link_files``.
-        output_format: The same for the output. None: the name of the folder decides.
+        folder: The folder to write, new or of an earlier call. Its name may decide the format.
+        input_format: See ``link_files``, also for ``output_format`` and ``progress``.
         engine: "local": this process, with the processes of ``choices``. "ray": a Ray cluster, whose
             nodes must have this package and see the pipeline and both folders at the same paths.
         address: The address of the cluster. None starts Ray on this computer.
         workers: The number of Ray's workers. None: one a GPU, or one a core where there is no GPU.
         copy_to: A folder of each node, to which the first worker there copies the KB of the linker.
             Environment variables in it are those of the node. None: all nodes read the same KB.
-        progress: Receives the progress of linking.
 
     Raises:
         PelError: As ``link_files``; or the folder holds something else; or the cluster cannot be
@@ -175,7 +171,7 @@ def link_to_folder(
         else:
             read_matcher_names(linking.nlp)
             items = (item for group in groups for item in job.items(group))
-            reports = _linked_blocks(linking, job.output, progress, True, blocks, items)
+            reports = _linked_blocks(linking, job.output, progress, blocks, items)
         with closing(reports):
             for report in reports:
                 if engine == "ray":
@@ -185,14 +181,26 @@ def link_to_folder(
     return sum((total[name] for name in sorted(total)), LinkedCounts())
 
 
+class _WholeFile(NamedTuple):
+    """How a block is written that is a file of its own."""
+
+    output: Output
+
+    def write_part(
+        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
+    ) -> None:
+        part = path.with_name("part")
+        self.output.write_part(docs, spans_key, part)
+        self.output.join([part], path)
+
+
 class FolderJob(NamedTuple):
     """What any process needs to link any block of a folder, as plain data.
 
     Attributes:
-        choices: The pipeline, and how it links.
         settings: All that decides the output; a process that finds others must not link.
         folder: The output folder, which every process must see.
-        copy_to: The folder of each node to which the KB is copied; None: all read the same KB.
+        copy_to: See ``link_to_folder``.
     """
 
     choices: LinkingChoices
@@ -208,7 +216,7 @@ class FolderJob(NamedTuple):
     @property
     def output(self) -> Output:
         """How a block is written."""
-        return format_named(self.settings["format"]).output_with(self.choices.xrefs)
+        return _WholeFile(format_named(self.settings["format"]).output_with(self.choices.xrefs))
 
     def items(self, group: tuple[str, tuple[DocumentFile, ...]]) -> Iterator[DocumentBlock | Done]:
         """The blocks of a group that are to be linked, and reports of those that are done."""
@@ -232,7 +240,7 @@ class FolderJob(NamedTuple):
             for encoder in linking.linker.linking_encoders():
                 encoder.to(device)
         read_matcher_names(linking.nlp)
-        write = partial(_write, linking, self.output, LinkProgress(), True)
+        write = partial(_write, linking, self.output, LinkProgress())
         return worker_that_writes(self.blocks, write)
 
 
@@ -260,29 +268,20 @@ def link_blocks(
     settings: dict[str, Any],
     progress: LinkProgress,
 ) -> LinkedCounts:
-    """Link documents block by block, and ``join`` the blocks to a file; see ``link_files``.
+    """Link documents block by block, and ``join`` the blocks to a file; see ``blocks_to_file``.
 
-    Args:
-        linking: The pipeline, and how documents are run through it.
-        source: The documents.
-        target: The file.
-        written: How blocks are written.
-        join: Makes the file of the blocks.
-        settings: All that decides how they are written, as plain data.
-        progress: Receives the progress of linking.
+    ``written`` says how blocks are written, and ``settings`` has all that decides it, as plain data.
     """
-    with_vectors = isinstance(written, CorpusPart)
-    with with_settings(linking.linker, vectors=True) if with_vectors else nullcontext():
-        return blocks_to_file(
-            source,
-            target,
-            {**linking_settings(linking), **settings},
-            partial(_linked_blocks, linking, written, progress, False),
-            join,
-            size=(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK),
-            on_error=linking.on_error,
-            progress=progress,
-        )
+    return blocks_to_file(
+        source,
+        target,
+        {**linking_settings(linking), **settings},
+        partial(_linked_blocks, linking, written, progress),
+        join,
+        size=(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK),
+        on_error=linking.on_error,
+        progress=progress,
+    )
 
 
 def _link_to_stream(
@@ -300,7 +299,7 @@ def _link_to_stream(
         blocks = Blocks(Path(folder))
         blocks.kept.mkdir()
         items = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
-        for report in _linked_blocks(linking, output, progress, False, blocks, items):
+        for report in _linked_blocks(linking, output, progress, blocks, items):
             total += report.counts
             with open(blocks.path(report.name), "rb") as part:
                 copyfileobj(part, stream)
@@ -327,13 +326,12 @@ def _linked_blocks(
     linking: Linking,
     output: Output,
     progress: LinkProgress,
-    alone: bool,
     blocks: Blocks,
     items: Iterable[DocumentBlock | Done],
 ) -> Iterator[BlockReport]:
     """Link and keep blocks, in this process or several; a report of each, in their order."""
     is_told = linking.n_process == 1  # of each document by who links, else of each block
-    write = partial(_write, linking, output, progress if is_told else LinkProgress(), alone)
+    write = partial(_write, linking, output, progress if is_told else LinkProgress())
     return blocks_made(blocks, write, items, linking.n_process, progress, is_told)
 
 
@@ -341,11 +339,10 @@ def _write(
     linking: Linking,
     output: Output,
     progress: LinkProgress,
-    alone: bool,
     block: DocumentBlock,
     path: Path,
 ) -> LinkedCounts:
-    """Link a block and write it: as a whole file of the format if it is to stand alone."""
+    """Link the documents of a block, and write them to a file."""
     counts: list[int] = []
     skipped: list[str] = []
 
@@ -356,11 +353,8 @@ def _write(
             progress.linked(block.n_bytes / len(block.records))
 
     key = linking.linker.spans_key
-    part = path.with_name("part") if alone else path
     with linking.nlp.memory_zone():
-        output.write_part(counted(), key, part)
-    if alone:
-        output.join([part], path)
+        output.write_part(counted(), key, path)
     return LinkedCounts(len(counts), sum(counts), tuple(skipped))
 
 
