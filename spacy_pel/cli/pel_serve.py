@@ -54,7 +54,7 @@ def serve_cli(
         if find_spec(package) is None:  # not imported: it takes a second
             remedy = 'install its extra: pip install "spacy-pel[serve]"'
             raise PelError(f"the server needs {package}", remedy)
-    from ..serve.served import Limits, Served, address, is_local, listen
+    from ..serve.served import Limits, address, is_local, listen
 
     if entity_url is not None and not (
         entity_url.startswith(("https://", "http://")) and "{id}" in entity_url
@@ -71,21 +71,23 @@ def serve_cli(
             msg.warn("Whoever reaches this computer can use the server: there is no login")
         say(f"Loading the pipeline {pipeline}")
         # Imported here, as it takes seconds: the address is said before.
+        from ..jobs.link_docs import LinkingChoices
         from ..pipeline.pipelines import check_kbs
         from ..serve import server
 
-        served = Served(pipeline, component, kb, spans_key, candidates, entity_url, limits, local)
-        nlp = served.loaded()
+        choices = LinkingChoices(pipeline, component, kb, spans_key, candidates)
+        settings = (choices, limits, entity_url, local)
+        linking = choices.opened()
         if verify:
             say("Checking every byte of the knowledge base")
-            check_kbs(nlp)
+            check_kbs(linking.nlp)
         end_if_told()
         if workers == 1:
-            app = server.app_of(served, nlp)
+            app = server.app_of(*settings, linking)
             say(f"Serving at {url} (Ctrl-C ends it)")
             server.run_app(app, listener, limits)
         else:
-            del nlp  # each process loads its own
+            del linking  # each process loads its own
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
-            server.run_workers(served, listener, workers)
+            server.run_workers(settings, listener, workers)
     say("Stopped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +17,9 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..kb import Entity
 from .messages import (
@@ -33,7 +32,6 @@ from .messages import (
     first_fault,
 )
 from .metrics import ServerMetrics
-from .served import Limits
 from .service import LinkingService, client_at
 
 PAGE = Path(__file__).parent / "page"
@@ -59,33 +57,19 @@ PROBLEMS = {
 
 
 class _Limited(Request):
-    """A request whose body has a limit, and is read as JSON in a turn of its client, in a thread.
+    """A request whose body has a limit, and is read as JSON in a thread: 1 MB takes 0.1 s."""
 
-    To read 1 MB takes a tenth of a second.
-    """
-
-    async def arrived(self, limits: Limits) -> None:
-        """Wait for the body; HTTPException if it is too large or does not come."""
-        body = bytearray()
-
-        async def read() -> None:
-            async for chunk in self.stream():
-                body.extend(chunk)
-                if len(body) > limits.body:
-                    raise HTTPException(413, f"the request is larger than {limits.body:,} bytes")
-
-        try:
-            await asyncio.wait_for(read(), limits.seconds)
-        except asyncio.TimeoutError:
-            reason = f"the request did not arrive within {limits.seconds:g} seconds"
-            raise HTTPException(408, reason, {"connection": "close"}) from None
-        except ClientDisconnect:
-            raise HTTPException(400, "the request ended early") from None
-        self._body = bytes(body)
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        limit, size = self.app.state.service.limits.body, 0
+        async for chunk in super().stream():
+            size += len(chunk)
+            if size > limit:
+                raise HTTPException(413, f"the request is larger than {limit:,} bytes")
+            yield chunk
 
     async def json(self) -> LinkRequest:
-        service: LinkingService = self.app.state.service
-        return await service.read(client_at(self.client), await self.body())
+        limits = self.app.state.service.limits
+        return await run_in_threadpool(LinkRequest.read, await self.body(), limits)
 
 
 class LimitedRoute(APIRoute):
@@ -97,51 +81,20 @@ class LimitedRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             service: LinkingService = request.app.state.service
+            within = f"within {service.limits.seconds:g} seconds"
+            limited = _Limited(request.scope, request.receive)
             with service.admitted(client_at(request.client)):
-                limited = _Limited(request.scope, request.receive)
-                if request.method == "POST":
-                    await limited.arrived(service.limits)
+                problem = 408, f"the request did not arrive {within}", {"connection": "close"}
                 try:
+                    await asyncio.wait_for(limited.body(), service.limits.seconds)
+                    problem = 504, f"no answer {within}"
                     return await asyncio.wait_for(handler(limited), service.limits.seconds)
                 except asyncio.TimeoutError:
-                    reason = f"no answer within {service.limits.seconds:g} seconds"
-                    raise HTTPException(504, reason) from None
+                    raise HTTPException(*problem) from None
+                except ClientDisconnect:
+                    raise HTTPException(400, "the request ended early") from None
 
         return handle
-
-
-class Answered:
-    """Counts answers, sets headers that restrict what a browser does with them, and refuses other hosts."""
-
-    def __init__(self, app: ASGIApp, metrics: ServerMetrics, local: bool) -> None:
-        self.app, self.metrics, self.local = app, metrics, local
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        began, status = time.perf_counter(), 500  # if there is an error instead of an answer
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = MutableHeaders(scope=message)
-                of_docs = scope["path"] == "/docs"
-                headers["content-security-policy"] = _DOCS_POLICY if of_docs else _PAGE_POLICY
-                headers["x-content-type-options"] = "nosniff"
-                headers["referrer-policy"] = "no-referrer"
-                headers.setdefault("cache-control", "no-cache")
-            await send(message)
-
-        app = self.app
-        if self.local and not _is_local(Headers(scope=scope).get("host", "")):
-            app = JSONResponse({"detail": _NOT_LOCAL}, 421)
-        try:
-            await app(scope, receive, send_with_headers)
-        finally:
-            route = getattr(scope.get("route"), "path", "other")
-            self.metrics.note(route, status, time.perf_counter() - began)
 
 
 router = APIRouter()
@@ -157,7 +110,6 @@ def create_app(
     """The application that serves a linker. It closes the service when it ends.
 
     Args:
-        service: The linker and its limits.
         entity_url: The URL of an entity's page at its source, with "{id}" in the place of the id.
         local: Whether to refuse requests that were sent to a name other than localhost. A page of
             another host may let its own name stand for this computer's address (DNS rebinding), and
@@ -180,7 +132,7 @@ def create_app(
             f"{limits.mentions:,} given mentions each, and is answered within {limits.seconds:g} "
             "seconds. Every error is an object with a sentence in `detail`."
         ),
-        version=service.nlp.meta["version"],
+        version=service.linking.nlp.meta["version"],
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -193,7 +145,25 @@ def create_app(
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
-    app.add_middleware(Answered, metrics=metrics, local=local)
+    @app.middleware("http")
+    async def answer(request: Request, call_next: Callable) -> Response:
+        """Count answers, restrict what a browser does with them, and refuse other hosts."""
+        began, status = time.perf_counter(), 500  # if there is an error instead of an answer
+        try:
+            if local and not _is_local(request.headers.get("host", "")):
+                answered = JSONResponse({"detail": _NOT_LOCAL}, 421)
+            else:
+                answered = await call_next(request)
+            status, of_docs = answered.status_code, request.url.path == "/docs"
+            answered.headers["content-security-policy"] = _DOCS_POLICY if of_docs else _PAGE_POLICY
+            answered.headers["x-content-type-options"] = "nosniff"
+            answered.headers["referrer-policy"] = "no-referrer"
+            answered.headers.setdefault("cache-control", "no-cache")
+            return answered
+        finally:
+            route = getattr(request.scope.get("route"), "path", "other")
+            metrics.note(route, status, time.perf_counter() - began)
+
     return app
 
 
@@ -204,15 +174,16 @@ async def link(asked: LinkRequest, request: Request) -> Response:
     linked = await request.app.state.service.link(client_at(request.client), documents)
     metrics: ServerMetrics = request.app.state.metrics
     metrics.documents.inc(len(linked))
-    metrics.mentions.inc(sum(document.mentions for document in linked))
-    body = b",".join(document.text for document in linked)
+    metrics.mentions.inc(sum(mentions for _, mentions in linked))
+    body = b",".join(text for text, _ in linked)
     return Response(b'{"documents":[' + body + b"]}", media_type="application/json")
 
 
 @limited.get("/entity/{id:path}", responses={404: {"model": Problem}})
 async def entity(id: str, request: Request) -> EntityRecord:
     """The entity with this id, which may be an alternative or a retired id."""
-    found = await request.app.state.service.entity(client_at(request.client), id)
+    service: LinkingService = request.app.state.service
+    found = await service.look_up(service.entity, id)
     if found is None:
         raise HTTPException(404, "the knowledge base has no entity with this id")
     return _record(found, request)
@@ -227,7 +198,8 @@ async def search(
     limit: Annotated[int, Query(ge=1, le=100, description="The largest number of entities")] = 10,
 ) -> SearchResponse:
     """The entities whose names hold all words of the query; the most similar names come first."""
-    found = await request.app.state.service.search(client_at(request.client), q, limit)
+    service: LinkingService = request.app.state.service
+    found = await service.look_up(service.kb.found, q, limit)
     return SearchResponse(entities=[_record(entity, request) for entity in found])
 
 
@@ -236,12 +208,13 @@ async def search(
 async def health(request: Request) -> Health:
     """What the server serves. An answer means that it is up."""
     service: LinkingService = request.app.state.service
-    meta = service.nlp.meta
+    nlp = service.linking.nlp
+    meta = nlp.meta
     return Health(
         status="ok",
         pipeline=f"{meta['lang']}_{meta['name']} {meta['version']}",
         entities=len(service.kb),
-        finds_mentions=any(name != service.component for name in service.nlp.pipe_names),
+        finds_mentions=any(name != service.linking.component for name in nlp.pipe_names),
     )
 
 

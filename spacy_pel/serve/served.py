@@ -1,20 +1,16 @@
-"""What a server serves, and where. It imports nothing heavy: the address is told at once."""
+"""Where a server listens, and its limits. It imports nothing heavy: the address is told at once."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..errors import PelError
 
-if TYPE_CHECKING:
-    from spacy.language import Language
-
 
 class Limits(NamedTuple):
-    """The most that a request may ask for, and the most requests at once."""
+    """The most that a request may ask for, and the most requests at once, of each process."""
 
     body: int = 1_048_576  # bytes
     documents: int = 64
@@ -24,33 +20,10 @@ class Limits(NamedTuple):
     waiting: int = 128  # requests under way, including those that wait for the model
 
 
-class Served(NamedTuple):
-    """What a server serves, in a form that can be sent to another process."""
-
-    pipeline: Path
-    component: str  # the name of the linker in it
-    kb: Path | None  # another KB than its own
-    spans_key: str | None  # of the span group that is linked; None: the pipeline's setting
-    candidates: int  # given for each mention
-    entity_url: str | None  # the URL of an entity at its source, with "{id}"
-    limits: Limits  # of each process
-    local: bool  # whether only this computer may use the server
-
-    def loaded(self) -> Language:
-        """Load the pipeline. Raises PelError if it cannot be loaded or linked with."""
-        from ..pipeline.pipelines import linker_of, load_pipeline
-
-        nlp = load_pipeline(self.pipeline)
-        linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
-        linker.candidates = self.candidates
-        return nlp
-
-
 def listen(host: str, port: int) -> socket.socket:
     """Open a socket that listens for connections; port 0 takes any that is free.
 
-    Raises:
-        PelError: The address is not one of this computer, or the port is taken.
+    PelError if the address is not one of this computer, or the port is taken.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -9,143 +9,112 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
 
-from spacy.language import Language
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
 from ..documents import make_doc
-from ..documents.docs import OverlappingMentions
+from ..documents.docs import OverlappingMentions, linked_document
 from ..documents.document import Document, Mention
-from ..jobs.link_docs import link_documents
+from ..jobs.link_docs import Linking
 from ..kb import Entity, KnowledgeBase
-from ..pipeline.pipelines import linker_of
-from .messages import LinkRequest
 from .served import Limits
 
-# The most characters of documents that are linked in one turn. A longer document has a turn of its own.
-TURN_CHARACTERS = 4000
-# The most characters that are linked together.
-BATCH_CHARACTERS = 2 * TURN_CHARACTERS
+TOGETHER = (
+    8000  # the most characters that are linked as one batch, unless a single document has more
+)
 
-Piece = list[tuple[int, Document]]  # documents of a request with their numbers: what a turn links
+Linked = tuple[bytes, int]  # a ``LinkedDocument`` as JSON, and the number of its mentions
 
 
-class FairThread:
-    """One thread, for the coroutines of an event loop, at which clients that wait take turns.
+class Turns:
+    """One thread, for an event loop, that clients share fairly: the one who had least is next.
 
-    A client with many turns waits for itself: between two of them the others have one each, also those
-    that come meanwhile.
+    It is fair queueing. The items of a client stand in line at the sum of the sizes of those before
+    them, and its first where the line has come to. So a client with much to do waits for itself, and
+    not the others for it.
 
     Args:
-        name: The name of the thread.
         function: What is called with a list of items. It gives a result for each, or its error.
-        together: The largest sum of the sizes of turns that are done together, as one list.
+        together: The largest sum of the sizes of items that are done together, as one list.
     """
 
-    def __init__(
-        self, name: str, function: Callable[[list[Any]], Sequence[Any]], together: int = 0
-    ) -> None:
-        self._thread = ThreadPoolExecutor(1, name)
+    def __init__(self, function: Callable[[list[Any]], Sequence[Any]], together: int) -> None:
+        self._thread = ThreadPoolExecutor(1, "model")
         self._function = function
         self._together = together
-        # The turns of each client that waits: size, item and answer. The first client is the next.
-        self._waiting: dict[str, deque[tuple[int, Any, asyncio.Future]]] = {}
+        # A heap: the place in line of an item, its number and size, the item, and its answer.
+        self._waiting: list[tuple[int, int, int, Any, asyncio.Future]] = []
+        self._numbers = count()
+        self._place = 0  # to which the line has come
+        self._ends: dict[str, int] = {}  # where the next item of each client stands
         self._is_busy = False
 
-    async def run(self, client: str, size: int, item: Any) -> Any:
-        """Give the function's result for an item, when it is the client's turn.
-
-        If the caller is cancelled before its turn, the item is left out.
-        """
+    def add(self, client: str, size: int, item: Any) -> asyncio.Future:
+        """Give the function's result for an item. If it is cancelled in time, the item is left out."""
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
-        self._waiting.setdefault(client, deque()).append((size, item, answer))
+        place = max(self._place, self._ends.get(client, 0))
+        self._ends[client] = place + max(1, size)
+        heappush(self._waiting, (place, next(self._numbers), size, item, answer))
         if not self._is_busy:
             self._is_busy = True
-            loop.create_task(self._take_turns())
-        return await answer
+            loop.create_task(self._work())
+        return answer
 
     def close(self) -> None:
         """Wait for the work under way."""
         self._thread.shutdown(cancel_futures=True)
 
-    async def _take_turns(self) -> None:
+    async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(0)  # what is asked for now may join
-        while turns := self._next_turns():
-            items = [item for _, item, _ in turns]
-            try:
-                results = await loop.run_in_executor(self._thread, self._function, items)
-            except Exception as error:
-                results = [error] * len(turns)
-            for (client, _, answer), result in zip(turns, results):
-                if client in self._waiting:  # behind those that came meanwhile
-                    self._waiting[client] = self._waiting.pop(client)
+        while taken := self._taken():
+            items = [item for item, _ in taken]
+            results = await loop.run_in_executor(self._thread, self._function, items)
+            for (_, answer), result in zip(taken, results):
                 if answer.cancelled():
                     continue
                 if isinstance(result, Exception):
                     answer.set_exception(result)
                 else:
                     answer.set_result(result)
-            await asyncio.sleep(0)  # whoever has an answer may ask for a next turn
+            await asyncio.sleep(0)  # whoever has an answer may ask for more
+            self._ends = {name: end for name, end in self._ends.items() if end > self._place}
         self._is_busy = False
 
-    def _next_turns(self) -> list[tuple[str, Any, asyncio.Future]]:
-        """Take the turns that are done next, with their clients and answers."""
-        turns: list[tuple[str, Any, asyncio.Future]] = []
+    def _taken(self) -> list[tuple[Any, asyncio.Future]]:
+        """Take the items that are done next."""
+        taken: list[tuple[Any, asyncio.Future]] = []
         room = self._together
-        while self._waiting:
-            client, waiting = next(iter(self._waiting.items()))
-            size, item, answer = waiting[0]
-            if turns and size > room:
-                break
-            waiting.popleft()
-            del self._waiting[client]
-            if waiting:
-                self._waiting[client] = waiting  # behind the others
+        while self._waiting and not (taken and self._waiting[0][2] > room):
+            self._place, _, size, item, answer = heappop(self._waiting)
             if not answer.cancelled():
-                turns.append((client, item, answer))
+                taken.append((item, answer))
                 room -= size
-        return turns
-
-
-class LinkedJSON(NamedTuple):
-    """A linked document as the JSON of a ``LinkedDocument``, and the number of its mentions."""
-
-    text: bytes
-    mentions: int
+        return taken
 
 
 class LinkingService:
-    """Links documents and looks up entities within limits, for an event loop.
+    """Links documents and looks up entities within limits, for an event loop."""
 
-    Raises:
-        PelError: There is no linker of this name, or its KB has no vectors of its encoder.
-    """
-
-    def __init__(self, nlp: Language, component: str = "proxy_linker", *, limits: Limits) -> None:
-        self.nlp = nlp
-        self.component = component
+    def __init__(self, linking: Linking, limits: Limits) -> None:
+        self.linking = linking
         self.limits = limits
         self.under_way: Counter[str] = Counter()  # requests of each client
-        linker = linker_of(nlp, component)
-        linker.index  # refuses a KB that does not fit now, not at the first request
-        self._spans_key = linker.spans_key
         # A second one, so that look-ups do not wait for the model.
-        self.kb = KnowledgeBase.open(linker.kb.path)
+        self.kb = KnowledgeBase.open(linking.linker.kb.path)
+        self._look_ups = ThreadPoolExecutor(1, "kb")
         # So that no client waits for what is loaded at the first use.
-        self._linked([[(0, Document("MS")), (1, Document("MS", None, (Mention(0, 2, "MS"),)))]])
-        self._model = FairThread("model", self._linked_together, BATCH_CHARACTERS)
-        self._look_ups = FairThread("kb", _called)
-        self._reading = FairThread("reading", _called)
+        self._linked([(0, Document("MS")), (1, Document("MS", None, (Mention(0, 2, "MS"),)))])
+        self._turns = Turns(self._linked_or_refused, TOGETHER)
 
     @contextmanager
     def admitted(self, client: str) -> Iterator[None]:
@@ -154,71 +123,69 @@ class LinkingService:
         Raises:
             HTTPException: 429: The client has too many. 503: All have too many.
         """
+        retry = "try again in a few seconds", {"retry-after": "2"}
         if self.under_way[client] >= max(1, self.limits.waiting // 2):
-            raise _refused(429, "you have too many requests under way")
+            raise HTTPException(429, f"you have too many requests under way; {retry[0]}", retry[1])
         if self.under_way.total() >= self.limits.waiting:
-            raise _refused(503, "the server is busy")
+            raise HTTPException(503, f"the server is busy; {retry[0]}", retry[1])
         self.under_way[client] += 1
         try:
             yield
         finally:
             self.under_way[client] -= 1
-            if not self.under_way[client]:
-                del self.under_way[client]
+            self.under_way += Counter()  # forgets who has none
 
-    async def read(self, client: str, body: bytes) -> LinkRequest:
-        """The request in a body. Large ones take long, so clients take turns. See ``LinkRequest.read``."""
-        call = partial(LinkRequest.read, body, self.limits)
-        return await self._reading.run(client, len(body), call)
+    async def link(self, client: str, documents: Sequence[Document]) -> list[Linked]:
+        """Link documents, when it is the client's turn; HTTPException (422) if mentions overlap."""
+        answers = [
+            self._turns.add(client, len(numbered[1].text), numbered)
+            for numbered in enumerate(documents)
+        ]
+        try:
+            return await asyncio.gather(*answers)
+        finally:
+            for answer in answers:
+                answer.cancel()
 
-    async def link(self, client: str, documents: Sequence[Document]) -> list[LinkedJSON]:
-        """Link documents, in one turn after another; HTTPException (422) if mentions overlap."""
-        linked: list[LinkedJSON] = []
-        for piece in _pieces(documents):
-            linked += await self._model.run(client, _characters(piece), piece)
-        return linked
+    async def look_up(self, find: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function that reads the KB."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._look_ups, find, *arguments)
 
-    async def entity(self, client: str, id: str) -> Entity | None:
-        """The entity with this concept id, alternative id or retired id."""
-        return await self._look_ups.run(client, 0, partial(self._entity, id))
-
-    async def search(self, client: str, text: str, limit: int) -> list[Entity]:
-        """The entities whose names hold all words of the text."""
-        return await self._look_ups.run(client, 0, partial(self.kb.found, text, limit))
-
-    def close(self) -> None:
-        """Wait for the work under way, and close the KB."""
-        for thread in (self._reading, self._model, self._look_ups):
-            thread.close()
-        self.kb.close()
-
-    def _entity(self, id: str) -> Entity | None:
+    def entity(self, id: str) -> Entity | None:
+        """The entity with this concept id, alternative id or retired id; see ``look_up``."""
         number = self.kb.number(id)
         return None if number is None else self.kb.entities([number])[0]
 
-    def _linked_together(self, pieces: Sequence[Piece]) -> list[list[LinkedJSON] | Exception]:
-        """The linked documents of each piece, or why they cannot be linked."""
-        try:
-            linked = iter(self._linked(pieces))
-            return [list(islice(linked, len(piece))) for piece in pieces]
-        except Exception as error:
-            if len(pieces) == 1:
-                return [error]
-            return [result for piece in pieces for result in self._linked_together([piece])]
+    def close(self) -> None:
+        """Wait for the work under way, and close the KB."""
+        self._turns.close()
+        self._look_ups.shutdown(cancel_futures=True)
+        self.kb.close()
 
-    def _linked(self, pieces: Sequence[Piece]) -> list[LinkedJSON]:
-        """The documents of all pieces, linked as one batch."""
-        with self.nlp.memory_zone():  # else spaCy's memory of words seen would grow
-            docs = [self._doc(*numbered) for piece in pieces for numbered in piece]
-            records = link_documents(self.nlp, docs, component=self.component, batch_size=len(docs))
-            return [
-                LinkedJSON(json.dumps(record, ensure_ascii=False).encode(), len(record["mentions"]))
-                for record in records
-            ]
+    def _linked_or_refused(self, numbered: Sequence[tuple[int, Document]]) -> list:
+        """The linked documents, and for those that cannot be linked the reason."""
+        try:
+            return self._linked(numbered)
+        except Exception as error:
+            if len(numbered) == 1:
+                return [error]
+            return [result for one in numbered for result in self._linked_or_refused([one])]
+
+    def _linked(self, numbered: Sequence[tuple[int, Document]]) -> list[Linked]:
+        """Documents with their numbers in their requests, linked as one batch."""
+        linked = []
+        with self.linking.nlp.memory_zone():  # else spaCy's memory of words seen would grow
+            docs = [self._doc(number, document) for number, document in numbered]
+            for doc in self.linking.docs(docs):
+                record = linked_document(doc, self.linking.linker.spans_key)
+                text = json.dumps(record, ensure_ascii=False).encode()
+                linked.append((text, len(record["mentions"])))
+        return linked
 
     def _doc(self, number: int, document: Document) -> Doc:
         try:
-            return make_doc(self.nlp, document, self._spans_key)
+            return make_doc(self.linking.nlp, document, self.linking.linker.spans_key)
         except OverlappingMentions as error:
             reason = (
                 f"{error.problem}, which this server does not take; send each of two mentions that "
@@ -232,30 +199,4 @@ class LinkingService:
 def client_at(peer: tuple[str, int | None] | None) -> str:
     """Name the client at an address (host, port): the host, or the /64 network of an IPv6 one."""
     host = peer[0] if peer else ""
-    if ":" not in host:
-        return host
-    return str(ipaddress.ip_network(f"{host}/64", strict=False))
-
-
-def _refused(status: int, reason: str) -> HTTPException:
-    return HTTPException(status, f"{reason}; try again in a few seconds", {"retry-after": "2"})
-
-
-def _pieces(documents: Sequence[Document]) -> Iterator[Piece]:
-    """The documents in their order, as many in a piece as a turn takes, and at least one."""
-    piece: Piece = []
-    for numbered in enumerate(documents):
-        if piece and _characters([*piece, numbered]) > TURN_CHARACTERS:
-            yield piece
-            piece = []
-        piece.append(numbered)
-    if piece:
-        yield piece
-
-
-def _characters(piece: Piece) -> int:
-    return sum(len(document.text) for _, document in piece)
-
-
-def _called(calls: list[Callable[[], Any]]) -> list[Any]:
-    return [call() for call in calls]
+    return str(ipaddress.ip_network(f"{host}/64", strict=False)) if ":" in host else host

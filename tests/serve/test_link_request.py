@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -35,11 +34,11 @@ def problem(answer: Any, status: int) -> str:
 
 
 def test_an_answer_is_what_the_pipeline_says(client: TestClient, tiny_nlp: Language) -> None:
-    (record,) = link(client, {"text": TEXT, "id": "d1"})
-    assert record["id"] == "d1" and record["text"] == TEXT
-    ents = tiny_nlp(TEXT).ents
-    assert len(ents) == 2
-    for ent, mention in zip(ents, record["mentions"], strict=True):
+    records = link(client, {"text": TEXT, "id": "d1"}, {"text": "Nothing."}, {"text": "", "id": 2})
+    assert [(r.get("id"), r["text"], len(r["mentions"])) for r in records] == [
+        ("d1", TEXT, 2), (None, "Nothing.", 0), (2, "", 0)
+    ]  # fmt: skip
+    for ent, mention in zip(tiny_nlp(TEXT).ents, records[0]["mentions"], strict=True):
         assert (mention["start"], mention["end"]) == (ent.start_char, ent.end_char)
         assert mention["text"] == ent.text and mention["label"] == "TERM"
         assert mention["id"] == ent._.kb_id and mention["probability"] is None
@@ -49,26 +48,20 @@ def test_an_answer_is_what_the_pipeline_says(client: TestClient, tiny_nlp: Langu
         assert all("rerank_score" not in candidate for candidate in mention["candidates"])
 
 
-def test_documents_keep_their_order_and_ids(client: TestClient) -> None:
-    texts = ["MS or RA?", "Nothing here.", "", "kidney"]
-    records = link(client, *({"text": text, "id": n} for n, text in enumerate(texts)))
-    assert [(r["id"], r["text"], len(r["mentions"])) for r in records] == [
-        (0, "MS or RA?", 2), (1, "Nothing here.", 0), (2, "", 0), (3, "kidney", 1)
-    ]  # fmt: skip
-    assert "id" not in link(client, {"text": "kidney"})[0]
-
-
 def test_given_mentions_are_the_only_ones_and_count_code_points(client: TestClient) -> None:
     text = "😀🧠 MS and 𝒳-kidney, kidney"
     start = text.index("𝒳")
     given = [{"start": start + 2, "end": start + 8, "label": "Organ"}]
-    (record,) = link(client, {"text": text, "mentions": given})
-    (mention,) = record["mentions"]
+    first, none, blanks = link(
+        client,
+        {"text": text, "mentions": given},
+        {"text": text, "mentions": []},
+        {"text": text, "mentions": [{"start": 2, "end": 6}]},
+    )
+    (mention,) = first["mentions"]
     assert (mention["start"], mention["text"], mention["label"]) == (start + 2, "kidney", "Organ")
-    (record,) = link(client, {"text": text, "mentions": []})
-    assert record["mentions"] == []
-    (record,) = link(client, {"text": text, "mentions": [{"start": 2, "end": 6}]})
-    assert [(m["start"], m["end"], m["label"]) for m in record["mentions"]] == [(3, 5, "MENTION")]
+    assert none["mentions"] == []
+    assert [(m["start"], m["end"], m["label"]) for m in blanks["mentions"]] == [(3, 5, "MENTION")]
 
 
 def test_mentions_that_overlap_where_the_pipeline_has_a_spans_key(
@@ -163,21 +156,6 @@ def test_a_body_in_pieces_is_limited_too(client: TestClient) -> None:
     pieces = (b" " * 10_000 for _ in range(6))  # no content-length
     answer = client.post("/link", content=pieces, headers={"content-type": "application/json"})
     assert problem(answer, 413) == "the request is larger than 50,000 bytes"
-
-
-def test_clients_at_once_get_their_own_answers(client: TestClient) -> None:
-    texts = [f"{'MS ' * (n % 5)}and kidney number {n}" for n in range(40)]
-    expected = [link(client, {"text": text}) for text in texts]
-    with ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(lambda text: link(client, {"text": text}), texts))
-    assert [without_scores(a) for a in answers] == [without_scores(e) for e in expected]
-
-
-def without_scores(records: list[dict]) -> list:
-    """What does not depend on what else is in a batch."""
-    return [
-        [(m["start"], m["id"], m["candidates"][0]["id"]) for m in r["mentions"]] for r in records
-    ]
 
 
 def test_new_words_are_forgotten(make_app: Callable, tiny_nlp: Language) -> None:

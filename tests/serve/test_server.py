@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import time
 from collections.abc import Callable
@@ -42,7 +43,6 @@ def place(serve: Callable, monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
     """Where a server of ``application`` with little patience is reached."""
     monkeypatch.setattr(server, "CONNECTIONS_OF_CLIENT", 5)
     monkeypatch.setattr(server, "HEADERS_SECONDS", 0.3)
-    monkeypatch.setattr(server, "_GRACE", 0.1)
     url = urlsplit(serve(application, LIMITS._replace(seconds=0.3)))
     return url.hostname, url.port
 
@@ -68,13 +68,24 @@ def answer(client: socket.socket, request: bytes = REQUEST) -> bytes:
     return response.read()
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET", REQUEST[:-2], HEADERS, HEADERS + b"12345"])
+@pytest.mark.parametrize("sent", [b"", b"GET", REQUEST[:-2]])
 @pytest.mark.parametrize("before", [False, True])
 def test_what_does_not_come_is_not_waited_for(place: tuple, before: bool, sent: bytes) -> None:
     with connected(place) as client:
         if before:
             assert answer(client) == b"here"
         client.sendall(sent)
+        assert is_closed(client)
+
+
+@pytest.mark.parametrize("sent", [b"", b"12345"])
+def test_a_body_that_does_not_come_is_not_waited_for(
+    serve: Callable, make_app: Callable, sent: bytes
+) -> None:
+    url = urlsplit(serve(make_app(LIMITS._replace(seconds=0.3))))
+    with connected((url.hostname, url.port)) as client:
+        reason = json.loads(answer(client, HEADERS.replace(b"/ ", b"/link ", 1) + sent))
+        assert reason == {"detail": "the request did not arrive within 0.3 seconds"}
         assert is_closed(client)
 
 
