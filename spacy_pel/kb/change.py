@@ -143,10 +143,7 @@ def add_entities(
 
 
 def update_entities(
-    path: str | Path,
-    entities: Iterable[Entity],
-    encoder: RowEncoder | None = None,
-    **source: Any,
+    path: str | Path, entities: Iterable[Entity], encoder: RowEncoder | None = None, **source: Any
 ) -> ChangeCounts:
     """Replaces the records and vectors of entities that the KB has; arguments as of ``add_entities``.
 
@@ -258,11 +255,7 @@ def _change(
 
 
 def _written(
-    kb: KnowledgeBase,
-    kind: str,
-    entities: Iterable[Entity],
-    gone: set[int],
-    lost: Counter[str],
+    kb: KnowledgeBase, kind: str, entities: Iterable[Entity], gone: set[int], lost: Counter[str]
 ) -> Iterator[Entity]:
     """The entities that a change writes. Notes the number of what leaves the KB, and counts it."""
     for entity in entities:

@@ -18,12 +18,7 @@ from .checks import Report, faults, foreign_files
 from .mentions import KnownMentions
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
-from .records.semantic_types import (
-    SemanticType,
-    SemanticTypeTree,
-    known_types,
-    with_descendants,
-)
+from .records.semantic_types import SemanticType, SemanticTypeTree, known_types, with_descendants
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .settings import KB_FILE, Settings, vector_files
 from .store import POSTING, Store, stored_number, stored_text, text_or_none

@@ -47,10 +47,7 @@ def learn(folder: Path, source: str, mentions: Iterable[tuple[str, str]]) -> int
 
 
 def scored(
-    entities: Iterable[Entity],
-    learnt: Learnt,
-    query: np.ndarray,
-    weight: MentionWeight,
+    entities: Iterable[Entity], learnt: Learnt, query: np.ndarray, weight: MentionWeight
 ) -> dict[str, float]:
     """The score of each entity, one mention at a time."""
     query = query.astype(float)

@@ -12,12 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing, write_vectors
-from spacy_pel.kb.change import (
-    add_entities,
-    merge_entities,
-    remove_entities,
-    update_entities,
-)
+from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.records.merging import joined
 from spacy_pel.kb.records.semantic_types import SemanticType

@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.change import (
-    add_entities,
-    merge_entities,
-    remove_entities,
-    update_entities,
-)
+from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mention_changes import forget_mentions, learn_mentions, set_mention_weight
 from spacy_pel.kb.settings import KB_FILE

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import (
-    Entity,
-    KnowledgeBase,
-    build_kb,
-    vector_writing,
-    write_vectors,
-)
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing, write_vectors
 from spacy_pel.kb.vector_writing import EXACT_ROWS, FLOAT32_ROWS
 from spacy_pel.kb.vectors import building
 

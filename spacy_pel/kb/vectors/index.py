@@ -208,11 +208,7 @@ class VectorIndex:
         return rows, np.repeat(np.arange(len(ranks)), counts)
 
     def _exact(
-        self,
-        queries: np.ndarray,
-        k: int,
-        selection: RowSelection | None,
-        owners: np.ndarray | None,
+        self, queries: np.ndarray, k: int, selection: RowSelection | None, owners: np.ndarray | None
     ) -> Candidates:
         """The k best owners of rows, by a look at every row; None: each row is its own.
 
@@ -230,11 +226,7 @@ class VectorIndex:
         return found
 
     def _decisive(
-        self,
-        queries: np.ndarray,
-        k: int,
-        selection: RowSelection | None,
-        owners: np.ndarray | None,
+        self, queries: np.ndarray, k: int, selection: RowSelection | None, owners: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of a query and a row, int64, that may decide its k best owners."""
         floor, slack = np.full((len(queries), 1), -np.inf, np.float32), np.float32(0)

@@ -10,13 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb.vectors import matrix as module
-from spacy_pel.kb.vectors.matrix import (
-    DTYPES,
-    MatrixWriter,
-    VectorMatrix,
-    coded,
-    mapped,
-)
+from spacy_pel.kb.vectors.matrix import DTYPES, MatrixWriter, VectorMatrix, coded, mapped
 
 
 def written(folder: Path, blocks: list[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
