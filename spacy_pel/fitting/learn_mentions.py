@@ -214,8 +214,7 @@ def queries_of_passages(
 def queries_of_source(kb: KnowledgeBase, source: str) -> Queries:
     """Some of the mentions that were learnt from a source, each without those of its document."""
     mentions = kb.mentions
-    place = list(mentions.sources).index(source)
-    own = np.flatnonzero(mentions.sources_of_rows() == place)
+    own = np.flatnonzero(np.array(mentions.sources_of_rows()) == source)
     rows = own[np.random.default_rng(_SEED).permutation(len(own))[:_FITTED]]
     near = mentions.nearest(mentions.vectors(rows), NEAREST + _OWN)
     documents = mentions.documents()

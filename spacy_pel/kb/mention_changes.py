@@ -24,15 +24,10 @@ _ENCODED = 64  # passages given to the encoder at a time
 
 
 class MentionEncoder(Protocol):
-    """Encodes the mentions of passages as a linker reads mentions.
+    """Encodes the mentions of passages as a linker reads mentions."""
 
-    Attributes:
-        fingerprint: The fingerprint of its entity encoder, as the KB has it.
-        mention_fingerprint: The fingerprint of all that decides the vectors of mentions.
-    """
-
-    fingerprint: str
-    mention_fingerprint: str
+    fingerprint: str  # of its entity encoder, as the KB has it
+    mention_fingerprint: str  # of all that decides the vectors of mentions
 
     def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
         """The vectors of all mentions of the passages, in their order: float32 [n, dim]."""
@@ -46,10 +41,8 @@ def learn_mentions(
 ) -> int:
     """Gives a KB the mentions of a source, in place of those that it had of this source.
 
-    Until the very end, and after any error or interruption, the KB stays as it was.
-
-    Returns:
-        The number of mentions.
+    Until the very end, and after any error or interruption, the KB stays as it was. The number of
+    mentions is returned.
 
     Raises:
         PelError: There is no KB or no mention, the KB has vectors and the encoder is missing or not
@@ -138,16 +131,6 @@ def mention_vectors(folder: Path, encoder: MentionEncoder) -> list[tuple[bytes, 
             ids = [id for _, own in block for id in own]
             made += [(vector.astype("<f4").tobytes(), id) for vector, id in zip(vectors, ids)]
     return made
-
-
-def insert_mention_vectors(
-    change: Writing, made: Sequence[tuple[bytes, int]], encoder: MentionEncoder
-) -> None:
-    """Writes what ``mention_vectors`` made, in the transaction of a change."""
-    change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
-    if old := change.settings["mentions"]:
-        new = {**old, "fingerprint": encoder.mention_fingerprint}
-        change.note(new, mentions=new)
 
 
 def _delete(change: Writing, source: str) -> None:

@@ -39,6 +39,7 @@ SHARPNESS = 20.0  # 1: all mentions count alike; very high: only the nearest one
 _DEPTH = 64  # entities found by their names, at least
 _QUERIES = 1024  # searched at a time, which limits the memory of a search
 _PASSAGES = 256  # read at a time
+_JOINED = "FROM mention JOIN passage ON passage.id = passage"
 
 
 class PassageMention(NamedTuple):
@@ -50,12 +51,9 @@ class PassageMention(NamedTuple):
 
 
 class MentionPassage(NamedTuple):
-    """A text, as a linker reads it, with mentions whose entities are known.
+    """A text, as a linker reads it, with mentions whose entities are known."""
 
-    ``document`` is the id of its document, such as a PMID; "" if it has none.
-    """
-
-    document: str
+    document: str  # the id of its document, such as a PMID; "" if it has none
     text: str
     mentions: tuple[PassageMention, ...]
 
@@ -77,14 +75,11 @@ class MentionWeight(NamedTuple):
 
 
 class NearMentions(NamedTuple):
-    """The mentions nearest to n queries, nearest first.
+    """The mentions nearest to n queries, nearest first: [n, m]; -inf and -1 for no mention."""
 
-    Scores, float32, numbers of entities, and rows, int64, are [n, m]; -inf and -1 for no mention.
-    """
-
-    scores: np.ndarray
-    numbers: np.ndarray
-    rows: np.ndarray
+    scores: np.ndarray  # float32
+    numbers: np.ndarray  # of their entities, int64
+    rows: np.ndarray  # int64
 
 
 class KnownMentions:
@@ -118,16 +113,8 @@ class KnownMentions:
 
     def counts(self) -> dict[str, int]:
         """The number of mentions of each source whose entity the KB has."""
-        query = (
-            "SELECT source, concept_id, count(*) FROM mention JOIN passage ON passage.id = passage "
-            "GROUP BY 1, 2"
-        )
-        rows = self._store.read(query)
-        there = self._numbers_of([id for _, id, _ in rows]) >= 0
-        found: Counter[str] = Counter(dict.fromkeys(self.sources, 0))
-        for (source, _, count), has_entity in zip(rows, there):
-            found[source] += count * bool(has_entity)
-        return dict(found)
+        found = Counter(self.sources_of_rows())
+        return {source: found[source] for source in self.sources}
 
     def search(
         self, stored: StoredVectors, vectors: np.ndarray, k: int, allowed: np.ndarray | None
@@ -139,71 +126,63 @@ class KnownMentions:
             queries = vectors[start : start + _QUERIES]
             names = stored.search(queries, max(k, _DEPTH), allowed)
             near = self.nearest(queries, NEAREST, allowed)
-            pairs = scored_pairs(stored, queries, names, near, level)
-            bonus = weight * np.maximum(pairs.closeness - level, 0)
-            scores = pairs.by_name + bonus.astype(np.float32)
-            found.append(stored.best(len(queries), pairs.lines, pairs.numbers, scores, k))
+            lines, numbers, by_name, closeness = scored_pairs(stored, queries, names, near, level)
+            bonus = weight * np.maximum(closeness - level, 0)
+            scores = by_name + bonus.astype(np.float32)
+            found.append(stored.best(len(queries), lines, numbers, scores, k))
         return Candidates(*(np.concatenate(each) for each in zip(*found)))
 
     def nearest(
         self, vectors: np.ndarray, m: int, allowed: np.ndarray | None = None
     ) -> NearMentions:
         """The m mentions nearest to each query, float32 [n, dim], of the allowed entities or of all."""
-        if not len(self.numbers):
-            empty = np.full((len(vectors), m), -1)
-            return NearMentions(np.full((len(vectors), m), -np.inf, np.float32), empty, empty)
         scores, rows = self.index.best_rows(vectors, m, allowed)
-        return NearMentions(scores, np.where(rows >= 0, self.numbers[rows], -1), rows)
+        return NearMentions(scores, np.append(self.numbers, -1)[rows], rows)
 
     def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The mention of each candidate that is nearest to its query, if it is near enough to count.
 
-        Queries are float32 [n, dim], numbers of candidates int64 [n, k], -1 for none.
-
-        Returns:
-            The rows of the mentions, int64 [n, k]; -1 for a candidate that has no such mention.
+        Queries are float32 [n, dim], numbers of candidates int64 [n, k], -1 for none. The rows of the
+        mentions are int64 [n, k]; -1 for a candidate that has no such mention.
         """
         rows = np.full(numbers.shape, -1, dtype=np.int64)
-        if len(self.numbers):
-            lines, columns = np.nonzero(numbers >= 0)
-            scores, best = self.index.best_rows_of(vectors, lines, numbers[lines, columns])
-            rows[lines, columns] = np.where(scores > self.weight.level, best, -1)
+        lines, columns = np.nonzero(numbers >= 0)
+        scores, best = self.index.best_rows_of(vectors, lines, numbers[lines, columns])
+        rows[lines, columns] = np.where(scores > self.weight.level, best, -1)
         return rows
 
     def described(self, rows: Sequence[int] | np.ndarray) -> list[tuple[str, KnownMention]]:
         """The source and the text of the mention of each row, in the same order."""
         ids = self._rows[0][np.asarray(rows, dtype=np.int64)]
         query = (
-            "SELECT mention.id, source, document, text, start, stop "
-            "FROM mention JOIN passage ON passage.id = passage "
+            f"SELECT mention.id, source, document, text, start, stop {_JOINED} "
             "WHERE mention.id IN (SELECT value FROM json_each(?))"
         )
         found = self._store.read(query, json.dumps(np.unique(ids).tolist()))
         with self._store.reading():
             known = {id: (stored_text(source), _known(*place)) for id, source, *place in found}
-        try:
-            return [known[id] for id in ids.tolist()]
-        except KeyError as error:
-            raise damaged(self._store.path, f"lacks the mention {error}") from error
+        if missing := set(ids.tolist()) - known.keys():
+            raise damaged(self._store.path, f"lacks the mention {min(missing)}")
+        return [known[id] for id in ids.tolist()]
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """The vectors of these rows, float32 [n, dim]."""
         return self.index.matrix.take(rows)
 
-    def sources_of_rows(self) -> np.ndarray:
-        """The source of each row, as its place in ``sources``: int64 [rows]."""
-        places = {source: place for place, source in enumerate(self.sources)}
-        return np.array([places[source] for source, _ in self._origins], dtype=np.int64)
+    def sources_of_rows(self) -> list[str]:
+        """The source of each row."""
+        return [source for source, _ in self._rows[2]]
 
     def documents(self) -> np.ndarray:
         """A number of the document of each row: int64 [rows].
 
         One id is one document, whatever sources it was learnt from: mined and gold mentions of a text
-        would otherwise vouch for each other.
+        would otherwise vouch for each other. Where there is no id, the passage is the document.
         """
         numbers: dict[object, int] = {}
-        found = [numbers.setdefault(key, len(numbers)) for _, key in self._origins]
-        return np.array(found, dtype=np.int64)
+        return np.array(
+            [numbers.setdefault(key, len(numbers)) for _, key in self._rows[2]], np.int64
+        )
 
     @property
     def numbers(self) -> np.ndarray:
@@ -213,57 +192,30 @@ class KnownMentions:
     @cached_property
     def index(self) -> VectorIndex:
         """The index of the mentions. It looks at each."""
-        ids, _ = self._rows
         query = (
             "SELECT vector FROM json_each(?) LEFT JOIN mention ON mention.id = value ORDER BY key"
         )
-        vectors = []
-        for start in range(0, len(ids), _PASSAGES):
-            some = json.dumps(ids[start : start + _PASSAGES].tolist())
-            vectors += [vector or b"" for (vector,) in self._store.read(query, some)]
+        found = self._store.read(query, json.dumps(self._rows[0].tolist()))
         with self._store.reading():
-            rows = np.frombuffer(b"".join(vectors), "<f4").reshape(len(ids), self._dim)
+            content = b"".join(vector or b"" for (vector,) in found)
+            rows = np.frombuffer(content, "<f4").reshape(len(found), self._dim)
         return VectorIndex.from_vectors(rows, self.numbers)
 
     @cached_property
-    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """The id in the database, and the number of the entity, of each row: int64 [rows]."""
-        found = self._store.read("SELECT id, concept_id FROM mention")
+    def _rows(self) -> tuple[np.ndarray, np.ndarray, list[tuple[str, object]]]:
+        """Of each row the id in the database, the number of the entity, and the source and document."""
+        query = f"SELECT mention.id, concept_id, source, iif(document = '', passage, document) {_JOINED}"
+        found = self._store.read(query)
         with self._store.reading():
-            ids = np.array([stored_number(id) for id, _ in found], dtype=np.int64)
-            names = [stored_text(name) for _, name in found]
+            ids = np.array([stored_number(id) for id, *_ in found], dtype=np.int64)
+            names = [stored_text(name) for _, name, *_ in found]
+            origins = [(stored_text(source), document) for *_, source, document in found]
         distinct = sorted(set(names))
         number_of = dict(zip(distinct, self._numbers_of(distinct).tolist()))
         numbers = np.array([number_of[name] for name in names], dtype=np.int64)
         order = np.lexsort((ids, numbers))
         order = order[numbers[order] >= 0]
-        return ids[order], numbers[order]
-
-    @cached_property
-    def _origins(self) -> list[tuple[str, object]]:
-        """The source and the document of each row; the passage where there is no document."""
-        found = self._store.read(
-            "SELECT mention.id, source, iif(document = '', passage, document) "
-            "FROM mention JOIN passage ON passage.id = passage"
-        )
-        known = {id: (source, document) for id, source, document in found}
-        return [known[id] for id in self._rows[0].tolist()]
-
-
-class ScoredPairs(NamedTuple):
-    """Pairs of a query and an entity that is found by its names or by its mentions.
-
-    Attributes:
-        lines: The query of each pair, int64 [n], ascending.
-        numbers: The number of its entity, int64 [n].
-        by_name: The score of its names, float32 [n].
-        closeness: How close its mentions are, float64 [n]; -inf without a mention near the query.
-    """
-
-    lines: np.ndarray
-    numbers: np.ndarray
-    by_name: np.ndarray
-    closeness: np.ndarray
+        return ids[order], numbers[order], [origins[place] for place in order]
 
 
 def scored_pairs(
@@ -272,36 +224,34 @@ def scored_pairs(
     names: Candidates,
     near: NearMentions,
     level: float = -np.inf,
-) -> ScoredPairs:
-    """Those found by names and those found by mentions near the queries, each with both scores.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of a query and an entity that is found by its names, or by its mentions near the query.
 
     Only those with a closeness above ``level`` count as found by mentions.
+
+    Returns:
+        Of each pair the query, int64 [n], ascending; the number of the entity, int64 [n]; the score
+        of its names, float32 [n]; and how close its mentions are, float64 [n], -inf without any.
     """
     lines, places = np.nonzero(names.numbers >= 0)
     found = names.numbers[lines, places]
-    of, numbers, closeness = mention_pairs(near)
-    close = closeness > level
+    of, numbers, close = mention_pairs(near)
     size = max(found.max(initial=0), numbers.max(initial=0)) + 1
-    named, mentioned = lines * size + found, (of * size + numbers)[close]
+    named, mentioned = lines * size + found, (of * size + numbers)[close > level]
     keys = np.union1d(named, mentioned)
-    pairs = ScoredPairs(
-        keys // size,
-        keys % size,
-        np.full(len(keys), -np.inf, dtype=np.float32),
-        np.full(len(keys), -np.inf),
-    )
-    pairs.closeness[np.searchsorted(keys, mentioned)] = closeness[close]
-    pairs.by_name[np.searchsorted(keys, named)] = names.scores[lines, places]
+    by_name, closeness = np.full(len(keys), -np.inf, np.float32), np.full(len(keys), -np.inf)
+    closeness[np.searchsorted(keys, mentioned)] = close[close > level]
+    by_name[np.searchsorted(keys, named)] = names.scores[lines, places]
+    lines, numbers = keys // size, keys % size
     others = np.isin(keys, named, invert=True)
-    pairs.by_name[others] = stored.name_scores(vectors, pairs.lines[others], pairs.numbers[others])
-    return pairs
+    by_name[others] = stored.name_scores(vectors, lines[others], numbers[others])
+    return lines, numbers, by_name, closeness
 
 
 def mention_pairs(near: NearMentions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of a query and an entity that has mentions near it, in order of query and number.
 
-    Returns:
-        Queries, int64 [n]; numbers of entities, int64 [n]; and closeness, float64 [n].
+    They are queries, int64 [n]; numbers of entities, int64 [n]; and closeness, float64 [n].
     """
     lines, places = np.nonzero(near.numbers >= 0)
     numbers, scores = near.numbers[lines, places], near.scores[lines, places].astype(np.float64)
@@ -319,9 +269,8 @@ def mention_pairs(near: NearMentions) -> tuple[np.ndarray, np.ndarray, np.ndarra
 def stored_passages(store: Store) -> Iterator[tuple[MentionPassage, list[int]]]:
     """The passages of a KB in order, each with the ids that its mentions have in the database."""
     query = (
-        "SELECT passage, document, text, start, stop, mention.id, concept_id "
-        "FROM mention JOIN passage ON passage.id = passage WHERE passage IN "
-        "(SELECT id FROM passage WHERE id > ? ORDER BY id LIMIT ?) ORDER BY passage, mention.id"
+        f"SELECT passage, document, text, start, stop, mention.id, concept_id {_JOINED} "
+        "WHERE passage IN (SELECT id FROM passage WHERE id > ? ORDER BY id LIMIT ?) ORDER BY passage, mention.id"
     )
     last = -1
     while rows := store.read(query, last, _PASSAGES):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
-from .mention_changes import MentionEncoder, insert_mention_vectors, mention_vectors
+from .mention_changes import MentionEncoder, mention_vectors
 from .transaction import Writing, temporary_path, write_checksums, writing
 from .vectors.building import (
     INDEX_MEMORY,
@@ -271,7 +271,10 @@ def _file(
         values = [None if blob is None else blob.tobytes() for blob in blobs]
         execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *values))
         if made is not None:
-            insert_mention_vectors(change, made, mentions)
+            change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
+            if old_mentions := change.settings["mentions"]:
+                new = {**old_mentions, "fingerprint": mentions.mention_fingerprint}
+                change.note(new, mentions=new)
         change.note(settings, vectors=settings)
     write_checksums(change.folder)
     return share
