@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Iterator
 from math import inf
@@ -15,14 +14,7 @@ from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .mention_changes import MentionEncoder, mention_vectors
 from .transaction import Writing, temporary_path, write_checksums, writing
-from .vectors.building import (
-    INDEX_MEMORY,
-    built_fast_scan,
-    built_inverted_file,
-    chosen_effort,
-    fitting_kind,
-    representative_rows,
-)
+from .vectors.building import INDEX_MEMORY, built_index
 from .vectors.faiss_library import write_index
 from .vectors.finders import FAST_SCAN_KIND
 from .vectors.matrix import (
@@ -39,7 +31,6 @@ logger = logging.getLogger(__name__)
 # The most rows that are searched exactly, for each choice of ``index``.
 EXACT_ROWS = {"auto": 50_000, "exact": inf, "approximate": 0}
 FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # more rows become float16
-SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
 WASTED_ROWS = 50_000  # rows outside of the index, or of removed entities, that do no harm
 _WASTED_SHARE = 8  # nor does one in so many
 _BLOCK = 4096  # entities copied at a time
@@ -100,8 +91,7 @@ def reduce_vectors(
 
     A reduced vector is the projection of the vector onto the principal axes of all vectors, scaled
     to the same length. Queries keep their length, and are projected by each search. So a pipeline
-    that was trained for the KB works as before. Until the very end, and after any error or
-    interruption, the KB stays as it was.
+    that was trained for the KB works as before. The KB stays as it was as for ``write_vectors``.
 
     Args:
         path: The KB folder.
@@ -113,9 +103,7 @@ def reduce_vectors(
         The KB, opened again, and the share of the vectors' squared length that was kept.
 
     Raises:
-        PelError: There is no KB, or it has no vectors, or they are not longer than ``dim``, or they
-            were reduced before, or its index has no codes to share, or neither argument is given, or
-            the disk is full.
+        PelError: What is asked for cannot be done with the KB, or the disk is full.
     """
     if dim is None and alike is None:
         raise PelError("nothing to reduce", "give the length of a vector, or --alike, or both")
@@ -165,16 +153,16 @@ def insert_rows(change: Writing, batches: Batches, projection: Projection | None
     Batches are pairs of vectors, float32 [b, dim], and the number of each vector's entity [b].
     """
     vectors, total = change.settings["vectors"], 0
-    insert, name = (
-        "INSERT INTO row (vectors, number, vector) VALUES (?, ?, ?)",
-        vectors["file"]["name"],
-    )
+    insert = "INSERT INTO row (vectors, number, vector) VALUES (?, ?, ?)"
     for rows, numbers in _checked(batches, vectors["dim"]):
         if projection is not None:
             rows = projection.projected_rows(rows)
         stored = VectorMatrix(*coded(rows, vectors["dtype"])).take(np.arange(len(rows)))
-        values = zip(numbers.tolist(), stored.astype("<f4"))
-        change.database.executemany(insert, ((name, n, row.tobytes()) for n, row in values))
+        values = [
+            (vectors["file"]["name"], number, row.tobytes())
+            for number, row in zip(numbers.tolist(), stored.astype("<f4"))
+        ]
+        change.database.executemany(insert, values)
         total += len(rows)
     return total
 
@@ -231,73 +219,58 @@ def _file(
     share = 1.0
     if reduce_to is not None:
         projection, share = principal_projection(matrix, reduce_to)
-        width = reduce_to
     if dtype == "auto":
         dtype = "float32" if len(owners) <= FLOAT32_ROWS[index] else "float16"
     if dtype != "float32" or reduce_to is not None:
-        writer = MatrixWriter(temporary_path(change.folder, ".npy"), width, dtype)
+        writer = MatrixWriter(temporary_path(change.folder, ".npy"), reduce_to or width, dtype)
         for _, block in matrix.blocks():
             writer.append(block if reduce_to is None else projection.projected_rows(block))
         matrix.path.unlink()
         matrix = writer.closed()
     file = change.publish(matrix.path, "vectors")
     matrix = VectorMatrix.opened(change.folder / file["name"], matrix.scales)
-    exact = len(owners) <= EXACT_ROWS[index]
-    settings = {
+    found_by = None
+    if len(owners) > EXACT_ROWS[index]:
+        logger.info("building the index of %d vectors", len(owners))
+        path = temporary_path(change.folder, ".faiss")
+        faiss_index, found_by = built_index(matrix, owners, about["alike"])
+        write_index(faiss_index, path)
+        logger.info("%s", found_by)
+        found_by["file"] = change.publish(path, "index")
+    new = {
         **about,
         "file": file,
         "stored_dim": matrix.dim,
         "dtype": dtype,
         "stored_rows": len(owners),
         "rows": len(owners),
-        "found_by": None if exact else _built_index(change, matrix, owners, about),
+        "found_by": found_by,
     }
-    made = mention_vectors(change.folder, mentions) if mentions else None
-    blobs = [
+    made = mention_vectors(change.folder, mentions) if mentions else []
+    values = [
         owners.astype("<i4"),
         by_id.astype("<i4") if ranked else None,
         None if matrix.scales is None else matrix.scales.astype("<f4"),
         None if projection is None else projection.axes.astype("<f4"),
     ]
-    old = [entry["file"]["name"] for entry in [change.settings["vectors"]] if entry]
+    blobs = [None if value is None else value.tobytes() for value in values]
+    old = change.settings
+    kept = (file["name"], (old["vectors"] or new)["file"]["name"])
     with change.transaction():
         execute = change.database.execute
-        # The rows before stay for readers who have them open; those before these go.
-        kept = json.dumps([*old, file["name"]])
-        execute("DELETE FROM row WHERE vectors NOT IN (SELECT value FROM json_each(?))", (kept,))
-        execute("DELETE FROM vectors WHERE name NOT IN (SELECT value FROM json_each(?))", (kept,))
-        if file["name"] in old:  # the same rows as before: what was added since is among them
-            execute("DELETE FROM row WHERE vectors = ?", (file["name"],))
-        values = [None if blob is None else blob.tobytes() for blob in blobs]
-        execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *values))
-        if made is not None:
-            change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
-            if old_mentions := change.settings["mentions"]:
-                new = {**old_mentions, "fingerprint": mentions.mention_fingerprint}
-                change.note(new, mentions=new)
-        change.note(settings, vectors=settings)
+        # The rows before stay for readers who have them open; those before these go. If the file is
+        # the same as before, what was added since is in it.
+        execute("DELETE FROM row WHERE vectors NOT IN (?, ?)", kept)
+        execute("DELETE FROM vectors WHERE name NOT IN (?, ?)", kept)
+        execute("DELETE FROM row WHERE vectors = ?", kept[:1])
+        execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *blobs))
+        change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
+        if mentions and old["mentions"]:
+            read = {**old["mentions"], "fingerprint": mentions.mention_fingerprint}
+            change.note(read, mentions=read)
+        change.note(new, vectors=new)
     write_checksums(change.folder)
     return share
-
-
-def _built_index(
-    change: Writing, matrix: VectorMatrix, owners: np.ndarray, about: dict[str, Any]
-) -> dict[str, Any]:
-    """Publishes an approximate index; returns what the settings say of it."""
-    path = temporary_path(change.folder, ".faiss")
-    logger.info("building the index of %d vectors", len(matrix))
-    if len(matrix) <= SCANNED_ROWS:
-        alike = about["alike"]
-        coded = None if alike is None else representative_rows(matrix, owners, alike)
-        index, effort, kind = built_fast_scan(matrix, coded), "oversampling", FAST_SCAN_KIND
-        found = {"kind": kind, "codes": len(matrix if coded is None else coded)}
-    else:
-        kind = fitting_kind(len(matrix), matrix.dim)
-        index, effort, found = built_inverted_file(matrix, kind), "probes", {"kind": kind}
-    found[effort], recall = chosen_effort(matrix, owners, index)
-    write_index(index, path)
-    logger.info("%s: recall %s", found, recall)
-    return {**found, "recall": recall, "file": change.publish(path, "index")}
 
 
 def _stored(kb: KnowledgeBase) -> Iterator[tuple[np.ndarray, np.ndarray]]:

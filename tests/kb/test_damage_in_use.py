@@ -21,7 +21,6 @@ from spacy_pel.kb import (
     SemanticType,
     build_kb,
     stored_vectors,
-    vector_writing,
     write_vectors,
 )
 from spacy_pel.kb.change import add_entities, remove_entities
@@ -57,7 +56,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 def made(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A KB that was changed, or reduced."""
     if kind == "lists":
-        monkeypatch.setattr(vector_writing, "SCANNED_ROWS", 0)
+        monkeypatch.setattr("spacy_pel.kb.vectors.building.SCANNED_ROWS", 0)
     build_kb(PEOPLE, folder, types=TYPES, sources=["people"]).close()
     with KnowledgeBase.open(folder) as kb:
         rows = NameRows().rows(list(kb))

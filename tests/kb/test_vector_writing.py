@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.vector_writing import EXACT_ROWS, FLOAT32_ROWS
 from spacy_pel.kb.vectors import building
 
@@ -44,7 +44,7 @@ def batches(rows: np.ndarray, step: int = 128) -> Iterator[tuple[np.ndarray, np.
 
 def lists(monkeypatch: pytest.MonkeyPatch) -> str:
     """Makes an approximate index one of lists, as if the rows were many."""
-    monkeypatch.setattr(vector_writing, "SCANNED_ROWS", 0)
+    monkeypatch.setattr("spacy_pel.kb.vectors.building.SCANNED_ROWS", 0)
     return "approximate"
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .faiss_library import imported_faiss
-from .finders import FastScan, InvertedFile
+from .finders import FAST_SCAN_KIND, FastScan, InvertedFile
 from .index import Candidates, VectorIndex
 from .matrix import VectorMatrix
 
+SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
 CODE_BITS = {"SQ8": 8, "SQ4": 4}  # of an inverted file: bits for each number of a vector, by kind
 INDEX_MEMORY = 2 << 30  # bytes that the codes of an inverted file may take
 _ID = 8  # bytes that FAISS adds to a code of an inverted file
@@ -29,6 +30,24 @@ _MARGIN = 4  # factor on the lists that the sample needs: mentions are farther f
 _LEAST = 4  # rows of codes; it suffices where a row stands for other rows of its entity
 
 Recall = dict[str, float | int]
+
+
+def built_index(
+    matrix: VectorMatrix, row_entities: np.ndarray, alike: float | None
+) -> tuple[Any, dict[str, Any]]:
+    """A FAISS index of the rows, and what a KB's settings say of it.
+
+    ``alike``: see ``representative_rows``; None: each row has a code.
+    """
+    if len(matrix) <= SCANNED_ROWS:
+        coded = None if alike is None else representative_rows(matrix, row_entities, alike)
+        index, kind, effort = built_fast_scan(matrix, coded), FAST_SCAN_KIND, "oversampling"
+    else:
+        kind, effort = fitting_kind(len(matrix), matrix.dim), "probes"
+        index = built_inverted_file(matrix, kind)
+    chosen, recall = chosen_effort(matrix, row_entities, index)
+    codes = {"codes": index.ntotal} if kind == FAST_SCAN_KIND else {}
+    return index, {"kind": kind, **codes, effort: chosen, "recall": recall}
 
 
 def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
