@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
@@ -32,14 +33,11 @@ _REMEMBERED = 200_000  # pieces whose hashes are kept
 
 
 class Pieces:
-    """The pieces of texts, one text after the other.
+    """The n pieces of texts, one text after the other: ``words``.
 
-    Attributes:
-        words: The n pieces.
-        texts: int64 [n], the place of the text of each.
-        starts: int64 [n], its first character in this text.
-        ends: int64 [n], the character after its last.
-        first: int64 [len(texts) + 1], the first piece of each text; its last one is ``_BREAK``.
+    The place of the text of each, ``texts``, its first character in that, ``starts``, and the character
+    after its last, ``ends``, are int64 [n]. The first piece of each text is ``first``, int64
+    [len(texts) + 1]. The last piece of a text is ``_BREAK``.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -58,23 +56,17 @@ class Pieces:
         bounds -= np.repeat(offsets[:-1], counts)[:, None]
         self.starts, self.ends = bounds.T
 
-    def hashes(self, of: dict[str, int]) -> np.ndarray:
+    def hashes(self, hashed: Callable[[str], int]) -> np.ndarray:
         """The hash of each piece: uint64 [n]."""
-        return np.fromiter(map(of.__getitem__, self.words), np.uint64, len(self.words))
+        return np.fromiter(map(hashed, self.words), np.uint64, len(self.words))
 
 
 class FoundNames(NamedTuple):
-    """Names that were found, from the left to the right. They do not overlap.
+    """Names that were found, from the left to the right: int64 [n]. They do not overlap."""
 
-    Attributes:
-        first: int64 [n], the first piece of each.
-        last: int64 [n], its last piece.
-        names: int64 [n], its number in the finder.
-    """
-
-    first: np.ndarray
-    last: np.ndarray
-    names: np.ndarray
+    first: np.ndarray  # the first piece of each
+    last: np.ndarray  # its last piece
+    names: np.ndarray  # its number in the finder
 
 
 class NameFinder:
@@ -116,7 +108,7 @@ class NameFinder:
         self._hashes, self._beginnings = columns["hashes"], columns["beginnings"]
         self.wanted = columns["lengths"] >= min_length
         if stop_words:
-            places, are_names = self._places(_hashed(list(stop_words), _FOLDED)[0])
+            places, are_names = self._places(_hashed(list(stop_words), _folded)[0])
             self.wanted[places[are_names]] = False
         if entities is not None and len(self.owners):
             owned = np.isin(self.owners, entities)
@@ -129,20 +121,16 @@ class NameFinder:
         progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
         **choice: Any,
     ) -> NameFinder:
-        """The finder of a KB. The first use makes the file.
+        """The finder of a KB. The first use makes the file, if the folder can be written to.
 
-        Args:
-            kb: The KB. If its folder cannot be written to, the table is in memory.
-            progress: Wraps the entities that are read, to show progress.
-            **choice: Other arguments of the class.
+        ``progress`` wraps the entities that are read. The others are arguments of the class.
         """
         path = kb.path / f"{NAMES_PREFIX}{kb.settings['checksum'][:16]}.npy"
         with suppress(PelError):
             return cls(mapped(path), **choice)
         table = name_table(progress(kb), kb.numbers())
-        with suppress(OSError):
-            with whole_file(path, "xb") as file:
-                np.save(file, table)
+        with suppress(OSError), whole_file(path, "xb") as file:
+            np.save(file, table)
         return cls(table, **choice)
 
     def found(self, text: str) -> list[tuple[int, int, np.ndarray]]:
@@ -159,7 +147,7 @@ class NameFinder:
     def found_in(self, pieces: Pieces) -> FoundNames:
         """The names in the pieces of texts."""
         n = len(pieces.words)
-        hashes = np.concatenate([pieces.hashes(_FOLDED), pieces.hashes(_EXACT)])
+        hashes = np.concatenate([pieces.hashes(_folded), pieces.hashes(_exact)])
         alive, runs = np.arange(2 * n), np.zeros(2 * n, np.uint64)
         names, lengths = np.zeros((2, 2 * n), np.int64)  # of the longest that begins at each piece
         length = 0
@@ -176,7 +164,12 @@ class NameFinder:
             names[at], lengths[at] = places[are_names], length
         is_acronym = lengths[n:] >= lengths[:n]
         names, lengths = (np.where(is_acronym, x[n:], x[:n]) for x in (names, lengths))
-        first = _without_overlaps(np.flatnonzero(lengths), lengths)
+        first, end = [], 0
+        for start in np.flatnonzero(lengths).tolist():
+            if start >= end:
+                first.append(start)
+                end = start + lengths[start]
+        first = np.array(first, dtype=np.int64)
         return FoundNames(first, first + lengths[first] - 1, names[first])
 
     def _places(self, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -188,54 +181,39 @@ class NameFinder:
         return places, self._hashes[places] == runs
 
 
-class _Hashes(dict):
-    """A random number for each piece, by its characters: 64 bits. Filled as they occur."""
-
-    def __init__(self, kind: bytes, form: Callable[[str], str] = str) -> None:
-        super().__init__()
-        self.kind = kind
-        self.form = form
-
-    def __missing__(self, piece: str) -> int:
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        text = self.form(piece).encode("utf8", "surrogatepass")
-        self[piece] = int.from_bytes(
-            blake2b(text, digest_size=8, person=self.kind).digest(), "little"
-        )
-        return self[piece]
+def _hash(text: str, kind: bytes) -> int:
+    """A random number for a text: 64 bits."""
+    digest = blake2b(text.encode("utf8", "surrogatepass"), digest_size=8, person=kind).digest()
+    return int.from_bytes(digest, "little")
 
 
-def _folded(piece: str) -> str:
-    return american(piece.casefold())
+@lru_cache(_REMEMBERED)
+def _folded(piece: str) -> int:
+    return _hash(american(piece.casefold()), b"folded")
 
 
-_FOLDED, _EXACT = _Hashes(b"folded", _folded), _Hashes(b"exact")
+@lru_cache(_REMEMBERED)
+def _exact(piece: str) -> int:
+    return _hash(piece, b"exact")
 
 
 def name_table(entities: Iterable[Entity], numbers: np.ndarray) -> np.ndarray:
-    """The table of the names of entities, for ``NameFinder``: an array of one record.
-
-    Args:
-        entities: The entities.
-        numbers: Their numbers.
-    """
+    """The table of the names of entities, which have these numbers: an array of one record."""
     columns, beginnings = [np.empty((4, 0), np.int64)], [np.empty(0, np.uint64)]
     stream = zip(entities, numbers.tolist())
     while block := list(islice(stream, _ENTITIES_AT_ONCE)):
-        for kind in (_FOLDED, _EXACT):
+        for kind in (_folded, _exact):
             rows = [
                 (name, number, name == entity.canonical_name)
                 for entity, number in block
                 for name in entity.names
-                if _is_acronym(name) is (kind is _EXACT) and any(map(str.isalpha, name))
+                if _is_acronym(name) is (kind is _exact) and any(map(str.isalpha, name))
             ]
             if rows:
                 names, *facts = zip(*rows)
                 runs, of_block = _hashed(names, kind)
-                lengths = np.array(list(map(len, names)))
-                lengths[lengths > _ANY_LENGTH] = _ANY_LENGTH
-                if kind is _EXACT:
+                lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
+                if kind is _exact:
                     lengths[:] = _ANY_LENGTH
                 columns.append(np.array([runs.view(np.int64), *facts, lengths]))
                 beginnings.append(of_block)
@@ -263,7 +241,7 @@ def name_table(entities: Iterable[Entity], numbers: np.ndarray) -> np.ndarray:
     return table
 
 
-def _hashed(names: Sequence[str], kind: _Hashes) -> tuple[np.ndarray, np.ndarray]:
+def _hashed(names: Sequence[str], kind: Callable[[str], int]) -> tuple[np.ndarray, np.ndarray]:
     """The hash of each name, uint64 [n], and the distinct hashes of all their beginnings."""
     pieces = Pieces(names)
     hashes, counts = pieces.hashes(kind), np.diff(pieces.first) - 1
@@ -284,13 +262,3 @@ def _is_acronym(name: str) -> bool:
 def _slots(hashes: np.ndarray, beginnings: np.ndarray) -> np.ndarray:
     """Where a filter says whether a name begins so: its length is a power of two."""
     return hashes & np.uint64(len(beginnings) - 1)
-
-
-def _without_overlaps(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Of names that begin at these pieces, ascending, those that begin after the last one ended."""
-    kept, end = [], 0
-    for start, after in zip(starts.tolist(), (starts + lengths[starts]).tolist()):
-        if start >= end:
-            kept.append(start)
-            end = after
-    return np.array(kept, dtype=np.int64)

@@ -22,7 +22,6 @@ from filelock import FileLock
 from ..errors import PelError
 from ..system.whole_files import whole_folder
 from .change import build_kb
-from .records.entity import Entity
 from .records.semantic_types import SemanticType
 from .settings import OLD_FILE, OLD_MANIFEST, plain_file_size, sha256
 from .store import FIELDS, record_crc, stored_entity
@@ -91,7 +90,7 @@ def _write(folder: Path, manifest: dict[str, Any], new: Path) -> None:
     records = folder / segment["records"]
     types = _rows(records, "SELECT name, code, tree_number FROM semantic_type ORDER BY rowid")
     build_kb(
-        (Entity(*stored_entity(record_crc(row), row)) for row in _rows(records, _ENTITIES)),
+        (stored_entity(record_crc(row), *row) for row in _rows(records, _ENTITIES)),
         new,
         types=[SemanticType(*row) for row in types],
         sources=manifest["sources"],

@@ -20,7 +20,7 @@ from .records.cleaning import cleaned
 from .records.entity import Entity
 from .records.names import name_hash, normalised, searched_text
 from .records.semantic_types import SemanticType
-from .store import FIELDS, INDEX, POSTING, SCHEMA, entity_row, record_crc, stored_entity
+from .store import FIELDS, POSTING, SCHEMA, entity_row, record_crc, stored_entity
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class StagedRecords:
 
     def entities(self) -> Iterator[Entity]:
         """The records, sorted by concept id."""
-        return (stored_entity(record_crc(row), row) for row in self._rows())
+        return (stored_entity(record_crc(row), *row) for row in self._rows())
 
     def write(
         self, database: sqlite3.Connection, first: int, types: Iterable[SemanticType]
@@ -111,7 +111,7 @@ class StagedRecords:
             records, texts, alternatives = [], [], []
             for row, number in zip(block, numbers):
                 crc = record_crc(row)
-                entity = stored_entity(crc, row)
+                entity = stored_entity(crc, *row)
                 count_entity(counts, entity)
                 digest.update(crc.to_bytes(4, "little"))
                 records.append((number, *row, crc))
@@ -164,7 +164,7 @@ def new_database(path: Path) -> Iterator[sqlite3.Connection]:
     """
     set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.executescript(_QUICK + SCHEMA + INDEX)
+        database.executescript(_QUICK + SCHEMA)
         database.executemany(set_option, [("automerge", 0), ("hashsize", _WORDS_HELD)])
         database.execute("BEGIN")
         yield database

@@ -67,8 +67,8 @@ CREATE INDEX mention_passage ON mention (passage);
 CREATE VIRTUAL TABLE word USING fts5(
     names, content='', detail=none, columnsize=0, tokenize='ascii'
 );
+CREATE INDEX entity_id ON entity (concept_id);
 """
-INDEX = "CREATE INDEX entity_id ON entity (concept_id);"
 FIELDS = ", ".join(Entity._fields)
 POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
 WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
@@ -125,9 +125,8 @@ class Store:
             raise
         except _DAMAGE as error:
             if "locked" in str(error):
-                raise PelError(
-                    f"{self.path}: another process is writing to it", "run it again"
-                ) from error
+                problem = f"{self.path}: another process is writing to it"
+                raise PelError(problem, "run it again") from error
             raise damaged(self.path, f"cannot be read ({error})") from error
 
     def _connection(self) -> sqlite3.Connection:
@@ -163,15 +162,12 @@ class Store:
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The records with these numbers, in the same order; PelError if one is not there."""
-        return self._chosen(f"crc, {FIELDS}", numbers, lambda crc, *row: stored_entity(crc, row))
+        return self._chosen(f"crc, {FIELDS}", numbers, stored_entity)
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """The concept id and canonical name of each number; PelError if one is not there."""
-        return self._chosen(
-            "concept_id, canonical_name",
-            numbers,
-            lambda id, name: (stored_text(id), stored_text(name)),
-        )
+        columns = "concept_id, canonical_name"
+        return self._chosen(columns, numbers, lambda *row: tuple(map(stored_text, row)))
 
     def all_entities(self, count: int) -> Iterator[tuple[int, Entity]]:
         """The records below a number, each with its number, in order of number."""
@@ -180,7 +176,7 @@ class Store:
             # Page by page: an open cursor would keep writers out.
             rows = self.read(query, first, min(first + _TOGETHER, count) - 1)
             with self.reading():
-                found = [(number, stored_entity(crc, fields)) for number, crc, *fields in rows]
+                found = [(number, stored_entity(*row)) for number, *row in rows]
             yield from found
 
     def _chosen(
@@ -247,7 +243,7 @@ def rolled_back(path: Path) -> bool:
 def written_schema() -> set[tuple]:
     """All tables and indexes of every KB, as ``_OBJECTS`` selects them."""
     with closing(sqlite3.connect(":memory:")) as database:
-        database.executescript(SCHEMA + INDEX)
+        database.executescript(SCHEMA)
         return set(database.execute(_OBJECTS))
 
 
@@ -265,10 +261,9 @@ def stored_number(value: object) -> int:
     return value
 
 
-def entity_row(entity: Entity) -> tuple:
-    """An entity as the values of FIELDS."""
-    id, name, aliases, types, definition, *lists = entity
-    return (id, name, as_json(aliases), as_json(types), definition, *map(as_json, lists))
+def text_or_none(value: object) -> str | None:
+    """A value that must be a text or None; TypeError if it is neither."""
+    return value if value is None else stored_text(value)
 
 
 def record_crc(fields: Sequence[str | None]) -> int:
@@ -276,36 +271,35 @@ def record_crc(fields: Sequence[str | None]) -> int:
     return zlib.crc32("\x1f".join(field or "" for field in fields).encode("utf8"))
 
 
-def stored_entity(crc: int, fields: Sequence[str | None]) -> Entity:
+def entity_row(entity: Entity) -> list[str | None]:
+    """An entity as the values of FIELDS: a list as JSON, None for an empty one."""
+    return [
+        f"[{','.join(map(encode_basestring, value))}]"
+        if value and type(value) is tuple
+        else value or None
+        for value in entity
+    ]
+
+
+def stored_entity(crc: int, *fields: str | None) -> Entity:
     """The entity of a record; ValueError or TypeError for a damaged one."""
     id, name, aliases, types, definition, *lists = fields
     if record_crc(fields) != crc:
         raise ValueError(f"the record of {id!r} does not agree with its checksum")
+    texts = map(_texts, (aliases, types, *lists))
     return Entity(
         stored_text(id),
         stored_text(name),
-        _texts(aliases),
-        _texts(types),
+        next(texts),
+        next(texts),
         text_or_none(definition),
-        *map(_texts, lists),
+        *texts,
     )
 
 
 def _texts(text: str | None) -> tuple[str, ...]:
-    if not text:
-        return ()
-    values = json.loads(text)
+    values = json.loads(text) if text else []
     if type(values) is not list:
         raise TypeError("no list where one belongs")
     "".join(values)  # raises TypeError unless all are texts
     return tuple(values)
-
-
-def text_or_none(value: object) -> str | None:
-    """A value that must be a text or None; TypeError if it is neither."""
-    return value if value is None else stored_text(value)
-
-
-def as_json(texts: Sequence[str]) -> str | None:
-    """A list of texts as it is stored: JSON, or None if the list is empty."""
-    return f"[{','.join(map(encode_basestring, texts))}]" if texts else None

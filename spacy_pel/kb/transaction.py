@@ -213,8 +213,10 @@ def checked_settings(folder: Path, store: Store | None = None) -> Settings:
 def write_checksums(folder: Path) -> None:
     """Writes the size and SHA-256 of the files of a KB, for ``verify``. The next change deletes them."""
     names = [KB_FILE, *(file["name"] for file in vector_files(checked_settings(folder)))]
-    sizes = {name: (folder / name).stat().st_size for name in names}
-    files = {name: {"bytes": sizes[name], "sha256": sha256(folder / name)} for name in names}
+    files = {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
+        for name in names
+    }
     temporary = temporary_path(folder, ".json")
     temporary.write_text(json.dumps(files, indent=1) + "\n")
     to_disk(temporary)
