@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -63,11 +64,8 @@ def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
 def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
     """Write a KB to a new folder as Parquet tables: entities, types, rows (vectors) and mentions.
 
-    Returns:
-        The number of lines of each table. Those without a line are left out.
-
-    Raises:
-        PelError: The folder is not empty, or a file of the KB is damaged.
+    The number of lines of each table is returned. Those without a line are left out. PelError if the
+    folder is not empty, or a file of the KB is damaged.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PelError(f"{folder}: exists", "choose an empty or new folder")
@@ -76,7 +74,7 @@ def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
     types = dict.fromkeys(SemanticType._fields, "VARCHAR")
     mentions = dict.fromkeys(("document", "text", "concept_id"), "VARCHAR")
     mentions |= dict.fromkeys(("start", "stop"), "INTEGER")
-    counts = {}
+    counts = Counter[str]()
     with whole_folder(folder) as new, duckdb_connection() as database:
         for name, columns, lines in (
             ("entities", texts, (entity._asdict() for entity in kb)),
@@ -86,12 +84,10 @@ def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
         ):
             source = new / f"{name}.jsonl"  # DuckDB reads lines of JSON
             with open(source, "x", encoding="utf8") as file:
-                count = 0
                 for line in lines:
                     file.write(json.dumps(line) + "\n")
-                    count += 1
-            if count:
-                counts[name] = count
+                    counts[name] += 1
+            if name in counts:
                 form = {"columns": columns, "format": "newline_delimited"}
                 read = database.read_json(str(source), maximum_object_size=_LONGEST_LINE, **form)
                 read.write_parquet(str(new / f"{name}.parquet"))

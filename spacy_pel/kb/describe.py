@@ -6,7 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,25 +18,21 @@ from .knowledge_base import KnowledgeBase
 from .records.entity import Entity
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
+_FACTS = ("rows", "row_kind", "dim", "stored_dim", "dtype")
 _LOOKED_AT = 10_000  # entities, for the names of vocabularies in an error
 
 
 def kb_info(folder: Path) -> dict[str, Any]:
-    """Counts, sources, types, sizes and vectors of a KB, as plain data.
+    """Counts, sources, types, sizes and vectors of a KB, as plain data, by the name of each fact.
 
-    Returns:
-        A value for each fact. Sizes are in bytes. Facts about vectors are None where the KB has
-        none. "codes" is the number of codes of an index of the kind PQ4, which is smaller than
-        "rows" where similar names share codes. "recall" is that of the approximate index, at 1 and
-        at 64 candidates; None where search is exact. "mentions" is the number of learnt mentions of
-        each source, without those whose entity is gone; None if there are none.
-
-    Raises:
-        PelError: There is no KB, or it is not whole.
+    Sizes are in bytes. Facts about vectors are None where the KB has none. "codes" is the number of
+    codes of an index of the kind PQ4, which is smaller than "rows" where similar names share codes.
+    "recall" is that of the approximate index, at 1 and at 64 candidates; None where search is exact.
+    "mentions" is the number of learnt mentions of each source, without those whose entity is gone; None
+    if there are none. PelError if there is no KB, or it is not whole.
     """
     with KnowledgeBase.open(folder) as opened:
         settings, types, files = opened.settings, opened.semantic_types, opened.file_sizes()
-        stored_dim = opened.stored_dim if opened.has_vectors else None
         mentions = opened.mentions.counts()
     vectors = settings["vectors"] or {}
     index = vectors.get("found_by")
@@ -46,9 +44,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "types": [type.name for type in types],
         "removed": settings["next_number"] - len(opened),
         "bytes": sum(files.values()),
-        **{name: vectors.get(name) for name in ("rows", "row_kind", "dim")},
-        "stored_dim": stored_dim,
-        "dtype": vectors.get("dtype"),
+        **{name: vectors.get(name) for name in _FACTS},
         "index": (index["kind"] if index else "exact") if vectors else None,
         "codes": index.get("codes") if index else None,
         "recall": index["recall"] if index else None,
@@ -100,37 +96,28 @@ def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[EntityDiffere
     Records are compared as they are, so another order of aliases is a difference. Vectors are not
     compared. Both KBs are read once, side by side, so memory does not grow with their size.
     """
-    before, after = old.by_id(), new.by_id()
-    first, second = next(before, None), next(after, None)
-    while first or second:
-        if second is None or (first and first.concept_id < second.concept_id):
-            yield EntityDifference(first.concept_id, "removed")
-            first = next(before, None)
-        elif first is None or second.concept_id < first.concept_id:
-            yield EntityDifference(second.concept_id, "added")
-            second = next(after, None)
-        else:
-            if first != second:
-                fields = zip(Entity._fields, first, second)
-                changed = tuple(name for name, one, other in fields if one != other)
-                yield EntityDifference(first.concept_id, "changed", changed)
-            first, second = next(before, None), next(after, None)
+
+    def records(kb: KnowledgeBase, age: int) -> Iterator[tuple[str, int, Entity]]:
+        return ((entity.concept_id, age, entity) for entity in kb.by_id())
+
+    for id, group in groupby(merge(records(old, 0), records(new, 1)), key=itemgetter(0)):
+        (_, age, first), *others = group
+        if not others:
+            yield EntityDifference(id, ("removed", "added")[age])
+        elif first != (second := others[0][2]):
+            fields = zip(Entity._fields, first, second)
+            yield EntityDifference(
+                id, "changed", tuple(n for n, one, other in fields if one != other)
+            )
 
 
 class KBComparison(NamedTuple):
-    """The changes from an old KB to a new one, counted.
+    """The changes from an old KB to a new one, counted."""
 
-    Attributes:
-        kinds: The number of entities that were "added", "removed" or "changed".
-        fields: The number of changed entities by the field of their records that differs.
-        first_ids: The first ids of each kind.
-        is_not_embedded: Whether the old KB has vectors and the new one has none.
-    """
-
-    kinds: Counter[str]
-    fields: Counter[str]
-    first_ids: dict[str, list[str]]
-    is_not_embedded: bool
+    kinds: Counter[str]  # the number of entities that were "added", "removed" or "changed"
+    fields: Counter[str]  # of changed entities, by the field of their records that differs
+    first_ids: dict[str, list[str]]  # of each kind
+    is_not_embedded: bool  # whether the old KB has vectors and the new one has none
 
 
 def compare_kbs(
@@ -138,12 +125,8 @@ def compare_kbs(
 ) -> KBComparison:
     """Compare the entities of two KBs, given by their folders.
 
-    Args:
-        output: A file to which each change is written as a line of JSON.
-        n_ids: The number of ids to give of each kind.
-
-    Raises:
-        PelError: A folder holds no KB, or one that is not whole.
+    Each change is written to the output as a line of JSON. ``n_ids`` is the number of ids to give of
+    each kind. PelError if a folder holds no KB, or one that is not whole.
     """
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
         file = stack.enter_context(whole_file(output)) if output else None

@@ -9,15 +9,12 @@ _ALIASES_PRINTED = 10
 
 
 class CuiEntity(NamedTuple):
-    """An entity with the fields of scispaCy's Entity. It prints as that does.
-
-    ``types`` has the code of each type, for example a TUI, or its name if it has no code.
-    """
+    """An entity with the fields of scispaCy's Entity. It prints as that does."""
 
     concept_id: str
     canonical_name: str
     aliases: list[str]
-    types: list[str]
+    types: list[str]  # the code of each type, for example a TUI, or its name if it has no code
     definition: str | None
 
     def __repr__(self) -> str:

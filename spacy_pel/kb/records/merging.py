@@ -31,9 +31,8 @@ def plain_id(id: str) -> str:
 def joined(first: Entity, second: Entity) -> Entity:
     """One record of two that stand for the same entity.
 
-    The id, name and definition are those of the first. If the first has no definition, it is that
-    of the second. The second's id becomes an alternative id, and its name an alias. Lists are
-    united in order, without repeats.
+    The id, name and definition are those of the first; if it has no definition, that of the second.
+    The second's id becomes an alternative id, and its name an alias. Lists are united in order.
     """
     return _all_joined(iter((first, second)))
 
@@ -166,15 +165,12 @@ def _stage(
 def _joined_rows(rows: Iterable[tuple[str, str]]) -> Iterator[Entity]:
     """One entity with each id of the rows (id, record), which are sorted by id."""
     for id, group in groupby(rows, key=itemgetter(0)):
-        records = (json.loads(record) for _, record in group)
-        yield _all_joined(
-            _renamed(Entity(*(tuple(x) if isinstance(x, list) else x for x in record)), id)
-            for record in records
-        )
+        yield _all_joined(_renamed(json.loads(record), id) for _, record in group)
 
 
-def _renamed(entity: Entity, id: str) -> Entity:
-    """The entity with another concept id. The old one becomes an alternative id."""
+def _renamed(record: list, id: str) -> Entity:
+    """An entity with another concept id. The old one becomes an alternative id."""
+    entity = Entity(*(tuple(value) if isinstance(value, list) else value for value in record))
     if entity.concept_id == id:
         return entity
     alt_ids = dict.fromkeys((entity.concept_id, *entity.alt_ids))
@@ -185,18 +181,14 @@ def _renamed(entity: Entity, id: str) -> Entity:
 def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
     """The id that each id of a mapping leads to in the end; of a cycle, its smallest id."""
     ends: dict[str, str] = {}
-    for start in mapping:
-        path = [start]
-        seen = {start: 0}
-        while path[-1] in mapping and path[-1] not in ends:
-            following = mapping[path[-1]]
-            if following in seen:
-                ends.update(dict.fromkeys(path, min(path[seen[following] :])))
-                break
-            seen[following] = len(path)
-            path.append(following)
-        end = ends.get(path[-1], path[-1])
-        ends.update(dict.fromkeys(path, end))
+    for id in mapping:
+        path: dict[str, int] = {}  # the ids passed, each with its place
+        while id in mapping and id not in ends and id not in path:
+            path[id] = len(path)
+            id = mapping[id]
+        if id in path:
+            id = min(list(path)[path[id] :])
+        ends.update(dict.fromkeys(path, ends.get(id, id)))
     return ends
 
 

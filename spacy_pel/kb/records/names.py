@@ -31,7 +31,7 @@ _BLANKS = _Blanks()
 
 def normalised(name: str) -> str:
     """The name without differences of case, Unicode compatibility form, blanks and punctuation."""
-    folded = _compatible(_compatible(name).casefold())
+    folded = _in_form("NFKC", _in_form("NFKC", name).casefold())
     return " ".join(folded.translate(_BLANKS).split()) or " ".join(folded.split())
 
 
@@ -55,36 +55,15 @@ def american(name: str) -> str:
     return _BRITISH_SPELLING.sub(lambda found: _AMERICAN[found[0]], name)
 
 
-def _compatible(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFKC", _bounded(text))
+# unicodedata sorts a run of combining characters in time that grows with its square. So texts are
+# normalised piece by piece: no word of a language is longer.
+_PIECE = re.compile(r"\s+|\S{1,250}")
 
 
-class _Marks(dict):
-    """Whether a character is a combining one, or is normalised to one. Filled as they occur."""
-
-    def __missing__(self, character: str) -> bool:
-        self[character] = unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) > 0
-        return self[character]
-
-
-_MARKS = _Marks()
-_LONGEST_RUN = 30  # combining characters in a row. No language needs more (UAX #15, 13).
-_SHORT = 1_000  # characters of a text that is normalised in milliseconds, whatever is in it
-
-
-def _bounded(text: str) -> str:
-    """The text; a long one without the rest of each long run of combining characters.
-
-    unicodedata sorts a run in time that grows with its square: 13 seconds for 40,000 characters.
-    """
-    if len(text) <= _SHORT:
+def _in_form(form: str, text: str) -> str:
+    if text.isascii():
         return text
-    kept, run = [], 0
-    for character in text:
-        run = run + 1 if _MARKS[character] else 0
-        if run <= _LONGEST_RUN:
-            kept.append(character)
-    return "".join(kept)
+    return _PIECE.sub(lambda piece: unicodedata.normalize(form, piece[0]), text)
 
 
 def name_hash(normalised_name: str) -> int:
@@ -94,10 +73,7 @@ def name_hash(normalised_name: str) -> int:
 
 def searched_text(names: str) -> str:
     """Normalised names as the full-text index stores them: without diacritics."""
-    if names.isascii():
-        return names
-    bare = _DIACRITICS.sub("", unicodedata.normalize("NFKD", names))
-    return unicodedata.normalize("NFC", bare)
+    return _in_form("NFC", _DIACRITICS.sub("", _in_form("NFKD", names)))
 
 
 def words(text: str) -> list[str]:
@@ -106,11 +82,7 @@ def words(text: str) -> list[str]:
 
 
 def likeness(query: str, name: str) -> float:
-    """The similarity of two texts, from 0 to 1.
-
-    It is Dice's coefficient of their words, with a bonus if the normalised texts are the same. Only
-    then is it 1.
-    """
+    """Dice's coefficient of the words of two texts; 1 only if the normalised texts are the same."""
     wanted, found = words(query), words(name)
     shared = len(set(wanted) & set(found))
     same = normalised(query) == normalised(name)

@@ -69,37 +69,27 @@ def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> se
 
 
 class SemanticTypeNode(NamedTuple):
-    """A semantic type in its tree.
+    """A semantic type in its tree."""
 
-    Attributes:
-        type_id: The code, for example a TUI; the name if there is no code.
-        full_name: The name.
-        children: The nodes directly below it.
-        level: 1 for "A" and "B" of the UMLS and for a type without a place, 2 for "A1", and so on.
-    """
-
-    type_id: str
+    type_id: str  # the code, for example a TUI; the name if there is no code
     full_name: str
-    children: list[SemanticTypeNode]
-    level: int
+    children: list[SemanticTypeNode]  # directly below it
+    level: (
+        int  # 1 for "A" and "B" of the UMLS and for a type without a place, 2 for "A1", and so on
+    )
 
 
 class SemanticTypeTree:
     """The types of a KB, as in scispaCy's UmlsSemanticTypeTree, but without one root above all.
 
     If the KB lacks a type, the types below it move up to the next type above it.
-
-    Attributes:
-        flat_nodes: All nodes, a parent before its children.
-        type_id_to_node: The nodes by type id.
-        depth: The highest level.
     """
 
     def __init__(self, types: Iterable[SemanticType]) -> None:
-        self.flat_nodes: list[SemanticTypeNode] = []
+        self.flat_nodes: list[SemanticTypeNode] = []  # a parent before its children
         self._parents: dict[str, SemanticTypeNode | None] = {}
         path: list[tuple[SemanticType, SemanticTypeNode]] = []
-        for type in sorted(types, key=_place):
+        for type in sorted(types, key=_order):
             level = max(1, len(tree_steps(type.tree_number)))
             node = SemanticTypeNode(type.code or type.name, type.name, [], level)
             while path and not is_below(type.tree_number, path[-1][0].tree_number):
@@ -141,7 +131,7 @@ class SemanticTypeTree:
         return collapsed
 
 
-def _place(type: SemanticType) -> tuple:
+def _order(type: SemanticType) -> tuple:
     """A key that sorts "A1.10" after "A1.9", and types without a place last."""
     steps = tree_steps(type.tree_number)
     return (not steps, [(len(step), step) for step in steps], type.name)

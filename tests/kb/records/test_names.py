@@ -70,9 +70,7 @@ def test_a_long_run_of_marks_is_normalised_in_time(marks: str) -> None:
 
 
 def test_a_long_name_keeps_the_marks_that_languages_need() -> None:
-    name = "e\u0301 e\u0323\u0302 " * 300
-    assert normalised(name) == ("é ệ " * 300).strip()
-    assert normalised("e" + "\u0316" * 2_000) == "e" + "\u0316" * 30
+    assert normalised("e\u0301 e\u0323\u0302 " * 300) == ("é ệ " * 300).strip()
 
 
 @pytest.mark.parametrize(
