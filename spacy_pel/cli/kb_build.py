@@ -28,8 +28,7 @@ def build_cli(
         bool,
         Option(
             "--by-xref",
-            help="Also join records by cross-references. One counts if the mapping leads to it, it is "
-            "the only such one of its record, and no other record of the source has it",
+            help="Also join records by cross-references that the mapping leads to, one a record",
         ),
     ] = False,
     format: Annotated[
@@ -59,10 +58,8 @@ def build_cli(
 ) -> None:
     """Build a KB from ontologies.
 
-    Several sources become one KB. Records with the same id, or ids that mean the same by a mapping,
-    become one entity. Its name and definition are those of the first source; the ids of the others
-    are kept as alternative ids.
-
+    Records of several sources with the same id, or ids that mean the same by a mapping, become one
+    entity, with name and definition of the first source. The other ids are kept as alternative ids.
     An existing KB is replaced. The new one has no vectors: make them with "kb embed".
 
     \b
@@ -175,16 +172,14 @@ def embed_cli(
 
     They replace the vectors that the KB has, also those of the mentions that it has learnt. Run this
     after each training: a linker refuses vectors of another encoder. After an interruption, run the
-    same command again: it goes on after the last chunk that was finished.
+    same command again: it goes on where it was.
 
-    With --dim, each vector is stored in fewer numbers: its coordinates along the principal components
-    of all vectors. Search then needs less memory and time, with some loss of recall. Measure it with
-    "pel evaluate". To win it back, train the mention encoder against the reduced KB
-    (project/configs/mentions.cfg).
+    With --dim, each vector is stored in fewer numbers (principal components). Search then needs less
+    memory and time, with some loss of recall, which "pel evaluate" measures. To win it back, train the
+    mention encoder against the reduced KB (project/configs/mentions.cfg).
 
     With --alike 0.95, similar names of an entity, such as "lung cancer" and "lung cancers", share a
-    code in the index. This halves the time of a search among 50,000 to 2 million vectors. All names
-    still count for the scores.
+    code in the index. This halves the time of a search among 50,000 to 2 million vectors.
 
     \b
     Examples:

@@ -137,20 +137,15 @@ def learn_cli(
 ) -> None:
     """Learn names, or whole mentions, from annotated documents, or acronyms from plain text.
 
-    This needs no training.
-
-    Without --mentions each entity gets the names by which mentions call it. "hypertensive", for
-    example, is then found as a name of hypertension. A name goes to the entity that most of the
-    mentions mean by it. If a document defines an acronym, its long form is learnt as well.
+    This needs no training. Give the documents that a linker is trained on, never those that it is
+    evaluated on. Each entity gets the names by which most mentions call it: "hypertensive", for
+    example, is then found as a name of hypertension.
 
     With --mentions the KB keeps the mentions themselves, in their texts. A new mention is then
     compared with names and with mentions. "kb forget" takes them out again.
 
     With --acronyms the documents need no annotations. Where one of them defines "multiple sclerosis
-    (MS)", and a single entity has this name, the entity gets the name "MS". Several entities may get
-    the same acronym.
-
-    Give the documents that a linker is trained on, never those that it is evaluated on.
+    (MS)", and a single entity has this name, the entity gets the name "MS".
 
     \b
     Examples:

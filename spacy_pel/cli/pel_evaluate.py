@@ -105,17 +105,14 @@ def calibrate_cli(
     its folder; its weights and vectors stay. These are fitted:
 
     \b
-    NIL threshold    A mention whose best score is below it is NIL: the KB lacks its entity. It is
-                     the threshold with the best F1 of NIL. A gold mention is NIL if the corpus says
-                     so, or if the KB lacks its ids. Without such mentions there is no threshold.
-    probability      The probability that the best candidate is right: a sigmoid of its score and of
-                     the margin to the next one (Platt scaling).
-    reranker         The weight of the reranker's score, which is added to the retriever's.
+    NIL threshold    A mention whose best score is below it is NIL: the KB lacks its entity. It has
+                     the best F1 of NIL. Without gold mentions that are NIL there is none.
+    probability      of the best candidate to be right, by its score and the margin to the next.
+    reranker         The weight of its score, which is added to the retriever's.
     exact names      With --names: what a candidate's score gains if the mention is one of its
                      names. A bonus that the pipeline has is fitted again; --no-names drops it.
-    joint linking    With --jointly, for pel link --jointly and pel discover: how probable it is that
-                     two mentions mean the same, and how probable it must be for them to get one
-                     entity. --no-jointly drops it.
+    joint linking    With --jointly, for pel link --jointly and pel discover: when two mentions get
+                     one entity. --no-jointly drops it.
 
     The figures printed are those of this corpus. For another one, run "pel evaluate".
 

@@ -89,43 +89,30 @@ def link_cli(
     If a document has mentions, these are linked. Otherwise the pipeline finds the mentions.
 
     \b
-    format    what is read                         what is written
-    text      one document a line; in a folder,
-              one document a file
-    jsonl     "text"; optional: "id" and           the same, mentions with entity,
-              "mentions": [{"start", "end",        score and candidates
-              "label"}]
-    csv, tsv  column "text"; optional: "id"        one row a mention
-    json      a document, a list of them, an
-              answer of "pel serve", BioC, or an
-              export of Label Studio
-    pubtator  title, abstract, mentions            the same, with the entity's id
-    bioc      passages, annotations; a file of     the same, with the entity's id
-              PubMed (pubmed25n0001.xml.gz)
-    bioc-json passages, annotations
-    parquet   one document a row, with the keys    one row a mention, with candidates
-              of jsonl as columns
-    docbin    docs with their annotations          the same, and the linker's
-    prodigy   tasks with "text" and "spans"        the same, with "kb_id" of each span
-    label-studio
-              tasks of an export                   tasks with predictions
+    text       one document a line; in a folder, one document a file
+    jsonl      "text"; optional: "id" and "mentions": [{"start", "end", "label"}]
+    csv, tsv   column "text", optional "id"; one row a mention is written
+    parquet    the keys of jsonl as columns; one row a mention is written
+    json       a document, a list of them, an answer of "pel serve", BioC or Label Studio
+    pubtator   title, abstract, mentions
+    bioc       passages, annotations; or a file of PubMed (pubmed25n0001.xml.gz); also bioc-json
+    docbin     docs with their annotations
+    prodigy    tasks with "text" and "spans" (.prodigy.jsonl)
+    label-studio  tasks of an export; tasks with predictions are written (.label-studio.json)
 
-    The suffix of a file tells its format. Prodigy's is .prodigy.jsonl, Label Studio's is
-    .label-studio.json; as input .jsonl and .json will do. Offsets count characters: of title + " " +
-    abstract in PubTator; in BioC each passage is at its offset.
+    The suffix of a file tells its format. The output has what the input has, and of each mention the
+    entity, its score and candidates where the format can hold them. Offsets count characters: of title
+    + " " + abstract in PubTator; in BioC each passage is at its offset.
 
-    A large input is linked in parts, which are kept in OUTPUT.parts until all are done. After a crash
-    or an interruption, run the same command again: it goes on where it was. All formats are read as
-    streams, except DocBin and JSON, which are held in memory.
+    After a crash or an interruption, run the same command again: it goes on where it was. All formats
+    are read as streams, except DocBin and JSON, which are held in memory.
 
     An output that ends with / is a folder. It gets one file for each block of up to 1,000 documents,
     named for the input: FOLDER/pubmed25n0001.xml.gz-00001001.jsonl begins with document 1,001. Blocks
     whose files are there are left out, after a crash, and when more files are added to the input.
 
-    --engine ray links the blocks on a Ray cluster. It needs pip install "spacy-pel[ray]". The nodes
-    must have the same packages, and see the pipeline, the input and the folder at the same paths.
-    Start a cluster with "ray start --head" on one computer and "ray start --address HEAD:6379" on the
-    others.
+    --engine ray links the blocks on a Ray cluster (pip install "spacy-pel[ray]"). Its nodes must have
+    the same packages, and see the pipeline, the input and the folder at the same paths.
 
     \b
     Examples:
@@ -203,11 +190,9 @@ def discover_cli(
     Mentions that probably mean the same are joined. A group without an entity is a proposal: its
     name, other names, examples, type, the nearest entities, and how sure it is that the KB lacks it.
 
-    Two files are written: OUTPUT, a source of "pel kb change add", and a page to look at it, with the
-    suffix .html. There you accept a proposal, merge it into an entity, or reject it. Then the page
-    gives you the files for "kb change add" and "kb change merge".
-
-    The pipeline has to know when two mentions mean the same: run "pel calibrate --jointly" first.
+    Two files are written: OUTPUT, a source of "pel kb change add", and a page, with the suffix .html.
+    There you accept a proposal, merge it into an entity, or reject it. Then the page gives you the
+    files for "kb change add" and "kb change merge". Run "pel calibrate --jointly" first.
 
     \b
     Examples:
@@ -247,12 +232,9 @@ def mentions_cli(
 ) -> None:
     """Find mentions of entities in plain text, to train a linker without annotations.
 
-    A mention is a preferred name of one entity alone. Names that several entities have are passed
-    over. Of each entity a random sample is kept. The output is a corpus like any other: a row has
-    the text around one mention, and the entity's id. Where the texts are annotated, the command
-    tells how many of its mentions are right.
-
-    Texts are read as streams, among them the files of PubMed as they come (.xml.gz). After a crash
+    A mention is a preferred name of one entity alone. Of each entity a random sample is kept. The
+    output is a corpus like any other: a row has the text around one mention, and the entity's id.
+    Where the texts are annotated, the command tells how many of its mentions are right. After a crash
     or an interruption, run the same command again: it goes on where it was.
 
     \b

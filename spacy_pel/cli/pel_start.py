@@ -52,9 +52,9 @@ def start_cli(
     """Make a pipeline that links to your ontology.
 
     This needs no annotations and no training. It builds a knowledge base of the sources, and computes
-    a vector for each name with the encoder. That takes most of the time: with a BERT of 6 layers some
-    4 minutes for 50,000 names on one core. The pipeline marks the names of the ontology in texts and
-    links them. OUT holds everything and can be moved.
+    a vector for each name with the encoder: some 4 minutes for 50,000 names with a BERT of 6 layers on
+    one core. The pipeline marks the names of the ontology in texts and links them. OUT holds
+    everything and can be moved.
 
     If a source needs options, build a KB from it first, with "kb build", and give its folder as
     SOURCE. After an interruption, run the same command again: it goes on where it was.
@@ -101,8 +101,7 @@ def assemble_cli(
     """Put a pipeline and its KB in one folder.
 
     The folder can be moved, or packaged with "spacy package". Its meta.json and its model card
-    (README.md) give the version, the KB with its releases, the licences, and the metrics. A metrics
-    file must be of this linker with this KB.
+    (README.md) give the version, the KB with its releases, the licences, and the metrics.
 
     \b
     Example:
@@ -142,9 +141,8 @@ def average_cli(
 ) -> None:
     """Average a trained linker with its encoder before training.
 
-    Training on other texts than yours, such as mined mentions, gains and harms. The average often
-    links better than either: measure both. Linking takes no longer. The KB then needs new vectors;
-    thresholds and probabilities have to be calibrated again.
+    After a training on other texts than yours, such as mined mentions, the average often links better
+    than either: measure both. It needs new vectors, and has to be calibrated again.
 
     \b
     Example:
@@ -173,8 +171,7 @@ def doctor_cli(
 ) -> None:
     """Check the installation, a pipeline and its KB.
 
-    Prints what was found, and what to do about it. The exit code is 1 if something is broken, that
-    is, if linking would fail.
+    Prints what was found, and what to do about it. The exit code is 1 if linking would fail.
 
     \b
     Examples:

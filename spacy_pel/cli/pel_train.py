@@ -31,17 +31,14 @@ def train_cli(
     """Train a pipeline, with checkpoints and a log.
 
     The weights are those of "spacy train". OUTPUT also gets a line of log.jsonl for each step, and a
-    checkpoint at each evaluation.
+    checkpoint at each evaluation. After a crash, run the same command with --resume: it ends with the
+    same weights as a run without the crash. Without --resume, files of an earlier run in OUTPUT are
+    replaced, its pipelines at the first evaluation.
 
-    After a crash, run the same command with --resume. It goes on from the checkpoint, and ends with
-    the same weights as a run without the crash. Without --resume, files of an earlier run in OUTPUT
-    are replaced, its pipelines at the first evaluation.
-
-    Settings of the config can be given as options, such as --training.max_steps 300.
+    Settings of the config can be given as options:
 
     \b
     Examples:
-      python -m spacy pel train configs/demo.cfg --output training/demo
       python -m spacy pel train configs/demo.cfg --output training/demo --training.max_steps 300
       python -m spacy pel train mesh_document --output training/mesh --paths.data DATA --paths.encoder BERT
     """
