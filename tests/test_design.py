@@ -235,7 +235,7 @@ def test_the_server_says_its_address_before_what_takes_long() -> None:
     assert_light(
         """
 from typer.testing import CliRunner
-from spacy_pel.cli import pel, pel_serve
+from spacy_pel.cli import pel, pipelines
 
 said = []
 
@@ -243,7 +243,7 @@ def say(line):
     said.append(line)
     raise SystemExit
 
-pel_serve.say = say
+pipelines.say = say
 CliRunner().invoke(pel, ["serve", "pipeline", "--port", "0"])
 assert said[0].startswith("Starting at http://127.0.0.1:"), said
 """

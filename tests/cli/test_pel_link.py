@@ -15,7 +15,7 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.cli.pel_link import link_cli
+from spacy_pel.cli.documents import link_cli
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb

@@ -22,10 +22,8 @@ _BAR = "{desc}: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
 _BAR_WITHOUT_TOTAL = "{desc}:{postfix} [{elapsed}]"
 _KEPT = "what is {} is kept beside the output, and the same command goes on from there"
 
-From = Annotated[
-    str | None, Option("--from", help="Format of the input [default: from the files' names]")
-]
-To = Annotated[str | None, Option("--to", help="Format of the output [default: from its name]")]
+From = Annotated[str | None, Option("--from", help="Format of the input [default: by its name]")]
+To = Annotated[str | None, Option("--to", help="Format of the output [default: by its name]")]
 BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
 Processes = Annotated[int, Option(min=1, help="Processes to use")]
 AtBadDocument = Annotated[
@@ -62,25 +60,16 @@ def link_cli(
     engine: Engine = "local",
     address: Address = None,
     copy_kb: Annotated[
-        str | None,
-        Option(
-            metavar="FOLDER",
-            help="Copy the KB to this folder of each node of the Ray cluster, once a node; may have "
-            "variables of the node, such as '$TMPDIR/kb'",
-        ),
+        str | None, Option(help="Copy the KB to this folder of each node, such as '$TMPDIR/kb'")
     ] = None,
     candidates: Annotated[int, Option(min=1, help="Candidates written for each mention")] = 5,
     xref: Annotated[
         list[str] | None,
-        Option(
-            metavar="VOCABULARY",
-            help="Also write the codes of entities in it, such as ICD10CM; may be repeated",
-        ),
+        Option(metavar="VOCABULARY", help="Also write codes in it (ICD10CM); may be repeated"),
     ] = None,
     on_error: AtBadDocument = OnError.stop,
     jointly: Annotated[
-        bool,
-        Option("--jointly", help="Mentions that are alike get one entity; see pel calibrate"),
+        bool, Option("--jointly", help="Mentions that are alike get one entity; see pel calibrate")
     ] = False,
     component: Component = "proxy_linker",
 ) -> None:

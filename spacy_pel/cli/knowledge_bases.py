@@ -1,0 +1,514 @@
+"""``pel kb``: the commands about knowledge bases."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Exit, Option
+
+from ..errors import PelError
+from ..kb.readers import ReadOptions, UmlsRecipe, format_names
+from ..kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
+from .apps import (
+    KB,
+    Address,
+    AsJson,
+    Component,
+    Engine,
+    Pipeline,
+    Sources,
+    change,
+    command,
+    kb,
+    sources_and_folder,
+)
+from .terminal import counted, encoding, msg, progress_bar, reading, say, say_error
+
+if TYPE_CHECKING:
+    from ..kb.change import ChangeCounts
+
+ALL = "all"
+_NAMES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items())
+
+
+@command(kb, "build")
+def build_cli(
+    paths: Sources,
+    mapping: Annotated[list[Path] | None, Option(help="SSSOM table; may be repeated")] = None,
+    by_xref: Annotated[bool, Option("--by-xref", help="Also join by cross-references")] = False,
+    format: Annotated[
+        str | None, Option(help=f"{', '.join(format_names())} [default: detected from the files]")
+    ] = None,
+    column: Annotated[
+        list[str] | None, Option(metavar="FIELD=COLUMN", help="Of a table; may be repeated")
+    ] = None,
+    preset: Annotated[str, Option(help="Recipe for UMLS: full or st21pv")] = "full",
+    language: Annotated[list[str] | None, Option(help="UMLS: languages (LAT); or all")] = None,
+    vocabulary: Annotated[list[str] | None, Option(help="UMLS: vocabularies (SAB); or all")] = None,
+    type: Annotated[list[str] | None, Option(help="Types to keep; may be repeated")] = None,
+    without_type: Annotated[list[str] | None, Option(help="Types to leave out; likewise")] = None,
+    include_suppressed: Annotated[
+        bool, Option("--include-suppressed", help="UMLS: keep suppressed rows")
+    ] = False,
+) -> None:
+    """Build a KB from ontologies.
+
+    Records of several sources with the same id, or ids that mean the same by a mapping, become one
+    entity, with name and definition of the first source. The other ids are kept as alternative ids.
+    With --by-xref a cross-reference counts if the mapping leads to it, it is the only such one of its
+    record, and no other record of the source has it. Types are kept, or left out, with the types below
+    them; they are given by name, TUI or tree number, or "all".
+
+    An existing KB is replaced. The new one has no vectors: make them with "kb embed".
+
+    \b
+    Examples:
+      UMLS, whole or the subset of MedMentions ST21pv; ontologies joined by their UMLS ids; MeSH:
+        python -m spacy pel kb build umls/2024AA/META kb
+        python -m spacy pel kb build umls/2017AA/META kb --preset st21pv
+        python -m spacy pel kb build mondo.obo doid.obo kb --mapping mondo_umls.sssom.tsv --by-xref
+        python -m spacy pel kb build desc2024.xml supp2024.xml kb
+      A table, with the names of its columns:
+        python -m spacy pel kb build genes.tsv kb --column concept_id=GeneID
+          --column canonical_name=Symbol --column aliases=Synonyms
+      SNOMED CT without its organisms, RxNorm, and a part of a KB that was built before:
+        python -m spacy pel kb build SnomedCT_InternationalRF2 kb --without-type organism
+        python -m spacy pel kb build RxNorm_full kb
+        python -m spacy pel kb build kb diseases --type disorder
+    """
+    from ..kb.readers.build_from_sources import build_from_sources
+
+    sources, out = sources_and_folder(paths)
+    start = time.perf_counter()
+    recipe = UmlsRecipe.preset(preset)
+    filters = {"languages": language, "vocabularies": vocabulary, "types": type}
+    chosen = {
+        name: None if ALL in values else tuple(values) for name, values in filters.items() if values
+    }
+    recipe = recipe._replace(**chosen, suppressed=recipe.suppressed or include_suppressed)
+    types = {"types": chosen.get("types") or [], "without_types": without_type or []}
+    options = ReadOptions(umls=recipe, columns=_columns(column or []))
+    joined = {"mappings": mapping or [], "by_xref": by_xref}
+    made = build_from_sources(
+        sources, out, **joined, **types, format=format, options=options, progress=reading
+    )
+    counts = made.settings["counts"]
+    msg.good(
+        f"Built {out}: {counts['entities']:,} entities with {counts['aliases']:,} aliases in "
+        f"{time.perf_counter() - start:.1f} s"
+    )
+    msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out} PIPELINE")
+
+
+def _columns(choices: list[str]) -> dict[str, str]:
+    """The field of each column, from choices of the form FIELD=COLUMN."""
+    fields: dict[str, str] = {}
+    for choice in choices:
+        field, equals, column = choice.partition("=")
+        if not (field and equals and column):
+            remedy = "write FIELD=COLUMN, as in concept_id=GeneID"
+            raise PelError(f"--column {choice}: names no column", remedy)
+        if column in fields:
+            raise PelError(f"--column: {column} is named twice", "a column is for one field")
+        fields[column] = field
+    return fields
+
+
+@command(
+    kb,
+    "fetch",
+    help=f"""Download an open ontology, and check that it can be read.
+
+The file comes from the address of its authors (its PURL). It appears whole, or not at all.
+
+\b
+{_NAMES}
+
+\b
+Example:
+  python -m spacy pel kb fetch mondo
+  python -m spacy pel kb build mondo.obo kb
+""",
+)
+def fetch_cli(
+    name: Annotated[str, Argument(metavar="NAME", help="Name of an ontology: see above")],
+    to: Annotated[Path, Option(help="Folder that the file goes to")] = Path("."),
+) -> None:
+    with progress_bar(desc="Fetching", unit="B", unit_scale=True, unit_divisor=1024) as bar:
+
+        def received(n: int, total: int | None) -> None:
+            bar.total = total
+            bar.update(n)
+
+        fetched = fetch_ontology(
+            name, to, received=received, progress=lambda entities: counted(entities, "Reading")
+        )
+    release = f" of {fetched.version}" if fetched.version else ""
+    msg.good(f"Fetched {fetched.path}: {fetched.entities:,} entities{release}")
+    msg.text(f"To build a KB of it: python -m spacy pel kb build {fetched.path} KB")
+
+
+@command(kb, "embed")
+def embed_cli(
+    folder: KB,
+    pipeline: Pipeline,
+    component: Component = "proxy_linker",
+    reuse: Annotated[Path | None, Option(help="An older KB; what is unchanged is copied")] = None,
+    dtype: Annotated[str, Option(help="Type of vectors: float32, float16, int8 or auto")] = "auto",
+    index: Annotated[str, Option(help="Kind of the index: exact, approximate or auto")] = "auto",
+    dim: Annotated[int | None, Option(help="Numbers in which a vector is stored")] = None,
+    alike: Annotated[float | None, Option(help="Cosine from which names share a code")] = None,
+    engine: Engine = "local",
+    address: Address = None,
+) -> None:
+    """Give a KB the vectors of a pipeline.
+
+    They replace the vectors that the KB has, also those of the mentions that it has learnt. Run this
+    after each training: a linker refuses vectors of another encoder. After an interruption, run the
+    same command again: it goes on where it was. --reuse takes vectors of this pipeline.
+
+    With --dim, each vector is stored in fewer numbers (principal components). Search then needs less
+    memory and time, with some loss of recall, which "pel evaluate" measures. To win it back, train the
+    mention encoder against the reduced KB (project/configs/mentions.cfg).
+
+    With --alike 0.95, similar names of an entity, such as "lung cancer" and "lung cancers", share a
+    code in the index. This halves the time of a search among 50,000 to 2 million vectors.
+
+    \b
+    Examples:
+      python -m spacy pel kb embed kb training/model-best
+      python -m spacy pel kb embed kb training/model-best --dim 128 --alike 0.95
+      python -m spacy pel kb embed umls-2025AA training/model-best --reuse umls-2024AB
+    """
+    from ..jobs.embed import update_vectors
+    from ..pipeline.pipelines import linker_of, load_pipeline
+
+    nlp = load_pipeline(pipeline)
+    linker = linker_of(nlp, component)
+    start = time.perf_counter()
+    stored = {"dtype": dtype, "index": index, "dim": dim, "alike": alike, "reuse": reuse}
+    where = {"engine": engine, "address": address, "nlp": nlp}
+    made = update_vectors(folder, linker, **stored, **where, progress=encoding, report=msg.info)
+    if made is None:
+        msg.good(f"{folder} has the vectors of this encoder already")
+        return
+    rows = made.settings["vectors"]["rows"]
+    msg.good(
+        f"Embedded {folder}: {len(made):,} entities, {rows:,} vectors of {made.dim} dimensions, "
+        f"one for each {made.row_kind}, in {time.perf_counter() - start:.1f} s"
+    )
+
+
+Entities = Annotated[Path, Argument(metavar="SOURCE", help='What "kb build" reads, or a KB')]
+Encoder = Annotated[str | None, Option("--pipeline", help="What made the KB's vectors, if any")]
+_CHANGES = {
+    "add": """Add entities to a KB.
+
+    Only the new entities are encoded and written, so the size of the KB does not matter. An id that
+    the KB has already is refused.
+
+    \b
+    Example:
+      python -m spacy pel kb change add kb new.jsonl --pipeline training/model-best
+    """,
+    "update": """Replace the records of entities in a KB.
+
+    Only records that differ are encoded and written. An id that the KB does not have is refused.
+
+    \b
+    Example:
+      python -m spacy pel kb change update kb corrected.jsonl --pipeline training/model-best
+    """,
+    "merge": """Merge entities into a KB.
+
+    An entity whose id the KB has is joined with that one: it keeps its name and definition, and gets
+    the new names, types and ids. The other entities are added.
+
+    \b
+    Example:
+      python -m spacy pel kb change merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
+    """,
+}
+
+
+def _add_change(kind: str, help: str) -> None:
+    @command(change, kind, help=help)
+    def change_cli(
+        folder: KB,
+        source: Entities,
+        mapping: Annotated[Path | None, Option(help="merge: SSSOM table of ids")] = None,
+        pipeline: Encoder = None,
+        component: Component = "proxy_linker",
+        format: Annotated[str | None, Option(help='Format of SOURCE, as for "kb build"')] = None,
+    ) -> None:
+        from ..jobs.change_kb import change_from_source
+        from ..kb import KnowledgeBase
+        from ..pipeline.pipelines import linker_of, load_pipeline
+
+        if mapping and kind != "merge":
+            raise PelError("--mapping is for kb change merge", "leave it out")
+        KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
+        linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
+        start = time.perf_counter()
+        given = {"linker": linker, "format": format, "mapping": mapping}
+        with progress_bar(desc="Reading", unit=" entities") as bar:
+            counts = change_from_source(kind, folder, source, **given, progress=bar.update)
+        _report(folder, counts, start)
+
+
+for _kind, _help in _CHANGES.items():
+    _add_change(_kind, _help)
+
+
+@command(change, "remove")
+def remove_cli(
+    folder: KB,
+    ids: Annotated[list[str] | None, Argument(metavar="[ID]...", help="Concept ids")] = None,
+    file: Annotated[Path | None, Option(help="File with one id a line")] = None,
+) -> None:
+    """Remove entities from a KB, and their vectors.
+
+    Numbers and rows are not used again. The space on disk becomes free when the KB is built anew.
+
+    \b
+    Examples:
+      python -m spacy pel kb change remove kb C0000005 C0000039
+      python -m spacy pel kb change remove kb --file ids.txt
+    """
+    from ..jobs.change_kb import read_ids
+    from ..kb.change import remove_entities
+
+    given = [*(ids or ()), *(read_ids(file) if file else ())]
+    if not given:
+        raise PelError("no ids to remove", "give them, or --file with one a line")
+    start = time.perf_counter()
+    _report(folder, remove_entities(folder, given), start)
+
+
+@command(kb, "learn")
+def learn_cli(
+    folder: KB,
+    corpora: Annotated[
+        list[str],
+        Argument(metavar="CORPUS...", help='As of "pel evaluate"; with --acronyms any texts'),
+    ],
+    pipeline: Encoder = None,
+    component: Component = "proxy_linker",
+    spans_key: Annotated[str | None, Option(help="Give any word here if mentions overlap")] = None,
+    mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
+    acronyms: Annotated[bool, Option("--acronyms", help="Learn acronyms of plain texts")] = False,
+    least: Annotated[int, Option(min=1, help="--acronyms: least texts that define one")] = 1,
+    per_entity: Annotated[int, Option(min=0, help="--mentions: most of an entity; 0: all")] = 64,
+    limit: Annotated[int, Option(min=0, help="--mentions: documents of a file; 0: all")] = 0,
+    fit: Annotated[
+        str | None, Option(help="--mentions: other documents, to fit their weight")
+    ] = None,
+) -> None:
+    """Learn names, or whole mentions, from annotated documents, or acronyms from plain text.
+
+    This needs no training. Give the documents that a linker is trained on, never those that it is
+    evaluated on. Each entity gets the names by which most mentions call it: "hypertensive", for
+    example, is then found as a name of hypertension.
+
+    With --mentions the KB keeps the mentions themselves, in their texts. A new mention is then
+    compared with names and with mentions. "kb forget" takes them out again.
+
+    With --acronyms the documents need no annotations. Where one of them defines "multiple sclerosis
+    (MS)", and a single entity has this name, the entity gets the name "MS".
+
+    \b
+    Examples:
+      python -m spacy pel kb learn kb train.pubtator --pipeline training/model-best
+      python -m spacy pel kb learn kb train.pubtator --mentions --pipeline training/model-best
+      python -m spacy pel kb learn kb abstracts.txt.gz --acronyms --pipeline training/model-best
+    """
+    from ..fitting.learn_mentions import learn_mentions_of
+    from ..fitting.learn_names import learn_acronyms, learn_names
+    from ..kb import KnowledgeBase
+    from ..pipeline.pipelines import load_pipeline
+
+    start = time.perf_counter()
+    KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
+    nlp = load_pipeline(pipeline) if pipeline else None
+    with progress_bar(desc="Reading", unit=" documents") as bar:
+        given = {"nlp": nlp, "component": component, "progress": bar.update}
+        if acronyms:
+            learnt = learn_acronyms(folder, corpora, **given, least=least)
+            said = (
+                f"{learnt.names:,} acronyms of entities in {learnt.texts:,} texts; several entities "
+                f"have {learnt.ambiguous:,} of them"
+            )
+        elif mentions:
+            given |= {"spans_key": spans_key, "per_entity": per_entity, "limit": limit, "fit": fit}
+            learnt = learn_mentions_of(folder, corpora, **given)
+            weight = "too few to fit how much they count"
+            if learnt.weight:
+                weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
+            said = (
+                f"{learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} entities "
+                f"learnt in {time.perf_counter() - start:.1f} s; {weight}"
+            )
+        else:
+            learnt = learn_names(folder, corpora, **given, spans_key=spans_key)
+            said = f"{learnt.names:,} new names in {learnt.mentions:,} mentions"
+    msg.good(said)
+    if not mentions or acronyms:
+        _report(folder, learnt.changes, start)
+
+
+@command(kb, "forget")
+def forget_cli(
+    folder: KB, source: Annotated[str, Option(help='Name of a corpus, as "kb info" shows it')]
+) -> None:
+    """Take the mentions of a source out of a KB, which "kb learn --mentions" put there.
+
+    \b
+    Example:
+      python -m spacy pel kb forget kb --source train.pubtator
+    """
+    from ..kb.mention_changes import forget_mentions
+
+    msg.good(f"{forget_mentions(folder, source):,} mentions of {source} taken out of {folder}")
+
+
+def _report(folder: Path, counts: ChangeCounts, start: float) -> None:
+    """Print what a change of a KB did, and in how many seconds since ``start``."""
+    from ..kb import KnowledgeBase
+
+    done = ", ".join(f"{count:,} {kind}" for kind, count in counts._asdict().items() if count)
+    seconds = time.perf_counter() - start
+    now = len(KnowledgeBase.open(folder))
+    msg.good(f"{folder}: {done or 'nothing changed'}; {now:,} entities now, in {seconds:.1f} s")
+
+
+_SHOWN = 20  # entries of a list
+_EXAMPLES = 5  # ids of a kind of change
+
+
+@command(kb, "info")
+def info_cli(
+    folder: KB,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Words of a name or an id")] = None,
+    as_json: AsJson = False,
+    limit: Annotated[int, Option(min=1, help="Number of entities to find")] = 10,
+) -> None:
+    """Show what a KB holds, or find entities in it.
+
+    With NAME it gives the id, name and types of each entity with this id, or with a name that has all
+    these words; the names most like it come first.
+
+    \b
+    Examples:
+      python -m spacy pel kb info kb
+      python -m spacy pel kb info kb "multiple sclerosis"
+    """
+    from ..kb.describe import kb_find, kb_info
+
+    found = kb_find(folder, name, limit) if name is not None else []
+    info = kb_info(folder) if name is None else [entity._asdict() for entity in found]
+    if as_json:
+        say(json.dumps(info, indent=2, ensure_ascii=False))
+    elif name is None:
+        width = max(map(len, info))
+        for key, value in info.items():
+            say(f"{key:<{width}}   {_readable(value)}")
+    elif not found:
+        msg.text(f"{folder} has no id {name!r} and no entity whose names hold all these words")
+    for entity in () if as_json else found:
+        say(f"{entity.concept_id}\t{entity.canonical_name}\t{', '.join(entity.types)}")
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {each}" for name, each in value.items())
+    if isinstance(value, list):
+        more = f" and {len(value) - _SHOWN:,} more" if len(value) > _SHOWN else ""
+        return (", ".join(value[:_SHOWN]) or "-") + more
+    return "-" if value is None else value
+
+
+@command(kb, "diff")
+def diff_cli(
+    old: Annotated[Path, Argument(help="Folder of a KB")],
+    new: Annotated[Path, Argument(help="Folder of a later one")],
+    output: Annotated[Path | None, Option(help="JSONL file, with a line for each change")] = None,
+) -> None:
+    """Show what changed from one KB to another.
+
+    Entities are compared by id, and their records field by field. Vectors are not compared.
+
+    \b
+    Example:
+      python -m spacy pel kb diff umls-2024AB umls-2025AA --output changes.jsonl
+    """
+    from ..kb.describe import compare_kbs
+
+    found = compare_kbs(old, new, output, n_ids=_EXAMPLES)
+    if not found.kinds:
+        msg.good(f"{old} and {new} hold the same entities")
+        return
+    for kind in ("added", "removed", "changed"):
+        count, some = found.kinds[kind], ", ".join(found.first_ids.get(kind, ()))
+        more = ", …" if count > _EXAMPLES else ""
+        msg.text(f"{kind:<8} {count:>9,}  {some}{more}")
+    for field, count in found.fields.most_common():
+        msg.text(f"  {field:<15} {count:>9,}")
+    if output:
+        msg.good(f"Wrote {output}")
+    if found.is_not_embedded:
+        embed = f"python -m spacy pel kb embed {new} PIPELINE --reuse {old}"
+        msg.text(f"To encode only what changed: {embed}")
+
+
+@command(kb, "verify")
+def verify_cli(folder: KB) -> None:
+    """Check that a KB is undamaged.
+
+    Reads every file, compares it with its checksum, checks each record, and that all fit together.
+
+    \b
+    Example:
+      python -m spacy pel kb verify kb
+    """
+    from ..kb import KnowledgeBase
+    from ..kb.knowledge_base import verify
+
+    start = time.perf_counter()
+    total = sum(path.stat().st_size for path in folder.glob("*.*"))
+    with progress_bar(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
+        problems = verify(folder, progress=bar.update)
+        size = bar.n
+    for problem in problems:
+        say_error(problem)
+    if problems:
+        raise Exit(1)
+    with KnowledgeBase.open(folder) as opened:
+        count = len(opened)
+    msg.good(
+        f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB as they were written, "
+        f"in {time.perf_counter() - start:.1f} s"
+    )
+
+
+@command(kb, "export")
+def export_cli(
+    folder: KB, output: Annotated[Path, Argument(metavar="OUT", help="A new folder")]
+) -> None:
+    """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
+
+    \b
+    Example:
+      python -m spacy pel kb export kb tables
+    """
+    from ..kb import KnowledgeBase
+    from ..kb.copies import export_kb
+
+    with KnowledgeBase.open(folder) as opened:
+        counts = export_kb(opened, output)
+    written = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    msg.good(f"Wrote {output}: {written}")

@@ -1,0 +1,523 @@
+"""``pel start``, ``train``, ``evaluate``, ``calibrate``, ``assemble``, ``serve``, ...: about pipelines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from ..errors import PelError
+from .apps import (
+    AsJson,
+    Component,
+    Force,
+    OtherKB,
+    Pipeline,
+    Sources,
+    SpansKey,
+    command,
+    end_if_told,
+    pel,
+    sources_and_folder,
+)
+from .terminal import encoding, msg, progress_bar, reading, say
+
+if TYPE_CHECKING:
+    from ..fitting.fit_joint import JointReport
+
+Out = Annotated[Path, Argument(help="Folder to make")]
+# By the state of a finding.
+_MARKS = {
+    "ok": ("ok    ", typer.colors.GREEN),
+    "note": ("note  ", typer.colors.YELLOW),
+    "broken": ("BROKEN", typer.colors.RED),
+}
+
+
+@command(
+    pel,
+    "start",
+    after_all="what is done is kept beside OUT, and the same command goes on from there",
+)
+def start_cli(
+    paths: Sources,
+    encoder: Annotated[
+        str | None,
+        Option(help="A BERT, or a pipeline with a linker [default: en_pel_mesh_sm, if installed]"),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Make a pipeline that links to your ontology.
+
+    This needs no annotations and no training. It builds a knowledge base of the sources, and computes
+    a vector for each name with the encoder: some 4 minutes for 50,000 names with a BERT of 6 layers on
+    one core. The encoder is a BERT, by its Hugging Face name or its folder, or a trained pipeline. The
+    new pipeline marks the names of the ontology in texts and links them. OUT holds everything and can
+    be moved.
+
+    If a source needs options, build a KB from it first, with "kb build", and give its folder as
+    SOURCE. After an interruption, run the same command again: it goes on where it was.
+
+    \b
+    Examples:
+      python -m spacy pel start hp.obo linker --encoder sentence-transformers/all-MiniLM-L6-v2
+      python -m spacy pel start mondo.obo hp.obo linker --encoder models/sapbert
+    """
+    from ..packaging.start import start
+
+    sources, out = sources_and_folder(paths)
+    began = time.perf_counter()
+    shown = {"reading": reading, "encoding": encoding, "report": msg.info}
+    made = start(sources, out, encoder=encoder, force=force, **shown)
+    rows = made.settings["vectors"]["rows"]
+    msg.good(
+        f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors, in "
+        f"{time.perf_counter() - began:.1f} s"
+    )
+    say(f"To link texts: python -m spacy pel link {out} texts.txt --output linked.jsonl")
+    say(f"To see it: python -m spacy pel serve {out}")
+
+
+@command(pel, "assemble")
+def assemble_cli(
+    pipeline: Pipeline,
+    kb: Annotated[Path, Argument(metavar="KB", help="Folder of a KB with the pipeline's vectors")],
+    out: Out,
+    metrics: Annotated[
+        list[Path] | None, Option(help='File of "pel evaluate", for the card; may be repeated')
+    ] = None,
+    licenses: Annotated[
+        Path | None, Option(help="Text file: licences of the KB's sources, the texts, the weights")
+    ] = None,
+    name: Annotated[str | None, Option(help="Name of the package")] = None,
+    version: Annotated[str | None, Option(help="Version of the package")] = None,
+    description: Annotated[str | None, Option(help="What the pipeline is for")] = None,
+    license: Annotated[str | None, Option(help="Licence of the package")] = None,
+    author: Annotated[str | None, Option(help="Who made the pipeline")] = None,
+    force: Force = False,
+    component: Component = "proxy_linker",
+) -> None:
+    """Put a pipeline and its KB in one folder.
+
+    The folder can be moved, or packaged with "spacy package". Its meta.json and its model card
+    (README.md) give the version, the KB with its releases, the licences, and the metrics.
+
+    \b
+    Example:
+      python -m spacy pel evaluate training/model-best test.pubtator --output test.json
+      python -m spacy pel assemble training/model-best kb release --metrics test.json
+        --licenses LICENSES.txt --name umls_linker --version 1.0.0
+      python -m spacy package release packages --build wheel
+      pip install packages/en_umls_linker-1.0.0/dist/en_umls_linker-1.0.0-py3-none-any.whl
+    """
+    from ..packaging.assemble import PackageInfo, assemble, check_replaceable
+    from ..pipeline.pipelines import load_pipeline
+
+    check_replaceable(out, force=force)
+    try:
+        notes = licenses.read_text("utf8") if licenses else ""
+    except UnicodeDecodeError as error:
+        raise PelError(f"{licenses}: not UTF-8", "save it as UTF-8") from error
+    info = PackageInfo(name, version, description, license, author, tuple(metrics or ()), notes)
+    assemble(load_pipeline(pipeline), kb, out, component=component, info=info)
+    if not notes:
+        msg.warn("It has no notes on licences: before you pass it on, give some with --licenses")
+    msg.good(f"Assembled {out}; to package it: python -m spacy package {out} PACKAGES -b wheel")
+
+
+@command(pel, "average")
+def average_cli(
+    pipeline: Pipeline,
+    encoder: Annotated[
+        str, Argument(help="What the training began with: a BERT, or a pipeline with a linker")
+    ],
+    out: Out,
+    share: Annotated[
+        float, Option(min=0.0, max=1.0, help="How much trained weights count; ENCODER's the rest")
+    ] = 0.5,
+    force: Force = False,
+    component: Component = "proxy_linker",
+) -> None:
+    """Average a trained linker with its encoder before training.
+
+    After a training on other texts than yours, such as mined mentions, the average often links better
+    than either: measure both. It needs new vectors, and has to be calibrated again.
+
+    \b
+    Example:
+      python -m spacy pel average training/model-last sentence-transformers/all-MiniLM-L6-v2 linker
+      python -m spacy pel kb embed kb linker
+    """
+    from ..packaging.assemble import check_replaceable
+    from ..packaging.average_weights import average_weights
+    from ..pipeline.pipelines import load_pipeline
+    from ..system.whole_files import whole_folder
+
+    check_replaceable(out, force=force)
+    nlp = load_pipeline(pipeline)
+    average_weights(nlp, encoder, share, component=component)
+    with whole_folder(out) as folder:
+        nlp.to_disk(folder)
+    msg.good(f"Averaged: {out}; it needs vectors: python -m spacy pel kb embed KB {out}")
+
+
+@command(pel, "doctor", no_args_is_help=False)
+def doctor_cli(
+    pipeline: Annotated[str | None, Argument(help="Folder or name of a trained pipeline")] = None,
+    kb: OtherKB = None,
+    component: Component = "proxy_linker",
+    as_json: AsJson = False,
+) -> None:
+    """Check the installation, a pipeline and its KB.
+
+    Prints what was found, and what to do about it. The exit code is 1 if linking would fail.
+
+    \b
+    Examples:
+      python -m spacy pel doctor
+      python -m spacy pel doctor training/model-best --kb kb/other --json
+    """
+    from ..packaging.diagnose import BROKEN, diagnose
+
+    findings = list(diagnose(pipeline, kb, component))
+    if as_json:
+        say(json.dumps([finding._asdict() for finding in findings], indent=2))
+    for finding in () if as_json else findings:  # wasabi would break paths and commands
+        mark, colour = _MARKS[finding.state]
+        say(f"{mark} {finding.subject}: {finding.found}", fg=colour)
+        if finding.remedy:
+            say(f"    -> {finding.remedy}")
+    if any(finding.state == BROKEN for finding in findings):
+        raise typer.Exit(1)
+
+
+@command(
+    pel,
+    "train",
+    after_all="all that was saved before is whole, and --resume goes on from it",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def train_cli(
+    ctx: typer.Context,
+    config: Annotated[str, Argument(help='Config file, or one of ours, such as "mesh_document"')],
+    output: Annotated[Path, Option("--output", "-o", help="Folder for pipeline, checkpoint, log")],
+    resume: Annotated[bool, Option("--resume", help="Go on from OUTPUT's checkpoint")] = False,
+    gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU, or -1 for the CPU")] = -1,
+) -> None:
+    """Train a pipeline, with checkpoints and a log.
+
+    The weights are those of "spacy train". OUTPUT also gets a line of log.jsonl for each step, and a
+    checkpoint at each evaluation. After a crash, run the same command with --resume: it ends with the
+    same weights as a run without the crash. Without --resume, files of an earlier run in OUTPUT are
+    replaced, its pipelines at the first evaluation.
+
+    Settings of the config can be given as options:
+
+    \b
+    Examples:
+      python -m spacy pel train configs/demo.cfg --output training/demo --training.max_steps 300
+      python -m spacy pel train mesh_document --output training/mesh --paths.data DATA --paths.encoder BERT
+    """
+    from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
+    from spacy.util import load_config
+
+    from ..packaging.shipped_files import config_file
+    from ..pipeline.pipelines import unknown_names_explained
+    from ..training.loop import run_training, start_training
+
+    overrides = parse_config_overrides(ctx.args)
+    setup_gpu(gpu_id)
+    path = config_file(config)
+    with show_validation_error(path):
+        loaded = load_config(path, overrides=overrides, interpolate=False)
+    initialising = show_validation_error(path, hint_fill=False)
+    with unknown_names_explained(path), initialising, _whole_log():
+        run = start_training(loaded, output, resume=resume, gpu_id=gpu_id, report=msg.info)
+    if run is None:
+        msg.good(f"Training is finished: {output / 'model-best'}, {output / 'model-last'}")
+        return
+    if run.progress.step >= 0:
+        msg.info(f"Going on after step {run.progress.step}")
+    steps = {"initial": run.progress.step + 1, "total": run.expected_steps}
+    with progress_bar(**steps, desc="Training", unit=" steps") as bar:
+
+        def show(line: dict[str, Any]) -> None:
+            if "scores" in line:
+                bar.write(_evaluation(line))
+            else:
+                bar.total = run.expected_steps
+                bar.set_postfix_str(_progress(line), refresh=False)
+                bar.update()
+
+        run_training(run, show)
+    if not run.keeps_checkpoints:
+        msg.warn(
+            "No checkpoint was kept: that needs the optimizer spacy-pel.AdamW.v1, and torch "
+            "weights in every component that is trained"
+        )
+    msg.good(f"Trained: {output / 'model-best'}, {output / 'model-last'}")
+
+
+@contextmanager
+def _whole_log() -> Iterator[None]:
+    """Within the block, all that the package logs is printed: initialising a pipeline takes minutes."""
+    logger = logging.getLogger("spacy_pel")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _progress(line: dict[str, Any]) -> str:
+    loss = line["loss"] + line["adversarial"]
+    parts = [f"loss {loss:.3f}", f"rate {line['learn_rate']:.1e}"]
+    if line["gradient_norm"] is not None:
+        parts.append(f"norm {line['gradient_norm']:.2f}")
+    return ", ".join([*parts, f"{line['mentions_per_second']:.0f} mentions/s"])
+
+
+def _evaluation(line: dict[str, Any]) -> str:
+    scores = ", ".join(
+        f"{name.removeprefix('nel_')} {100 * line['scores'][name]:.1f}"
+        for name in ("nel_recall_at_1", "nel_recall_at_64", "nel_mrr")
+        if name in line["scores"]
+    )
+    return f"Step {line['step']}: {scores or round(line['score'], 3)}{' (best)' * line['is_best']}"
+
+
+Corpora = Annotated[
+    list[Path],
+    Argument(
+        help="Files whose mentions have ids (.pubtator, .jsonl, .json, .xml, .spacy, ...; also .gz), or "
+        "FOLDER:SPLIT of MedMentions or ZESHEL"
+    ),
+]
+Limit = Annotated[int, Option(min=0, help="Number of documents taken of each file; 0 takes all")]
+_bars = partial(progress_bar, unit=" documents")
+
+
+@command(pel, "evaluate")
+def evaluate_cli(
+    pipeline: Pipeline,
+    corpus: Corpora,
+    output: Annotated[Path | None, Option("--output", "-o", help="JSON file to write")] = None,
+    kb: OtherKB = None,
+    limit: Limit = 0,
+    spans_key: SpansKey = None,
+    rerank: Annotated[
+        int | None, Option(min=0, help="Candidates that the reranker reads; 0 turns it off")
+    ] = None,
+    component: Component = "proxy_linker",
+) -> None:
+    """Score linking on gold mentions.
+
+    Prints recall@1, @5, @16 and @64, and the mean reciprocal rank (MRR): over all mentions, over those
+    whose entity is in the KB, and over entities seen and unseen in training. Only the linker runs:
+    mentions are those of the corpus. A gold id that the KB lacks counts as a miss. Recall and MRR look
+    at the candidates, even if the linker says NIL.
+
+    "By name" is a lenient figure, as some papers report: an answer counts that has a name in common
+    with the right entity.
+
+    The file has more: "nil", the precision, recall and F1 of saying NIL; "nel_micro_p/r/f", spaCy's
+    scores; once it is calibrated, "expected_calibration_error"; and "mentions_per_second", which
+    counts linking alone. To see what a reranker gains, evaluate a second time with --rerank 0.
+
+    \b
+    Example:
+      python -m spacy pel evaluate training/model-best dev.pubtator.gz
+      python -m spacy pel evaluate training/model-best test.pubtator.gz --output test.json
+    """
+    from ..evaluation.linking_metrics import metrics_table
+    from ..evaluation.nil_metrics import nil_summary
+    from ..fitting.evaluate import evaluate, surface_summary
+    from ..pipeline.pipelines import linker_of, load_pipeline
+    from ..system.whole_files import whole_file
+
+    # The file is opened first: a path that cannot be written to is told before the work.
+    with whole_file(output) if output else nullcontext() as file:
+        nlp = load_pipeline(pipeline)
+        linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+        if rerank is not None:
+            linker.rerank = rerank
+        if rerank:
+            linker.reranker  # refuses a pipeline without one
+        metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=_bars)
+        if file:
+            json.dump({"pipeline": pipeline, **metrics}, file, indent=2)
+            file.write("\n")
+    say(metrics_table(metrics))
+    say(nil_summary(metrics["nil"]))
+    say(surface_summary(metrics["surface_forms"]))
+    written = f"; metrics: {output}" if output else ""
+    msg.good(f"{metrics['mentions_per_second']:,.0f} mentions a second{written}")
+
+
+@command(pel, "calibrate")
+def calibrate_cli(
+    pipeline: Pipeline,
+    corpus: Corpora,
+    kb: OtherKB = None,
+    limit: Limit = 0,
+    spans_key: SpansKey = None,
+    component: Component = "proxy_linker",
+    names: Annotated[
+        bool | None, Option(help="Fit a bonus for exact names [default: if the pipeline has one]")
+    ] = None,
+    jointly: Annotated[
+        bool | None, Option(help="Fit how mentions are linked together [default: if it was before]")
+    ] = None,
+) -> None:
+    """Tune NIL and probabilities on dev.
+
+    Give a corpus that the pipeline was not trained on. The settings of the pipeline are changed in
+    its folder; its weights and vectors stay. These are fitted:
+
+    \b
+    NIL threshold    A mention whose best score is below it is NIL: the KB lacks its entity. It has
+                     the best F1 of NIL. Without gold mentions that are NIL there is none.
+    probability      of the best candidate to be right, by its score and the margin to the next.
+    reranker         The weight of its score, which is added to the retriever's.
+    exact names      With --names: what a candidate's score gains if the mention is one of its
+                     names. A bonus that the pipeline has is fitted again; --no-names drops it.
+    joint linking    With --jointly, for pel link --jointly and pel discover: when two mentions get
+                     one entity. --no-jointly drops it.
+
+    The figures printed are those of this corpus. For another one, run "pel evaluate".
+
+    \b
+    Example:
+      python -m spacy pel calibrate training/model-best dev.pubtator.gz
+    """
+    from ..evaluation.nil_metrics import nil_summary
+    from ..fitting.calibrate import calibrate_folder
+
+    where = {"component": component, "kb": kb, "spans_key": spans_key}
+    fitted = {"limit": limit, "names": names, "jointly": jointly, "progress": _bars}
+    report = calibrate_folder(pipeline, corpus, **where, **fitted)
+    if report.nil_threshold is None:
+        msg.warn("No mention is NIL: nothing to tune a threshold on, and none is set")
+    else:
+        say(f"NIL below a score of {report.nil_threshold:.4f}")
+    say(nil_summary(report.nil))
+    if report.rerank_weight is not None:
+        say(f"The reranker's score counts {report.rerank_weight:.3f} times")
+    if report.name_weight is not None:
+        say(f"An exact name adds {report.name_weight:.4f} to the score")
+    elif report.names:
+        msg.warn("No bonus for exact names: these mentions do not show what it should be")
+    say(f"The probabilities hold for mentions of {report.fitted_on}")
+    before, after = 100 * report.error_before, 100 * report.error_after
+    say(f"Expected calibration error: {before:.1f} before, {after:.1f} after")
+    if report.joint is not None:
+        _print_joint(report.joint)
+    msg.good(f"Calibrated {pipeline} on {report.mentions:,} mentions")
+
+
+def _print_joint(report: JointReport) -> None:
+    linking, discovery = report.settings.linking, report.settings.discovery
+    alone, jointly = 100 * report.accuracy_alone, 100 * report.accuracy
+    if linking.k:
+        way = "directed" if linking.directed else "undirected"
+        say(
+            f"Linked jointly: {jointly:.1f} % right instead of {alone:.1f} % ({linking.k} nearest "
+            f"mentions, the same with a probability of {linking.least} or more, {way})"
+        )
+    else:
+        msg.warn(f"Linked jointly, no more mentions are right than one by one ({alone:.1f} %)")
+    say(
+        f"Mentions that mean the same are found with an adjusted Rand index of "
+        f"{report.agreement:.2f} ({discovery.k} nearest mentions, {discovery.least} or more)"
+    )
+
+
+@command(pel, "serve")
+def serve_cli(
+    pipeline: Pipeline,
+    host: Annotated[str, Option(help="Address to listen at")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes any that is free")] = 8000,
+    kb: OtherKB = None,
+    spans_key: SpansKey = None,
+    entity_url: Annotated[
+        str | None, Option(help='URL of an entity, with "{id}" in the place of its id')
+    ] = None,
+    candidates: Annotated[int, Option(min=1, help="Candidates given for each mention")] = 5,
+    max_body: Annotated[int, Option(min=1, help="Largest size of a request, in bytes")] = 1_048_576,
+    max_documents: Annotated[int, Option(min=1, help="Most documents of a request")] = 64,
+    max_text: Annotated[int, Option(min=1, max=1_000_000, help="Most characters of one")] = 20_000,
+    max_mentions: Annotated[int, Option(min=1, help="Most mentions given for a document")] = 500,
+    timeout: Annotated[float, Option(min=0.1, max=3600, help="Most seconds for a request")] = 30.0,
+    max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
+    workers: Annotated[int, Option(min=1, help="Processes that serve, each with a pipeline")] = 1,
+    verify: Annotated[bool, Option("--verify", help="First check every byte of the KB")] = False,
+    component: Component = "proxy_linker",
+) -> None:
+    """Serve a web page and an API that link texts.
+
+    The page, to paste texts into, is at /. The API is described at /docs. Figures for Prometheus are
+    at /metrics. Requests beyond a limit are refused. There is no login: everyone who can reach the
+    address can use the server.
+
+    The KB is read at the start: restart the server after the KB has changed. Ctrl-C or SIGTERM ends
+    the server, once requests under way are answered.
+
+    \b
+    Examples:
+      python -m spacy pel serve training/model-best
+      python -m spacy pel serve en_demo_proxy_linker --port 8080 \\
+        --entity-url "https://uts.nlm.nih.gov/uts/umls/concept/{id}"
+      curl http://127.0.0.1:8000/link -H "Content-Type: application/json" \\
+        -d '{"documents": [{"text": "Her MS relapsed."}]}'
+    """
+    for package in ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"):
+        if find_spec(package) is None:  # not imported: it takes a second
+            remedy = 'install its extra: pip install "spacy-pel[serve]"'
+            raise PelError(f"the server needs {package}", remedy)
+    from ..serve.served import Limits, address, is_local, listen
+
+    if entity_url is not None and not (
+        entity_url.startswith(("https://", "http://")) and "{id}" in entity_url
+    ):
+        raise PelError(
+            f'{entity_url}: not an address with "{{id}}" in it',
+            "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}",
+        )
+    limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
+    with listen(host, port) as listener:
+        url, local = address(listener), is_local(listener)
+        say(f"Starting at {url}; requests wait until it serves")
+        if not local:
+            msg.warn("Whoever reaches this computer can use the server: there is no login")
+        say(f"Loading the pipeline {pipeline}")
+        # Imported here, as it takes seconds: the address is said before.
+        from ..jobs.link_docs import LinkingChoices
+        from ..pipeline.pipelines import check_kbs
+        from ..serve import server
+
+        choices = LinkingChoices(pipeline, component, kb, spans_key, candidates)
+        settings = (choices, limits, entity_url, local)
+        linking = choices.opened()
+        if verify:
+            say("Checking every byte of the knowledge base")
+            check_kbs(linking.nlp)
+        end_if_told()
+        if workers == 1:
+            app = server.app_of(*settings, linking)
+            say(f"Serving at {url} (Ctrl-C ends it)")
+            server.run_app(app, listener, limits)
+        else:
+            del linking  # each process loads its own
+            say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
+            server.run_workers(settings, listener, workers)
+    say("Stopped")
