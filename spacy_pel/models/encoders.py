@@ -24,8 +24,7 @@ _LONG = 128
 class BertEncoder(nn.Module):
     """Base of the encoders: a BERT, its tokenizer and its precision.
 
-    The transformer and the tokenizer come later (``load``), from training or from disk; both are
-    None until then. ``packed_weights`` saves them.
+    The transformer and the tokenizer come later (``load``); both are None until then.
 
     Args:
         mixed_precision: Compute in bfloat16 where torch holds that to be safe. It is three times as
@@ -36,8 +35,7 @@ class BertEncoder(nn.Module):
             again when its gradient arrives. It takes 11 to 20 % more time, and memory for one
             batch.
         computed_by: Computes the hidden states in place of torch in inference, from ids, mask,
-            segments and wanted (``onnx_states.OnnxStates``). It is set for the time of a call, and
-            so it is never saved or copied.
+            segments and wanted (``onnx_states.OnnxStates``). It is set for the time of a call.
     """
 
     n_outputs: int  # the number of values that it gives for an input
@@ -98,14 +96,7 @@ class BertEncoder(nn.Module):
             return checkpoint(self._computed_by_torch, *inputs, use_reentrant=False)
         return self._computed_by_torch(*inputs)
 
-    def _computed_by_torch(
-        self,
-        ids: Tensor,
-        mask: Tensor,
-        perturbation: Tensor,
-        segments: Tensor | None,
-        wanted: Tensor | None,
-    ) -> Tensor:
+    def _computed_by_torch(self, ids, mask, perturbation, segments, wanted) -> Tensor:
         device = ids.device.type
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
         # Torch's own choice of attention is the fastest, except in training with short inputs on a
@@ -187,7 +178,6 @@ class TextEncoder(BertEncoder):
 
     @property
     def n_outputs(self) -> int:
-        """Length of the vectors."""
         return self.width if self.n_numbers is None else self.n_numbers
 
     def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
@@ -293,10 +283,7 @@ class PairScorer(BertEncoder):
     """The cross-encoder: it turns the token ids of a pair into a score (PEL, appendix B).
 
     The score is a linear layer of the mean over all tokens of the pair. The layer has no bias, which
-    would be the same for all candidates of a mention.
-
-    Attributes:
-        score: The linear layer, or None before ``load``.
+    would be the same for all candidates of a mention. It is None before ``load``.
     """
 
     n_outputs = 1
@@ -322,14 +309,12 @@ class PairScorer(BertEncoder):
 class SpanEncoder(nn.Module):
     """Vectors of mentions from token states that another component of the pipeline has computed.
 
-    It pools the states of each mention, and maps them into the space of the entity vectors.
+    It pools the states of each mention, and maps them into the space of the entity vectors by a
+    linear layer, which is None before ``load``.
 
     Args:
         pooling: How a mention's tokens are pooled; see ``WindowEncoder``.
         normalize: Give vectors of length 1.
-
-    Attributes:
-        map: The linear layer, or None before ``load``, when both widths are not yet known.
     """
 
     def __init__(self, *, pooling: str, normalize: bool):

@@ -107,17 +107,13 @@ class ProxyLoss(ScoreLoss):
     Both turn from 0 to 1 within a few 1 / alpha of b. Before training, the cosines of an encoder stand
     close together and far from 0, such as 0.65 for random pairs and 0.77 for right ones. With b = 0
     each push is then 1 and each pull 0: what is right is not pulled, and whatever is wrong is pushed
-    alike. ``bias = "first_batch"`` is an addition to the paper. It puts b where the pulls of the
-    first batch and its pushes have the same sum. There is one such b, because pulls grow with b and
-    pushes shrink. It then stays. ``delta`` cannot do the same: it moves both thresholds apart.
+    alike. ``bias = "first_batch"`` puts b where the pulls of the first batch and its pushes have the
+    same sum. There it stays. ``delta`` cannot do the same: it moves both thresholds apart.
 
     Args:
         alpha: How strongly the positive pulls and the negatives push.
         delta: The margin.
-        bias: b, or "first_batch".
-
-    Attributes:
-        bias: b; None until the first batch.
+        bias: b, or "first_batch"; then the attribute is None until the first batch.
     """
 
     bias: float | None
@@ -162,10 +158,9 @@ def centred_proxy_loss(
 def balanced_bias(
     positive: Tensor, negatives: Tensor, alpha: float, delta: float = 0.0
 ) -> float | None:
-    """The bias where the pulls and the pushes of a batch have the same sum.
+    """The b where the pulls and the pushes (``ProxyLoss``) of a batch have the same sum.
 
-    Scores are those of ``ScoreLoss.of_scores``, and ``ProxyLoss`` has the equations. None if no
-    mention has a negative.
+    None if no mention has a negative.
     """
     positive, negatives = positive.detach().double(), negatives.detach().double()
     if not torch.isfinite(negatives).any():

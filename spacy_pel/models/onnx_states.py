@@ -45,7 +45,13 @@ class OnnxStates:
                 "the runtime needs ONNX Runtime",
                 'run: pip install "spacy-pel[onnx]", or set runtime = "torch"',
             ) from error
-        _check(transformer)
+        problem = None
+        if transformer.device.type != "cpu":
+            problem = f'ONNX Runtime is used on the CPU, not on "{transformer.device.type}"'
+        elif (activation := transformer.config.hidden_act) != "gelu":
+            problem = f'ONNX Runtime is used for the activation "gelu", not "{activation}"'
+        if problem:
+            raise PelError(problem, 'set runtime = "torch"')
         self.transformer = transformer
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
@@ -79,21 +85,6 @@ class OnnxStates:
             inputs = {k: v.numpy() for k, v in {**inputs, "wanted": columns}.items()}
             hidden[row, columns] = torch.from_numpy(self._session.run(["states"], inputs)[0])
         return hidden
-
-
-def _check(transformer: nn.Module) -> None:
-    """Refuse a BERT that the graph does not compute."""
-    if transformer.device.type != "cpu":
-        raise PelError(
-            f'ONNX Runtime is used on the CPU, not on "{transformer.device.type}"',
-            'set runtime = "torch"',
-        )
-    if transformer.config.hidden_act != "gelu":
-        raise PelError(
-            'ONNX Runtime is used for encoders with the activation "gelu", not '
-            f'"{transformer.config.hidden_act}"',
-            'set runtime = "torch"',
-        )
 
 
 class _Graph:

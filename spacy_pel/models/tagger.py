@@ -39,23 +39,18 @@ class Tagger(BertEncoder):
 
     @property
     def n_outputs(self) -> int:
-        """The number of tags."""
         return self.n_tags
 
     def forward(
         self, ids: Tensor, mask: Tensor, firsts: Tensor, features: Tensor, perturbation: Tensor
     ) -> Tensor:
-        """Score the w words of a batch of n windows, padded to t tokens.
+        """Score the words of n windows, one after the other, as float32 [w, n_tags].
+
+        The other arguments are as of ``BertEncoder.hidden_states``.
 
         Args:
-            ids: int64 [n, t], token ids.
-            mask: bool [n, t], false for padding.
             firsts: bool [n, t], true at the first piece of each word.
             features: float32 [n, t, f], the features of the word of each piece.
-            perturbation: As of ``BertEncoder.hidden_states``.
-
-        Returns:
-            float32 [w, n_tags], the words of one window after the other.
         """
         added = self.features(features) + perturbation
         return self.tags(self.hidden_states(ids, mask, added, wanted=firsts)[firsts])

@@ -16,8 +16,7 @@ from spacy.util import load_config, load_model_from_config, set_dot_to_object
 from thinc.api import Config
 
 from spacy_pel.architectures import Tower, encoder_of
-from spacy_pel.training.checkpoint import load_checkpoint
-from spacy_pel.training.loop import CHECKPOINT, TrainingRun
+from spacy_pel.training.loop import TrainingRun, start_training
 
 from ..pipeline.conftest import TRAIN
 
@@ -129,11 +128,7 @@ def initialized(config: Path) -> Language:
 
 def training_run(config: Path, output: Path) -> TrainingRun:
     """A run at its beginning, or at the checkpoint in the folder if there is one."""
-    output.mkdir(exist_ok=True)
-    run = TrainingRun(initialized(config), output, load_config(config).to_str())
-    if (output / CHECKPOINT).exists():
-        run.resume(load_checkpoint(output / CHECKPOINT))
-    return run
+    return start_training(load_config(config, interpolate=False), output, resume=True)
 
 
 def train_by_spacy(config: Path, output: Path) -> Language:

@@ -22,10 +22,10 @@ from spacy_pel.training.loop import ResumableBatches
 
 def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
     tensors = {"a/x": torch.arange(6).reshape(2, 3).T, "a/y": torch.tensor(0.1), "b": torch.ones(0)}
-    facts = {"text": 'é\n"', "numbers": [1, 2.5, None], "nested": {"big": 2**100}}
+    facts = {"text": 'é\n"', "numbers": [1, 2.5, None], "nested": {"big": 2**100, "a": 1}}
     save_checkpoint(tmp_path / "checkpoint", Checkpoint(tensors, facts))
     loaded = load_checkpoint(tmp_path / "checkpoint")
-    assert loaded.facts == facts and loaded.tensors.keys() == tensors.keys()
+    assert repr(loaded.facts) == repr(facts) and loaded.tensors.keys() == tensors.keys()
     assert all(torch.equal(loaded.tensors[name], tensors[name]) for name in tensors)
 
 
@@ -50,26 +50,8 @@ def test_one_that_cannot_be_written_leaves_the_one_before(
 @pytest.mark.parametrize("data", [b"", b"half of one", b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
 def test_what_is_no_checkpoint_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "checkpoint").write_bytes(data)
-    with pytest.raises(PelError, match="is not a checkpoint, or it is damaged"):
+    with pytest.raises(PelError, match="is not a checkpoint, or it is damaged.*; remove it"):
         load_checkpoint(tmp_path / "checkpoint")
-
-
-def test_damage_anywhere_is_an_error(tmp_path: Path) -> None:
-    """Any byte but those of blanks: of the header, of the facts, and of each tensor."""
-    path = tmp_path / "checkpoint"
-    tensors = {"a": torch.arange(4), "b": torch.tensor(0.1), "c": torch.ones(2, 3).bool()}
-    save_checkpoint(path, Checkpoint(tensors, {"step": 1}))
-    whole = path.read_bytes()
-    for place in range(len(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        try:
-            loaded = load_checkpoint(path)
-        except PelError as error:
-            assert "is damaged" in str(error) and error.remedy.startswith("remove it")
-            continue
-        assert whole[place : place + 1] == b" " and loaded.facts == {"step": 1}
-    path.write_bytes(whole)
-    assert load_checkpoint(path).facts == {"step": 1}
 
 
 def draw() -> list[float]:
@@ -78,19 +60,15 @@ def draw() -> list[float]:
     return [*drawn, *torch.rand(2).tolist()]
 
 
-def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
+def test_random_numbers_go_on_where_they_were(tmp_path: Path, monkeypatch) -> None:
     draw()
-    states = random_states()
-    save_checkpoint(tmp_path / "states", states)
+    save_checkpoint(tmp_path / "states", random_states())
     first = draw()
     assert draw() != first
-    set_random_states(load_checkpoint(tmp_path / "states"))
+    states = load_checkpoint(tmp_path / "states")
+    set_random_states(states)
     assert draw() == first
-
-
-def test_what_was_saved_without_a_gpu_goes_on_with_one(monkeypatch) -> None:
-    states = random_states()
-    first = draw()
+    # What was saved without a GPU goes on with one.
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     set_random_states(states._replace(tensors={"torch": states.tensors["torch"]}))
     assert draw() == first
@@ -120,16 +98,13 @@ def test_batches_are_found_again_though_others_draw_as_well(done: int) -> None:
         random.seed(5)
         return ResumableBatches(shuffled_batches())
 
-    def rest(batches: ResumableBatches) -> list:
-        return [(random.random(), *batch) for batch in batches]
-
     batches = begin()
     drawn = [(random.random(), *next(batches)) for _ in range(done)]
     state, states = random.getstate(), list(batches.random_states)
-    expected = rest(batches)
+    expected = [(random.random(), *batch) for batch in batches]
     assert len(expected) == 16 - done and batches.first_of_epochs == [0, 4, 8, 12]
 
     resumed = begin()
     assert resumed.skip(done, states) == drawn[0][2]
     random.setstate(state)
-    assert rest(resumed) == expected
+    assert [(random.random(), *batch) for batch in resumed] == expected
