@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -14,6 +12,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.training.optimizer import AdamW, apply_gradients, torch_modules
 
 DECAYED = {"0.weight", "2.weight", "4.weight"}
+RATES = [0.0, 0.01, 0.02, 0.015, 0.01, 0.005]
 
 
 def module(seed: int = 0) -> nn.Module:
@@ -36,7 +35,7 @@ def learn(model: Model, optimizer: AdamW, inputs: list[Tensor]) -> list[float]:
         backprop(2 * outputs)
         apply_gradients(model, optimizer)
         optimizer.step_schedules()
-        norms.append(optimizer.last_norm)
+        norms.append(getattr(optimizer, "last_norm", None))
     return norms
 
 
@@ -68,68 +67,48 @@ def same_weights(a: nn.Module, b: nn.Module) -> bool:
 
 
 @pytest.mark.parametrize("clip", [1.0, 100.0, 0.0])
-def test_it_is_torchs_bit_for_bit(clip: float) -> None:
-    rates = [0.0, 0.01, 0.02, 0.015, 0.01, 0.005]
+def test_it_is_torchs_bit_for_bit_also_from_a_saved_state(clip: float) -> None:
     ours, theirs, inputs = module(), module(), batches(6)
-    optimizer = AdamW(iter(rates), weight_decay=0.1, beta1=0.8, beta2=0.99, grad_clip=clip)
-    norms = learn(PyTorchWrapper_v2(ours), optimizer, inputs)
-    assert norms == learn_by_torch(theirs, inputs, rates, clip or float("inf"))
-    assert same_weights(ours, theirs) and not same_weights(ours, module())
+    settings = {"weight_decay": 0.1, "beta1": 0.8, "beta2": 0.99, "grad_clip": clip}
+    model, optimizer = PyTorchWrapper_v2(ours), AdamW(iter(RATES), **settings)
+    assert optimizer.state_dict(model) == {}
+    norms = learn(model, optimizer, inputs[:2])
+
+    resumed, fresh = PyTorchWrapper_v2(module(seed=9)), AdamW(iter(RATES[2:]), **settings)
+    resumed.shims[0]._model.load_state_dict(ours.state_dict())
+    state = {name: tensor.clone() for name, tensor in optimizer.state_dict(model).items()}
+    fresh.load_state_dict(resumed, state)
+    norms += learn(resumed, fresh, inputs[2:])
+    assert norms == learn_by_torch(theirs, inputs, RATES, clip or float("inf"))
+    assert same_weights(resumed.shims[0]._model, theirs) and not same_weights(theirs, module())
     assert 1 < max(norms) < 100
 
 
 def test_modules_share_one_norm_and_one_that_is_used_twice_counts_once() -> None:
     first = PyTorchWrapper_v2(nn.Linear(5, 5))
     model = chain(first, PyTorchWrapper_v2(nn.Linear(5, 5)), first)
-    assert len(list(torch_modules(model))) == 2
     outputs, backprop = model.begin_update(batches(1)[0].numpy())
     backprop(outputs)
-    weights = [w for m in torch_modules(model) for w in m.parameters()]
-    expected = np.sqrt(sum(float((w.grad**2).sum()) for w in weights))
+    modules = list(torch_modules(model))
+    expected = sum(float((w.grad**2).sum()) for m in modules for w in m.parameters()) ** 0.5
     optimizer = AdamW(0.01)
     apply_gradients(model, optimizer)
-    assert optimizer.last_norm == pytest.approx(expected, rel=1e-6)
+    assert optimizer.last_norm == pytest.approx(expected, rel=1e-6) and len(modules) == 2
 
 
-def test_what_has_no_gradient_stays() -> None:
+def test_what_has_no_gradient_stays_and_what_is_not_finite_changes_nothing() -> None:
     torch_module = module()
     torch_module[0].requires_grad_(False)
     model, optimizer, frozen = PyTorchWrapper_v2(torch_module), AdamW(0.1), torch_module[0].weight
     learn(model, optimizer, batches(1))
     assert torch.equal(frozen, module()[0].weight) and not same_weights(torch_module, module())
     before = [w.clone() for w in torch_module.parameters()]
-    apply_gradients(model, optimizer)
-    assert all(torch.equal(a, b) for a, b in zip(before, torch_module.parameters()))
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_gradients_that_are_not_finite_change_nothing(bad: float) -> None:
-    torch_module = module()
-    model, optimizer = PyTorchWrapper_v2(torch_module), AdamW(0.01)
-    learn(model, optimizer, batches(1))
-    before = [w.clone() for w in torch_module.parameters()]
+    apply_gradients(model, optimizer)  # there are none
     outputs, backprop = model.begin_update(batches(1)[0].numpy())
-    backprop(np.full_like(outputs, bad))
-    with pytest.raises(PelError, match="norm of the gradients is nan|inf; lower the learning rate"):
+    backprop(np.full_like(outputs, float("inf")))
+    with pytest.raises(PelError, match="norm of the gradients is .*; lower the learning rate"):
         apply_gradients(model, optimizer)
     assert all(torch.equal(a, b) for a, b in zip(before, torch_module.parameters()))
-
-
-def test_it_goes_on_from_a_saved_state() -> None:
-    rates = [0.01, 0.02, 0.03, 0.02, 0.01]
-    unbroken = PyTorchWrapper_v2(module())
-    learn(unbroken, AdamW(iter(rates)), batches(5))
-
-    begun, optimizer = PyTorchWrapper_v2(module()), AdamW(iter(rates))
-    assert optimizer.state_dict(begun) == {}
-    learn(begun, optimizer, batches(5)[:2])
-    resumed, fresh = PyTorchWrapper_v2(module(seed=9)), AdamW(iter(rates[2:]))
-    resumed.shims[0]._model.load_state_dict(begun.shims[0]._model.state_dict())
-    fresh.load_state_dict(
-        resumed, {name: tensor.clone() for name, tensor in optimizer.state_dict(begun).items()}
-    )
-    learn(resumed, fresh, batches(5)[2:])
-    assert same_weights(resumed.shims[0]._model, unbroken.shims[0]._model)
 
 
 def test_replaced_weights_begin_anew() -> None:
@@ -137,27 +116,15 @@ def test_replaced_weights_begin_anew() -> None:
     learn(model, optimizer, batches(3))
     model.shims[0]._model = module(seed=4)
     learn(model, optimizer, batches(2))
-    other, anew = PyTorchWrapper_v2(module(seed=4)), AdamW(0.01)
-    learn(other, anew, batches(2))
+    other = PyTorchWrapper_v2(module(seed=4))
+    learn(other, AdamW(0.01), batches(2))
     assert same_weights(model.shims[0]._model, other.shims[0]._model)
 
 
-def test_another_optimizer_updates_as_thinc_does() -> None:
-    models = [PyTorchWrapper_v2(module()) for _ in range(2)]
-    for model, update in zip(models, (apply_gradients, Model.finish_update)):
-        outputs, backprop = model.begin_update(batches(1)[0].numpy())
-        backprop(outputs)
-        update(model, Adam(0.01))
-    assert same_weights(*(model.shims[0]._model for model in models))
-    assert not same_weights(models[0].shims[0]._model, module())
-
-
-def test_weights_of_thincs_own_layers_are_updated_by_thincs_adam() -> None:
+def test_thincs_adam_updates_what_is_not_of_torch_and_what_is_not_for_adamw() -> None:
     weights = []
-    for optimizer in (
-        AdamW(0.01, weight_decay=0.1),
-        Adam(0.01, L2=0.1, eps=1e-6, use_averages=False),
-    ):
+    adam = Adam(0.01, L2=0.1, eps=1e-6, use_averages=False)
+    for optimizer in (AdamW(0.01, weight_decay=0.1), adam):
         fix_random_seed(0)
         model = ThincLinear(2, 5)
         model.initialize()
@@ -167,6 +134,13 @@ def test_weights_of_thincs_own_layers_are_updated_by_thincs_adam() -> None:
             model.finish_update(optimizer)
         weights.append(model.get_param("W"))
     assert np.array_equal(*weights)
+    models = [PyTorchWrapper_v2(module()) for _ in range(2)]
+    for model, update in zip(models, (apply_gradients, Model.finish_update)):
+        outputs, backprop = model.begin_update(batches(1)[0].numpy())
+        backprop(outputs)
+        update(model, Adam(0.01))
+    assert same_weights(*(model.shims[0]._model for model in models))
+    assert not same_weights(models[0].shims[0]._model, module())
 
 
 def test_a_config_gives_it_a_schedule() -> None:
@@ -175,13 +149,10 @@ def test_a_config_gives_it_a_schedule() -> None:
         "@optimizers": "spacy-pel.AdamW.v1",
         "learn_rate": {**schedule, "initial_rate": 0.1},
         "weight_decay": 0.01,
-        "eps": 1e-6,
-        "grad_clip": 1.0,
     }
     optimizer = registry.resolve({"optimizer": block})["optimizer"]
-    assert isinstance(optimizer, AdamW) and optimizer.averages is None
     rates = []
-    for _ in itertools.repeat(None, 5):
+    for _ in range(5):
         rates.append(optimizer.learn_rate)
         optimizer.step_schedules()
-    assert rates == pytest.approx([0.0, 0.05, 0.1, 0.05, 0.0])
+    assert rates == pytest.approx([0.0, 0.05, 0.1, 0.05, 0.0]) and optimizer.averages is None
