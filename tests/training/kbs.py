@@ -6,7 +6,11 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
+from thinc.api import Model
+from torch import Tensor
 
+from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.mention import GoldMention
@@ -80,3 +84,23 @@ def ranking(
         name = int(np.argmax(scores))
         best.append((scores[name], Row(number, name)))
     return sorted(best, reverse=True)
+
+
+def gradients(model: Model) -> dict[str, Tensor]:
+    """By the name of the weight and the place of its tower; zeros where there is none."""
+    return {
+        f"{place}.{name}": torch.zeros_like(weight) if weight.grad is None else weight.grad
+        for place, tower in enumerate(model.layers)
+        for name, weight in encoder_of(tower).named_parameters()
+    }
+
+
+def assert_same_gradients(ours: Model, *references: Model) -> None:
+    """Those of the first model are the sums of those of the others, and most are not nothing."""
+    parts = [gradients(reference) for reference in references]
+    expected = {name: sum(part[name] for part in parts) for name in parts[0]}
+    for name, gradient in gradients(ours).items():
+        # The weights of keys' biases have no gradient but rounding.
+        scale = expected[name].abs().max().item()
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-3, atol=1e-3 * scale + 1e-6)
+    assert sum(g.abs().max() > 1e-4 for g in expected.values()) > 15

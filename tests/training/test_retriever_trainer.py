@@ -84,13 +84,10 @@ def best_entities(trainer: RetrieverTrainer) -> list[int]:
     ("loss", "negatives", "more"),
     [
         (ProxyLoss(), random_negatives(4, in_batch=True), {"fgsm": FGSM()}),
-        (ProxyLoss(), MixedNegatives(4, p=0.5, refresh=5), {}),
-        (ProxyLoss(), random_negatives(4, shared=False), {"fgsm": FGSM(per_pair=True)}),
-        (CrossEntropyLoss(scale=32), random_negatives(4, in_batch=True), {}),
+        (CrossEntropyLoss(scale=32), random_negatives(4, shared=False),
+         {"fgsm": FGSM(per_pair=True)}),
         (PositiveNegativeLoss(8), MixedNegatives(2, p=1, refresh=3),
          {"coreference": Arborescence("all", 2, 3)}),
-        (ProxyLoss(8), MixedNegatives(2, p=1, refresh=3),
-         {"coreference": Arborescence("nearest", 2, 3), "fgsm": FGSM()}),
     ],
 )  # fmt: skip
 def test_a_small_problem_is_learned_and_the_seed_decides(kb, loss, negatives, more) -> None:
@@ -135,16 +132,6 @@ def test_a_tower_that_reads_documents_learns_from_all_mentions(kb: KnowledgeBase
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
 
 
-def test_a_loss_that_is_no_number_is_an_error(kb: KnowledgeBase) -> None:
-    trainer = make_trainer(kb)
-    with torch.no_grad():
-        encoder_of(trainer.retriever.entity_tower).transformer.embeddings.LayerNorm.bias[0] = (
-            torch.nan
-        )
-    with pytest.raises(PelError, match='loss is nan for a batch that begins with "MS"; lower the'):
-        trainer.step(GOLD)
-
-
 def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> None:
     text = "Aspirin and aspirin and aspirin; MS and ms"
     places = [(0, 7), (12, 19), (24, 31), (33, 35), (40, 42)]
@@ -166,7 +153,6 @@ def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> 
     ("fgsm", "negatives", "coreference"),
     [
         (None, random_negatives(3), None),
-        (FGSM(), MixedNegatives(2, p=0.5, refresh=1), None),
         (FGSM(per_pair=True), MixedNegatives(2, p=0.5, refresh=1, shared=False), None),
         (FGSM(), MixedNegatives(2, p=1, refresh=1), Arborescence(negatives=2, refresh=1)),
     ],
