@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.util import registry
 from thinc.api import Config
-from torch.nn.functional import cross_entropy, normalize
 
 from spacy_pel.errors import PelError
 from spacy_pel.models.losses import (
@@ -101,12 +100,9 @@ def naive_sum(*losses):
 LOSSES = [
     (ProxyLoss(), naive_proxy_loss(32, 0)),
     (ProxyLoss(alpha=3, delta=0.2), naive_proxy_loss(3, 0.2)),
-    (ProxyLoss(alpha=16, delta=-0.1), naive_proxy_loss(16, -0.1)),
     (ProxyLoss(8, 0.1, bias=0.7), naive_proxy_loss(8, 0.1, 0.7)),
     (CrossEntropyLoss(), naive_cross_entropy(1)),
     (CrossEntropyLoss(scale=20), naive_cross_entropy(20)),
-    (CrossEntropyLoss(scale=0.5), naive_cross_entropy(0.5)),
-    (PositiveNegativeLoss(), naive_positive_negative(1)),
     (PositiveNegativeLoss(scale=12), naive_positive_negative(12)),
     (
         SumLoss(ProxyLoss(8, 0.1), CrossEntropyLoss(scale=20)),
@@ -209,18 +205,8 @@ def test_a_batch_without_negatives_sets_no_bias_and_a_given_one_stays() -> None:
     assert loss.bias == 0.5 and loss.state() == {}
 
 
-def test_without_negatives_cross_entropy_is_zero_and_the_proxy_loss_pulls() -> None:
-    positive, none = np.array([0.3]), np.empty((1, 0))
-    assert [x.tolist() for x in gradients_of_scores(CrossEntropyLoss(), positive, none)[:2]] == [
-        [0], [0],
-    ]  # fmt: skip
-    value, by_positive, _ = gradients_of_scores(ProxyLoss(4), positive, none)
-    assert value[0] == pytest.approx(math.log1p(math.exp(-1.2)))
-    assert by_positive[0] == pytest.approx(-4 / (1 + math.exp(1.2)))
-
-
 @both_types
-@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss(), CrossEntropyLoss(20)])
+@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss(20)])
 def test_huge_scores_stay_finite(loss: ScoreLoss, dtype) -> None:
     corners = np.array([-1e4, 0, 1e4], dtype)
     positive = np.repeat(corners, 3)
@@ -234,7 +220,7 @@ def test_huge_scores_stay_finite(loss: ScoreLoss, dtype) -> None:
 
 
 @both_types
-@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss(), CrossEntropyLoss(20)])
+@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss(20)])
 def test_a_masked_column_counts_for_nothing(loss: ScoreLoss, dtype) -> None:
     positive = np.array([0.3, -0.2], dtype)
     negatives = np.array([[0.1, -np.inf, 0.2], [-np.inf, -np.inf, -np.inf]], dtype)
@@ -276,39 +262,12 @@ def test_gradients_of_vectors_follow_by_the_chain_rule(loss: ScoreLoss, naive, d
     assert (gradients[1][4] == 0).all()  # a proxy that nobody was asked about
 
 
-@pytest.mark.parametrize("scale", [1.0, 32.0])
-def test_cross_entropy_of_scaled_cosines_is_torchs(scale: float) -> None:
-    torch.manual_seed(0)
-    mentions, entities = torch.randn(5, 8).double(), torch.randn(9, 8).double()
-    leaves = [normalize(vectors).requires_grad_() for vectors in (mentions, entities)]
-    expected = cross_entropy(scale * (leaves[0] @ leaves[1].T), torch.tensor([3, 1, 0, 3, 8]))
-    expected.backward()
-    positive = np.array([3, 1, 0, 3, 8])
-    targets = Targets(positive, np.arange(9) != positive[:, None])
-    vectors = tuple(leaf.detach().numpy() for leaf in leaves)
-    gradients, value = CrossEntropyLoss(scale=scale)(vectors, targets)
-    assert value == pytest.approx(expected.item(), rel=1e-8)
-    for gradient, leaf in zip(gradients, leaves, strict=True):
-        np.testing.assert_allclose(gradient, leaf.grad.numpy(), rtol=1e-6, atol=1e-9)
-
-
-def test_an_easy_negative_silences_cross_entropy_but_not_the_proxy_loss() -> None:
-    positive, easy = np.array([0.2]), np.array([[-30.0]])
-    assert abs(gradients_of_scores(CrossEntropyLoss(), positive, easy)[1][0]) < 1e-12
-    assert gradients_of_scores(ProxyLoss(), positive, easy)[1][0] < -0.01
-
-
 @pytest.mark.parametrize("gap", [16.0, 80.0])
 def test_a_positive_far_ahead_still_has_the_sign_that_fgsm_needs(gap: float) -> None:
     scores = np.array([[gap, 0.0, -1.0]], dtype=np.float32)
     targets = Targets(np.array([0]), np.array([[False, True, True]]))
     gradient, _ = CrossEntropyLoss().on_scores(scores, targets)
     np.testing.assert_array_equal(np.sign(gradient), [[-1, 1, 1]])
-
-
-def test_a_sum_needs_a_loss() -> None:
-    with pytest.raises(PelError, match="give at least one loss"):
-        SumLoss()
 
 
 def test_a_sum_is_made_by_a_config() -> None:
@@ -324,9 +283,10 @@ def test_a_sum_is_made_by_a_config() -> None:
     @losses = "spacy-pel.CrossEntropyLoss.v1"
     scale = 32
     """)
-    made = registry.resolve(Config().from_str(config))["loss"]
-    proxies, softmax = made.losses
+    proxies, softmax = registry.resolve(Config().from_str(config))["loss"].losses
     assert (proxies.alpha, softmax.scale) == (8, 32)
+    with pytest.raises(PelError, match="give at least one loss"):
+        SumLoss()
 
 
 @pytest.mark.parametrize("loss", [PositiveNegativeLoss(4), ProxyLoss(alpha=4)])
@@ -403,22 +363,3 @@ def test_the_loss_is_that_of_loops(golds, seed, scale, weight) -> None:
             vectors - step, golds, scale
         )
         assert gradient[i, 0] == pytest.approx(weight * slope / 2e-5, rel=1e-4, abs=1e-6)
-
-
-def test_two_mentions_of_each_entity_give_equation_2() -> None:
-    """Eq. 1 is the cross-entropy of a softmax over all other mentions of the batch."""
-    values = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
-    vectors = torch.tensor(values, requires_grad=True)
-    scores = (vectors @ vectors.T).masked_fill(torch.eye(6, dtype=torch.bool), -torch.inf)
-    expected = cross_entropy(scores, torch.tensor([1, 0, 3, 2, 5, 4]))
-    expected.backward()
-    gradient, loss = MentionPairLoss()(values, [(7,), (7,), (1,), (1,), (3,), (3,)])
-    assert loss == pytest.approx(expected.item(), rel=1e-5)
-    np.testing.assert_allclose(gradient, vectors.grad.numpy(), atol=1e-6)
-
-
-def test_without_a_pair_or_without_a_negative_nothing_is_learnt() -> None:
-    vectors = np.ones((3, 2), dtype=np.float32)
-    for golds in ([(1,), (2,), (3,)], [(1,), (1,), (1,)]):
-        gradient, loss = MentionPairLoss(32)(vectors, golds)
-        assert loss == 0 and not gradient.any()

@@ -51,7 +51,7 @@ def cosines(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("changes", [{}, {"layers": 1, "width": 48}, {"layer_norm_eps": 0.1}])
-@pytest.mark.parametrize("lengths", [(1,), (2, 2), (3, LIMIT, 1, 7), (LIMIT,) * 5])
+@pytest.mark.parametrize("lengths", [(1,), (3, LIMIT, 1, 7)])
 def test_states_are_those_of_torch(changes: dict, lengths: tuple[int, ...]) -> None:
     transformer = bert(**changes)
     inputs = batch(*lengths)
@@ -62,9 +62,8 @@ def test_states_are_those_of_torch(changes: dict, lengths: tuple[int, ...]) -> N
     assert not states[~mask].any()
 
 
-@pytest.mark.parametrize("changes", [{}, {"type_vocab_size": 1}])
-def test_without_segments_they_are_zero(changes: dict) -> None:
-    transformer = bert(**changes)
+def test_without_segments_they_are_zero() -> None:
+    transformer = bert(type_vocab_size=1)
     ids, mask, _ = batch(5, 3)
     found = OnnxStates(transformer, int8=False)(ids, mask)[mask]
     torch.testing.assert_close(found, torch_states(transformer, ids, mask)[mask], atol=1e-4, rtol=0)
@@ -85,24 +84,19 @@ def test_states_of_some_tokens(layers: int, int8: bool) -> None:
         torch.testing.assert_close(states[wanted], whole[wanted], atol=1e-5, rtol=0)
 
 
-def test_8_bits_are_near_to_float32() -> None:
+@pytest.mark.parametrize("has_zeros", [True, False])
+def test_8_bits_are_near_to_float32(has_zeros: bool) -> None:
     transformer = bert(width=64)
+    if has_zeros:
+        with torch.no_grad():
+            transformer.encoder.layer[0].output.dense.weight.zero_()
+            transformer.encoder.layer[1].intermediate.dense.weight[:3].zero_()
     inputs = batch(LIMIT, 7, 15)
     states = OnnxStates(transformer, int8=True)(*inputs)[inputs[1]]
     expected = torch_states(transformer, *inputs)[inputs[1]]
     near = cosines(states, expected)
     assert near.mean() > 0.99 and near.min() > 0.97
     assert (states - expected).abs().max() > 1e-3  # it is not float32
-
-
-def test_8_bits_of_a_layer_without_weights() -> None:
-    transformer = bert()
-    with torch.no_grad():
-        transformer.encoder.layer[0].output.dense.weight.zero_()
-        transformer.encoder.layer[1].intermediate.dense.weight[:3].zero_()
-    inputs = batch(LIMIT)
-    states = OnnxStates(transformer, int8=True)(*inputs)[inputs[1]]
-    assert cosines(states, torch_states(transformer, *inputs)[inputs[1]]).mean() > 0.99
 
 
 @pytest.mark.parametrize("int8", [False, True])
