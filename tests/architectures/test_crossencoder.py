@@ -8,34 +8,20 @@ from thinc.api import Adam
 
 from spacy_pel.architectures import (
     TrainedEncoder,
-    encoder_of,
     is_initialized,
     pack_model,
     unpack_model,
 )
 from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.errors import PelError
-from spacy_pel.reading import text_inputs
 from spacy_pel.reading.text_inputs import TextInputs
 
-from ..towers import ENTITIES, MENTIONS, pair_score, reranker
+from ..towers import ENTITIES, MENTIONS, reranker
 
 
 def some_pairs(ranker) -> list:
     left, right = ranker.reader.mentions(MENTIONS), ranker.reader.entities(ENTITIES)
     return [ranker.reader.pair(m, e) for m in left for e in right]
-
-
-def test_order_is_kept_and_a_batch_changes_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranker = reranker()
-    pairs = some_pairs(ranker)
-    scores = ranker.model.predict(TextInputs(pairs))
-    assert scores.shape == (20, 1) and scores.dtype == np.float32
-    encoder = encoder_of(ranker.model.layers[0]).eval()
-    expected = [pair_score(encoder, pair).item() for pair in pairs]
-    np.testing.assert_allclose(scores[:, 0], expected, atol=1e-5)
-    monkeypatch.setattr(text_inputs, "CORE_TOKENS", 50)
-    np.testing.assert_allclose(ranker.model.predict(TextInputs(pairs)), scores, atol=1e-5)
 
 
 def test_saved_and_loaded_with_its_settings() -> None:

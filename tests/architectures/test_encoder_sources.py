@@ -29,7 +29,7 @@ from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.text_inputs import TextInputs
 
-from ..towers import ENTITIES, MENTIONS, save_bert
+from ..towers import MENTIONS, save_bert
 
 SETTINGS = {
     "shared": False,
@@ -86,14 +86,9 @@ def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_folder_with_tokenizer_json_alone(tmp_path: Path) -> None:
-    save_bert(tmp_path)
-    (tmp_path / "vocab.txt").unlink()
-    assert entity_reader(pretrained(str(tmp_path))).tokens(ENTITIES[:1])[0].ids[0] == 2
-
-
 def test_padding_and_truncation_saved_with_a_tokenizer_do_not_act(tmp_path: Path) -> None:
     save_bert(tmp_path)
+    (tmp_path / "vocab.txt").unlink()  # tokenizer.json is enough
     path = tmp_path / "tokenizer.json"
     saved = json.loads(path.read_text("utf8"))
     saved["truncation"] = {

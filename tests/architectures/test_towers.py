@@ -20,7 +20,7 @@ from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TextInputs
 
-from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, biencoder, reranker
+from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, biencoder
 
 
 def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,16 +114,6 @@ def test_lengths_reach_the_inputs() -> None:
     assert len(entity.ids) == 48  # the positions there are
     long_mention = [MentionInContext("a " * 99, 0, 1)]
     assert mention_reader(longer).inputs(long_mention).lengths() == [48]
-
-
-@pytest.mark.parametrize("make", [lambda: biencoder(shared=False), lambda: reranker().model])
-def test_dropout_is_set_in_every_tower(make) -> None:
-    model = make()
-    set_dropout(model, 0.25)
-    for tower in model.layers:
-        modules = encoder_of(tower).modules()
-        rates = [m.p for m in modules if isinstance(m, torch.nn.Dropout)]
-        assert len(rates) > 2 and set(rates) == {0.25}
 
 
 def test_bfloat16_is_close_to_float32_and_trains(monkeypatch) -> None:
