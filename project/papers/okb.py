@@ -5,17 +5,18 @@ python -m papers.okb kb/umls okb --types paper --train MedMentions/st21pv:train 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from scipy.sparse import csr_array
 
-from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.corpora.document_corpus import Corpus, open_corpus
 from spacy_pel.documents.document import Document
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
@@ -48,26 +49,8 @@ SHARES = {
     "mentions_seen": "% mentions of entities seen in train",
     "forms_seen": "% distinct surface forms that are in train",
 }
-# How many mentions have the same entities of the KB and the same words, in lower case.
-Kinds = Counter[tuple[tuple[str, ...], str]]
-
-
-class Census(NamedTuple):
-    """The documents and mentions of a split, counted; mentions without an entity have no kind."""
-
-    documents: int
-    mentions: int
-    kinds: Kinds
-
-    def without(self, taken: Collection[str]) -> Kinds:
-        """The kinds that become NIL if these entities are taken out."""
-        kinds = {k: count for k, count in self.kinds.items() if all(e in taken for e in k[0])}
-        return Counter(kinds)
-
-
-def entities_in(kinds: Kinds) -> set[str]:
-    """The concept ids that are mentioned."""
-    return {entity for entities, _ in kinds for entity in entities}
+# Of each mention with an entity in the KB: the concept ids of its entities, and its words in lower case.
+Mentions = list[tuple[tuple[str, ...], str]]
 
 
 def build_okb(
@@ -95,8 +78,8 @@ def build_okb(
         seed: See ``kept_in_line``.
 
     Returns:
-        The report: for each split ``split_statistics`` of the mentions that become NIL ("okb"), and
-        of all that had an entity in the KB before ("whole").
+        The report: for each split ``statistics`` of the mentions that become NIL ("okb"), and of all
+        that had an entity in the KB before ("whole").
 
     Raises:
         PelError: ``out`` holds something else, the KB has no such types, no mention is of the types,
@@ -108,36 +91,30 @@ def build_okb(
         raise PelError(f"{out}: exists, and is no such data set", "choose a new folder")
     opened = {split: [open_corpus(name) for name in names] for split, names in splits.items()}
     of_types = entities_of_types(kb, types)
-    censuses = {
-        split: census_of(kb, (d for corpus in corpora for d in corpus.documents()))
-        for split, corpora in opened.items()
-    }
-    train = censuses[TRAIN]
-    others = [census for split, census in censuses.items() if split != TRAIN]
+    mentions = {split: mentions_of(kb, corpora) for split, corpora in opened.items()}
+    train = mentions[TRAIN]
+    others = [own for split, own in mentions.items() if split != TRAIN]
     taken = of_types - kept_in_line(train, others, of_types, tolerance=tolerance, seed=seed)
-    mentioned = entities_in(sum((census.kinds for census in censuses.values()), Counter()))
-    if not mentioned:
+    nil = {split: nil_of(own, taken) for split, own in mentions.items()}
+    if not any(mentions.values()):
         raise PelError(
             "none of the corpora's ids is in the KB", "give a KB that uses the same identifiers"
         )
-    if not any(census.without(taken) for census in censuses.values()):
+    if not any(nil.values()):
         raise PelError(f"no mention is of {', '.join(types)}", "choose other types")
+    mentioned = entities_in(itertools.chain(*mentions.values()))
     report = {
         "kb": str(kb.path),
-        "kb_entities": {"before": len(kb), "after": len(kb) - len(taken)},
         "types": list(types),
         "tolerance": tolerance,
         "seed": seed,
         "entities": {"of_types": len(of_types), "taken_out": len(taken)},
         "splits": {
             split: {
-                "documents": census.documents,
-                "mentions": census.mentions,
-                "without_entity_in_kb": census.mentions - sum(census.kinds.values()),
-                "okb": split_statistics(census, train, taken),
-                "whole": split_statistics(census, train),
+                "okb": statistics(nil[split], train, nil[TRAIN]),
+                "whole": statistics(own, train, train),
             }
-            for split, census in censuses.items()
+            for split, own in mentions.items()
         },
         "descriptions": {
             "okb": described(kb, mentioned & taken),
@@ -205,19 +182,25 @@ def entities_of_types(kb: KnowledgeBase, types: Sequence[str]) -> set[str]:
     return found | below
 
 
-def census_of(kb: KnowledgeBase, documents: Iterable[Document]) -> Census:
-    """Count the documents of a split and their mentions."""
-    n_documents = n_mentions = 0
-    kinds: Kinds = Counter()
-    for document in documents:
-        n_documents += 1
-        n_mentions += len(document.mentions)
+def mentions_of(kb: KnowledgeBase, corpora: Iterable[Corpus]) -> Mentions:
+    """The mentions of a split that have an entity in the KB."""
+    found = []
+    for document in itertools.chain(*(corpus.documents() for corpus in corpora)):
         resolved = _resolved(kb, document)
         for mention in document.mentions:
             entities = tuple(dict.fromkeys(resolved[id] for id in mention.ids if id in resolved))
             if entities:
-                kinds[entities, " ".join(mention.text.lower().split())] += 1
-    return Census(n_documents, n_mentions, kinds)
+                found.append((entities, " ".join(mention.text.lower().split())))
+    return found
+
+
+def nil_of(mentions: Mentions, taken: set[str]) -> Mentions:
+    """The mentions that become NIL if these entities are taken out."""
+    return [mention for mention in mentions if taken.issuperset(mention[0])]
+
+
+def entities_in(mentions: Iterable[tuple[tuple[str, ...], str]]) -> set[str]:
+    return {entity for entities, _ in mentions for entity in entities}
 
 
 def _resolved(kb: KnowledgeBase, document: Document) -> dict[str, str]:
@@ -243,12 +226,7 @@ def _without(document: Document, kb: KnowledgeBase, taken: Collection[str]) -> D
 
 
 def kept_in_line(
-    train: Census,
-    others: Sequence[Census],
-    of_types: Collection[str],
-    *,
-    tolerance: float,
-    seed: int,
+    train: Mentions, others: Sequence[Mentions], of_types: set[str], *, tolerance: float, seed: int
 ) -> set[str]:
     """Choose the entities of the types that stay in the KB.
 
@@ -258,19 +236,19 @@ def kept_in_line(
     keeps at least one NIL mention. If an order ends before all shares are close, further orders are
     tried, and the one that comes closest is taken.
     """
-    nil = {n: kinds for n, split in enumerate(others) if (kinds := split.without(of_types))}
-    entities = sorted(set().union(*map(entities_in, nil.values())))
+    in_train = entities_in(train)
+    entities = sorted(entities_in(itertools.chain(*(nil_of(own, of_types) for own in others))))
     column = {entity: n for n, entity in enumerate(entities)}
-    in_train = entities_in(train.kinds)
     is_seen = np.array([entity in in_train for entity in entities], dtype=bool)
-    parts = []  # of each split the counts of its kinds, what they name, and the shares wanted
-    for n, kinds in nil.items():
-        places = [(row, column[e]) for row, (named, _) in enumerate(kinds) for e in named]
-        shape = (len(kinds), len(entities))
-        names = csr_array((np.ones(len(places), dtype=np.int64), tuple(zip(*places))), shape=shape)
-        whole = split_statistics(others[n], train)
-        wanted = np.array([whole["mentions_seen"], whole["entities_seen"]])
-        parts.append((np.array(list(kinds.values())), names, csr_array(names.T), wanted))
+    parts = []  # of each split how many NIL mentions name the same, what they name, the shares wanted
+    for own in others:
+        if kinds := Counter(named for named, _ in nil_of(own, of_types)):
+            rows, columns = zip(*((n, column[e]) for n, kind in enumerate(kinds) for e in kind))
+            shape = (len(kinds), len(entities))
+            names = csr_array((np.ones(len(rows), dtype=np.int64), (rows, columns)), shape=shape)
+            whole = statistics(own, train, train)
+            wanted = np.array([whole["mentions_seen"], whole["entities_seen"]])
+            parts.append((np.array(list(kinds.values())), names, csr_array(names.T), wanted))
 
     def distance(stays: np.ndarray) -> float:
         """By how much the shares differ beyond the tolerance; infinite if a split has no NIL left."""
@@ -308,40 +286,31 @@ def kept_in_line(
     return {entities[n] for n in np.flatnonzero(kept)}
 
 
-def split_statistics(
-    split: Census, train: Census, taken: Collection[str] | None = None
-) -> dict[str, Any]:
-    """The counts of the paper's Table 7 for a split, and the shares of it that are seen in train.
+def statistics(mentions: Mentions, train: Mentions, like: Mentions) -> dict[str, Any]:
+    """The counts of the paper's Table 7, and the shares of ``SHARES``, from 0 to 1 or None of nothing.
 
-    Args:
-        split: The split.
-        train: The train split, which says what is seen.
-        taken: The entities that are taken out of the KB: the mentions that become NIL are counted.
-            None counts all mentions with an entity in the KB.
-
-    Returns:
-        ``mentions`` and distinct ``entities``, and the shares of ``SHARES``, from 0 to 1 or None of
-        nothing.
+    train: all mentions of the train split. like: those of them whose surface forms are compared.
     """
-    kinds, of_train = (c.kinds if taken is None else c.without(taken) for c in (split, train))
-    in_train, entities = entities_in(train.kinds), entities_in(kinds)
-    forms = {form for _, form in kinds}
-    mentions = sum(kinds.values())
-    seen = sum(n for (named, _), n in kinds.items() if not in_train.isdisjoint(named))
+    in_train, forms_in_train = entities_in(train), {form for _, form in like}
+    entities, forms = entities_in(mentions), {form for _, form in mentions}
     return {
-        "mentions": mentions,
+        "mentions": len(mentions),
         "entities": len(entities),
-        "entities_seen": len(entities & in_train) / len(entities) if entities else None,
-        "mentions_seen": seen / mentions if mentions else None,
-        "forms_seen": len(forms & {f for _, f in of_train}) / len(forms) if forms else None,
+        "entities_seen": _share([entity in in_train for entity in entities]),
+        "mentions_seen": _share([not in_train.isdisjoint(named) for named, _ in mentions]),
+        "forms_seen": _share([form in forms_in_train for form in forms]),
     }
+
+
+def _share(are: list[bool]) -> float | None:
+    return sum(are) / len(are) if are else None
 
 
 def described(kb: KnowledgeBase, ids: Collection[str]) -> dict[str, Any]:
     """The share of the entities that have a definition, and how many words these have in the mean."""
     words = [len(text.split()) for id in ids if (text := kb[id].definition)]
     mean = float(np.mean(words)) if words else None
-    return {"described": len(words) / len(ids) if ids else None, "words": mean}
+    return {"described": _share([bool(kb[id].definition) for id in ids]), "words": mean}
 
 
 def markdown(report: Mapping[str, Any]) -> str:
