@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import typer
+from speed.run import write_entities
 
 from spacy_pel import KnowledgeBase
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -65,7 +66,7 @@ def main(
         documents = list(open_corpus(path).documents())
         texts = [document.text for document in documents]
         found = [
-            [Found(e.start_char, e.end_char, e.label_, _known(e.kb_id_)) for e in doc.ents]
+            [Found(e.start_char, e.end_char, e.label_, e.kb_id_.replace(NIL, "")) for e in doc.ents]
             for doc in nlp.pipe(texts)
         ]
         rows = [[pipeline, *_percents(scores(kb, documents, found))]]
@@ -110,10 +111,6 @@ def _is_ncbi(document: Document) -> bool:
     return any(mention.label in NCBI for mention in document.mentions or ())
 
 
-def _known(id: str) -> str:
-    return "" if id == NIL else id
-
-
 def _percents(figures: Iterable[float]) -> list[str]:
     return [f"{100 * figure:.1f}" for figure in figures]
 
@@ -124,11 +121,7 @@ def _of_scispacy(
     """What scispaCy's linker says of the mentions of the same recogniser."""
     with tempfile.TemporaryDirectory() as folder:
         entities, asked, answered = (Path(folder) / n for n in ("kb.jsonl", "texts", "found"))
-        with entities.open("w", encoding="utf8") as file:
-            for entity in kb:
-                record = {"concept_id": entity.concept_id, "canonical_name": entity.canonical_name}
-                record |= {"aliases": list(entity.aliases), "types": [], "definition": None}
-                file.write(json.dumps(record) + "\n")
+        write_entities(kb, entities)
         asked.write_text(json.dumps(texts), encoding="utf8")
         worker = [str(python), str(HERE / "raw_text_scispacy.py"), pipeline]
         environment = {**os.environ, "PYTHONPATH": str(HERE)}

@@ -4,7 +4,7 @@
 
 The commands are those that docs/any-ontology.md shows first, each as a program of its own. Of each the
 benchmark prints the seconds by the clock, and those of the processor, which other programs on the
-computer change less. "Words" are those of the page up to the end of these commands.
+computer change less.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Annotated
 import typer
 from wasabi import msg
 
-PAGE = Path(__file__).parent.parent / "docs" / "any-ontology.md"
 PEL = [sys.executable, "-m", "spacy", "pel"]
 
 
@@ -44,7 +43,7 @@ def main(
         mentions = linked.read_text(encoding="utf8").count('"start":')
     header = ("command", "seconds", "processor, s")
     msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
-    msg.text(f"{mentions:,} mentions linked; {len(commands)} commands, {words_to_read()} words")
+    msg.text(f"{mentions:,} mentions linked")
 
 
 def measured(arguments: list) -> tuple[str, str]:
@@ -59,11 +58,6 @@ def processor_seconds() -> float:
     """What all programs that this one started have computed."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def words_to_read() -> int:
-    """The words of the page before its first section, in which the commands stand."""
-    return len(PAGE.read_text(encoding="utf8").partition("\n## ")[0].split())
 
 
 if __name__ == "__main__":

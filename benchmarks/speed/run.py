@@ -131,14 +131,9 @@ def write_entities(kb: KnowledgeBase, out: Path) -> None:
     """Write the KB in scispaCy's schema, one line for each entity."""
     with out.open("w", encoding="utf8") as file:
         for entity in kb:
-            record: dict[str, Any] = {
-                "concept_id": entity.concept_id,
-                "canonical_name": entity.canonical_name,
-                "aliases": list(entity.aliases),
-                "types": [],
-                "definition": entity.definition,
-            }
-            file.write(json.dumps(record) + "\n")
+            kept = ("concept_id", "canonical_name", "aliases", "definition")
+            record = {name: getattr(entity, name) for name in kept}
+            file.write(json.dumps({**record, "types": []}) + "\n")
 
 
 def table(results: Results) -> str:

@@ -3,8 +3,6 @@
 python papers/gradient_figure.py ../docs/images/loss-gradient.svg
 """
 
-from __future__ import annotations
-
 import sys
 
 import matplotlib
@@ -30,22 +28,17 @@ def gradient(bias: float, scores: np.ndarray, is_right: bool) -> np.ndarray:
     return score.grad.abs().numpy() / loss.alpha
 
 
-def main(path: str) -> None:
-    scores = np.linspace(-0.5, 1, 301)
-    figure = Figure(figsize=(10, 3.8), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
-    for axis, bias, title in zip(axes, (0, BIAS), ("Eq. 3", f"Eq. 3 of s - b, b = {BIAS}")):
-        for name, (colour, dash) in LINES.items():
-            gradients = gradient(bias, scores, name.startswith("right"))
-            axis.plot(scores, gradients, ls=dash, color=colour, label=name, linewidth=1.6)
-        axis.set(title=title, xlabel="cosine of the pair")
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize="small")
-        axis.axvspan(0.65, 0.77, color="#000000", alpha=0.12, lw=0)
-    axes[0].set_ylabel("size of the gradient / alpha")
-    with matplotlib.rc_context({"svg.hashsalt": "spacy_pel"}):  # the same bytes each time
-        figure.savefig(path, metadata={"Date": None})
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+scores = np.linspace(-0.5, 1, 301)
+figure = Figure(figsize=(10, 3.8), layout="constrained")
+axes = figure.subplots(1, 2, sharey=True)
+for axis, bias, title in zip(axes, (0, BIAS), ("Eq. 3", f"Eq. 3 of s - b, b = {BIAS}")):
+    for name, (colour, dash) in LINES.items():
+        sizes = gradient(bias, scores, name.startswith("right"))
+        axis.plot(scores, sizes, ls=dash, color=colour, label=name, linewidth=1.6)
+    axis.set(title=title, xlabel="cosine of the pair")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="small")
+    axis.axvspan(0.65, 0.77, color="#000000", alpha=0.12, lw=0)
+axes[0].set_ylabel("size of the gradient / alpha")
+with matplotlib.rc_context({"svg.hashsalt": "spacy_pel"}):  # the same bytes each time
+    figure.savefig(sys.argv[1], metadata={"Date": None})

@@ -18,29 +18,25 @@ from spacy_pel.fitting.evaluate import read_metrics
 from spacy_pel.system.whole_files import whole_file
 
 
-def averaged_metrics(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Average several results of ``linking_metrics``, at least one.
+def average(metrics: Sequence[Mapping[str, Any]], *, by_mention: bool) -> dict[str, Any]:
+    """Average several results of ``linking_metrics``, at least one, in the same form.
 
     Counts are sums. An evaluation without a mention in a group is left out of the averages of that
     group; an average over nothing is None.
-
-    Returns:
-        {"evaluations": n, "macro": x, "micro": y}, with x and y in the form of ``linking_metrics``.
     """
-    averages: dict[str, dict[str, Any]] = {"macro": {}, "micro": {}}
-    names = [name for name in metrics[0] if name.startswith("recall@") or name == "mrr"]
+    average: dict[str, Any] = {}
     for group in GROUPS:
         field = "mentions" if group == "all" else group
         known = [one for one in metrics if one.get(field) is not None]
+        average[field] = sum(one[field] for one in known) if known else None
         counted = [one for one in known if one[field]]
-        sizes = [one[field] for one in counted]
-        for kind, weights in (("macro", np.ones(len(sizes))), ("micro", sizes)):
-            averages[kind][field] = sum(one[field] for one in known) if known else None
-            for name in names:
+        weights = [one[field] if by_mention else 1 for one in counted]
+        for name in metrics[0]:
+            if name.startswith("recall@") or name == "mrr":
                 values = [one[name][group] for one in counted]
                 mean = float(np.average(values, weights=weights)) if values else None
-                averages[kind].setdefault(name, {})[group] = mean
-    return {"evaluations": len(metrics), **averages}
+                average.setdefault(name, {})[group] = mean
+    return average
 
 
 def main(
@@ -48,12 +44,13 @@ def main(
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write")],
 ) -> None:
     """Average several evaluations, such as those of ZESHEL's worlds, each with a KB of its own."""
-    averages = averaged_metrics([read_metrics(path) for path in metrics])
+    read = [read_metrics(path) for path in metrics]
+    averages = {"macro": average(read, by_mention=False), "micro": average(read, by_mention=True)}
     with whole_file(output) as file:
-        json.dump({"of": [str(path) for path in metrics], **averages}, file, indent=2)
-    for name in ("macro", "micro"):
-        print(f"{name.capitalize()} average of {averages['evaluations']}\n")
-        print(metrics_table(averages[name]) + "\n")
+        of = {"of": [str(path) for path in metrics], "evaluations": len(read)}
+        json.dump({**of, **averages}, file, indent=2)
+    for name, metrics_of in averages.items():
+        print(f"{name.capitalize()} average of {len(read)}\n\n{metrics_table(metrics_of)}\n")
 
 
 if __name__ == "__main__":

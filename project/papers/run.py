@@ -10,7 +10,6 @@ left out. One that was killed goes on from its checkpoint.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import random
 import shutil
@@ -18,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -48,14 +47,11 @@ RESULTS = HERE / "results.jsonl"
 
 
 class Variant(NamedTuple):
-    """One way to train.
+    """One way to train: the choices, such as "Pb, s - b; names as rows", and what they mean.
 
-    Attributes:
-        name: the choices, such as "Pb, s - b; names as rows".
-        settings: by their dotted names; those of the linker without its prefix, others begin with a dot.
-        options: what is not in a config: ``trained: false`` for an encoder as it comes, ``reranks`` for
-            the variant whose candidates a reranker orders, ``learns`` for a corpus whose mentions become
-            rows.
+    Settings have dotted names: those of the linker without its prefix, others with a dot in front. Options
+    are not in a config: ``trained: false`` for an encoder as it comes, ``reranks`` for the variant whose
+    candidates a reranker orders, ``learns`` for a corpus whose mentions become rows.
     """
 
     name: str
@@ -84,7 +80,7 @@ def read_table(name: str) -> dict[str, Any]:
 def variants_of(table: dict[str, Any]) -> list[Variant]:
     """The combinations of one choice of each axis, and then the variants that are listed by themselves."""
     axes = [choices.items() for choices in table.get("axes", {}).values()]
-    combined = itertools.product(*axes) if axes else ()
+    combined = product(*axes) if axes else ()
     found = []
     for choices in (*combined, *((each,) for each in table.get("variants", {}).items())):
         settings = {key: value for _, block in choices for key, value in (block or {}).items()}
@@ -242,13 +238,8 @@ def write_sample(source: Path, corpora: list[str], limit: int, others: int, outp
     The source is JSONL, too, plain or gzipped. ``limit`` documents of each corpus are read; 0: all.
     The same arguments write the same file, in the order of the source.
     """
-    golds = {
-        id
-        for path in corpora
-        for document in itertools.islice(open_corpus(path).documents(), limit or None)
-        for mention in document.mentions
-        for id in mention.ids
-    }
+    documents = [islice(open_corpus(path).documents(), limit or None) for path in corpora]
+    golds = {id for document in chain(*documents) for m in document.mentions for id in m.ids}
     lines = [line for _, line in numbered_lines(source) if line.strip()]
     entities = map(json.loads, lines)
     named = [not golds.isdisjoint((e["concept_id"], *e.get("alt_ids", ()))) for e in entities]
@@ -278,15 +269,13 @@ def _training_figures(log: Path) -> dict[str, Any]:
         return {}
     steps = [line for line in srsly.read_jsonl(log) if "loss" in line]
     norms = [line["gradient_norm"] for line in steps[max(1, len(steps) // 10) :]]
-    mean, variance = np.mean(norms), np.var(norms, ddof=1) if len(norms) > 1 else 0.0
+    mean = float(np.mean(norms))
+    relative = float(np.var(norms, ddof=1)) / mean**2 if len(norms) > 1 else 0.0
     counts = steps[-1]["counts"]
     return {
         "seconds": round(steps[-1]["seconds"], 1),
         "memory_mb": round(steps[-1]["memory_mb"]),
-        "norms": {
-            "mean": round(float(mean), 3),
-            "relative_variance": round(float(variance / mean**2), 4),
-        },
+        "norms": {"mean": round(mean, 3), "relative_variance": round(relative, 4)},
         "inputs": {name: counts[f"{name}_inputs"] for name in ("mention", "entity", "index")},
     }
 
@@ -294,8 +283,9 @@ def _training_figures(log: Path) -> dict[str, Any]:
 def _commit() -> str | None:
     """The checked-out commit, with a "+" if files were changed; None without git."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    with suppress(FileNotFoundError):
-        return subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=HERE).stdout.strip()
+    if not shutil.which("git"):
+        return None
+    return subprocess.run(command, capture_output=True, text=True, cwd=HERE).stdout.strip() or None
 
 
 def main(

@@ -1,6 +1,5 @@
 """Put spaCy's entity_ruler before a trained linker, so that it finds mentions by their names."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import spacy
@@ -17,12 +16,16 @@ def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:
     entity KB lacks, which are NIL.
     """
     nlp = spacy.load(pipeline)
+    opened = KnowledgeBase.open(kb)
+    names = {(n, e.types[0] if e.types else "ENTITY") for e in opened for n in e.names}
+    mentions = [m for document in open_corpus(corpus).documents() for m in document.mentions]
+    names |= {(m.text, "ENTITY") for m in mentions if not any(id in opened for id in m.ids)}
     # Acronyms are matched as they are written, other names whatever their case.
-    ruler = nlp.add_pipe("entity_ruler", first=True)
     patterns = [
-        {"label": label, "pattern": name if name.isupper() else _in_any_case(nlp, name)}
-        for name, label in _names(KnowledgeBase.open(kb), corpus)
+        {"label": label, "pattern": name if name.isupper() else in_any_case(nlp, name)}
+        for name, label in sorted(names)
     ]
+    ruler = nlp.add_pipe("entity_ruler", first=True)
     with nlp.select_pipes(enable=[]):
         ruler.add_patterns(patterns)
     nlp.get_pipe("proxy_linker").set_kb(kb)
@@ -30,19 +33,7 @@ def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:
     print(f"{output}: {len(patterns):,} names to find, then {nlp.pipe_names[-1]}")
 
 
-def _names(kb: KnowledgeBase, corpus: Path) -> Iterator[tuple[str, str]]:
-    """The names to find, each with the label of its mentions."""
-    for entity in kb:
-        for name in entity.names:
-            yield name, entity.types[0] if entity.types else "ENTITY"
-    mentions = [
-        mention for document in open_corpus(corpus).documents() for mention in document.mentions
-    ]
-    for name in sorted({m.text for m in mentions if not any(id in kb for id in m.ids)}):
-        yield name, "ENTITY"
-
-
-def _in_any_case(nlp: spacy.Language, name: str) -> list:
+def in_any_case(nlp: spacy.Language, name: str) -> list:
     return [{"LOWER": token.lower_} for token in nlp.make_doc(name)]
 
 

@@ -14,13 +14,9 @@ def main(linked: Path) -> None:
     for document in srsly.read_jsonl(linked):
         print(f"\n{document['text']}")
         for mention in document["mentions"]:
-            if not mention["candidates"]:
-                print(f"    {mention['text']:<28} without a candidate")
-                continue
             name = mention["name"] or f"not {mention['candidates'][0]['name']}"
-            print(
-                f"    {mention['text']:<28} {mention['id']:<8}  {name:<36} {mention['score']:.2f}"
-            )
+            line = f"{mention['text']:<28} {mention['id']:<8}  {name:<36} {mention['score']:.2f}"
+            print(f"    {line}")
 
 
 if __name__ == "__main__":

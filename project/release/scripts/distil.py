@@ -23,6 +23,7 @@ from tqdm import tqdm
 from spacy_pel import KnowledgeBase
 from spacy_pel.architectures import DocumentEncoder, PretrainedEncoder, encoder_of, set_dropout
 from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.documents.document import Document
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
@@ -83,12 +84,16 @@ def main(
     optimizer = AdamW(warmup_linear(rate, WARMUP, steps))
     rng = np.random.default_rng(0)
     bar = tqdm(islice(batches(base, rng), steps), total=steps)
-    for rows, mentions in zip(bar, in_documents(texts, rng)):
+    documents = [d for path in texts for d in open_corpus(path).documents() if d.mentions]
+    for rows, mentions in zip(bar, in_documents(documents, rng)):
         distance = taught(student, teacher, rows, mentions)
         apply_gradients(student.model, optimizer)
         optimizer.step_schedules()
         bar.set_postfix(cosine=f"{1 - distance:.3f}", refresh=False)
-    linker.cfg["trained_entities"] = mentioned(texts, base)
+    # Evaluations tell seen entities from unseen ones.
+    ids = {id for document in documents for mention in document.mentions for id in mention.ids}
+    seen = base.labels(sorted({base.number(id) for id in ids} - {None}))
+    linker.cfg["trained_entities"] = sorted(concept_id for concept_id, _ in seen)
     nlp.to_disk(out)
 
 
@@ -104,9 +109,10 @@ def batches(kb: KnowledgeBase, rng: np.random.Generator) -> Iterator[list[Entity
                 yield texts[start : start + BATCH]
 
 
-def in_documents(corpora: list[Path], rng: np.random.Generator) -> Iterator[list[MentionInContext]]:
-    """The mentions of all documents again and again, those of ``DOCUMENTS`` at a time."""
-    documents = [d for path in corpora for d in open_corpus(path).documents() if d.mentions]
+def in_documents(
+    documents: list[Document], rng: np.random.Generator
+) -> Iterator[list[MentionInContext]]:
+    """The mentions of documents again and again, those of ``DOCUMENTS`` at a time."""
     rng.shuffle(documents)
     endless = cycle(documents)
     while True:
@@ -116,14 +122,6 @@ def in_documents(corpora: list[Path], rng: np.random.Generator) -> Iterator[list
             for context in [DocumentContext()]
             for mention in document.mentions
         ]
-
-
-def mentioned(corpora: list[Path], kb: KnowledgeBase) -> list[str]:
-    """The concept ids of a KB that corpora mention: evaluations tell seen entities from unseen ones."""
-    documents = (document for path in corpora for document in open_corpus(path).documents())
-    ids = {id for document in documents for m in document.mentions or () for id in m.ids}
-    numbers = {kb.number(id) for id in ids} - {None}
-    return sorted(concept_id for concept_id, _ in kb.labels(sorted(numbers)))
 
 
 def taught(
