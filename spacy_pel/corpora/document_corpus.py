@@ -148,10 +148,9 @@ class DocumentCorpus(Corpus):
         self.format = format
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
-        for name in self.names:
-            stream = open_documents(name, self.format, with_ids=True)
-            for source, documents in stream.documents_by_source():
-                yield source, self._documents(source, documents)
+        stream = open_documents(self.names, self.format, with_ids=True)
+        for source, documents in stream.documents_by_source():
+            yield source, self._documents(source, documents)
 
     def _documents(self, source: str, documents: Iterator[RawDocument]) -> Iterator[Document]:
         is_empty = True
@@ -163,21 +162,15 @@ class DocumentCorpus(Corpus):
             raise PelError(f"{source}: no documents in it", "give a corpus that has some")
 
 
-def open_corpus(
-    name: str | Path,
-    *,
-    limit: int = 0,
-    spans_key: str | None = None,
-    gold_mentions: bool = True,
-) -> DocumentCorpus:
+def open_corpus(name: str | Path, **settings: Any) -> DocumentCorpus:
     """The corpus that a name stands for, of any format; see ``open_documents`` and ``Corpus``.
 
     Raises:
         PelError: There is no such file or split, or its format has no entity ids. What is wrong
             with the documents is found when they are read.
     """
-    open_documents(str(name), with_ids=True)  # refuses it here and now
-    return DocumentCorpus([name], limit=limit, spans_key=spans_key, gold_mentions=gold_mentions)
+    open_documents(name, with_ids=True)  # refuses it here and now
+    return DocumentCorpus([name], **settings)
 
 
 # For a [corpora] block of a config. For what is not described here see ``Corpus``.
@@ -217,7 +210,7 @@ def make_medmentions_corpus(
     spans_key: str | None = None,
     gold_mentions: bool = True,
 ) -> DocumentCorpus:
-    """Return a split of MedMentions: "train", "dev" or "test"; see ``MedMentionsSplit``."""
+    """Return a split of MedMentions: "train", "dev" or "test"."""
     return make_document_corpus([f"{path}:{split}"], limit, spans_key, gold_mentions)
 
 
@@ -229,7 +222,7 @@ def make_zeshel_corpus(
     spans_key: str | None = None,
     gold_mentions: bool = True,
 ) -> DocumentCorpus:
-    """Return a split of ZESHEL, of all its worlds or of some; see ``ZeshelSplit``.
+    """Return a split of ZESHEL, of all its worlds or of some.
 
     To train on it without holding all documents in memory, set ``max_epochs`` to -1.
     """

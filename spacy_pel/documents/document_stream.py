@@ -1,4 +1,4 @@
-"""A stream of documents: from files, here or behind a URL that fsspec opens, or from elsewhere."""
+"""A stream of documents from files, here or behind a URL that fsspec opens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from posixpath import relpath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class RawDocument(NamedTuple):
     """A document of an input that is not checked yet."""
 
-    name: str  # the file that it is from, for messages; "" if the data says it
-    place: Place  # where in the file it begins
-    data: Any  # see ``Input.split``; or a Document that is checked already
+    name: str  # the file that it is from, for messages
+    place: Place  # where in the file it begins; "" for all of it
+    data: Any  # see ``Input.split``
     format: Format  # of the data
 
     @property
@@ -50,18 +50,15 @@ class RawDocument(NamedTuple):
     def doc(self, nlp: Language, spans_key: str | None) -> Doc:
         """The Doc of the document, to be linked; see ``make_doc`` and ``document``."""
         with self._placed_errors():
-            read = self.format.input
-            if read and read.doc and not isinstance(self.data, Fault):
-                return read.doc(nlp, self.data)
+            made = self.format.input.doc
+            if made and not isinstance(self.data, Fault):
+                return made(nlp, self.data)
             return make_doc(nlp, self._read(spans_key), spans_key)
 
     def _read(self, spans_key: str | None) -> Document:
-        document = self.data
-        if isinstance(document, Fault):
-            raise PelError(*document)
-        if not isinstance(document, Document):
-            assert self.format.input is not None
-            document = self.format.input.document(self.data, spans_key)
+        if isinstance(self.data, Fault):
+            raise PelError(*self.data)
+        document = self.format.input.document(self.data, spans_key)
         if len(document.mentions or ()) > MOST_MENTIONS:
             raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
         return document
@@ -72,100 +69,57 @@ class RawDocument(NamedTuple):
         try:
             yield
         except LineError as error:
-            assert isinstance(self.place, int)
             raise error.at(self._replace(place=self.place + error.line).where) from error
         except PelError as error:
-            raise (error.at(self.where) if self.where else error) from error
+            raise error.at(self.where) from error
         except ValueError as error:
             raise PelError(f"{self.where}: {error}", "correct the document") from error
 
 
-class DocumentStream:
-    """Documents of one or more sources, for example files. It can be read again and again."""
-
-    total: int | None = None  # bytes of the input; None if that is not known
-    position: int = 0  # bytes that have been read
-
-    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
-        """The sources, in their order: a name for messages, and all documents of each.
-
-        What cannot be read, such as the rest of a damaged file, is a RawDocument with a Fault.
-        """
-        raise NotImplementedError
-
-    def __iter__(self) -> Iterator[RawDocument]:
-        for _, documents in self.documents_by_source():
-            yield from documents
-
-
-class ChainedStream(DocumentStream):
-    """The documents of several streams, one stream after the other."""
-
-    def __init__(self, streams: Sequence[DocumentStream]) -> None:
-        self.streams = streams
-        totals = [stream.total for stream in streams]
-        self.total = None if None in totals else sum(totals)  # type: ignore[arg-type]
-        self._before = 0
-        self._current: DocumentStream | None = None
-
-    @property
-    def position(self) -> int:  # type: ignore[override]
-        return self._before + (self._current.position if self._current else 0)
-
-    def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
-        self._before, self._current = 0, None
-        for stream in self.streams:
-            self._before, self._current = self.position, stream
-            yield from stream.documents_by_source()
-
-
-def checked_documents(documents: Iterable[Document], format_name: str) -> Iterator[RawDocument]:
-    """Documents that have been read and checked, as those of a stream.
-
-    A PelError of theirs, which names the place, becomes a Fault.
-    """
-    format = Format(format_name, ())
-    try:
-        for document in documents:
-            yield RawDocument("", f"document {document.id}", document, format)
-    except PelError as error:
-        yield RawDocument("", "", Fault(error.problem, error.remedy), format)
-
-
-# Files
-
-
 class DocumentFile(NamedTuple):
-    """A file of documents. Standard input has neither URL nor size."""
+    """A file of documents, or a split in it. Standard input has no URL."""
 
     name: str  # for messages
     url: str | None  # or its path
-    size: int | None  # in bytes
+    size: int | None  # in bytes; None if that is not known
     format: Format
 
 
-class FileStream(DocumentStream):
-    """The documents of files, each of which is a source."""
+class DocumentStream:
+    """The documents of files. It can be read again and again.
 
-    def __init__(self, files: list[DocumentFile]) -> None:
-        self.files = files
-        sizes = [file.size for file in files]
+    Attributes:
+        files: The files.
+        total: The bytes of all files; None if that is not known.
+        position: The bytes that have been read.
+    """
+
+    def __init__(self, files: Iterable[DocumentFile]) -> None:
+        self.files = list(files)
+        sizes = [file.size for file in self.files]
         self.total = None if None in sizes else sum(sizes)  # type: ignore[arg-type]
         self._before = 0
         self._open: BinaryIO | None = None
 
     @property
-    def position(self) -> int:  # type: ignore[override]
+    def position(self) -> int:
         return self._before + (self._open.tell() if self._open else 0)
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
+        """The name of each file, for messages, and all its documents.
+
+        What cannot be read, such as the rest of a damaged file, is a RawDocument with a Fault.
+        """
         self._before = 0
         for file in self.files:
             yield file.name, self._documents(file)
 
+    def __iter__(self) -> Iterator[RawDocument]:
+        for _, documents in self.documents_by_source():
+            yield from documents
+
     def _documents(self, source: DocumentFile) -> Iterator[RawDocument]:
         name, format = source.name, source.format
-        assert format.input is not None
         place: Place = ""
         try:
             with self._bytes_of(source) as file:

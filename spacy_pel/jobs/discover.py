@@ -17,7 +17,6 @@ import numpy as np
 
 from ..documents import open_documents
 from ..documents.docs import DEFAULT_LABEL
-from ..documents.document_stream import ChainedStream
 from ..errors import PelError
 from ..pipeline.joint_answers import CorpusMention
 from ..spans import mention_spans
@@ -86,7 +85,7 @@ def discover(
     target = Path(output).resolve()
     if target.suffix != ".jsonl":
         raise PelError(f"{output}: not the name of a JSONL file", "end it in .jsonl")
-    source = ChainedStream([open_documents(str(name), input_format) for name in inputs])
+    source = open_documents(inputs, input_format)
     linker = linking.linker
     joint_settings(linker)  # the error comes before the work
     what = {"way": "discovery", "least number of mentions": least_mentions}

@@ -21,7 +21,7 @@ from spacy.tokens import Doc
 
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
 from ..documents.docs import keep_ids
-from ..documents.document_stream import DocumentFile, FileStream
+from ..documents.document_stream import DocumentFile
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
@@ -147,7 +147,7 @@ def link_to_folder(
     if choices.jointly:
         raise PelError("what is linked jointly is one file", "name a file with --output")
     source = open_documents(str(input), input_format)
-    if not isinstance(source, FileStream) or source.total is None:
+    if source.total is None:
         raise PelError(
             f"{input}: is no file or folder of files", "give one, or name a file with --output"
         )
@@ -222,7 +222,7 @@ class FolderJob(NamedTuple):
         """The blocks of a group that are to be linked, and reports of those that are done."""
         name, files = group
         size = self.settings["size of blocks"][:2]
-        found = document_blocks(FileStream(list(files)), *size, f"{name}-")
+        found = document_blocks(DocumentStream(files), *size, f"{name}-")
         return unfinished(found, self.blocks, self.choices.on_error)
 
     def worker(self, device: str) -> Callable[[DocumentBlock], BlockReport]:

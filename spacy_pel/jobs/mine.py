@@ -19,7 +19,6 @@ import numpy as np
 
 from ..documents import RawDocument, open_documents
 from ..documents.document import Document
-from ..documents.document_stream import ChainedStream
 from ..documents.format import place_text
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
@@ -264,7 +263,7 @@ def mine_mentions(
         raise PelError(f"{output}: mentions are written as Parquet", "end its name in .parquet")
     if any(Path(text).resolve() in (target, *target.parents) for text in texts):
         raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
-    source = ChainedStream([open_documents(text, input_format) for text in texts])
+    source = open_documents(texts, input_format)
     names = hashlib.blake2b(search.names.wanted.tobytes(), digest_size=16)
     settings = {  # all that decides the output apart from the documents
         "knowledge base": search.kb.settings["checksum"],

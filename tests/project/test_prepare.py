@@ -102,7 +102,7 @@ def test_a_changed_source_is_reported_and_used(
 def test_a_download_that_was_cut_off(tmp_path: Path, make, name: str) -> None:
     downloads.write_downloads(tmp_path)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-20])
-    with pytest.raises(PelError, match=f"{Path(name).name}.*: damaged"):
+    with pytest.raises(PelError, match=": damaged"):
         make(tmp_path, tmp_path / "data")
     assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
 

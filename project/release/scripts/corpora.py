@@ -15,11 +15,10 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from spacy_pel.documents import pubtator
+from spacy_pel.documents import open_documents, pubtator
 from spacy_pel.documents.document import Document
 from spacy_pel.documents.document_stream import RawDocument
 from spacy_pel.documents.format import BoundedFile
-from spacy_pel.documents.published_splits import MedMentionsSplit
 from spacy_pel.errors import PelError
 from spacy_pel.system.whole_files import whole_file
 
@@ -52,7 +51,7 @@ def main(corpus: str, assets: Path, data: Path) -> None:
             counts = (int(documents), int(mentions))
             write_split(data / FOLDERS[split] / corpus, split, found, counts, [text])
     for split, counts in MEDMENTIONS.items() if corpus == "medmentions" else ():
-        found = [raw.document() for raw in MedMentionsSplit(assets / "medmentions/st21pv", split)]
+        found = [raw.document() for raw in open_documents(f"{assets}/medmentions/st21pv:{split}")]
         texts = (pubtator.pubtator_text(document).encode() for document in found)
         write_split(data / FOLDERS[split] / corpus, split, found, counts, texts)
 

@@ -12,7 +12,7 @@ from corpora import write_gzip
 from tqdm import tqdm
 from wasabi import msg
 
-from spacy_pel.documents.published_splits import MedMentionsSplit
+from spacy_pel.documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import open_source
@@ -82,7 +82,7 @@ def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Ite
 def _mentioned(corpus: Path) -> Iterator[Entity]:
     """The concepts that training documents mention, named by the words of the mentions."""
     names: dict[str, dict[str, None]] = {}
-    for raw in MedMentionsSplit(corpus, "train"):
+    for raw in open_documents(f"{corpus}:train"):
         for mention in raw.document().mentions or ():
             for cui in mention.ids:
                 names.setdefault(cui, {})[mention.text] = None
