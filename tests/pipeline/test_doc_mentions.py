@@ -10,10 +10,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_pel.pipeline.doc_mentions import (
-    long_forms,
-    mentions_in_context,
-)
+from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context
 from spacy_pel.reading.mention import DocumentContext, TokenStates
 from spacy_pel.spans import mention_spans
 
@@ -40,48 +37,30 @@ def detector() -> Iterator[None]:
     Span.remove_extension("long_form")
 
 
-def surfaces(doc: Doc, resolve_abbreviations: bool) -> list[str]:
-    mentions = mentions_in_context(doc, doc.ents, resolve_abbreviations)
-    return [mention.surface for mention in mentions]
-
-
-def test_acronyms_are_expanded_if_that_is_asked(doc: Doc) -> None:
-    assert surfaces(doc, False) == ["Lesions", "MS"]
-    assert surfaces(doc, True) == ["Lesions", "Multiple sclerosis"]
-    assert [m.text for m in mentions_in_context(doc, doc.ents, False)] == [TEXT] * 2
-    assert mentions_in_context(doc, [], True) == []
-
-
-def test_in_a_text_that_was_read_an_acronym_stands_at_its_long_form(doc: Doc) -> None:
+def test_acronyms_are_read_as_long_forms_if_that_is_asked(doc: Doc) -> None:
+    """In a text that another component has read, a mention stands at the long form."""
     states = np.zeros((len(doc), 3), np.float32)
     offsets = np.array([(token.idx, token.idx + len(token)) for token in doc])
-    document = DocumentContext(TokenStates(states, offsets, states))
+    read = DocumentContext(TokenStates(states, offsets, states))
     for resolve, start in ((True, 0), (False, 44)):
-        lesions, acronym = mentions_in_context(doc, doc.ents, resolve, document)
-        assert (lesions.start, acronym.start) == (33, start)
-        assert lesions.text == acronym.text == TEXT
-        assert lesions.document is acronym.document is document
+        _, acronym = mentions_in_context(doc, doc.ents, resolve)
+        assert acronym.surface == ("Multiple sclerosis" if resolve else "MS")
+        lesions, acronym = mentions_in_context(doc, doc.ents, resolve, read)
+        assert (lesions.start, acronym.start, acronym.text) == (33, start, TEXT)
+        assert lesions.document is acronym.document is read
+    assert mentions_in_context(doc, [], True) == []
 
 
 @pytest.mark.usefixtures("detector")
 def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
+    assert long_forms(doc, doc.text) == {"MS": "Multiple sclerosis"}  # it has found nothing
     short = doc.char_span(44, 46)
     short._.long_form = doc.char_span(33, 40)
     doc._.abbreviations = [short]
     assert long_forms(doc, doc.text) == {"MS": "Lesions"}
-    assert surfaces(doc, True) == ["Lesions", "Lesions"]
-
-
-@pytest.mark.usefixtures("detector")
-def test_the_detectors_serializable_form_is_read_as_well(doc: Doc) -> None:
-    found = {"short_text": "MS", "short_start": 9, "short_end": 10, "long_text": "one"}
-    doc._.abbreviations = [found, {**found, "long_text": "two"}]
+    serializable = {"short_text": "MS", "short_start": 9, "short_end": 10, "long_text": "one"}
+    doc._.abbreviations = [serializable, {**serializable, "long_text": "two"}]
     assert long_forms(doc, doc.text) == {"MS": "one"}
-
-
-@pytest.mark.usefixtures("detector")
-def test_where_the_detector_has_found_nothing_the_text_is_read(doc: Doc) -> None:
-    assert long_forms(doc, doc.text) == {"MS": "Multiple sclerosis"}
 
 
 def test_the_mentions_of_a_doc_are_derived_once(
@@ -98,7 +77,6 @@ def test_the_mentions_of_a_doc_are_derived_once(
             monkeypatch.setattr(module, "mention_spans", counted)
     linker = trained.nlp.get_pipe("proxy_linker")
     monkeypatch.setattr(linker, "agree", True)
-    monkeypatch.setattr(linker, "label_types", {"TERM": ["Disease"]})
     docs = with_given_mentions(trained.nlp, TRAIN[:3])
     assert all(ent.kb_id_ for doc in linker.pipe(docs) for ent in doc.ents)
     assert len(asked) == 3

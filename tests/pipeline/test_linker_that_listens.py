@@ -25,6 +25,7 @@ from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import save_bert
+from ..training.problem import write_pubtator
 from .conftest import CONFIG, PROBLEM, TRAIN, examples, mentions_of, results
 
 WIDTH = 24
@@ -38,7 +39,7 @@ TOK2VEC = {
     "subword_features": True,
     "pretrained_vectors": None,
 }
-LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH}
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
 
 
 def pipeline(kb: Path, upstream: str, model: dict[str, Any], listener: dict[str, Any]) -> Language:
@@ -49,7 +50,7 @@ def pipeline(kb: Path, upstream: str, model: dict[str, Any], listener: dict[str,
     scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
     shared = {
         "@architectures": "spacy-pel.SharedEncoder.v1",
-        "tok2vec": {**listener, "upstream": upstream},
+        "tok2vec": listener,
         "encoder": scratch,
         "entity_length": 32,
     }
@@ -77,6 +78,11 @@ def trained(kb: Path) -> Language:
     optimizer = Adam(0.005)
     for _ in range(60):
         nlp.update(examples(nlp), sgd=optimizer, drop=0.0)
+    return embedded(nlp, kb)
+
+
+def embedded(nlp: Language, kb: Path) -> Language:
+    """The pipeline, whose linker has learnt, with the vectors of its KB."""
     linker = nlp.get_pipe("proxy_linker")
     linker.finish_training()
     embed_kb(kb, linker)
@@ -84,73 +90,57 @@ def trained(kb: Path) -> Language:
     return nlp
 
 
-@pytest.fixture(scope="module")
-def expected(trained: Language) -> list[list[Any]]:
-    return results(trained.pipe(mentions_of(trained, TRAIN), batch_size=7))
+def linked(nlp: Language, batch_size: int = 7) -> list[list[Any]]:
+    return results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=batch_size))
 
 
-def test_it_learns(expected) -> None:
+def test_it_learns_and_batches_do_not_matter(trained: Language) -> None:
     golds = [id for _, mentions in TRAIN for id in mentions.values()]
-    hits = [found[0] == gold for found, gold in zip(expected, golds, strict=True)]
+    first, *others = (linked(trained, size) for size in (7, 1, 64))
+    hits = [found[0] == gold for found, gold in zip(first, golds, strict=True)]
     assert np.mean(hits) > 0.9  # MS and RA, which only their sentences tell apart, among them
+    for found in others:
+        assert [id for id, *_ in found] == [id for id, *_ in first]
+        scores = [[score for _, score, *_ in each] for each in (found, first)]
+        np.testing.assert_allclose(*scores, atol=1e-5)
 
 
-def test_saved_and_loaded_it_is_the_same(trained: Language, expected, tmp_path: Path) -> None:
+def test_saved_loaded_and_sourced_it_is_the_same(trained: Language, tmp_path: Path) -> None:
     trained.to_disk(tmp_path)
-    nlp = spacy.load(tmp_path)
-    assert results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7)) == expected
-    again = spacy.blank("en")
-    again.add_pipe("tok2vec", source=nlp)
-    again.add_pipe("proxy_linker", source=nlp)
-    assert results(again.pipe(mentions_of(again, TRAIN), batch_size=7)) == expected
+    nlp, sourced = spacy.load(tmp_path), spacy.blank("en")
+    for name in ("tok2vec", "proxy_linker"):
+        sourced.add_pipe(name, source=nlp)
+    assert linked(nlp) == linked(sourced) == linked(trained)
 
 
 def test_mentions_are_learnt_as_the_shared_component_reads_them(
     trained: Language, kb: Path, tmp_path: Path
 ) -> None:
     own = shutil.copytree(kb, tmp_path / "kb")
-    corpus = tmp_path / "gold.pubtator"
-    corpus.write_text("1|t|She has MS in her brain.\n1\t8\t10\tMS\tT\tC01\n", "utf8")
+    corpus, text = tmp_path / "gold.pubtator", "She has MS in her brain."
+    corpus.write_text(f"1|t|{text}\n1\t8\t10\tMS\tT\tC01\n", "utf8")
     learn_mentions_of(own, [corpus], nlp=trained)
     linker = trained.get_pipe("proxy_linker")
     with pytest.raises(PelError, match="give its pipeline"):
         embed_kb(own, linker)
-    (query,) = linker.retriever.mention_vectors(_read(trained, "She has MS in her brain."))
+    doc = trained.get_pipe("tok2vec")(trained.make_doc(text))
+    (document,), _ = read_documents(linker.model, [doc])
+    (query,) = linker.retriever.mention_vectors([MentionInContext(text, 8, 10, document)])
     with embed_kb(own, linker, nlp=trained) as opened:
         near = opened.mentions.nearest(query[None], 1)
         np.testing.assert_allclose(near.scores, [[1.0]], atol=1e-5)
 
 
-def _read(nlp: Language, text: str) -> list[MentionInContext]:
-    doc = nlp.get_pipe("tok2vec")(nlp.make_doc(text))
-    (document,), _ = read_documents(nlp.get_pipe("proxy_linker").model, [doc])
-    return [MentionInContext(text, 8, 10, document)]
-
-
-def test_with_a_reader_of_its_own_it_is_not_saved(trained: Language, tmp_path: Path) -> None:
+def test_with_a_reader_of_its_own_it_is_neither_trained_nor_saved(
+    trained: Language, kb: Path, tmp_path: Path
+) -> None:
     trained.to_disk(tmp_path / "a")
     nlp = spacy.load(tmp_path / "a")
     nlp.replace_listeners("tok2vec", "proxy_linker", ["model.tok2vec"])
     with pytest.raises(PelError, match="do not replace its listener"):
         nlp.to_disk(tmp_path / "b")
-
-
-def test_a_reader_of_its_own_is_not_trained(kb: Path) -> None:
-    nlp = spacy.blank("en")
-    scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
-    shared = {"@architectures": "spacy-pel.SharedEncoder.v1", "tok2vec": TOK2VEC}
-    model = {**shared, "encoder": scratch}
-    nlp.add_pipe("proxy_linker", config={**CONFIG, "model": model, "kb": str(kb)})
     with pytest.raises(PelError, match="let it listen"):
-        nlp.initialize(lambda: examples(nlp))
-
-
-def test_batches_do_not_matter(trained: Language, expected) -> None:
-    for size in (1, 64):
-        found = results(trained.pipe(mentions_of(trained, TRAIN), batch_size=size))
-        assert [id for id, *_ in found] == [id for id, *_ in expected]
-        scores, others = ([score for _, score, *_ in each] for each in (found, expected))
-        np.testing.assert_allclose(scores, others, atol=1e-5)
+        pipeline(kb, "tok2vec", TOK2VEC, TOK2VEC)
 
 
 @pytest.mark.parametrize("frozen", [True, False])
@@ -190,36 +180,24 @@ def test_the_gradient_is_that_of_the_loss(kb: Path, monkeypatch) -> None:
 
 
 def test_commands_run_what_the_linker_needs(trained: Language, tmp_path: Path) -> None:
-    saved_in = tmp_path / "pipeline"
-    trained.to_disk(saved_in)
-    lines = []
-    for number, (text, mentions) in enumerate(TRAIN):
-        lines += [f"{number}|t|{text}", f"{number}|a|"]
-        for mention, id in mentions.items():
-            start = text.index(mention)
-            lines.append(f"{number}\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
-        lines.append("")
-    (tmp_path / "corpus.pubtator").write_text("\n".join(lines), encoding="utf8")
-    assert evaluate(trained, [tmp_path / "corpus.pubtator"])["recall@1"]["in_kb"] > 0.9
-    examples = gold_examples(
-        trained, trained.get_pipe("proxy_linker"), [tmp_path / "corpus.pubtator"]
-    )
+    corpus = tmp_path / "corpus.pubtator"
+    write_pubtator(corpus, TRAIN)
+    assert evaluate(trained, [corpus])["recall@1"]["in_kb"] > 0.9
+    examples = gold_examples(trained, trained.get_pipe("proxy_linker"), [corpus])
     link_examples(trained, trained.get_pipe("proxy_linker"), examples)
     assert all(e.predicted.ents[0].kb_id_ for e in examples)
     assert not any(e.predicted.tensor.size for e in examples)  # what was read is forgotten
-    calibrate(spacy.load(saved_in), [tmp_path / "corpus.pubtator"], names=True)
+    trained.to_disk(tmp_path / "pipeline")
+    calibrate(spacy.load(tmp_path / "pipeline"), [corpus], names=True)
     trained.add_pipe("sentencizer", first=True)  # is not run where mentions are given
-    linked = list(link_documents(trained, mentions_of(trained, TRAIN[:1])))
+    records = list(link_documents(trained, mentions_of(trained, TRAIN[:1])))
     trained.remove_pipe("sentencizer")
-    assert [mention["id"] for mention in linked[0]["mentions"]] == ["C01", "C05"]
+    assert [mention["id"] for mention in records[0]["mentions"]] == ["C01", "C05"]
 
 
-def test_a_doc_that_was_not_read(trained: Language) -> None:
+def test_what_was_not_read_is_told(trained: Language, tmp_path: Path) -> None:
     with pytest.raises(PelError, match="has not read this doc; run the pipeline with it"):
         trained.get_pipe("proxy_linker").predict(mentions_of(trained, TRAIN[:1]))
-
-
-def test_a_linker_without_its_pipeline(trained: Language, tmp_path: Path) -> None:
     trained.to_disk(tmp_path)
     nlp = spacy.blank("en")
     nlp.add_pipe("proxy_linker", config={"path": str(tmp_path)})
@@ -255,20 +233,15 @@ def test_a_transformer(kb: Path, tmp_path: Path) -> None:
     }
     model["get_spans"] |= {"window": 8, "stride": 6}
     pooling = {"pooling": {"@layers": "reduce_mean.v1"}, "grad_factor": 1.0}
-    listener = {"@architectures": "spacy-transformers.TransformerListener.v1", **pooling}
+    name = "spacy-transformers.TransformerListener.v1"
+    listener = {"@architectures": name, "upstream": "transformer", **pooling}
     nlp = pipeline(kb, "transformer", model, listener)
     before = weights(nlp, "transformer")
     optimizer = Adam(0.005)
     losses = [nlp.update(examples(nlp), sgd=optimizer)["proxy_linker"] for _ in range(8)]
     assert losses[-1] < 0.8 * losses[0] and (weights(nlp, "transformer") != before).any()
-    linker = nlp.get_pipe("proxy_linker")
-    linker.finish_training()
-    folder = build_kb(PROBLEM, tmp_path / "kb").path
-    embed_kb(folder, linker)
-    linker.set_kb(folder)
-    found = results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
+    embedded(nlp, build_kb(PROBLEM, tmp_path / "kb").path)
     blank, empty, _ = nlp.pipe([nlp.make_doc("  "), nlp.make_doc(""), *mentions_of(nlp, TRAIN[:1])])
     assert blank.ents == empty.ents == ()  # though a transformer has no states of blanks
     nlp.to_disk(tmp_path / "pipeline")
-    loaded = spacy.load(tmp_path / "pipeline")
-    assert results(loaded.pipe(mentions_of(loaded, TRAIN), batch_size=7)) == found
+    assert linked(spacy.load(tmp_path / "pipeline")) == linked(nlp)

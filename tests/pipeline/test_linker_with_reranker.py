@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -51,21 +50,15 @@ def test_it_learns(trained: Trained, expected) -> None:
     assert np.mean([id == gold for (id, *_), gold in zip(linked(untrained), golds)]) < 0.8
 
 
-def test_what_it_writes(reranked: Trained, expected) -> None:
-    for id, score, probability, candidates in expected:
-        again = [candidate["rerank_score"] for candidate in candidates]
-        assert len(candidates) == 5 and again[RERANK:] == [None]
-        assert again[:RERANK] == sorted(again[:RERANK], reverse=True)
-        assert np.exp(again[:RERANK]).sum() == pytest.approx(1, abs=1e-5)
-        assert probability is None
-        assert (id, score) == (candidates[0]["id"], candidates[0]["score"])
-    assert json.loads(json.dumps(expected)) == expected
-
-
-def test_the_candidates_are_the_retrievers(trained: Trained, reranked: Trained, expected) -> None:
+def test_it_orders_the_retrievers_candidates(trained: Trained, reranked: Trained, expected) -> None:
     by_retriever = linked(trained.nlp)
     moved = 0
-    for (*_, before), (*_, after) in zip(by_retriever, expected):
+    for (*_, before), (id, score, probability, after) in zip(by_retriever, expected):
+        again = [candidate["rerank_score"] for candidate in after]
+        assert len(after) == 5 and again[RERANK:] == [None]
+        assert again[:RERANK] == sorted(again[:RERANK], reverse=True)
+        assert np.exp(again[:RERANK]).sum() == pytest.approx(1, abs=1e-5)
+        assert (id, score, probability) == (after[0]["id"], after[0]["score"], None)
         cosines = {candidate["id"]: candidate["score"] for candidate in after}
         assert cosines == {candidate["id"]: candidate["score"] for candidate in before}
         moved += [c["id"] for c in before] != list(cosines)
@@ -79,59 +72,50 @@ def test_a_batch_changes_no_answer(reranked: Trained, expected) -> None:
     nlp = reranked.nlp
     for size in (1, 64):
         found = results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=size))
-        assert [id for id, *_ in found] == [id for id, *_ in expected]
         for (*_, a), (*_, b) in zip(found, expected):
             for x, y in zip(a, b, strict=True):
                 assert x["id"] == y["id"]
                 assert x["rerank_score"] == pytest.approx(y["rerank_score"], abs=1e-4)
 
 
-def test_a_calibration_is_of_so_many_candidates(reranked: Trained, expected) -> None:
+def test_a_calibration_is_of_so_many_candidates(reranked: Trained) -> None:
     nlp = spacy.load(reranked.path)
     linker = nlp.get_pipe("proxy_linker")
     linker.calibration = Calibration(1.0, 0.0, reranked=RERANK)
     for _, _, probability, candidates in linked(nlp):
         best = np.exp(candidates[0]["rerank_score"])
         assert probability == pytest.approx(best / (1 + best), abs=1e-5)
-    for other in (0, 3):
-        linker.rerank = other
-        assert {probability for *_, probability, _ in linked(nlp)} == {None}
+    linker.rerank = 3
+    assert {probability for *_, probability, _ in linked(nlp)} == {None}
 
 
 # Training
 
 
-def test_the_retriever_stands_still(trained: Trained, reranked: Trained) -> None:
-    before, after = (t.nlp.get_pipe("proxy_linker") for t in (trained, reranked))
-    assert after.model.to_bytes() == before.model.to_bytes()
-    for name in ("model", "kb.json"):
-        a, b = ((t.path / "proxy_linker" / name).read_bytes() for t in (trained, reranked))
-        assert a == b or name == "kb.json"
-    assert after.retriever.entity_fingerprint() == after.kb.fingerprint
-
-
-def test_losses_and_gradients(trained: Trained) -> None:
+def test_the_reranker_alone_is_trained(trained: Trained) -> None:
     nlp = with_reranker(trained)
     linker = nlp.get_pipe("proxy_linker")
     assert linker.trainer is None
     nlp.initialize(lambda: examples(nlp))
-    retriever, before = weights(linker.model.layers[0]), weights(linker.reranker_model.layers[0])
+    reranker = linker.reranker_model.layers[0]
+    retriever, before = linker.model.to_bytes(), weights(reranker)
     losses = linker.update(examples(nlp), sgd=None)
-    assert losses["proxy_linker"] > 0 and same(weights(linker.reranker_model.layers[0]), before)
+    assert losses["proxy_linker"] > 0 and same(weights(reranker), before)
     linker.finish_update(Adam(0.01))
-    after = weights(linker.reranker_model.layers[0])
+    after = weights(reranker)
     assert not any(np.array_equal(before[name], after[name]) for name in before)
-    assert same(weights(linker.model.layers[0]), retriever)
-    assert linker.trainer.counts.pair_inputs > 100
+    assert linker.model.to_bytes() == retriever
     linker.finish_training()
     assert linker.trainer is None
 
 
-def test_training_drops_the_calibration_but_not_the_threshold(reranked: Trained) -> None:
+def test_training_goes_on_and_drops_the_calibration_but_not_the_threshold(
+    reranked: Trained,
+) -> None:
     nlp = spacy.load(reranked.path)
     linker = nlp.get_pipe("proxy_linker")
     linker.nil_threshold, linker.calibration = 0.25, Calibration(1.0, 0.0, RERANK)
-    assert nlp.update(examples(nlp), sgd=Adam(0.001))["proxy_linker"] < 1.5  # it goes on
+    assert nlp.update(examples(nlp), sgd=Adam(0.001))["proxy_linker"] < 1.5
     assert linker.nil_threshold == 0.25 and linker.calibration is None
 
 
@@ -144,28 +128,17 @@ def test_entities_seen_by_either_are_seen(trained: Trained) -> None:
     assert "D00" not in seen and set(linker.cfg["trained_entities"]) == seen | {"D00"}
 
 
-def test_a_retriever_is_needed(trained: Trained, tmp_path: Path) -> None:
-    nlp = with_reranker(trained, path=None, kb=str(trained.kb))
-    with pytest.raises(PelError, match='candidates of a trained retriever; .* as its "path"'):
-        nlp.initialize(lambda: examples(nlp))
-
-
-def test_there_must_be_a_choice(trained: Trained) -> None:
-    nlp = with_reranker(trained, rerank=1)
-    with pytest.raises(PelError, match='"rerank" of "proxy_linker" is 1; .* 2 or more'):
-        nlp.initialize(lambda: examples(nlp))
-
-
-def test_fewer_than_none_is_refused(reranked: Trained) -> None:
-    with pytest.raises(PelError, match='"rerank" of "proxy_linker" is -1; set it to 0'):
-        spacy.load(reranked.path, config={"components": {"proxy_linker": {"rerank": -1}}})
-
-
-def test_a_kb_without_vectors_is_refused(trained: Trained, tmp_path: Path) -> None:
-    bare = build_kb(ENTITIES, tmp_path / "kb").path
-    nlp = with_reranker(trained, kb=str(bare))
-    with pytest.raises(PelError, match="has no vectors; run: python -m spacy pel kb embed"):
-        nlp.initialize(lambda: examples(nlp))
+def test_training_needs_a_retriever_a_choice_and_vectors(trained: Trained, tmp_path: Path) -> None:
+    bare = str(build_kb(ENTITIES, tmp_path / "kb").path)
+    for changes, message in (
+        ({"path": None, "kb": str(trained.kb)}, 'candidates of a trained retriever; .* "path"'),
+        ({"rerank": 1}, '"rerank" of "proxy_linker" is 1; .* 2 or more'),
+        ({"kb": bare}, "has no vectors; run: python -m spacy pel kb embed"),
+        ({"rerank": -1}, '"rerank" of "proxy_linker" is -1; set it to 0'),
+    ):
+        with pytest.raises(PelError, match=message):
+            nlp = with_reranker(trained, **changes)
+            nlp.initialize(lambda nlp=nlp: examples(nlp))
 
 
 def test_an_untrained_reranker_is_not_used(trained: Trained) -> None:
@@ -208,13 +181,8 @@ def test_saved_opened_and_sourced_it_is_the_same(reranked, expected, tmp_path: P
     sourced.add_pipe("proxy_linker", source=spacy.load(tmp_path / "original"))
     opened.to_disk(tmp_path / "copy")
     shutil.rmtree(tmp_path / "original")
-    for nlp in (
-        spacy.load(reranked.path),
-        of_bytes,
-        opened,
-        sourced,
-        spacy.load(tmp_path / "copy"),
-    ):
+    copied = spacy.load(tmp_path / "copy")
+    for nlp in (spacy.load(reranked.path), of_bytes, opened, sourced, copied):
         assert linked(nlp) == expected
 
 
@@ -226,24 +194,16 @@ def test_a_reranker_that_the_config_names_is_a_new_one(reranked: Trained) -> Non
     assert train(nlp, 1, rate=0.01)[0] > 0
 
 
-def test_a_folder_is_left_without_the_reranker_of_before(
+def test_saving_and_loading_without_one_removes_that_of_before(
     trained: Trained, reranked: Trained, tmp_path: Path
 ) -> None:
     shutil.copytree(reranked.path, tmp_path / "pipeline")
-    assert (tmp_path / "pipeline" / "proxy_linker" / "reranker").is_file()
     trained.nlp.to_disk(tmp_path / "pipeline")
     assert not (tmp_path / "pipeline" / "proxy_linker" / "reranker").exists()
-    assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").reranker_model is None
-
-
-def test_what_was_saved_without_one_gets_none_of_what_is_opened(
-    trained: Trained, reranked: Trained, tmp_path: Path
-) -> None:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("proxy_linker", config={"path": str(reranked.path)})
     data = trained.nlp.get_pipe("proxy_linker").to_bytes()
-    assert nlp.get_pipe("proxy_linker").from_bytes(data).reranked == 0
-    opened = spacy.blank("en")
-    opened.add_pipe("proxy_linker", config={"path": str(reranked.path)})
-    saved = opened.get_pipe("proxy_linker").from_disk(trained.path / "proxy_linker")
-    assert saved.reranked == 0
+    for load in (
+        lambda linker: linker.from_bytes(data),
+        lambda linker: linker.from_disk(tmp_path / "pipeline" / "proxy_linker"),
+    ):
+        opened = spacy.blank("en").add_pipe("proxy_linker", config={"path": str(reranked.path)})
+        assert opened.reranked and not load(opened).reranked

@@ -45,60 +45,39 @@ def by_score(doc: Doc) -> list[Span]:
 
 
 def test_a_score_below_the_threshold_is_nil(decided: Language) -> None:
-    linked, nil = by_score(decided(two(decided)))
+    linker, doc = decided.get_pipe("proxy_linker"), decided(two(decided))
+    linked, nil = by_score(doc)
     best = linked._.kb_candidates[0]["id"]
-    assert (linked.kb_id_, linked._.kb_id) == (best, best) and linked._.kb_ents[0][0] == best
-    assert (nil.kb_id_, nil._.kb_id) == ("NIL", "NIL")
+    assert (linked.kb_id_, linked._.kb_id, linked._.kb_ents[0][0]) == (best, best, best)
+    assert (nil.kb_id_, nil._.kb_id, nil._.kb_ents) == ("NIL", "NIL", [])
     assert [token.ent_kb_id_ for token in nil] == ["NIL", "NIL"]
+    assert "NIL" in displacy.render(doc, style="ent", jupyter=False)
+    for ent in (linked, nil):
+        expected = 1 / (1 + math.exp(-4.0 * (ent._.kb_score - linker.nil_threshold)))
+        assert ent._.kb_probability == pytest.approx(expected)
+        assert type(ent._.kb_probability) is float
     # The rejected candidates are those of a linker without a threshold.
     rejected = list(nil._.kb_candidates)
-    assert nil._.kb_ents == [] and nil._.kb_score == rejected[0]["score"]
-    decided.get_pipe("proxy_linker").nil_threshold = None
+    linker.nil_threshold = linker.calibration = None
     _, without = by_score(decided(two(decided)))
     assert without._.kb_candidates == rejected and without.kb_id_ == rejected[0]["id"]
-
-
-def test_the_probability_is_the_sigmoid_of_the_score(decided: Language) -> None:
-    threshold = decided.get_pipe("proxy_linker").nil_threshold
-    for ent in decided(two(decided)).ents:
-        expected = 1 / (1 + math.exp(-4.0 * (ent._.kb_score - threshold)))
-        assert type(ent._.kb_probability) is float
-        assert ent._.kb_probability == pytest.approx(expected)
-    decided.get_pipe("proxy_linker").calibration = None
-    assert [ent._.kb_probability for ent in decided(two(decided)).ents] == [None, None]
+    assert without._.kb_probability is None
 
 
 def test_what_is_sure_is_not_nil_whatever_its_score(decided: Language) -> None:
     linker = decided.get_pipe("proxy_linker")
     linker.nil_threshold = 2.0  # above all scores
-    linker.sure_probability = 0.5  # the default
-
-    def ids() -> list[str]:
-        return [ent.kb_id_ for ent in decided(two(decided)).ents]
-
     named, nearest = (ent._.kb_candidates[0]["id"] for ent in decided(two(decided)).ents)
-    assert ids() == [named, "NIL"]  # "liver cyst" is the name of one entity
-    linker.calibration = None
-    assert ids() == [named, "NIL"]
-    linker.calibration = Calibration(0.0, 1.0)  # sure of everything: 73 %
-    assert ids() == [named, nearest]
-    linker.sure_probability = 0.75
-    assert ids() == [named, "NIL"]
-    linker.sure_probability = None
-    assert ids() == ["NIL", "NIL"]
-
-
-def test_nil_is_written_on_groups_and_drawn_by_displacy(decided: Language, monkeypatch) -> None:
-    doc = decided(two(decided))
-    assert "NIL" in displacy.render(doc, style="ent", jupyter=False)
-    doc = decided.make_doc("Who would know this?")
-    doc.spans["sc"] = [doc[1:3]]
-    linker = decided.get_pipe("proxy_linker")
-    linker.nil_threshold = 2.0
-    monkeypatch.setattr(linker, "spans_key", "sc")
-    (span,) = decided(doc).spans["sc"]
-    assert (span.kb_id_, span._.kb_id, span._.kb_ents) == ("NIL", "NIL", [])
-    assert len(span._.kb_candidates) == 5
+    sure_of_everything = Calibration(0.0, 1.0)  # 73 %
+    for probability, calibration, expected in (
+        (0.5, linker.calibration, [named, "NIL"]),  # "liver cyst" is the name of one entity
+        (0.5, None, [named, "NIL"]),
+        (0.5, sure_of_everything, [named, nearest]),
+        (0.75, sure_of_everything, [named, "NIL"]),
+        (None, sure_of_everything, ["NIL", "NIL"]),
+    ):
+        linker.sure_probability, linker.calibration = probability, calibration
+        assert [ent.kb_id_ for ent in decided(two(decided)).ents] == expected
 
 
 @pytest.mark.parametrize(("threshold", "id"), [(None, ""), (-1.0, "NIL")])
@@ -118,19 +97,16 @@ def test_a_mention_without_a_candidate(decided: Language, monkeypatch, threshold
         assert values == (None, None, [], [])
 
 
-def test_new_weights_drop_what_was_calibrated(decided: Language) -> None:
-    linker = decided.get_pipe("proxy_linker")
-    decided.update(examples(decided, TRAIN[:2]), sgd=Adam(0.001))
-    assert (linker.nil_threshold, linker.calibration) == (None, None)
-
-
-def test_a_configured_threshold_outlives_training(trained: Trained) -> None:
-    named = {"components.proxy_linker.nil_threshold": 0.25}
-    nlp = spacy.load(trained.path, config=named)
+@pytest.mark.parametrize("named", [None, 0.25])
+def test_new_weights_drop_what_was_fitted_and_keep_the_configs_threshold(
+    trained: Trained, named: float | None
+) -> None:
+    config = {"components.proxy_linker.nil_threshold": named}
+    nlp = spacy.load(trained.path, config=config)
     linker = nlp.get_pipe("proxy_linker")
-    linker.calibration = Calibration(1.0, 0.0)
+    linker.nil_threshold, linker.calibration = 0.5, Calibration(1.0, 0.0)
     nlp.update(examples(nlp, TRAIN[:2]), sgd=Adam(0.001))
-    assert (linker.nil_threshold, linker.calibration) == (0.25, None)
+    assert (linker.nil_threshold, linker.calibration) == (named, None)
 
 
 # Labels
@@ -144,27 +120,29 @@ def linked(nlp: Language, *labels: str) -> Doc:
 
 
 def test_labels_are_counted_and_saved(tiny_nlp: Language, tmp_path: Path) -> None:
-    corpus = write_corpus(tiny_nlp, tmp_path / "dev.pubtator")
-    counts: dict[str, int] = {}
-    for line in corpus.read_text("utf8").splitlines():
-        if "\t" in line:
-            label = line.split("\t")[4]
-            counts[label] = counts.get(label, 0) + 1
-    report = calibrate(tiny_nlp, [corpus])
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    assert linker.calibration.labels == counts and sum(counts.values()) == report.mentions
-    assert report.fitted_on == linker.calibration.fitted_on
+    report = calibrate(tiny_nlp, [write_corpus(tiny_nlp, tmp_path / "dev.pubtator")])
+    calibration = tiny_nlp.get_pipe("proxy_linker").calibration
+    assert sum(calibration.labels.values()) == report.mentions
     tiny_nlp.to_disk(tmp_path / "pipeline")
-    assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").calibration.labels == counts
+    assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").calibration == calibration
+    # In a pipeline of before there are no labels, and nothing to warn of.
+    path = tmp_path / "pipeline" / "proxy_linker" / "cfg"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "calibration": [4.0, -1.0, 0]}))
+    linker = spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker")
+    assert linker.calibration == Calibration(4.0, -1.0)
 
 
 def test_a_new_label_is_warned_of_once(
     tiny_nlp: Language, caplog: pytest.LogCaptureFixture
 ) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.calibration = Calibration(4.0, -1.0, labels={"Disease": 1200, "Chemical": 7})
     with caplog.at_level(logging.WARNING):
-        doc = linked(tiny_nlp, "DISEASE", "chemical")
+        linker.calibration = Calibration(4.0, -1.0)  # the labels were not kept
+        linked(tiny_nlp, "Procedure")
+        linker.calibration = Calibration(4.0, -1.0, labels={"T047": 3})  # of another scheme
+        linked(tiny_nlp, "DISEASE", "ENTITY")
+        linker.calibration = Calibration(4.0, -1.0, labels={"Disease": 1200, "Chemical": 7})
+        linked(tiny_nlp, "DISEASE", "chemical")
         assert not caplog.records
         doc = linked(tiny_nlp, "Procedure", "Disease", "Procedure", "A\x1b[31m")
         linked(tiny_nlp, "Procedure")
@@ -172,27 +150,3 @@ def test_a_new_label_is_warned_of_once(
     (message,) = [record.getMessage() for record in caplog.records]
     assert "fitted on mentions of Disease (1,200), Chemical (7)." in message
     assert r"wrong for mentions of 'A\x1b[31m', 'Procedure'; calibrate on a corpus" in message
-
-
-def test_labels_of_another_scheme_are_not_warned_of(
-    tiny_nlp: Language, caplog: pytest.LogCaptureFixture
-) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.calibration = Calibration(4.0, -1.0, labels={"T047": 3, "T109": 1})
-    with caplog.at_level(logging.WARNING):
-        linked(tiny_nlp, "DISEASE", "ENTITY")
-    assert not caplog.records
-
-
-def test_a_pipeline_of_before_says_nothing(
-    tiny_nlp: Language, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    tiny_nlp.to_disk(tmp_path / "pipeline")
-    path = tmp_path / "pipeline" / "proxy_linker" / "cfg"
-    cfg = json.loads(path.read_text("utf8"))
-    path.write_text(json.dumps({**cfg, "calibration": [4.0, -1.0, 0]}))
-    nlp = spacy.load(tmp_path / "pipeline")
-    with caplog.at_level(logging.WARNING):
-        doc = linked(nlp, "Procedure")
-    assert doc.ents[0]._.kb_probability is not None and not caplog.records
-    assert nlp.get_pipe("proxy_linker").calibration.labels is None
