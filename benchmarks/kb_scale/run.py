@@ -12,7 +12,6 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -57,10 +56,7 @@ def opening(arguments: argparse.Namespace) -> str:
     return python(HERE / "opening.py", mesh, third, *peer)
 
 
-TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
-    "build": build,
-    "opening": opening,
-}
+TABLES = {"build": build, "opening": opening}
 
 
 def fill(name: str, table: str) -> None:

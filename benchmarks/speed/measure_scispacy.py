@@ -78,15 +78,11 @@ def measure_generator(kb: str, index: str, documents: str) -> None:
 
     def link(batch: list[Document]) -> list[list[str]]:
         mentions = [d.text[a:b] for d in batch for a, b in d.mentions]
-        return [_ranked(candidates) for candidates in generator(mentions, 30)]
+        # In the linker's order: by the similarity of the most similar name.
+        ranked = (sorted(c, key=lambda c: -max(c.similarities)) for c in generator(mentions, 30))
+        return [[candidate.concept_id for candidate in candidates] for candidates in ranked]
 
     report(documents, link)
-
-
-def _ranked(candidates: list) -> list[str]:
-    """The ids in the linker's order: by the similarity of the most similar name."""
-    best = sorted(candidates, key=lambda c: max(c.similarities), reverse=True)
-    return [candidate.concept_id for candidate in best]
 
 
 def measure_linker(kb: str, index: str, documents: str) -> None:

@@ -137,34 +137,25 @@ def test_names_of_mesh_without_those_of_medic_and_omim() -> None:
     assert kept("AZD8330", id="C5", alt_ids=("D7",)) == ("AZD8330",)
 
 
-def test_ids_of_omim_stay_out() -> None:
-    left_out: Counter[str] = Counter()
-    entities = [
-        Entity("D1", "LEUK", alt_ids=("151430", "C9"), types=("Disease", "X")),
-        Entity("300323", "GOUT 3", ("HPRT",)),
-    ]
-    assert list(mesh_only(entities, *KNOWN, left_out)) == [
-        Entity("D1", "LEUK", alt_ids=("C9",), types=("Diseases", "X"))
-    ]
-    assert left_out == {"entities": 1, "ids": 1, "names": 2}
-
-
 def test_mesh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
     assert "spacy project run prepare" in capsys.readouterr().out
-    record = {"concept_id": "D1", "canonical_name": "Leukemia", "aliases": ["LEUK7", "AML-1"]}
-    downloads.write_text(
-        tmp_path / "kb/mesh.jsonl.gz", json.dumps({**record, "alt_ids": ["151430"]})
-    )
+    records = [
+        {"concept_id": "D1", "canonical_name": "Leukemia", "aliases": ["LEUK7", "AML-1"]},
+        {"concept_id": "300323", "canonical_name": "GOUT 3", "aliases": ["HPRT"]},
+    ]
+    records[0] |= {"alt_ids": ["151430", "C9"], "types": ["Disease", "X"]}
+    joined = "\n".join(map(json.dumps, records))
+    downloads.write_text(tmp_path / "kb/mesh.jsonl.gz", joined)
     ascii = "*NEWRECORD\nMH = Leukaemia\nENTRY = AML-1\nUI = D1\n"
     downloads.write_text(tmp_path / "ontologies/mesh_ascii_d2014.bin.gz", ascii)
     medic = "D1|151430||Leukemia|LEUK7|AML-1\n"
     downloads.write_text(tmp_path / "ontologies/medic_2012.txt.gz", medic)
     mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
-    expected = [Entity("D1", "Leukemia", ("AML-1",))]
+    expected = [Entity("D1", "Leukemia", ("AML-1",), ("Diseases", "X"), alt_ids=("C9",))]
     assert list(open_source(tmp_path / "out.jsonl.gz").entities) == expected
-    assert "Left out: 1 ids, 1 names" in capsys.readouterr().out
+    assert "Left out: 1 entities, 1 ids, 3 names" in capsys.readouterr().out
     made = '{"concept_id": "D3", "canonical_name": "Female"}'
     downloads.write_text(tmp_path / "kb/mesh_only.jsonl.gz", made)
     mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")

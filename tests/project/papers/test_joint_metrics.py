@@ -71,20 +71,6 @@ def test_each_half_is_linked_as_the_other_one_says(
     assert metrics["nil"]["recall"] == pytest.approx(2 * sum(told) / metrics["nil"]["gold"])
 
 
-def test_all_corpora_are_fitted_to_together(
-    tiny_nlp: Language, halves: list[str], tmp_path: Path
-) -> None:
-    # Each corpus alone has a half without a document.
-    with pytest.raises(PelError):
-        alone = [
-            write_documents(tmp_path / f"{name}.pubtator", half) for name, half in zip("ab", halves)
-        ]
-        evaluate_cross_fitted(tiny_nlp, alone)
-    a, b = (write_documents(tmp_path / f"{name}.pubtator", *halves) for name in "ab")
-    metrics = evaluate_cross_fitted(tiny_nlp, [a, b])
-    assert metrics[a]["nil"] == metrics[b]["nil"] and metrics[a]["corpus"] == [a]
-
-
 @pytest.fixture
 def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
     """Each text four times."""
