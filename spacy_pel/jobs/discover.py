@@ -18,7 +18,7 @@ import numpy as np
 from ..documents import open_documents
 from ..documents.docs import DEFAULT_LABEL
 from ..errors import PelError
-from ..pipeline.joint_answers import CorpusMention
+from ..pipeline.joint_answers import VIA, CorpusMention
 from ..spans import mention_spans
 from ..system.whole_files import whole_file
 from .document_blocks import LinkedCounts, LinkProgress
@@ -213,7 +213,7 @@ def _examples(
                     if place in places:
                         mention = corpus.mentions[place]
                         examples[place] = {
-                            **mention.as_via,
+                            **{name: getattr(mention, name) for name in VIA},
                             "before": text[max(0, mention.start - _CONTEXT) : mention.start],
                             "after": text[mention.end : mention.end + _CONTEXT],
                         }

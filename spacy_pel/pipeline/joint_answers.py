@@ -13,7 +13,7 @@ from ..spans import NIL, mention_spans
 from .annotations import Answer, write_answers
 
 # What is written on the mentions that have their entity through another one: these facts of it.
-_VIA = ("document", "start", "end", "text")
+VIA = ("document", "start", "end", "text")
 
 
 class CorpusMention(NamedTuple):
@@ -83,7 +83,7 @@ def _answer(span: Span, link: JointLink, kb: KnowledgeBase, vocabularies: Sequen
     """What changes on a mention."""
     answer: Answer = {"kb_id": span.kb_id_}
     if link.via is not None:
-        answer["kb_via"] = {name: getattr(link.via, name) for name in _VIA}
+        answer["kb_via"] = {name: getattr(link.via, name) for name in VIA}
     if link.id in ("", span.kb_id_):
         return answer
     entity, others = kb[link.id], span._.kb_candidates

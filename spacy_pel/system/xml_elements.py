@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, NoReturn
+from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -33,37 +33,29 @@ def xml_elements(
     path: list[ElementTree.Element] = []
     size = 0
     try:
-        while block := file.read(_BLOCK):
+        for block in iter(lambda: file.read(_BLOCK), b""):
             if not path:
                 guard.Parse(block)  # before the parser sees it
             parser.feed(block)
             size += len(block)
-            for element in _ended(parser, path):
-                size = 0
-                yield element
+            for event, element in parser.read_events():
+                if event == "start":
+                    path.append(element)
+                    continue
+                path.pop()
+                if len(path) == 1:
+                    size = 0
+                    yield element
+                    path[0].clear()
             if size > longest:
                 raise PelError(f"no end of a record in {longest:,} bytes", "split the record")
         parser.close()
-        yield from _ended(parser, path)
     except (ElementTree.ParseError, expat.ExpatError) as error:
         raise PelError(f"bad XML ({error})", "fetch it again") from error
+    except PelError:
+        raise
     except (LookupError, ValueError) as error:
-        if isinstance(error, PelError):
-            raise
         raise PelError(f"cannot be decoded ({error})", "save it as UTF-8") from error
-
-
-def _ended(
-    parser: ElementTree.XMLPullParser, path: list[ElementTree.Element]
-) -> Iterator[ElementTree.Element]:
-    for event, element in parser.read_events():
-        if event == "start":
-            path.append(element)
-            continue
-        path.pop()
-        if len(path) == 1:
-            yield element
-            path[0].clear()
 
 
 def _guard(longest: int) -> expat.XMLParserType:
@@ -73,7 +65,7 @@ def _guard(longest: int) -> expat.XMLParserType:
     """
     parser = expat.ParserCreate()
 
-    def check(name: str, is_parameter: int, value: str | None, *_: object) -> NoReturn | None:
+    def check(name: str, is_parameter: int, value: str | None, *_: object) -> None:
         if value is None or "&" in value or "%" in value or len(value) > longest:
             raise PelError(
                 f"line {parser.CurrentLineNumber} declares the entity {name!r}",
