@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import PelError, damaged
 from .settings import Settings, sha256
-from .store import Store, stored_number, stored_text
+from .store import Store, stored_number
 from .vectors.faiss_library import has_gpu
 from .vectors.finders import FAST_SCAN_KIND, RowFinder, opened_finder
 from .vectors.index import Candidates, VectorIndex, best_candidates
@@ -108,20 +108,19 @@ class StoredVectors:
                 axes = axes.reshape(settings["dim"], settings["stored_dim"])
                 if not np.isfinite(axes).all():
                     raise ValueError("the axes of the vectors hold NaN or infinity")
+            elif settings["dim"] != settings["stored_dim"]:
+                raise ValueError("the axes of the vectors are missing")
             if (scales is None) == (settings["dtype"] == "int8"):
                 raise ValueError("the scales of the vectors are missing")
+            n_ranks = self._count if numbers is None else len(numbers)
+            for each, most in ((owners, n_ranks), (numbers, self._count)):
+                if each is not None and len(each) and not 0 <= each.min() <= each.max() < most:
+                    raise ValueError("vectors have owners that the KB lacks")
+            if (owners[1:] < owners[:-1]).any():
+                raise ValueError("the owners of the vectors are in disorder")
         matrix = VectorMatrix.opened(path, scales)
         if len(matrix) != len(owners) or matrix.dim != settings["stored_dim"]:
             raise damaged(path, f"does not hold {len(owners)} vectors as said")
-        n_ranks = self._count if numbers is None else len(numbers)
-        descend = (owners[1:] < owners[:-1]).any()
-        if len(owners) and (descend or not 0 <= owners[0] <= owners[-1] < n_ranks):
-            raise damaged(store.path, "names no owner for each vector")
-        if numbers is not None and len(numbers):
-            if not 0 <= numbers.min() <= numbers.max() < self._count:
-                raise damaged(store.path, "names owners of vectors that it lacks")
-        if axes is None and settings["dim"] != settings["stored_dim"]:
-            raise damaged(store.path, "lacks the axes of its vectors")
         projection = None if axes is None else Projection(axes)
         return VectorIndex(matrix, owners, self._finder(matrix), projection, numbers)
 
@@ -129,7 +128,7 @@ class StoredVectors:
     def added(self) -> VectorIndex | None:
         """The rows that were added since; None if there are none."""
         rows = self._store.read(
-            "SELECT row.number, vector, concept_id FROM row LEFT JOIN entity USING (number) "
+            "SELECT row.number, vector FROM row LEFT JOIN entity USING (number) "
             "WHERE vectors = ? AND row.number < ? ORDER BY concept_id, row.number, id",
             self.settings["file"]["name"],
             self._count,
@@ -137,13 +136,11 @@ class StoredVectors:
         if not rows:
             return None
         with self._store.reading():
-            vectors = np.frombuffer(b"".join(vector for _, vector, _ in rows), "<f4")
+            vectors = np.frombuffer(b"".join(vector for _, vector in rows), "<f4")
             vectors = vectors.reshape(len(rows), self.settings["stored_dim"])
-            if not np.isfinite(vectors).all():
-                raise ValueError("a vector holds NaN or infinity")
-            for _, _, id in rows:
-                stored_text(id)
-            owners = np.array([stored_number(number) for number, _, _ in rows], dtype=np.int64)
+            owners = np.array([stored_number(number) for number, _ in rows], dtype=np.int64)
+            if owners.min() < 0 or not np.isfinite(vectors).all():
+                raise ValueError("an added vector has no owner, or holds NaN or infinity")
         is_first = np.diff(owners, prepend=-1) != 0
         ranks, numbers = np.cumsum(is_first) - 1, owners[is_first]
         return VectorIndex(VectorMatrix(vectors), ranks, None, self.projection, numbers)
@@ -153,8 +150,7 @@ class StoredVectors:
         found_by = self.settings["found_by"]
         if found_by is None:
             return None
-        scans = found_by["kind"] == FAST_SCAN_KIND
-        if scans and len(matrix) <= _GPU_ROWS and has_gpu():
+        if found_by["kind"] == FAST_SCAN_KIND and len(matrix) <= _GPU_ROWS and has_gpu():
             return None
         self._check(found_by["file"])
         return opened_finder(self.path.with_name(found_by["file"]["name"]), found_by, matrix)

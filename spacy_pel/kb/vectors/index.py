@@ -25,15 +25,10 @@ _FEW_ROWS = 50_000  # up to this many selected rows, looking at each is faster t
 
 
 class Candidates(NamedTuple):
-    """The best entities of n queries, sorted by score, highest first, then by number.
+    """The k best entities of n queries, [n, k], sorted by score, highest first, then by number."""
 
-    Attributes:
-        numbers: int64 [n, k], the numbers of the entities; -1 where there are fewer than k.
-        scores: float32 [n, k], inner products; -inf where there are fewer than k.
-    """
-
-    numbers: np.ndarray
-    scores: np.ndarray
+    numbers: np.ndarray  # of the entities, int64; -1 where there are fewer than k
+    scores: np.ndarray  # inner products, float32; -inf where there are fewer than k
 
 
 def no_candidates(n: int, k: int) -> Candidates:
@@ -73,8 +68,7 @@ class VectorIndex:
         projection: Projection | None = None,
         numbers: np.ndarray | None = None,
     ) -> None:
-        """Takes open rows.
-
+        """
         Args:
             matrix: The rows.
             row_entities: The entity, or its rank, of each row: integers [n_rows], ascending.
@@ -135,11 +129,8 @@ class VectorIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best rows of each query with their scores, best first, then by row. Looks at each.
 
-        Queries, ``allowed`` and errors are as of ``search``.
-
-        Returns:
-            Scores, float32 [queries, n], and rows, int64 [queries, n]. Places without a row hold
-            -inf and -1.
+        Queries, ``allowed`` and errors are as of ``search``. Scores, float32, and rows, int64, are
+        [queries, n]; -inf and -1 where there is no row.
         """
         rows, scores = self._exact(self._checked(vectors, n), n, self._selection(allowed), None)
         return scores, rows
@@ -149,10 +140,8 @@ class VectorIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The best row of pairs of a query and an entity; the first of equal ones.
 
-        ``lines`` has the query of each pair, ascending, and ``numbers`` the entity, int64 [n].
-
-        Returns:
-            Scores, float32 [n], and rows, int64 [n]; -inf and -1 for an entity without rows.
+        ``lines`` has the query of each pair, ascending, and ``numbers`` the entity, int64 [n]. Scores,
+        float32, and rows, int64, are [n]; -inf and -1 for an entity without rows.
         """
         queries, (rows, places) = self._checked(vectors, 1), self.rows_of(numbers)
         scores = self.matrix.inner_products(queries, lines[places], rows)
@@ -161,12 +150,12 @@ class VectorIndex:
 
     def rows_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows of entities, and for each the place of its entity in ``numbers``: int64."""
-        ranks = numbers
-        if self._numbers is not None:
-            places = np.searchsorted(self._numbers, numbers, sorter=self._order)
-            ranks = self._order[np.minimum(places, len(self._order) - 1)]
-            ranks = np.where(self._numbers[ranks] == numbers, ranks, -1)
-        return self._rows_of(ranks)
+        if self._numbers is None:
+            return self._rows_of(numbers)
+        order = self._order
+        places = np.searchsorted(self._numbers, numbers, sorter=order)
+        ranks = order[np.minimum(places, len(order) - 1)]
+        return self._rows_of(np.where(self._numbers[ranks] == numbers, ranks, -1))
 
     @cached_property
     def _order(self) -> np.ndarray:
@@ -216,12 +205,10 @@ class VectorIndex:
         these are scored exactly.
         """
         found = no_candidates(len(queries), k)
-        for start in range(0, len(queries), _TOGETHER):
-            some = slice(start, start + _TOGETHER)
+        for some in (slice(i, i + _TOGETHER) for i in range(0, len(queries), _TOGETHER)):
             lines, rows = self._decisive(queries[some], k, selection, owners)
             scores = self.matrix.inner_products(queries[some], lines, rows)
-            of = rows if owners is None else owners[rows]
-            best = best_candidates(len(queries[some]), lines, of, scores, k)
+            best = best_candidates(len(queries[some]), lines, _of(rows, owners), scores, k)
             found.numbers[some], found.scores[some] = best
         return found
 
@@ -248,8 +235,8 @@ class VectorIndex:
             lines, places = np.divmod(high, len(numbers))
             pairs.append((lines, numbers[places], products[lines, places]))
         lines, rows, rough = map(np.concatenate, zip(*pairs))
-        of = rows if owners is None else owners[rows]
-        floor = best_candidates(len(queries), lines, of, rough, k).scores[:, -1:]
+        best = best_candidates(len(queries), lines, _of(rows, owners), rough, k)
+        floor = best.scores[:, -1:]
         kept = rough >= np.ravel(floor - slack)[lines]
         return lines[kept], rows[kept]
 
@@ -299,3 +286,7 @@ class VectorIndex:
             scores = self.matrix.inner_products(queries, lines, rows)
             best = best_candidates(n, lines, entities, scores, k)
         return best, is_complete
+
+
+def _of(rows: np.ndarray, owners: np.ndarray | None) -> np.ndarray:
+    return rows if owners is None else owners[rows]
