@@ -74,6 +74,11 @@ def assert_holds(folder: Path, entities: Iterable[Entity]) -> None:
         if not kb.has_vectors:
             return
         assert kb.settings["vectors"]["rows"] == sum(len(e.names) for e in expected.values())
+        some = [*kb.numbers()[::-1].tolist(), int(kb.numbers()[0])]
+        rows, places = kb.rows(some)
+        wanted = [(i, n) for i, entity in enumerate(kb.entities(some)) for n in entity.names]
+        assert places.tolist() == [place for place, _ in wanted]
+        np.testing.assert_allclose(rows, [name_vector(name) for _, name in wanted], atol=1e-6)
         names = sorted(name for entity in expected.values() for name in entity.names)
         queries = np.array([name_vector(name) for name in (*names[:3], "another")])
         k = min(4, len(expected))

@@ -38,15 +38,16 @@ def embed(
 
 def test_order_of_the_input_changes_no_byte(tmp_path: Path) -> None:
     entities = [
-        Entity(f"C{i}", f"name {i}", (f"alias {i}",), ("T",), "d" * i, (f"A{i}",), sources=("S",))
+        Entity(
+            f"C{i}", f"name {i}", (f"alias {i}",), ("T",), "d" * (i + 1), (f"A{i}",), sources=("S",)
+        )
         for i in range(500)
     ]
     first = build_kb(entities, tmp_path / "first")
     random.Random(0).shuffle(entities)
     second = build_kb(iter(entities), tmp_path / "second")
-    third = build_kb(list(second), tmp_path / "third")  # in order, so it is not sorted
-    assert contents(first.path) == contents(second.path) == contents(third.path)
-    assert [entity.concept_id for entity in second] == sorted(f"C{i}" for i in range(500))
+    assert contents(first.path) == contents(second.path)
+    assert list(second) == sorted(entities)
 
 
 def test_contested_alternative_ids(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -87,30 +88,13 @@ def test_building_again_replaces_records_and_drops_vectors(folder: Path) -> None
     assert {path.name for path in folder.iterdir()} == {*names_of(kb), "README"}
 
 
-def test_embedding_again_replaces_the_vectors(folder: Path) -> None:
-    kb = embed(folder, VECTORS[::-1, :2], [0, 0, 1, 2], dim=2, fingerprint="z", row_kind="name")
-    assert (kb.dim, kb.fingerprint, kb.row_kind) == (2, "z", "name")
-    assert {path.name for path in folder.iterdir()} == names_of(kb)
-    assert len(kb) == 4
-
-
-def test_the_same_again_is_the_same(folder: Path) -> None:
-    before = contents(folder)
-    build_kb(ENTITIES, folder).close()
-    embed(folder).close()
-    assert contents(folder) == before
-
-
 def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(PelError, match="holds other files and no KB"):
         build_kb(ENTITIES, tmp_path)
     with pytest.raises(PelError, match=r"thesis\.tex: is a file"):
         build_kb(ENTITIES, tmp_path / "thesis.tex")
-    (tmp_path / "manifest.json").write_text('{"name": "a web app"}')
-    with pytest.raises(PelError, match="holds other files and no KB"):
-        build_kb(ENTITIES, tmp_path)
-    assert sorted(contents(tmp_path)) == ["manifest.json", "thesis.tex"]
+    assert list(contents(tmp_path)) == ["thesis.tex"]
 
 
 def test_a_build_during_embedding_is_refused(folder: Path) -> None:
@@ -123,26 +107,26 @@ def test_a_build_during_embedding_is_refused(folder: Path) -> None:
     assert len(kb) == 4 and kb.fingerprint == "new"
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, FileNotFoundError(errno.ENOENT, "no source")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, FileNotFoundError])
 def test_an_interrupted_writer_leaves_the_old_kb(folder: Path, tmp_path: Path, error) -> None:
     def interrupted(items: list) -> Iterator:
         yield from items
         raise error
 
     before = contents(folder)
-    caught = KeyboardInterrupt if error is KeyboardInterrupt else FileNotFoundError
-    with pytest.raises(caught):
-        build_kb(interrupted(NEW), folder)
-    with pytest.raises(caught):
-        embed(folder, batches=interrupted([(VECTORS[::-1], np.arange(4))]))
+    for write in (
+        lambda: build_kb(interrupted(NEW), folder),
+        lambda: build_kb(interrupted(NEW), tmp_path / "first"),
+        lambda: embed(folder, batches=interrupted([(VECTORS[::-1], np.arange(4))])),
+    ):
+        with pytest.raises(error):
+            write()
     assert contents(folder) == before
-    with pytest.raises(caught):
-        build_kb(interrupted(NEW), tmp_path / "first")
     assert not (tmp_path / "first").exists()
 
 
 @pytest.mark.parametrize("failing_call", range(8))
-@pytest.mark.parametrize("function", ["to_disk", "sha256", "replace"])
+@pytest.mark.parametrize("function", ["to_disk", "replace"])
 def test_a_full_disk_at_any_step(
     folder: Path, monkeypatch: pytest.MonkeyPatch, function: str, failing_call: int
 ) -> None:
@@ -165,10 +149,7 @@ def test_a_full_disk_at_any_step(
     monkeypatch.undo()
     kb = KnowledgeBase.open(folder)
     assert {path.name for path in folder.iterdir()} | {CHECKSUMS} == names_of(kb)
-    if len(kb) == 4:
-        assert {**before, **contents(folder)} == before
-    else:
-        assert [entity.concept_id for entity in kb] == ["X1", "X2"]
+    assert list(kb) == NEW or {**before, **contents(folder)} == before
 
 
 LIMITED = """
@@ -202,17 +183,3 @@ def test_files_that_really_cannot_grow(folder: Path, tmp_path: Path) -> None:
     assert "nothing is left" in result.stdout
     assert {**before, **contents(folder)} == before
     assert not (tmp_path / "first").exists()
-
-
-def test_what_a_crash_left_is_swept(folder: Path, tmp_path: Path) -> None:
-    leftovers = (".tmp-1.sqlite", "vectors-0123456789abcdef.npy")
-    fresh = tmp_path / "fresh"
-    fresh.mkdir()
-    for place in (folder, fresh):
-        for name in leftovers:
-            (place / name).write_text("half")
-    embed(folder)
-    build_kb(NEW, fresh)
-    for place in (folder, fresh):
-        with KnowledgeBase.open(place) as kb:
-            assert {path.name for path in place.iterdir()} == names_of(kb)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, vector_writing, write_vectors
 from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.records.merging import joined
@@ -46,6 +47,18 @@ def test_only_what_differs_is_encoded(folder: Path) -> None:
     assert verify(folder) == []
 
 
+class NoRows(NameRows):
+    def rows(self, entities: list[Entity]) -> tuple[np.ndarray, np.ndarray]:
+        return np.empty((0, self.dim)), np.empty(0, dtype=int)
+
+
+def test_an_entity_may_have_no_rows(folder: Path) -> None:
+    add_entities(folder, NEW, NoRows())
+    with KnowledgeBase.open(folder) as kb:
+        vectors, places = kb.rows([kb.number("C4"), kb.number("C1"), kb.number("B1")])
+        assert places.tolist() == [1, 1] and vectors.shape == (2, 8)
+
+
 def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
     disease, gout = SemanticType("Disease", "T1", "B1"), SemanticType("Gout", "T2", "B1.1")
     new, source = Entity("C4", "Gout", types=("Gout",)), "new.obo (2)"
@@ -58,12 +71,6 @@ def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
     assert kb.settings["sources"] == [source, "x.obo"]
     assert {id for id, _ in kb.labels(kb.of_types("T1"))} == {"C1", "C3", "C4"}
     assert kb["X:7"] == kb["C2"] and "Spectrometry" in kb["C2"].aliases and len(kb) == 6
-
-
-def test_a_kb_without_vectors_needs_no_encoder(tmp_path: Path) -> None:
-    folder = build_kb(ENTITIES, tmp_path / "kb").path
-    assert add_entities(folder, NEW) == (2, 0, 0)
-    assert_holds(folder, [*ENTITIES, *NEW])
 
 
 @pytest.mark.parametrize(
@@ -98,17 +105,6 @@ class Other(NameRows):
     def __init__(self, fingerprint: str, row_kind: str) -> None:
         super().__init__()
         self.fingerprint, self.row_kind = fingerprint, row_kind
-
-
-def test_an_interrupted_change_changes_nothing(folder: Path) -> None:
-    def interrupted():
-        yield NEW[0]
-        raise KeyboardInterrupt
-
-    before = contents(folder)
-    with pytest.raises(KeyboardInterrupt):
-        add_entities(folder, interrupted(), NameRows())
-    assert contents(folder) == before
 
 
 @pytest.mark.parametrize(

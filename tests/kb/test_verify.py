@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.kb import Entity
+from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.checks import COPY_OR_BUILD
 from spacy_pel.kb.copies import copy_kb
-from spacy_pel.kb.knowledge_base import KnowledgeBase, verify
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.settings import KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 
@@ -62,16 +62,13 @@ def test_a_flipped_letter_of_a_changed_kb_is_found(folder: Path) -> None:
         at = content.index(word)
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         assert verify(folder), word
-    path.write_bytes(content)
-    assert verify(folder) == []
 
 
 def test_missing_short_and_foreign_files(folder: Path) -> None:
     vectors = next(folder.glob("vectors-*"))
     (folder / "notes.txt").write_text("mine")
-    assert [(problem.problem, problem.remedy) for problem in verify(folder)] == [
-        (f"{folder / 'notes.txt'}: does not belong to the KB", "move it elsewhere")
-    ]
+    [problem] = verify(folder)
+    assert problem.problem == f"{folder / 'notes.txt'}: does not belong to the KB"
     (folder / "notes.txt").unlink()
     size = vectors.stat().st_size
     vectors.write_bytes(vectors.read_bytes()[:-1])
@@ -84,14 +81,11 @@ def test_missing_short_and_foreign_files(folder: Path) -> None:
 
 def test_a_change_after_the_checksums_is_no_damage(folder: Path) -> None:
     write_checksums(folder)
-    assert verify(folder) == []
     remove_entities(folder, ["C1"])
     assert verify(folder) == []
     write_checksums(folder)
-    execute(folder, "PRAGMA user_version = 7")
-    write_checksums(folder)
-    content = (folder / KB_FILE).read_bytes()
-    (folder / KB_FILE).write_bytes(content + bytes(4096))
+    assert verify(folder) == []
+    (folder / KB_FILE).write_bytes((folder / KB_FILE).read_bytes() + bytes(4096))
     [problem] = verify(folder)
     assert str(folder / KB_FILE) in problem.problem and problem.remedy == COPY_OR_BUILD
 
@@ -103,26 +97,15 @@ def test_a_change_after_the_checksums_is_no_damage(folder: Path) -> None:
         (lambda s: s["vectors"].update(rows=3), "counts 3 vectors where there are 8"),
         (lambda s: s["vectors"].update(stored_dim=9), "the axes of the vectors are missing"),
         (lambda s: s.update(next_number=4), "counts 4 entities where there are 3"),
+        ("DELETE FROM name WHERE number = 1", "table of names"),
+        ("INSERT INTO removed VALUES (2, 1)", "counts 4 entities"),
+        ("DELETE FROM row", "counts 8 vectors"),
+        ("UPDATE entity SET concept_id = 'C4' WHERE number = 0", "checksum"),
+        ("UPDATE vectors SET owners = x'00000000'", "does not hold 1 vectors"),
+        ("UPDATE vectors SET scales = NULL", "the scales"),
+        ("DELETE FROM vectors", "replaced meanwhile"),
     ],
 )
-def test_settings_that_contradict_the_tables(folder: Path, edit, fault: str) -> None:
-    edit_settings(folder, edit)
+def test_what_contradicts_the_tables(folder: Path, edit, fault: str) -> None:
+    execute(folder, edit) if isinstance(edit, str) else edit_settings(folder, edit)
     assert fault in "".join(map(str, verify(folder)))
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM name WHERE number = 1",
-        "INSERT INTO removed VALUES (2, 1)",
-        "DELETE FROM removed",
-        "DELETE FROM row",
-        "UPDATE entity SET concept_id = 'C4' WHERE number = 0",
-        "UPDATE vectors SET owners = x'00000000'",
-        "UPDATE vectors SET scales = NULL",
-        "DELETE FROM vectors",
-    ],
-)
-def test_tables_that_contradict_each_other(folder: Path, sql: str) -> None:
-    execute(folder, sql)
-    assert verify(folder)

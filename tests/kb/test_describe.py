@@ -1,4 +1,4 @@
-"""The difference of two KBs, beside one by dictionaries."""
+"""The difference of two KBs, beside one by dictionaries; the vocabularies of a KB."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import json
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.change import add_entities, remove_entities, update_entities
-from spacy_pel.kb.describe import EntityDifference, compare_kbs, difference
+from spacy_pel.kb.describe import (
+    EntityDifference,
+    check_vocabularies,
+    compare_kbs,
+    difference,
+)
 
 from ..conftest import ENTITIES as SEVEN
-from .examples import ENTITIES
 
 RECORDS = st.builds(
     lambda id, name, aliases, definition, parents: Entity(
@@ -30,19 +35,15 @@ CONTENTS = st.lists(RECORDS, min_size=1, max_size=15, unique_by=lambda entity: e
 
 
 def by_dictionaries(old: list[Entity], new: list[Entity]) -> list[EntityDifference]:
-    before = {entity.concept_id: entity for entity in old}
-    after = {entity.concept_id: entity for entity in new}
+    before, after = ({entity.concept_id: entity for entity in each} for each in (old, new))
     changes = []
     for id in sorted(before.keys() | after.keys()):
-        if id not in before:
-            changes.append(EntityDifference(id, "added"))
-        elif id not in after:
-            changes.append(EntityDifference(id, "removed"))
+        if id not in before or id not in after:
+            changes.append(EntityDifference(id, "removed" if id in before else "added"))
         elif before[id] != after[id]:
             first, second = before[id]._asdict(), after[id]._asdict()
-            changes.append(
-                EntityDifference(id, "changed", tuple(k for k in first if first[k] != second[k]))
-            )
+            fields = tuple(name for name in first if first[name] != second[name])
+            changes.append(EntityDifference(id, "changed", fields))
     return changes
 
 
@@ -54,23 +55,6 @@ def test_difference(old: list[Entity], new: list[Entity]) -> None:
         second = build_kb(new, Path(folder) / "new")
         assert list(difference(first, second)) == by_dictionaries(old, new)
         assert list(difference(first, first)) == []
-
-
-def test_difference_of_kbs_that_were_changed(tmp_path: Path) -> None:
-    old = build_kb(ENTITIES, tmp_path / "old")
-    new = build_kb(ENTITIES, tmp_path / "new")
-    add_entities(new.path, [Entity("C0", "x"), Entity("C15", "y")])
-    update_entities(new.path, [Entity("C2", "Mass spectrometry", ("MS",), (), "Text.")])
-    remove_entities(new.path, ["C10"])
-    assert list(difference(old, new)) == []
-    new.refresh()
-    assert list(difference(old, new)) == [
-        EntityDifference("C0", "added"),
-        EntityDifference("C10", "removed"),
-        EntityDifference("C15", "added"),
-        EntityDifference("C2", "changed", ("aliases", "definition")),
-    ]
-    assert list(difference(new, KnowledgeBase.open(new.path))) == []
 
 
 def test_changes_are_counted_and_written(tiny_kb: Path, tmp_path: Path) -> None:
@@ -86,3 +70,25 @@ def test_changes_are_counted_and_written(tiny_kb: Path, tmp_path: Path) -> None:
     assert found.is_not_embedded == KnowledgeBase.open(tiny_kb).has_vectors
     lines = (tmp_path / "changes.jsonl").read_text("utf8").splitlines()
     assert [json.loads(line)["id"] for line in lines] == "C01 C02 C07 D0 D1 D2 D3".split()
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> KnowledgeBase:
+    entities = [
+        Entity("MONDO:1", "a", xrefs=("SCTID:1", "ICD10CM:G35")),
+        Entity("MONDO:2", "b", alt_ids=("A_B:1", "plain")),
+    ]
+    return build_kb(entities, tmp_path / "kb")
+
+
+@pytest.mark.parametrize("name", ["ICD10CM", "icd10cm", "SCTID", "MONDO", "A_B"])
+def test_a_vocabulary_of_any_identifier_is_known(kb: KnowledgeBase, name: str) -> None:
+    check_vocabularies(kb, [name])
+    assert any(entity.codes(name) for entity in kb)
+
+
+@pytest.mark.parametrize("name", ["ICD10", "AxB", "%", "", "plain", 'ID", "x\''])
+def test_another_is_refused_with_those_that_there_are(kb: KnowledgeBase, name: str) -> None:
+    assert not any(entity.codes(name) for entity in kb)
+    with pytest.raises(PelError, match="no entity has a code .*: A_B, ICD10CM, MONDO, SCTID"):
+        check_vocabularies(kb, ["ICD10CM", name])
