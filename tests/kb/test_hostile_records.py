@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,6 @@ HOSTILE = {
     "view of fts5's name": f"CREATE VIEW word_more AS {ENDLESS} SELECT * FROM n;",
     "trigger": "CREATE TRIGGER t AFTER INSERT ON entity BEGIN DELETE FROM name; END;",
     "table": "CREATE TABLE more (i);",
-    "index": "CREATE INDEX by_name ON entity (canonical_name);",
     "column": "ALTER TABLE entity ADD COLUMN length GENERATED ALWAYS AS (length(concept_id));",
     "missing": "DROP TABLE typed;",
 }
@@ -47,13 +47,10 @@ def test_a_journal_that_names_other_files_is_not_played(tmp_path: Path) -> None:
     folder, victim = build_kb(ENTITIES, tmp_path / "kb").path, tmp_path / "thesis.tex"
     victim.write_text("years of work")
     name = str(victim).encode()
-    page = 4096
-    end = [(1 << 30) // page + 1, len(name), sum(name)]
-    numbers = [number.to_bytes(4, "big") for number in end]
-    journal = bytes.fromhex("d9d505f920a163d7") + bytes(4) + b"seed" + (1).to_bytes(4, "big")
-    journal += (512).to_bytes(4, "big") + page.to_bytes(4, "big")
-    journal = journal.ljust(512, b"\0") + numbers[0] + name + b"".join(numbers[1:])
-    (folder / JOURNAL).write_bytes(journal + bytes.fromhex("d9d505f920a163d7"))
+    magic, page = bytes.fromhex("d9d505f920a163d7"), 4096
+    header = magic + struct.pack(">I4sIII", 0, b"seed", 1, 512, page)
+    end = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">II", len(name), sum(name))
+    (folder / JOURNAL).write_bytes(header.ljust(512, b"\0") + end + magic)
     for use in (KnowledgeBase.open, lambda path: remove_entities(path, ["C1"])):
         with pytest.raises(PelError, match="journal: is not of a KB"):
             use(folder)

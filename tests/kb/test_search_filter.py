@@ -12,6 +12,7 @@ TYPES = [
     SemanticType("Organism", "T001", "A1.1"), SemanticType("Two", "T002", "A2.2"),
     SemanticType("Twenty", "T020", "A2.20"), SemanticType("Under two", "T022", "A2.2.1"),
     SemanticType("Event", "T051", "B"), SemanticType("Apple", None, "AB1"),
+    SemanticType("Event", "T051", "C7"), SemanticType("Below", None, "C7.1"),  # of two places
     SemanticType("Loose"),
 ]  # fmt: skip
 N = 1000
@@ -45,7 +46,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
         (["T020"], {"Twenty"}),
         (["Object"], {"Object", "Organism"}),
         (["Entity"], {"Entity", "Object", "Organism", "Two", "Twenty", "Under two"}),
-        (["Loose", "Event"], {"Loose", "Event"}),
+        (["Loose", "Event"], {"Loose", "Event", "Below"}),
         (["Apple"], {"Apple"}),
         ([], set()),
     ],
@@ -56,11 +57,6 @@ def test_descendants_by_whole_components(wanted: list[str], names: set[str] | No
             with_descendants(wanted, TYPES)
     else:
         assert with_descendants(wanted, TYPES) == names
-
-
-def test_a_type_of_several_places_in_the_tree() -> None:
-    types = [*TYPES, SemanticType("Two", "T002", "B7"), SemanticType("Below", None, "B7.1")]
-    assert with_descendants(["T002"], types) == {"Two", "Under two", "Below"}
 
 
 def test_a_bare_name_goes_where_more_is_known() -> None:
@@ -89,20 +85,12 @@ def test_constraints_hold_together(kb: KnowledgeBase) -> None:
 @pytest.mark.parametrize(
     "only, fault",
     [
-        (
-            SearchFilter(types=["Organsim"]),
-            "no semantic type 'Organsim' in this KB; choose one that",
-        ),
-        (
-            SearchFilter(sources=["MSH"]),
-            "no entity comes from 'MSH'; choose one of its sources: S, S3",
-        ),
+        (SearchFilter(types=["Organsim"]), "no semantic type 'Organsim'"),
+        (SearchFilter(sources=["MSH"]), "no entity comes from 'MSH'.*sources: S, S3"),
         (SearchFilter(types="Organism"), "types is the text 'Organism'; give a list"),
     ],
 )
-def test_constraints_that_cannot_be_meant(
-    kb: KnowledgeBase, only: SearchFilter, fault: str
-) -> None:
+def test_constraints_that_are_not_meant(kb: KnowledgeBase, only: SearchFilter, fault: str) -> None:
     with pytest.raises(PelError, match=fault):
         nearest(kb, 1, only)
 
