@@ -17,17 +17,15 @@ from spacy_pel.kb.vectors.matrix import DTYPES, VectorMatrix, coded
 
 def brute_force(queries, rows, row_entities, k, allowed=None):
     """Numbers and scores: the best row of every entity, then a sort."""
-    numbers = np.full((len(queries), k), -1)
-    scores = np.full((len(queries), k), -np.inf)
+    numbers, scores = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf)
     for i, query in enumerate(queries):
         best: dict[int, float] = {}
-        for row, entity in zip(rows, row_entities):
+        for row, entity in zip(rows, row_entities.tolist()):
             if allowed is None or allowed[entity]:
-                score = float(np.dot(query, row))
-                best[int(entity)] = max(score, best.get(int(entity), -np.inf))
+                best[entity] = max(float(np.dot(query, row)), best.get(entity, -np.inf))
         ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:k]
-        for rank, (entity, score) in enumerate(ranked):
-            numbers[i, rank], scores[i, rank] = entity, score
+        for rank, pair in enumerate(ranked):
+            numbers[i, rank], scores[i, rank] = pair
     return numbers, scores
 
 
@@ -39,7 +37,7 @@ def unit(random: np.random.Generator, n: int, dim: int) -> np.ndarray:
 @st.composite
 def searches(draw):
     """Vectors of small integers (exact in float32, so full of ties), entities, and a filter."""
-    dim, n_rows = draw(st.integers(1, 5)), draw(st.integers(1, 60))
+    dim, n_rows = draw(st.integers(1, 5)), draw(st.integers(0, 60))
     n_queries, n_entities = draw(st.integers(0, 6)), draw(st.integers(1, 30))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     spread = draw(st.integers(1, 4))
@@ -97,16 +95,6 @@ def test_best_rows_equal_brute_force(search, seed: int) -> None:
         assert score == (
             pytest.approx(rows[row] @ queries[line], abs=1e-4) if len(own) else -np.inf
         )
-
-
-def test_many_names_of_one_entity_do_not_crowd_out_others() -> None:
-    random = np.random.default_rng(3)
-    crowd = unit(random, 1, 16) + 0.01 * unit(random, 3000, 16)
-    rows = np.concatenate([crowd, unit(random, 500, 16)]).astype(np.float32)
-    entities = np.concatenate([np.full(3000, 7), np.arange(100, 600)])
-    found = VectorIndex.from_vectors(rows, entities).search(crowd[:2], 20)
-    numbers, _ = brute_force(crowd[:2], rows, entities, 20)
-    np.testing.assert_array_equal(found.numbers, numbers)
 
 
 def test_scores_near_each_other() -> None:
@@ -170,13 +158,6 @@ def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(found.numbers, brute_force(queries, rows, np.arange(300), 10)[0])
     assert calls == [("GPU", faiss.METRIC_INNER_PRODUCT)]
     faiss_library._gpu_resources.cache_clear()
-
-
-def test_an_empty_index_and_no_queries() -> None:
-    empty = VectorIndex.from_vectors(np.empty((0, 3)), np.empty(0, dtype=np.int32))
-    found = empty.search(np.ones((2, 3)), 2)
-    assert (found.numbers == -1).all() and (found.scores == -np.inf).all()
-    assert empty.search(np.empty((0, 3)), 2).numbers.shape == (0, 2)
 
 
 @pytest.mark.parametrize(

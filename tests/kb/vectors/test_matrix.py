@@ -26,6 +26,7 @@ def test_what_is_written_piece_by_piece_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, error: float, small: int
 ) -> None:
     monkeypatch.setattr(module, "_SMALL", small)
+    monkeypatch.setattr(module, "_BLOCK", 70)
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, 7)).astype(np.float32)
     matrix = written(tmp_path, [rows[:0], rows[:1], rows[1:999], rows[999:]], 7, dtype)
     assert (len(matrix), matrix.dim) == (1000, 7)
@@ -35,15 +36,9 @@ def test_what_is_written_piece_by_piece_is_read(
     np.testing.assert_allclose(taken, rows[some], atol=error)
     np.testing.assert_array_equal(taken, VectorMatrix(*coded(rows, dtype)).take(some))
     assert matrix.take(some[:0]).shape == (0, 7)
-    assert np.load(tmp_path / "vectors.npy").dtype == dtype
-
-
-def test_blocks_are_all_rows_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BLOCK", 70)
-    rows = np.arange(700, dtype=np.float32).reshape(100, 7)
-    blocks = list(written(tmp_path, [rows], 7, "float32").blocks())
-    assert [start for start, _ in blocks] == list(range(0, 100, 10))
-    np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), rows)
+    starts, blocks = zip(*matrix.blocks())
+    assert starts == tuple(range(0, 1000, 10))
+    np.testing.assert_array_equal(np.concatenate(blocks), matrix.take(np.arange(1000)))
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux says what is mapped")
