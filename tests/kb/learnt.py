@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.mention_changes import learn_mentions
@@ -70,15 +71,12 @@ def assert_finds(folder: Path, entities: Iterable[Entity], learnt: Learnt) -> No
         ids = {entity.concept_id for entity in entities}
         counts = {s: sum(id in ids for _, id in mentions) for s, mentions in learnt.items()}
         assert kb.mentions.counts() == counts
-        k = len(entities)
-        found = kb.search(queries, k)
-        for query, numbers, scores in zip(queries, found.numbers, found.scores):
+        found = kb.search(queries, len(entities))
+        for query, numbers, scores in zip(queries, *found):
             wanted = scored(entities, learnt, query, kb.mentions.weight)
-            order = sorted(wanted, key=lambda id: (-round(wanted[id], 6), id))
-            got = [id for id, _ in kb.labels(numbers)]
-            np.testing.assert_allclose(scores, [wanted[id] for id in got], atol=1e-5)
-            assert sorted(got) == sorted(order)
-            np.testing.assert_allclose(scores, [wanted[id] for id in order], atol=1e-5)
+            assert list(scores) == sorted(scores, reverse=True)
+            got = dict(zip((id for id, _ in kb.labels(numbers)), scores))
+            assert got == pytest.approx(wanted, abs=1e-5)
         if not kb.mentions:
             return
         near = kb.mentions.nearest(queries, NEAREST)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, vector_writing, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, vector_writing
 from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.records.merging import joined
@@ -78,16 +78,10 @@ def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
     [
         (lambda kb: add_entities(kb, [*NEW, ENTITIES[0]], NameRows()), "'C3' is in .* already"),
         (lambda kb: add_entities(kb, [*NEW, NEW[0]], NameRows()), "'C4' occurs twice"),
-        (
-            lambda kb: update_entities(kb, NEW, NameRows()),
-            "'C4' is not in .* use kb change add or kb change mer",
-        ),
+        (lambda kb: update_entities(kb, NEW, NameRows()), "'C4' is not in .* use kb change add"),
         (lambda kb: update_entities(kb, [Entity("D1", "x")], NameRows()), "alternative id of 'C1'"),
         (lambda kb: remove_entities(kb, ["C1", "C9"]), "'C9' is not in"),
-        (
-            lambda kb: remove_entities(kb, ["OMIM:1"]),
-            "an alternative id of 'C1' .*; give the concept id",
-        ),
+        (lambda kb: remove_entities(kb, ["OMIM:1"]), "an alternative id of 'C1'"),
         (lambda kb: remove_entities(kb, ["C1", "C2", "C3", "C10"]), "nothing would be left"),
         (lambda kb: add_entities(kb, NEW), "give the pipeline that made them"),
         (lambda kb: add_entities(kb, NEW, Other("z", "name")), "made by another encoder"),
@@ -107,17 +101,10 @@ class Other(NameRows):
         self.fingerprint, self.row_kind = fingerprint, row_kind
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        KnowledgeBase.open,
-        lambda folder: add_entities(folder, NEW),
-        lambda folder: write_vectors(folder, [], dim=4, fingerprint="x", row_kind="name"),
-    ],
-)
-def test_there_must_be_a_kb(tmp_path: Path, use) -> None:
-    with pytest.raises(PelError, match="kb: no knowledge base here; build one: python -m"):
-        use(tmp_path / "kb")
+def test_there_must_be_a_kb(tmp_path: Path) -> None:
+    for use in (KnowledgeBase.open, lambda folder: add_entities(folder, NEW)):
+        with pytest.raises(PelError, match="kb: no knowledge base here; build one: python -m"):
+            use(tmp_path / "kb")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,6 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb import knowledge_base as module
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.settings import KB_FILE
 
 from .examples import ENTITIES, IDS, VECTORS, names_of
 
@@ -163,13 +162,6 @@ def test_files_swept_while_it_opens(kb: KnowledgeBase, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(module, "checked_settings", overtaken)
     assert list(KnowledgeBase.open(kb.path)) == [Entity("X1", "New")]
-
-
-def test_refresh_of_a_kb_that_is_gone(kb: KnowledgeBase) -> None:
-    (kb.path / KB_FILE).unlink()
-    with pytest.raises(PelError, match="no knowledge base here"):
-        kb.refresh()
-    assert kb["C1"].canonical_name == "Mitral stenosis"
 
 
 WRITER = """

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.kb import SemanticType, build_kb
-from spacy_pel.kb.scispacy_mappings import CuiEntity
 
 from .examples import ENTITIES
 
@@ -34,15 +33,3 @@ def test_types_are_codes_where_there_are_any(tmp_path: Path) -> None:
     kb = build_kb(ENTITIES, tmp_path / "kb", types=[SemanticType("Disease", "T047")])
     assert kb.cui_to_entity["C1"].types == ["T047", "Finding"]
     assert kb["C1"].types == ("Disease", "Finding")
-
-
-def test_an_entity_prints_as_scispacys() -> None:
-    entity = CuiEntity("C1", "Pain", ["pain", "ache"], ["T184", "Finding"], None)
-    assert str(entity) == (
-        "CUI: C1, Name: Pain\nDefinition: None\nTUI(s): T184, Finding\n"
-        "Aliases: (total: 2): \n\t pain, ache"
-    )
-    many = entity._replace(aliases=[f"p{i}" for i in range(12)])
-    assert str(many).endswith(
-        "Aliases (abbreviated, total: 12): \n\t " + ", ".join(many.aliases[:10])
-    )

@@ -1,36 +1,26 @@
-"""Mentions that a KB learns: found, kept through every change, and forgotten by source."""
+"""Mentions that a KB learns: found, also with filters, kept through every change, and forgotten."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, build_kb
 from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mention_changes import forget_mentions, learn_mentions, set_mention_weight
 from spacy_pel.kb.settings import KB_FILE
 
 from .examples import ENTITIES, contents
-from .learnt import WEIGHT, MentionRows, assert_finds, learn, passages
-from .living import NameRows, embed, living_kb
+from .learnt import WEIGHT, MentionRows, assert_finds, learn, passages, scored
+from .living import NameRows, embed, living_kb, name_vector
 
 MENTIONS = [("MS", "C3"), ("MS", "C3"), ("spectra", "C2"), ("gout", "C9"), ("MS", "C1")]
-
-
-def test_a_source_learnt_again_replaces_its_mentions(tmp_path: Path) -> None:
-    folder = living_kb(tmp_path / "kb", ENTITIES)
-    assert learn(folder, "a", MENTIONS) == 5
-    learn(folder, "b", MENTIONS[:2])
-    set_mention_weight(folder, WEIGHT)
-    assert_finds(folder, ENTITIES, {"b": MENTIONS[:2], "a": MENTIONS})
-    assert verify(folder) == []
-    learn(folder, "a", MENTIONS[2:3])
-    assert_finds(folder, ENTITIES, {"b": MENTIONS[:2], "a": MENTIONS[2:3]})
 
 
 def test_forgetting_leaves_no_text(tmp_path: Path) -> None:
@@ -62,8 +52,10 @@ _CHANGES = st.lists(
 def test_every_change_keeps_the_mentions(tmp_path_factory, changes) -> None:
     folder = living_kb(tmp_path_factory.mktemp("kb") / "kb", ENTITIES)
     entities = {entity.concept_id: entity for entity in ENTITIES}
-    learnt: dict[str, list[tuple[str, str]]] = {}
-    for kind, name, value in [("learn", "a", MENTIONS), *changes]:
+    learn(folder, "a", MENTIONS)
+    learnt = {"a": MENTIONS}
+    set_mention_weight(folder, WEIGHT)
+    for kind, name, value in changes:
         if kind == "learn":
             learn(folder, name, value)
             learnt = {s: m for s, m in learnt.items() if s != name} | {name: value}
@@ -84,6 +76,38 @@ def test_every_change_keeps_the_mentions(tmp_path_factory, changes) -> None:
             remove_entities(folder, [name])
     assert verify(folder) == []
     assert_finds(folder, entities.values(), learnt)
+
+
+def test_a_filter_holds_for_mentions_and_a_query_is_answered_by_itself(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    learnt = {"a": [("spectra", "C2"), ("spectra", "C3"), ("plaques", "C3")], "b": [("scan", "C1")]}
+    for source, mentions in learnt.items():
+        learn(folder, source, mentions)
+    set_mention_weight(folder, WEIGHT)
+    queries = np.array([name_vector(word) for word in ("spectra", "plaques", "scan", "other")])
+    allowed = [entity for entity in ENTITIES if "Disease" in entity.types]
+    with KnowledgeBase.open(folder) as kb:
+        only = SearchFilter(types=["Disease"])
+        found = kb.search(queries, 4, only=only)
+        for query, numbers, scores in zip(queries, *found):
+            wanted = scored(allowed, learnt, query, WEIGHT)
+            got = {id: s for (id, _), s in zip(kb.labels(numbers[numbers >= 0]), scores)}
+            assert got == pytest.approx(wanted, abs=1e-5)
+            np.testing.assert_array_equal(kb.search(query[None], 4, only=only).scores[0], scores)
+
+
+def test_the_mention_that_a_candidate_was_found_by(tmp_path: Path) -> None:
+    folder = living_kb(tmp_path / "kb", ENTITIES)
+    learn(folder, "a", [("spectra", "C2"), ("spectra", "C3"), ("plaques", "C3")])
+    learn(folder, "b", [("scan", "C1")])
+    remove_entities(folder, ["C2"])
+    with KnowledgeBase.open(folder) as kb:
+        numbers = np.array([[kb.number("C3"), kb.number("C1"), -1]])
+        for word, source, place in (("plaques", "a", 0), ("scan", "b", 1)):
+            rows = kb.mentions.nearest_of(name_vector(word)[None], numbers)[0]
+            assert rows[2] == -1
+            [(of, mention)] = kb.mentions.described(rows[place : place + 1])
+            assert of == source and mention.text[mention.start : mention.stop] == word
 
 
 def test_mentions_of_a_kb_without_vectors_get_them_later(tmp_path: Path) -> None:
