@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,13 +33,16 @@ def name_vector(name: str) -> np.ndarray:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-def embed(folder: Path, **settings) -> KnowledgeBase:
-    """Gives a KB its vectors."""
+def rows_of(folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     with KnowledgeBase.open(folder) as kb:
         vectors, places = NameRows().rows(list(kb.by_id()))
-        rows = (vectors, kb.numbers_by_id()[places])
+        yield vectors, kb.numbers_by_id()[places]
+
+
+def embed(folder: Path, batches: Iterable | None = None, **settings) -> KnowledgeBase:
+    """Gives a KB its vectors."""
     settings = {"dim": 8, "fingerprint": "names", "row_kind": "name", **settings}
-    return write_vectors(folder, [rows], **settings)
+    return write_vectors(folder, batches or rows_of(folder), **settings)
 
 
 def living_kb(folder: Path, entities: Iterable[Entity], **settings) -> Path:

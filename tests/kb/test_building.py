@@ -6,43 +6,29 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, transaction, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, transaction
 from spacy_pel.kb.transaction import CHECKSUMS
 
-from .examples import ENTITIES, VECTORS, contents, names_of
+from .examples import ENTITIES, contents, names_of
+from .living import embed, living_kb, rows_of
 
 NEW = [Entity("X1", "New"), Entity("X2", "Newer")]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A KB with vectors."""
-    build_kb(ENTITIES, tmp_path / "kb")
-    embed(tmp_path / "kb")
-    return tmp_path / "kb"
-
-
-def embed(
-    folder: Path, vectors=VECTORS, numbers=range(4), batches=None, **settings
-) -> KnowledgeBase:
-    settings = {"dim": 4, "fingerprint": "abc", "row_kind": "entity", **settings}
-    return write_vectors(folder, batches or [(vectors, np.array(numbers))], **settings)
+    return living_kb(tmp_path / "kb", ENTITIES)
 
 
 def test_order_of_the_input_changes_no_byte(tmp_path: Path) -> None:
-    entities = [
-        Entity(
-            f"C{i}", f"name {i}", (f"alias {i}",), ("T",), "d" * (i + 1), (f"A{i}",), sources=("S",)
-        )
-        for i in range(500)
-    ]
+    entities = [Entity(f"C{i}", f"name {i}", ("b",), ("T",), sources=("S",)) for i in range(500)]
     first = build_kb(entities, tmp_path / "first")
     random.Random(0).shuffle(entities)
     second = build_kb(iter(entities), tmp_path / "second")
@@ -99,17 +85,17 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
 
 def test_a_build_during_embedding_is_refused(folder: Path) -> None:
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        yield VECTORS, np.arange(4)
+        yield from rows_of(folder)
         with pytest.raises(PelError, match="is writing to it; wait"):
             build_kb(NEW, folder)
 
-    kb = embed(folder, batches=batches(), fingerprint="new")
+    kb = embed(folder, batches(), fingerprint="new")
     assert len(kb) == 4 and kb.fingerprint == "new"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, FileNotFoundError])
 def test_an_interrupted_writer_leaves_the_old_kb(folder: Path, tmp_path: Path, error) -> None:
-    def interrupted(items: list) -> Iterator:
+    def interrupted(items: Iterable) -> Iterator:
         yield from items
         raise error
 
@@ -117,7 +103,7 @@ def test_an_interrupted_writer_leaves_the_old_kb(folder: Path, tmp_path: Path, e
     for write in (
         lambda: build_kb(interrupted(NEW), folder),
         lambda: build_kb(interrupted(NEW), tmp_path / "first"),
-        lambda: embed(folder, batches=interrupted([(VECTORS[::-1], np.arange(4))])),
+        lambda: embed(folder, interrupted(rows_of(folder))),
     ):
         with pytest.raises(error):
             write()
@@ -143,7 +129,7 @@ def test_a_full_disk_at_any_step(
     monkeypatch.setattr(owner, function, full)
     try:
         build_kb(NEW, folder)
-        embed(folder, VECTORS[:2], range(2))
+        embed(folder)
     except PelError as error:
         assert "No space left on device); the KB there is unchanged; free some" in str(error)
     monkeypatch.undo()

@@ -110,11 +110,12 @@ def test_scores_near_each_other() -> None:
     np.testing.assert_allclose(found.scores, scores, rtol=1e-6)
 
 
-def test_equal_vectors_tie_exactly_and_alone_equals_together() -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_equal_vectors_tie_exactly_and_alone_equals_together(dtype: str) -> None:
     random = np.random.default_rng(1)
     rows = np.tile(unit(random, 37, 48), (5, 1))  # entity i and entity i + 37 ... share a vector
     queries = unit(random, 45, 48)
-    vector_index = VectorIndex.from_vectors(rows, np.arange(len(rows)))
+    vector_index = VectorIndex(VectorMatrix(*coded(rows, dtype)), np.arange(len(rows)))
     together = vector_index.search(queries, 12)
     blocks = together.numbers[:, :10].reshape(45, 2, 5)
     np.testing.assert_array_equal(np.diff(blocks, axis=2), 37)
@@ -144,9 +145,9 @@ def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
 
     calls = []
 
-    def pairwise_distance_gpu(resources, queries, rows, metric):
-        calls.append((resources, metric))
-        return queries @ rows.T
+    def pairwise_distance_gpu(*arguments, metric):
+        calls.append((arguments[0], metric))
+        return arguments[1] @ arguments[2].T
 
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
     monkeypatch.setattr(faiss, "pairwise_distance_gpu", pairwise_distance_gpu, raising=False)

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb.vectors import matrix as module
-from spacy_pel.kb.vectors.matrix import DTYPES, MatrixWriter, VectorMatrix, coded, mapped
+from spacy_pel.kb.vectors.matrix import MatrixWriter, VectorMatrix, coded, mapped
 
 
 def written(folder: Path, blocks: list[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
@@ -72,11 +72,6 @@ def test_quantized_is_near_and_stays_as_it_is(rows: np.ndarray) -> None:
     )
 
 
-def test_too_long_for_float16(tmp_path: Path) -> None:
-    with pytest.raises(PelError, match="too long for float16; use float32"):
-        written(tmp_path, [np.array([[1e5, 0]], dtype=np.float32)], 2, "float16")
-
-
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\x93NUMPY\x01\x00"])
 def test_unreadable_files(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "vectors.npy"
@@ -85,22 +80,3 @@ def test_unreadable_files(tmp_path: Path, content: bytes) -> None:
         mapped(path)
     with pytest.raises(PelError, match="gone.npy: cannot be read"):
         mapped(tmp_path / "gone.npy")
-
-
-@pytest.mark.parametrize("dtype", ["memory", *DTYPES])
-def test_inner_products_are_the_same_in_any_batch(tmp_path: Path, dtype: str) -> None:
-    random = np.random.default_rng(0)
-    rows, queries = (random.standard_normal((n, 37)).astype(np.float32) for n in (50, 9))
-    if dtype == "memory":
-        matrix = VectorMatrix(rows)
-    else:
-        matrix = written(tmp_path, [rows], 37, dtype)
-    lines, places = np.repeat(np.arange(9), 50), np.tile(np.arange(50), 9)
-    together = matrix.inner_products(queries, lines, places).reshape(9, 50)
-    expected = queries.astype(float) @ matrix.take(np.arange(50)).astype(float).T
-    np.testing.assert_allclose(together, expected, atol=1e-5)
-    for query in range(9):
-        for some in (slice(0, 50), slice(7, 8), slice(3, 20), slice(0, 0)):
-            own = places[some]
-            alone = matrix.inner_products(queries[query : query + 1], own * 0, own)
-            np.testing.assert_array_equal(alone, together[query, some])
