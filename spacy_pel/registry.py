@@ -39,8 +39,8 @@ REGISTERED = {
         "spacy-pel.NameCorpus.v1": "spacy_pel.corpora.name_corpus:make_name_corpus",
     },
     "spacy_batchers": {
-        "spacy-pel.batch_by_mentions.v1": "spacy_pel.corpora.mention_batcher:make_mention_batcher",
-        "spacy-pel.batch_by_entities.v1": "spacy_pel.corpora.entity_batcher:make_entity_batcher",
+        "spacy-pel.batch_by_mentions.v1": "spacy_pel.corpora.batchers:make_mention_batcher",
+        "spacy-pel.batch_by_entities.v1": "spacy_pel.corpora.batchers:make_entity_batcher",
     },
     "spacy_scorers": {
         "spacy-pel.linking_scorer.v1": "spacy_pel.pipeline.scorer:make_linking_scorer",

@@ -25,7 +25,6 @@ MOST_BYTES, MOST_TIMES = 2**30, 50
 MOST_DOCUMENTS = 1_000_000
 MOST_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
 MOST_VALUES = 10_000_000  # texts, numbers and lists in what is no array
-_BLOCK = 1 << 16
 _SPLIT = "split it into several files, and give their folder"
 
 
@@ -61,15 +60,10 @@ def limited_docbin(data: bytes) -> DocBin:
     from spacy.tokens import DocBin
 
     limit = max(MOST_BYTES, MOST_TIMES * len(data))
-    unpacker, size = zlib.decompressobj(), 0
-    for start in range(0, len(data), _BLOCK):  # what is unpacked is not kept
-        block = data[start : start + _BLOCK]
-        while block:
-            size += len(unpacker.decompress(block, _BLOCK))
-            block = unpacker.unconsumed_tail
-            if size > limit:
-                raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
-    message = dict(_values(zlib.decompress(data)))
+    unpacked = zlib.decompressobj().decompress(data, limit + 1)
+    if len(unpacked) > limit:
+        raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
+    message = dict(_values(unpacked))
     lengths = numpy.frombuffer(message["lengths"], dtype="int32")
     if len(lengths) > MOST_DOCUMENTS:
         raise PelError(f"a DocBin of more than {MOST_DOCUMENTS:,} documents", _SPLIT)
@@ -82,7 +76,7 @@ def limited_docbin(data: bytes) -> DocBin:
     for part in ("user_data", "span_groups"):
         for packed in filter(None, message.get(part, ())):
             _values(packed)  # of one document, as they are read one at a time later
-    del message
+    del message, unpacked
     return DocBin().from_bytes(data)
 
 
@@ -109,19 +103,17 @@ def _values(packed: bytes) -> Any:
         raise
 
 
-def _doc(nlp: Language, data: bytes) -> Doc:
+def _doc(nlp: Language | None, data: bytes) -> Doc:
     from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
 
-    (doc,) = DocBin().from_bytes(data).get_docs(nlp.vocab)
+    (doc,) = DocBin().from_bytes(data).get_docs(nlp.vocab if nlp else Vocab())
     return doc
 
 
 def _document(data: bytes, spans_key: str | None) -> Document:
     """The document of a Doc; its mentions are the group of this key, where it has it, or ents."""
-    from spacy.tokens import DocBin
-    from spacy.vocab import Vocab
-
-    (doc,) = DocBin().from_bytes(data).get_docs(Vocab())
+    doc = _doc(None, data)
     key = spans_key if gives_mentions(doc, spans_key) else None
     mentions, text = None, doc.text
     if gives_mentions(doc, key):

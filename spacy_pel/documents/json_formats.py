@@ -28,7 +28,7 @@ _NOT_ACCEPTED = ("reject", "ignore")  # answers of Prodigy's users
 _DEEPEST = 100  # levels of nesting
 
 
-def document_of(record: dict[str, Any]) -> Document:
+def document_of(record: dict[str, Any], spans_key: str | None = None) -> Document:
     """The document of an object with "text", and "mentions" or, as Prodigy has them, "spans".
 
     Raises:

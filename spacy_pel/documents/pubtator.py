@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
@@ -53,71 +52,50 @@ def _document(block: bytes, spans_key: str | None) -> Document:
 
     Without an abstract line it is the title alone, and the other way round.
     """
-    if block.count(b"\n") > _MOST_LINES:
-        raise PelError(f"a document of more than {_MOST_LINES:,} lines", "split it")
-    id, texts, rows = "", {}, []
-    for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
-        with _in_line(number):
+    number, id = 0, ""
+    texts: dict[str, str] = {}
+    rows: list[tuple[int, list[str]]] = []
+    mentions: list[Mention] = []
+    try:
+        if block.count(b"\n") > _MOST_LINES:
+            raise PelError(f"a document of more than {_MOST_LINES:,} lines", "split it")
+        for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
             text = decoded(line).rstrip("\r")
-            if passage := _PASSAGE.fullmatch(text):
-                id = id or passage[1]
-                _check_id(id, passage[1])
-                if passage[2] in texts:
-                    raise PelError(
-                        f"second |{passage[2]}| line of document {id}",
-                        "remove it, or put a blank line between two documents",
-                    )
-                texts[passage[2]] = passage[3]
-            elif not id:
+            passage, row = _PASSAGE.fullmatch(text), text.split("\t")
+            id = id or (passage[1] if passage else "")
+            if not id:
                 raise PelError(
                     f"mention before its document, or not PubTator: {text[:_SHOWN]!r}",
                     "put the 'PMID|t|title' line first, with no blank line before its mentions",
                 )
-            else:
-                row = text.split("\t")
-                if _is_mention(id, row, text):
-                    rows.append((number, row))
-                if len(rows) > MOST_MENTIONS:
-                    problem = f"more than {MOST_MENTIONS:,} mentions in a document"
-                    raise PelError(problem, "split it")
-    whole = " ".join(texts[kind] for kind in "ta" if kind in texts)
-    mentions = []
-    for number, row in rows:
-        with _in_line(number):
+            of_line = passage[1] if passage else row[0] if len(row) > 3 else id
+            if of_line != id:
+                raise PelError(
+                    f"line of document {of_line[:_SHOWN]} inside document {id}",
+                    "move it to its own document, or put a blank line between the two",
+                )
+            if passage:
+                if passage[2] in texts:
+                    problem = f"second |{passage[2]}| line of document {id}"
+                    raise PelError(problem, "remove it, or put a blank line between two documents")
+                texts[passage[2]] = passage[3]
+            elif len(row) >= 6:
+                rows.append((number, row))
+            elif len(row) < 4 or not _RELATION_NAME.fullmatch(row[1]):
+                raise PelError(f"malformed line of {len(row)} columns: {text[:_SHOWN]!r}", _COLUMNS)
+            if len(rows) > MOST_MENTIONS:
+                raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
+        whole = " ".join(texts[kind] for kind in "ta" if kind in texts)
+        for number, row in rows:  # noqa: B007 (an error tells it)
             mentions.append(_mention(row, whole))
-    passages = (Passage(0, len(whole), {"type": "title" if texts.get("t") else "abstract"}),)
-    if texts.get("t") and len(texts["t"]) < len(whole):
-        cut = len(texts["t"])
-        passages = (
-            Passage(0, cut, {"type": "title"}),
-            Passage(cut + 1, len(whole), {"type": "abstract"}),
-        )
-    return Document(whole, id, tuple(mentions) or None, passages)
-
-
-@contextmanager
-def _in_line(number: int) -> Iterator[None]:
-    try:
-        yield
     except PelError as error:
         raise LineError(number, error.problem, error.remedy) from error
-
-
-def _check_id(id: str, of_line: str) -> None:
-    if of_line != id:
-        raise PelError(
-            f"line of document {of_line[:_SHOWN]} inside document {id}",
-            "move it to its own document, or put a blank line between the two",
-        )
-
-
-def _is_mention(id: str, row: list[str], line: str) -> bool:
-    """Whether a row is a mention; relations are passed over, and all else is refused."""
-    if len(row) >= 4:
-        _check_id(id, row[0])
-    if len(row) < 4 or (len(row) < 6 and not _RELATION_NAME.fullmatch(row[1])):
-        raise PelError(f"malformed line of {len(row)} columns: {line[:_SHOWN]!r}", _COLUMNS)
-    return len(row) >= 6
+    cut = len(texts.get("t", ""))
+    passages = (Passage(0, len(whole), {"type": "title" if cut else "abstract"}),)
+    if 0 < cut < len(whole):
+        abstract = Passage(cut + 1, len(whole), {"type": "abstract"})
+        passages = (Passage(0, cut, {"type": "title"}), abstract)
+    return Document(whole, id, tuple(mentions) or None, passages)
 
 
 def _mention(row: list[str], text: str) -> Mention:

@@ -10,7 +10,7 @@ import errno
 import io
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import BufferedReader
@@ -27,6 +27,7 @@ from .format import LONGEST, BoundedFile, Fault, Format, Input, TextOutput, deco
 from .json_formats import document_of
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas
     from spacy.tokens import Doc
 
@@ -185,10 +186,6 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(v) for v in value] if isinstance(value, list) else value
 
 
-def _parquet_document(row: dict[str, Any], spans_key: str | None) -> Document:
-    return document_of(row)
-
-
 class _ParquetOutput:
     """Parts are JSONL, a mention a line, of which DuckDB makes row groups one after the other."""
 
@@ -209,28 +206,37 @@ class _ParquetOutput:
         return "".join(lines)
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
-        import duckdb
-
-        kinds = [(sql_identifier(name), kind) for name, kind in self.kinds.items()]
-        columns = ", ".join(f"{name}: '{kind}'" for name, kind in kinds)
-        files = ", ".join(map(sql_path, parts))
-        rows = (
-            f"read_json([{files}], format = 'newline_delimited', columns = {{{columns}}}, "
-            f"compression = 'uncompressed', maximum_object_size = {_LONGEST_ROW})"
-        )
-        if not any(part.stat().st_size for part in parts):
-            nothing = (f"NULL::{kind} AS {name}" for name, kind in kinds)
-            rows = f"(SELECT {', '.join(nothing)} LIMIT 0)"
         with duckdb_connection(threads=1) as connection:  # the same parts give the same bytes
-            try:
-                connection.execute(
-                    f"COPY (SELECT * FROM {rows}) TO {sql_literal(str(path))} (FORMAT parquet)"
-                )
-            except duckdb.IOException as error:
-                raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
+            write_parquet(connection, f"SELECT * FROM {rows_of_parts(parts, self.kinds)}", path)
 
 
-_READ_PARQUET = Input(_parquet_documents, _parquet_document, has_ids=True)
+def rows_of_parts(
+    parts: Sequence[Path], kinds: Mapping[str, str], compression: str = "uncompressed"
+) -> str:
+    """The rows of files of JSON lines, as a table in SQL with columns of these kinds."""
+    columns = [(sql_identifier(name), kind) for name, kind in kinds.items()]
+    if not any(part.stat().st_size for part in parts):
+        nothing = (f"NULL::{kind} AS {name}" for name, kind in columns)
+        return f"(SELECT {', '.join(nothing)} LIMIT 0)"
+    kinds_of_columns = ", ".join(f"{name}: '{kind}'" for name, kind in columns)
+    return (
+        f"read_json([{', '.join(map(sql_path, parts))}], format = 'newline_delimited', "
+        f"columns = {{{kinds_of_columns}}}, compression = '{compression}', "
+        f"maximum_object_size = {_LONGEST_ROW})"
+    )
+
+
+def write_parquet(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
+    """Write the rows of a query to a Parquet file; OSError if there is no space."""
+    import duckdb
+
+    try:
+        connection.execute(f"COPY ({query}) TO {sql_literal(str(path))} (FORMAT parquet)")
+    except duckdb.IOException as error:
+        raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
+
+
+_READ_PARQUET = Input(_parquet_documents, document_of, has_ids=True)
 FORMATS = (
     _csv_format("csv", ","),
     _csv_format("tsv", "\t"),

@@ -5,11 +5,10 @@ Source: KRISSBERT (Zhang et al. 2022), sections 3.1 and 3.5.
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -20,10 +19,11 @@ import numpy as np
 from ..documents import RawDocument, open_documents
 from ..documents.document import Document
 from ..documents.format import place_text
+from ..documents.tables import rows_of_parts, write_parquet
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder, Pieces
-from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_literal, sql_path
+from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_path
 from .blocks import Blocks
 from .document_blocks import (
     BlockReport,
@@ -40,7 +40,6 @@ from .workers import Done
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
 _CHARACTERS_AT_ONCE = 1_000_000  # that are searched at a time: they take about 70 MB
 _SHORTEST = 3  # characters of a mention: acronyms of two letters mean too much
-_LONGEST_ROW = 2**24  # bytes
 _CHOSEN_BY = {"number": "BIGINT", "priority": "UBIGINT"}
 _ROW = {
     **_CHOSEN_BY,
@@ -301,33 +300,16 @@ def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:
 
     They are chosen without their texts, which would not fit into memory.
     """
-    import duckdb
-
     kept = ", ".join(f'"{name}"' for name in _ROW if name not in _CHOSEN_BY)
     choose = (
         f"CREATE TEMP TABLE lowest AS SELECT number, unnest(min(priority, {per_entity})) AS priority "
-        f"FROM {_rows(parts, _CHOSEN_BY)} GROUP BY number"
+        f"FROM {rows_of_parts(parts, _CHOSEN_BY, 'gzip')} GROUP BY number"
     )
     query = (
-        f"SELECT {kept} FROM {_rows(parts, _ROW)} SEMI JOIN lowest USING (number, priority) "
-        "ORDER BY md5(entity), priority"
+        f"SELECT {kept} FROM {rows_of_parts(parts, _ROW, 'gzip')} "
+        "SEMI JOIN lowest USING (number, priority) ORDER BY md5(entity), priority"
     )
     with duckdb_that_sorts(path) as (connection, _):
         connection.execute("SET threads = 1")  # the same parts give the same bytes
-        try:
-            connection.execute(choose)
-            connection.execute(f"COPY ({query}) TO {sql_literal(str(path))} (FORMAT parquet)")
-        except duckdb.IOException as error:
-            raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
-
-
-def _rows(parts: Sequence[Path], columns: Mapping[str, str]) -> str:
-    """Columns of all parts, as a table in SQL."""
-    if not parts:
-        nothing = (f'NULL::{kind} AS "{name}"' for name, kind in columns.items())
-        return f"(SELECT {', '.join(nothing)} LIMIT 0)"
-    kinds = ", ".join(f"\"{name}\": '{kind}'" for name, kind in columns.items())
-    return (
-        f"read_json([{', '.join(map(sql_path, parts))}], format = 'newline_delimited', "
-        f"columns = {{{kinds}}}, compression = 'gzip', maximum_object_size = {_LONGEST_ROW})"
-    )
+        connection.execute(choose)
+        write_parquet(connection, query, path)

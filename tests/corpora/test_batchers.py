@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from spacy.tokens import Span
 from spacy.training import Example
 
-from spacy_pel.corpora import mention_batcher
-from spacy_pel.corpora.entity_batcher import make_entity_batcher
-from spacy_pel.corpora.mention_batcher import make_mention_batcher
+from spacy_pel.corpora import batchers
+from spacy_pel.corpora.batchers import make_entity_batcher, make_mention_batcher
 from spacy_pel.errors import PelError
 from spacy_pel.spans import mention_spans
 
@@ -87,7 +86,7 @@ def test_mentions_are_shuffled_one_by_one():
 
 def test_some_documents_are_shuffled_at_a_time_by_the_state_of_random_at_the_beginning(monkeypatch):
     """Whatever is drawn while batches are learned from: a training that goes on skips that."""
-    monkeypatch.setattr(mention_batcher, "SHUFFLED_DOCUMENTS", 3)
+    monkeypatch.setattr(batchers, "SHUFFLED_DOCUMENTS", 3)
     examples = [numbered(n, 4) for n in range(8)]
     expected = shuffled(examples, 5)
     flat = [id for batch in expected for id in batch]

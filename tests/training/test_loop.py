@@ -13,7 +13,7 @@ import pytest
 import torch
 from spacy.util import load_config
 
-from spacy_pel.corpora import mention_batcher
+from spacy_pel.corpora import batchers
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
@@ -77,7 +77,7 @@ ADAM = {"optimizer.@optimizers": "Adam.v1", "max_steps": 0, "max_epochs": 1}
 def test_it_trains_as_spacy_does_also_if_it_is_broken_off(
     kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes, breaks
 ) -> None:
-    monkeypatch.setattr(mention_batcher, "SHUFFLED_DOCUMENTS", 4)
+    monkeypatch.setattr(batchers, "SHUFFLED_DOCUMENTS", 4)
     config = write_config(tmp_path, kb, train=TRAIN[:12], dev=TRAIN[9:], **changes)
     if breaks is None:
         ours = tmp_path / "ours"

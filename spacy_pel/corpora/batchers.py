@@ -1,0 +1,142 @@
+"""Batches by their number of mentions, which is what a linker's batch size means."""
+
+# Without "from __future__ import annotations": the registry reads the types of the functions below.
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from spacy.tokens import Span
+from spacy.training import Example
+
+from ..documents.docs import set_mentions
+from ..errors import PelError
+from ..spans import mention_spans
+
+Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
+
+# The number of documents whose mentions are shuffled together. They are in memory: an abstract takes
+# 150 KB, so these take less than half a GB.
+SHUFFLED_DOCUMENTS = 3000
+
+
+_Document = tuple[Example, list[Span]]  # with its gold mentions
+_Mention = tuple[_Document, Span]
+
+
+def make_mention_batcher(
+    size: int, spans_key: str | None = None, shuffle_mentions: bool = False
+) -> Batcher:
+    """Make a batcher whose batches have the same number of gold mentions, for ``[training.batcher]``.
+
+    A batch has a copy of each document that has only those of its mentions that are in the batch.
+    Documents without a mention, which teach a linker nothing, are left out. The order follows from
+    the state of ``random`` when the batcher begins, which spaCy sets.
+
+    Args:
+        size: The number of mentions of a batch.
+        spans_key: Where the mentions are, as in the corpus.
+        shuffle_mentions: Whether mentions are shuffled one by one, those of 3,000 documents at a
+            time. If not, they stay in the order of their documents, which spaCy shuffles: a batch
+            then has the mentions of a few documents, which are alike. Shuffle them if each is read
+            in a text of its own (``spacy-pel.BiEncoder.v1``, ``spacy-pel.CrossEncoder.v1``), not if
+            a document is read once for all its mentions: it would be read again for nearly each.
+
+    Raises:
+        PelError: The size is not positive.
+    """
+    if size < 1:
+        raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")
+
+    def all_mentions(examples: Iterator[Example]) -> Iterator[_Mention]:
+        rng = _rng() if shuffle_mentions else None
+        while some := list(islice(examples, SHUFFLED_DOCUMENTS if rng else 1)):
+            mentions = _mentions(some, spans_key)
+            if rng:
+                rng.shuffle(mentions)
+            yield from mentions
+
+    def batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
+        mentions = all_mentions(iter(examples))
+        while batch := list(islice(mentions, size)):
+            yield _examples(batch, spans_key)
+
+    return batches
+
+
+def make_entity_batcher(
+    size: int, per_entity: int = 2, spans_key: str | None = None, documents: int = 20_000
+) -> Batcher:
+    """Make a batcher whose batches have several mentions of each entity, for ``[training.batcher]``.
+
+    It is for losses over pairs of mentions. The mentions of an entity are shuffled, and taken in
+    groups of ``per_entity``. Groups are shuffled as well. What is left of an entity is a smaller
+    group. For the order see ``make_mention_batcher``.
+
+    Args:
+        size: The number of mentions of a batch; 2N in KRISSBERT's Eq. 2, where it is 512.
+        per_entity: The number of mentions of an entity in a batch, as long as it has that many.
+        spans_key: Where the mentions are, as in the corpus.
+        documents: The number of documents that are grouped together. They are in memory: 20,000
+            windows of 64 words take less than a GB. With ``max_epochs = -1``, the mentions of an
+            entity should stand together in the corpus, as in what "pel mentions" writes.
+
+    Raises:
+        PelError: The size is smaller than a group, or a group has no pair.
+    """
+    if not 2 <= per_entity <= size:
+        problem = f"a batch of {size} mentions, with {per_entity} of an entity"
+        raise PelError(problem, "give 2 or more of an entity, and at least that size")
+
+    def batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
+        rng = _rng()
+        examples = iter(examples)
+        while some := list(islice(examples, documents)):
+            by_entity: defaultdict[str, list[_Mention]] = defaultdict(list)
+            for document, mention in _mentions(some, spans_key):
+                by_entity[mention.kb_id_].append((document, mention))
+            groups = []
+            for mentions in by_entity.values():
+                rng.shuffle(mentions)
+                starts = range(0, len(mentions), per_entity)
+                groups += [mentions[start : start + per_entity] for start in starts]
+            rng.shuffle(groups)
+            while groups:
+                batch = groups.pop()
+                while groups and len(batch) + len(groups[-1]) <= size:
+                    batch += groups.pop()
+                yield _examples(batch, spans_key)
+
+    return batches
+
+
+def _rng() -> random.Random:
+    """What an epoch is drawn from: one seed.
+
+    A training that goes on from a checkpoint restores the state that ``random`` had at the beginning
+    of the epoch, and no later one.
+    """
+    return random.Random(random.getrandbits(64))
+
+
+def _mentions(examples: Iterable[Example], spans_key: str | None) -> list[_Mention]:
+    """The mentions of the examples, each with its document."""
+    documents = ((e, mention_spans(e.reference, spans_key)) for e in examples)
+    return [(document, mention) for document in documents for mention in document[1]]
+
+
+def _examples(batch: Iterable[_Mention], spans_key: str | None) -> list[Example]:
+    """The documents of mentions, each with those of its mentions that are given."""
+    found: dict[int, tuple[_Document, list[Span]]] = {}
+    for document, mention in batch:
+        found.setdefault(id(document), (document, []))[1].append(mention)
+    examples = []
+    for (example, all_mentions), mentions in found.values():
+        if len(mentions) < len(all_mentions):
+            reference = example.reference.copy()
+            spans = [Span(reference, m.start, m.end, m.label, kb_id=m.kb_id) for m in mentions]
+            set_mentions(reference, spans, spans_key)
+            example = Example(example.predicted, reference)
+        examples.append(example)
+    return examples
