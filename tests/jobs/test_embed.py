@@ -18,7 +18,6 @@ from spacy_pel.jobs.workers import local_results
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.reading import proxies
-from spacy_pel.reading.entity_texts import EntityText
 
 from ..conftest import ENTITIES
 from ..kb.examples import names_of
@@ -69,55 +68,42 @@ def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
     bar = Bar()
     kb = embed_kb(bare_kb.path, linker, progress=bar)
     assert (bar.total, bar.initial, bar.updates) == (7, 0, [3, 3, 1])
-    assert kb.row_kind == "name"
+    assert_rows_of(kb, ENTITIES, linker)
+
+
+def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
+    """A KB has a row for each name of these entities, by the retriever."""
     vectors, ids = rows_of(kb)
-    assert ids == [entity.concept_id for entity in ENTITIES for _ in entity.names]
-    texts = [text for entity in ENTITIES for text in proxies.proxy_texts(entity, "name")]
+    assert kb.row_kind == "name"
+    assert ids == [entity.concept_id for entity in entities for _ in entity.names]
+    texts = [text for entity in entities for text in proxies.proxy_texts(entity, "name")]
     np.testing.assert_allclose(vectors, linker.retriever.entity_vectors(texts), atol=1e-5)
-    query = linker.retriever.entity_vectors([EntityText("cephalgia", "Disease", "headache")])
-    found = kb.search(query, 1)
-    assert kb.labels(found.numbers[0]) == [("C06", "headache")]
-    np.testing.assert_allclose(found.scores, 1, atol=1e-5)
 
 
 def test_embedding_again_by_entities_leaves_nothing_of_the_old(
     linker, bare_kb: KnowledgeBase
 ) -> None:
+    assert not is_embedded(bare_kb, linker)
     bare_kb.close()
-    embed_kb(bare_kb.path, linker).close()
-    linker.cfg["row_kind"] = "entity"
+    with embed_kb(bare_kb.path, linker) as kb:
+        assert is_embedded(kb, linker)
+        linker.cfg["row_kind"] = "entity"
+        assert not is_embedded(kb, linker)
     kb = embed_kb(bare_kb.path, linker)
     assert {path.name for path in kb.path.iterdir()} == names_of(kb)
     assert kb.row_kind == "entity"
     assert rows_of(kb)[1] == [entity.concept_id for entity in ENTITIES]
 
 
-def test_is_embedded_asks_for_encoder_and_rows(linker, bare_kb: KnowledgeBase) -> None:
-    assert not is_embedded(bare_kb, linker)
-    kb = embed_kb(bare_kb.path, linker)
-    assert is_embedded(kb, linker)
-    linker.cfg["row_kind"] = "entity"
-    assert not is_embedded(kb, linker)
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_an_interruption_leaves_the_old_vectors(
-    linker, bare_kb: KnowledgeBase, error: type[BaseException]
+def test_the_next_run_goes_on_where_it_broke_off(
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], error: type[BaseException]
 ) -> None:
-    embed_kb(bare_kb.path, linker)
     before = contents(bare_kb.path)
-    linker.cfg["row_kind"] = "entity"
+    whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
     with pytest.raises(error):
         embed_kb(bare_kb.path, linker, progress=Bar(2, error))
     assert contents(bare_kb.path) == before
-
-
-def test_the_next_run_goes_on_where_it_broke_off(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
-) -> None:
-    whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
-    with pytest.raises(KeyboardInterrupt):
-        embed_kb(bare_kb.path, linker, progress=Bar(2))
     encoded.clear()
     bar, lines = Bar(), []
     kb = embed_kb(bare_kb.path, linker, progress=bar, report=lines.append)
@@ -128,16 +114,21 @@ def test_the_next_run_goes_on_where_it_broke_off(
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
 
-def test_chunks_of_another_encoder_are_not_gone_on_with(
-    linker, bare_kb: KnowledgeBase, encoded: list[str]
+def test_other_blocks_are_not_gone_on_with(
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
 ) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        embed_kb(bare_kb.path, linker, progress=Bar(2))
-    linker.cfg["row_kind"] = "entity"
-    encoded.clear()
-    embed_kb(bare_kb.path, linker)
-    assert encoded == [entity.canonical_name for entity in ENTITIES]
-    assert not [path for path in bare_kb.path.iterdir() if path.is_dir()]
+    old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
+    for change in ("KB to reuse", "row kind"):
+        with pytest.raises(KeyboardInterrupt):
+            embed_kb(bare_kb.path, linker, progress=Bar(2))
+        encoded.clear()
+        lines: list[str] = []
+        if change == "row kind":
+            linker.cfg["row_kind"] = "entity"
+        reuse = old if change == "KB to reuse" else None
+        embed_kb(bare_kb.path, linker, reuse=reuse, report=lines.append)
+        assert lines[0].endswith(f"was begun with another {change}; starting again")
+        assert encoded == ([] if reuse else [entity.canonical_name for entity in ENTITIES])
 
 
 KILLED = """
@@ -179,11 +170,12 @@ def test_a_killed_run_is_gone_on_with(
 
 
 def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
-    add_entities(bare_kb.path, [Entity("C00", "fever"), Entity("C08", "cough")])
+    new = [Entity("C00", "fever"), Entity("C08", "cough")]
+    add_entities(bare_kb.path, new)
     remove_entities(bare_kb.path, ["C02"])
     kb = embed_kb(bare_kb.path, linker)
-    assert is_embedded(kb, linker) and kb.vectors.added is None
-    assert set(rows_of(kb)[1]) == {e.concept_id for e in ENTITIES} - {"C02"} | {"C00", "C08"}
+    assert kb.vectors.added is None
+    assert_rows_of(kb, [new[0], ENTITIES[0], *ENTITIES[2:], new[1]], linker)
 
 
 def test_nobody_changes_a_kb_that_is_being_embedded(linker, bare_kb: KnowledgeBase) -> None:
@@ -237,45 +229,20 @@ def test_an_older_kb_gives_the_rows_of_what_did_not_change(
     kb = embed_kb(tmp_path / "new", linker, reuse=old, report=lines.append)
     assert encoded == ["fever", "pyrexia", *changed.names]
     assert lines == ["re-used the vectors of 5 of 7 entities"]
-    vectors, ids = rows_of(kb)
-    assert ids == [entity.concept_id for entity in new for _ in entity.names]
-    texts = [text for entity in new for text in proxies.proxy_texts(entity, "name")]
-    np.testing.assert_allclose(vectors, linker.retriever.entity_vectors(texts), atol=1e-5)
+    assert_rows_of(kb, new, linker)
 
 
-def test_what_was_made_without_reuse_is_not_gone_on_with_with_it(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path
-) -> None:
-    old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
-    with pytest.raises(KeyboardInterrupt):
-        embed_kb(bare_kb.path, linker, progress=Bar(2))
-    lines: list[str] = []
-    embed_kb(bare_kb.path, linker, reuse=old, report=lines.append)
-    begun, reused = lines
-    assert begun.endswith("was begun with another KB to reuse; starting again")
-    assert reused == "re-used the vectors of 7 of 7 entities"
-
-
-def test_only_rows_of_the_same_encoder_are_used_again(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path
-) -> None:
+def test_what_is_refused(linker, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
+    with pytest.raises(PelError, match="no knowledge base here; build one"):
+        embed_kb(tmp_path, linker)
+    with pytest.raises(PelError, match="has no weights; train it"):
+        embed_kb(bare_kb.path, spacy.blank("en").add_pipe("proxy_linker"))
     with pytest.raises(PelError, match="has no vectors that could be re-used"):
         embed_kb(bare_kb.path, linker, reuse=bare_kb)
     old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
     linker.cfg["row_kind"] = "entity"
     with pytest.raises(PelError, match="those of another encoder or row kind"):
         embed_kb(bare_kb.path, linker, reuse=old)
-
-
-def test_a_linker_without_weights_is_refused(bare_kb: KnowledgeBase) -> None:
-    linker = spacy.blank("en").add_pipe("proxy_linker")
-    with pytest.raises(PelError, match="has no weights; train it"):
-        embed_kb(bare_kb.path, linker)
-
-
-def test_a_folder_without_a_kb_is_refused(linker, tmp_path: Path) -> None:
-    with pytest.raises(PelError, match="no knowledge base here; build one"):
-        embed_kb(tmp_path, linker)
 
 
 @pytest.mark.slow
@@ -297,14 +264,3 @@ def test_processes_make_the_same_vectors(
     together = embed_kb(bare_kb.path, linker)
     assert devices == ["cuda:0", "cuda:1"]
     assert contents(together.path) == contents(alone.path)
-
-
-def test_a_damaged_block_has_a_remedy(linker, bare_kb: KnowledgeBase) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        embed_kb(bare_kb.path, linker, progress=Bar(2))
-    (first, *_) = sorted(bare_kb.path.glob(".partial-*/*.npz"))
-    first.write_bytes(first.read_bytes()[:-30])
-    with pytest.raises(PelError, match="000000.npz: is damaged; delete it and run it again"):
-        embed_kb(bare_kb.path, linker)
-    first.unlink()
-    assert is_embedded(embed_kb(bare_kb.path, linker), linker)

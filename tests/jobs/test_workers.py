@@ -6,34 +6,29 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.workers import Done, check_engine, local_results
+from spacy_pel.jobs.workers import Done, local_results
 
 
 def squares(device: str) -> Callable[[int], tuple[int, str]]:
     """A worker that takes the longer, the smaller its number is."""
 
     def square(number: int) -> tuple[int, str]:
-        time.sleep(0.2 / (1 + number))
+        time.sleep(0.1 / (1 + number))
         return number**2, device
 
     return square
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_results_come_in_order(n: int) -> None:
-    items = [*range(10), Done((-1, "")), *range(4)]
-    found = [result for result, _ in local_results(squares, items, ["cpu"] * n)]
-    assert found == [n**2 for n in range(10)] + [-1] + [n**2 for n in range(4)]
-
-
-def test_each_process_has_its_device() -> None:
-    devices = {device for _, device in local_results(squares, range(12), ["a", "b"])}
-    assert devices == {"a", "b"}
+@pytest.mark.parametrize("devices", ["a", "abc"])
+def test_results_come_in_order_and_each_process_has_its_device(devices: str) -> None:
+    items = [*range(10), Done((-1, "a")), *range(4)]
+    found = list(local_results(squares, items, list(devices)))
+    assert [n for n, _ in found] == [n**2 for n in range(10)] + [-1] + [n**2 for n in range(4)]
+    assert {device for _, device in found} == set(devices)
 
 
 def test_items_are_read_as_they_are_needed() -> None:
@@ -51,30 +46,25 @@ def test_items_are_read_as_they_are_needed() -> None:
     assert multiprocessing.active_children() == []
 
 
-def failing(device: str, error: BaseException) -> Callable[[int], int]:
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "error, problem",
+    [
+        (PelError("the KB has gone", "build it"), "the KB has gone; build it"),
+        (RuntimeError("odd"), "odd"),
+        (None, "ended unexpectedly.*run it again with fewer processes"),  # it is killed
+    ],
+)
+def test_an_error_of_a_worker_is_raised_and_ends_all(error: Exception, problem: str) -> None:
     def fail(number: int) -> int:
-        if number:
+        if number == 3 and error is None:
+            os.kill(os.getpid(), 9)
+        if number == 3:
             raise error
         return number
 
-    return fail
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("error", [PelError("the KB has gone", "build it"), RuntimeError("odd")])
-def test_an_error_of_a_worker_is_raised_and_ends_all(error: Exception) -> None:
-    with pytest.raises(type(error), match=str(error)):
-        list(local_results(partial(failing, error=error), range(100), ["cpu"] * 2))
-    assert multiprocessing.active_children() == []
-
-
-@pytest.mark.timeout(60)
-def test_a_killed_worker_is_said_in_a_line() -> None:
-    def make(device: str) -> Callable[[int], object]:
-        return lambda number: os.kill(os.getpid(), 9) if number == 3 else time.sleep(0.1)
-
-    with pytest.raises(PelError, match="ended unexpectedly.*run it again with fewer processes"):
-        list(local_results(make, range(20), ["cpu"] * 2))
+    with pytest.raises(type(error) if error else PelError, match=problem):
+        list(local_results(lambda device: fail, range(100), ["cpu"] * 2))
     assert multiprocessing.active_children() == []
 
 
@@ -105,8 +95,3 @@ def test_workers_end_at_once_with_a_parent_that_is_interrupted_or_killed() -> No
         for _ in local_results(squares, range(100), ["cpu"] * 2):
             raise KeyboardInterrupt
     assert multiprocessing.active_children() == []
-
-
-def test_an_unknown_engine() -> None:
-    with pytest.raises(PelError, match='unknown engine "spark"; choose one of local, ray'):
-        check_engine("spark")
