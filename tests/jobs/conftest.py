@@ -23,12 +23,13 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 class Told(LinkProgress):
-    """Remembers what it was told."""
+    """Remembers what it was told, and may break a run off at its n-th document."""
 
-    def __init__(self) -> None:
+    def __init__(self, break_at: int = 0) -> None:
         self.total: int | None = None
         self.bytes = 0.0
         self.lines: list[str] = []
+        self.left = break_at
 
     def started(self, n_bytes: int | None) -> None:
         self.total = n_bytes
@@ -38,6 +39,9 @@ class Told(LinkProgress):
 
     def linked(self, n_bytes: float) -> None:
         self.bytes += n_bytes
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
 
     def say(self, message: str) -> None:
         self.lines.append(message)

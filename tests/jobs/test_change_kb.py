@@ -22,7 +22,9 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_each_change_reads_the_source(bare_kb: KnowledgeBase, source: Path) -> None:
+def test_each_change_reads_the_source_and_ids_from_lines(
+    bare_kb: KnowledgeBase, source: Path
+) -> None:
     read: list[None] = []
     counts = change_from_source("merge", bare_kb.path, source, progress=lambda: read.append(None))
     assert (counts.added, counts.updated, len(read)) == (1, 1, 2)
@@ -32,6 +34,9 @@ def test_each_change_reads_the_source(bare_kb: KnowledgeBase, source: Path) -> N
     assert kb.settings["sources"][-1] == str(source)
     with pytest.raises(PelError, match="C07"):
         change_from_source("add", bare_kb.path, source)
+    path = source.with_name("ids.txt")
+    path.write_text("C01\n\n C02 \n")
+    assert read_ids(path) == ["C01", "C02"]
 
 
 def test_new_entities_are_encoded(bare_kb: KnowledgeBase, tiny_nlp: Language, source: Path) -> None:
@@ -43,9 +48,3 @@ def test_new_entities_are_encoded(bare_kb: KnowledgeBase, tiny_nlp: Language, so
     kb = KnowledgeBase.open(bare_kb.path)
     vectors, _ = kb.rows([kb.number("C08")])
     assert len(vectors) == 2
-
-
-def test_ids_are_read_from_lines(tmp_path: Path) -> None:
-    path = tmp_path / "ids.txt"
-    path.write_text("C01\n\n C02 \n")
-    assert read_ids(path) == ["C01", "C02"]

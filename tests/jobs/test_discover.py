@@ -11,26 +11,23 @@ from spacy.language import Language
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.change_kb import change_from_source
 from spacy_pel.jobs.discover import discover
-from spacy_pel.jobs.document_blocks import LinkProgress
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.joint import Neighbourhood
 
 from ..conftest import ENTITIES
+from .conftest import Told
 from .joint_corpus import make_joint
 
 
 def line(text: str, **ids: str) -> str:
     """A document as pel link writes it: its mentions with their ids."""
+    found = {key.replace("_", " "): id for key, id in ids.items()}
+    starts = {words: text.index(words) for words in found}
     mentions = [
-        {
-            "start": text.index(words),
-            "end": text.index(words) + len(words),
-            "label": "Virus",
-            "id": id,
-        }
-        for words, id in ((key.replace("_", " "), id) for key, id in ids.items())
+        {"start": at, "end": at + len(words), "label": "Virus", "id": found[words]}
+        for words, at in starts.items()
     ]
     return json.dumps({"id": text.split()[0], "text": text, "mentions": mentions})
 
@@ -38,14 +35,13 @@ def line(text: str, **ids: str) -> str:
 @pytest.fixture
 def linked(tmp_path: Path) -> Path:
     """What pel link wrote: three mentions that are NIL, of two names."""
+    lines = [
+        line("a1 A new virus and headache.", new_virus="NIL", headache="C06"),
+        line("a2 The new virus is here.", new_virus="NIL"),
+        line("a3 Some kidney.", kidney="NIL"),
+    ]
     path = tmp_path / "linked.jsonl"
-    path.write_text(
-        "\n".join([
-            line("a1 A new virus and headache.", new_virus="NIL", headache="C06"),
-            line("a2 The new virus is here.", new_virus="NIL"),
-            line("a3 Some kidney.", kidney="NIL"),
-        ])
-    )  # fmt: skip
+    path.write_text("\n".join(lines))
     return path
 
 
@@ -70,11 +66,8 @@ def test_mentions_that_are_nil_become_proposals(linking: Linking, linked: Path) 
     names = {name for own in found for name in (own["canonical_name"], *own["aliases"])}
     assert names == {"new virus", "kidney"}
     (virus,) = [own for own in found if "new virus" in (own["canonical_name"], *own["aliases"])]
-    assert (virus["types"], virus["sure"], virus["documents"]) == (
-        ["Virus"],
-        1.0,
-        virus["mentions"],
-    )
+    assert virus["types"] == ["Virus"] and virus["sure"] == 1.0
+    assert virus["documents"] == virus["mentions"]
     places = [(e["document"], e["before"], e["text"]) for e in virus["examples"]]
     assert places[:2] == [("a1", "a1 A ", "new virus"), ("a2", "a2 The ", "new virus")]
     scores = [entity["score"] for entity in virus["nearest"]]
@@ -101,53 +94,26 @@ def test_an_interrupted_run_gives_the_same_bytes(
     monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 1)
     whole, broken = linked.with_name("whole.jsonl"), linked.with_name("broken.jsonl")
     discover(linking, [linked], whole)
-
-    class Interrupting(LinkProgress):
-        def linked(self, n_bytes: float) -> None:
-            if broken.with_name("broken.jsonl.parts").joinpath(".pel/00000001.json").exists():
-                raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        discover(linking, [linked], broken, progress=Interrupting())
+        discover(linking, [linked], broken, progress=Told(break_at=2))
     assert not broken.exists()
-    discover(linking, [linked], broken)
+    told = Told()
+    discover(linking, [linked], broken, progress=told)
+    assert told.lines[0] == "Going on after 1 documents that were linked before"
     for suffix in (".jsonl", ".html"):
         assert broken.with_suffix(suffix).read_bytes() == whole.with_suffix(suffix).read_bytes()
 
 
-def test_what_was_accepted_is_linked_to_and_stays(
-    linking: Linking, linked: Path, tmp_path: Path
-) -> None:
-    linker = linking.linker
-    folder = build_kb(ENTITIES[:6], tmp_path / "kb").path
-    embed_kb(folder, linker)
-    linker.set_kb(folder)
-    output = linked.with_name("proposals.jsonl")
-    discover(linking, [linked], output)
-    assert change_from_source("add", folder, output, linker=linker).added == len(
-        proposals_in(output)
-    )
-    assert KnowledgeBase.open(folder).named("new virus")
-    assert entity_of(linking, folder).startswith("NEW:")
-    linker.nil_threshold = 2.0  # above each score: only its exact name says that it is not NIL
-    texts = ["A new virus and no rest.", "The new virus is here.", "Some kidney."]
-    for text, words in zip(texts, ("new virus", "new virus", "kidney")):
-        doc = linking.nlp.make_doc(text)
-        start = text.index(words)
-        doc.ents = [doc.char_span(start, start + len(words), label="Virus")]
-        assert linker(doc).ents[0].kb_id_.startswith("NEW:")
-
-
-def entity_of(linking: Linking, folder: Path) -> str:
-    """What "new virus" is linked to in a KB."""
+def entity_of(linking: Linking, folder: Path, name: str = "new virus") -> str:
+    """What a name is linked to in a KB."""
     linking.linker.set_kb(folder)
-    doc = linking.nlp.make_doc("A new virus.")
-    doc.ents = [doc.char_span(2, 11, label="Virus")]
+    doc = linking.nlp.make_doc(f"A {name}.")
+    doc.ents = [doc.char_span(2, 2 + len(name), label="Virus")]
     return linking.linker(doc).ents[0].kb_id_
 
 
 @pytest.mark.parametrize("rebuilt", [False, True])
-def test_what_was_accepted_stays_in_a_new_release(
+def test_what_was_accepted_is_linked_to_and_stays_in_a_new_release(
     linking: Linking, linked: Path, tmp_path: Path, rebuilt: bool
 ) -> None:
     """A release is merged into the KB; or a KB is built of it, and gets what was accepted again."""
@@ -155,9 +121,11 @@ def test_what_was_accepted_stays_in_a_new_release(
     embed_kb(folder, linking.linker)
     linking.linker.set_kb(folder)
     discover(linking, [linked], accepted)
-    change_from_source("add", folder, accepted, linker=linking.linker)
+    added = change_from_source("add", folder, accepted, linker=linking.linker).added
+    assert added == len(proposals_in(accepted))
+    linking.linker.nil_threshold = 2.0  # above each score: only exact names say that it is not NIL
     before = entity_of(linking, folder)
-    assert before.startswith("NEW:")
+    assert before.startswith("NEW:") and entity_of(linking, folder, "kidney").startswith("NEW:")
 
     release = tmp_path / "release.jsonl"
     entities = [ENTITIES[0]._replace(canonical_name="MS, multiple"), *ENTITIES[1:4], ENTITIES[6]]
@@ -178,14 +146,10 @@ def test_the_page_holds_the_proposals_and_nothing_of_another_host(
 ) -> None:
     evil = "a4 </script><b>new virus</b>"
     linked.write_text(linked.read_text() + "\n" + line(evil, new_virus="NIL"))
-    page = discover(linking, [linked], linked.with_name("proposals.jsonl")).page.read_text("utf8")
-    start = page.index('type="application/json">') + len('type="application/json">')
-    assert json.loads(page[start : page.index("</script>", start)]) == proposals_in(
-        linked.with_name("proposals.jsonl")
-    )
+    output = linked.with_name("proposals.jsonl")
+    page = discover(linking, [linked], output).page.read_text("utf8")
+    data = page.partition('type="application/json">')[2].partition("</script>")[0]
+    assert json.loads(data) == proposals_in(output)
     assert "http://" not in page and "https://" not in page and "/*" + "DATA" not in page
-
-
-def test_the_output_is_jsonl(linking: Linking, linked: Path) -> None:
     with pytest.raises(PelError, match="not the name of a JSONL file; end it in .jsonl"):
-        discover(linking, [linked], linked.with_name("proposals.csv"))
+        discover(linking, [linked], output.with_suffix(".csv"))

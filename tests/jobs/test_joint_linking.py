@@ -13,7 +13,6 @@ from spacy.language import Language
 from thinc.api import fix_random_seed
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.document_blocks import LinkProgress
 from spacy_pel.jobs.joint_linking import link_jointly, numbered_ids, with_settings
 from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking, link_documents
@@ -22,6 +21,7 @@ from spacy_pel.linking.clusters import MentionGraph, directed_clusters
 from spacy_pel.linking.joint import Neighbourhood, log_odds_of, mention_neighbours
 from spacy_pel.reading.mention import MentionInContext
 
+from .conftest import Told
 from .joint_corpus import TEXTS, make_joint, write_texts
 
 
@@ -36,11 +36,8 @@ def mentions_of_file(path: Path) -> list[dict]:
 
 def test_mentions_that_are_alike_get_the_entity_of_one_of_them(joint_nlp: Language) -> None:
     docs = link_jointly(joint_nlp, map(joint_nlp.make_doc, TEXTS), batch_size=4)
-    alone = [
-        m
-        for doc in link_documents(joint_nlp, map(joint_nlp.make_doc, TEXTS))
-        for m in doc["mentions"]
-    ]
+    by_themselves = link_documents(joint_nlp, map(joint_nlp.make_doc, TEXTS))
+    alone = [mention for doc in by_themselves for mention in doc["mentions"]]
     ents = [ent for doc in docs for ent in doc.ents]
     at = {(str(n), e.start_char): e for n, doc in enumerate(docs, 1) for e in doc.ents}
     through = [ent for ent in ents if ent._.kb_via]
@@ -70,10 +67,8 @@ def test_another_entity_comes_with_its_name_types_and_score(tiny_nlp: Language) 
     assert changed
     for ent in changed:
         first, *others = ent._.kb_candidates
-        assert (first["name"], ent._.kb_types) == (
-            kb[ent.kb_id_].canonical_name,
-            list(kb[ent.kb_id_].types),
-        )
+        entity = kb[ent.kb_id_]
+        assert (first["name"], ent._.kb_types) == (entity.canonical_name, list(entity.types))
         assert len(others) == 1 and others[0]["id"] != ent.kb_id_
         assert first["score"] == ent._.kb_score == pytest.approx(searched(nlp, ent), abs=1e-5)
         assert ent._.kb_xrefs == {"X": []}
@@ -150,46 +145,28 @@ def test_a_file_is_linked_as_docs_are_and_goes_on_after_an_interruption(
     texts = write_texts(tmp_path / "texts.txt")
     linking = Linking(joint_nlp, batch_size=1, jointly=True)
     whole, broken = tmp_path / f"whole.{suffix}", tmp_path / f"broken.{suffix}"
-    assert link_files(linking, texts, whole) == (8, 16, ())
+    two = Linking(joint_nlp, batch_size=1, n_process=2, jointly=True)
+    assert link_files(two, texts, whole) == (8, 16, ())
     if suffix == "jsonl":
         docs = link_jointly(joint_nlp, map(joint_nlp.make_doc, TEXTS), batch_size=1)
         assert [m.get("via") for m in mentions_of_file(whole)] == [
             ent._.kb_via for doc in docs for ent in doc.ents
         ]
 
-    class Interrupting(LinkProgress):
-        said: list[str] = []
-
-        def linked(self, n_bytes: float) -> None:
-            if not self.said and (tmp_path / f"broken.{suffix}.parts/.pel/00000004.json").exists():
-                raise KeyboardInterrupt
-
-        def say(self, message: str) -> None:
-            self.said.append(message)
-
-    with pytest.raises(KeyboardInterrupt):
-        link_files(linking, texts, broken, progress=Interrupting())
-
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("spacy_pel.jobs.joint_linking.write_joint_links", killed)
-        with pytest.raises(KeyboardInterrupt):
-            link_files(linking, texts, broken, progress=Interrupting())
+    for at in ("linking", "joining"):
+        with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+            if at == "joining":
+                patch.setattr("spacy_pel.jobs.joint_linking.write_joint_links", killed)
+            link_files(linking, texts, broken, progress=Told(break_at=7 * (at == "linking")))
     assert not broken.exists()
-    link_files(linking, texts, broken, progress=Interrupting())
-    assert Interrupting.said[0] == "Going on after 6 documents that were linked before"
+    told = Told()
+    link_files(linking, texts, broken, progress=told)
+    assert told.lines == ["All 16 mentions are linked by themselves; joining them"]
     assert broken.read_bytes() == whole.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"texts.txt", whole.name, broken.name}
-
-
-def test_workers_change_nothing(joint_nlp: Language, tmp_path: Path) -> None:
-    texts = write_texts(tmp_path / "texts.txt")
-    outputs = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    for n, output in enumerate(outputs, start=1):
-        link_files(Linking(joint_nlp, batch_size=2, n_process=n, jointly=True), texts, output)
-    assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
 def test_without_mentions_there_is_nothing_to_join(joint_nlp: Language, tmp_path: Path) -> None:

@@ -42,40 +42,16 @@ def test_a_file_and_a_stream_hold_what_docs_give(tiny_nlp: Language, case_notes:
     assert stream.getvalue() == output.read_bytes()
 
 
-def test_all_bytes_are_told_of_a_run_that_goes_on(
-    tiny_nlp: Language, case_notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_bytes_are_told_of_a_run_that_goes_on(tiny_nlp: Language, case_notes: Path) -> None:
     output = case_notes.with_name("linked.jsonl")
     linking = Linking(tiny_nlp, batch_size=1)
-
-    class Interrupting(Told):
-        def linked(self, n_bytes: float) -> None:
-            super().linked(n_bytes)
-            if self.bytes > case_notes.stat().st_size / 2:
-                raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        link_files(linking, case_notes, output, progress=Interrupting())
+        link_files(linking, case_notes, output, progress=Told(break_at=3))
     assert not output.exists()
     told = Told()
     assert link_files(linking, case_notes, output, progress=told).documents == 5
     assert told.lines == ["Going on after 2 documents that were linked before"]
     assert told.bytes == pytest.approx(case_notes.stat().st_size)
-
-
-def test_what_cannot_be_written(tiny_nlp: Language, case_notes: Path) -> None:
-    linking = Linking(tiny_nlp)
-    with pytest.raises(PelError, match="format to write is not known; end the name in one of"):
-        link_files(linking, case_notes, case_notes.with_name("linked.pdf"))
-    with pytest.raises(PelError, match="is what is read"):
-        link_files(linking, case_notes, case_notes, output_format="jsonl")
-    with pytest.raises(PelError, match="parquet cannot be written to stdout"):
-        link_files(linking, case_notes, io.BytesIO(), output_format="parquet")
-
-
-def ids(folder: Path) -> list[str]:
-    lines = b"".join(files(folder).values()).splitlines()
-    return [json.loads(line)["id"] for line in lines]
 
 
 def linked_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -113,7 +89,7 @@ def test_each_block_of_a_table_is_a_table(choices: LinkingChoices, notes: Path, 
     assert len(heads) == 1 and heads.pop().startswith("document,start,end")
 
 
-def test_what_stands_there_is_left_out(
+def test_what_stands_there_is_left_out_unless_it_has_changed(
     choices: LinkingChoices, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link_to_folder(choices, notes, out)
@@ -127,12 +103,7 @@ def test_what_stands_there_is_left_out(
     assert files(out) == whole
     assert told.bytes == pytest.approx(told.total)
 
-
-def test_what_changes_in_the_input(
-    choices: LinkingChoices, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    link_to_folder(choices, notes, out)
-    linked = linked_texts(monkeypatch)
+    linked.clear()
     (notes / "c.jsonl").write_text('{"text": "MS again.", "id": "c0"}\n')
     assert link_to_folder(choices, notes, out).documents == 7
     assert linked == ["MS again."]
@@ -140,14 +111,9 @@ def test_what_changes_in_the_input(
     lines = (notes / "a.jsonl").read_text().splitlines()
     (notes / "a.jsonl").write_text("\n".join(lines[1:]) + "\n")
     assert link_to_folder(choices, notes, out).documents == 5
-    assert ids(out) == ["a1", "a2", "a3", "a4", "c0"]
+    records = [json.loads(line) for line in b"".join(files(out).values()).splitlines()]
+    assert [record["id"] for record in records] == ["a1", "a2", "a3", "a4", "c0"]
     assert list(files(out)) == [*BLOCKS[:2], "c.jsonl-00000001"]
-
-
-def test_blocks_of_other_settings_are_not_mixed(
-    choices: LinkingChoices, notes: Path, out: Path
-) -> None:
-    link_to_folder(choices, notes, out)
     with pytest.raises(PelError, match="was made with another number of candidates; give a new"):
         link_to_folder(choices._replace(candidates=2), notes, out)
 
@@ -165,6 +131,22 @@ def test_a_bad_document(choices: LinkingChoices, notes: Path, out: Path) -> None
         link_to_folder(choices, notes, out)
 
 
+def test_a_component_that_fails_is_told_of_once(
+    choices: LinkingChoices, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(linker: ProxyLinker, docs: list, predict=ProxyLinker.predict):
+        if any("Case 3" in doc.text for doc in docs):
+            raise RuntimeError("odd")
+        return predict(linker, docs)
+
+    monkeypatch.setattr(ProxyLinker, "predict", broken)
+    told, skipping = Told(), choices._replace(on_error=OnError.skip, batch_size=8)
+    assert link_to_folder(skipping, notes, out, progress=told).documents == 5
+    (line,) = told.lines
+    assert "document 4" in line and "line 4: a component fails at it: RuntimeError: odd" in line
+    assert told.bytes < told.total
+
+
 @pytest.mark.parametrize(
     "input, change, problem",
     [
@@ -173,7 +155,7 @@ def test_a_bad_document(choices: LinkingChoices, notes: Path, out: Path) -> None
         ("notes", {"pipeline": "nowhere"}, "nowhere: cannot be loaded"),
     ],
 )
-def test_what_cannot_be_linked(
+def test_what_cannot_be_linked_to_a_folder(
     choices: LinkingChoices, notes: Path, out: Path, input: str, change: dict, problem: str
 ) -> None:
     given = str(notes) if input == "notes" else input
@@ -182,10 +164,15 @@ def test_what_cannot_be_linked(
     assert not out.exists()
 
 
-def test_folders_of_others_are_left_alone(choices: LinkingChoices, notes: Path, out: Path) -> None:
-    before = files(notes)
-    with pytest.raises(PelError, match="is what is read"):
-        link_to_folder(choices, notes, notes, output_format="jsonl")
+def test_what_cannot_be_written(choices: LinkingChoices, notes: Path, out: Path) -> None:
+    before, linking, note = files(notes), choices.opened(), notes / "a.jsonl"
+    with pytest.raises(PelError, match="format to write is not known; end the name in one of"):
+        link_files(linking, note, note.with_name("linked.pdf"))
+    with pytest.raises(PelError, match="parquet cannot be written to stdout"):
+        link_files(linking, note, io.BytesIO(), output_format="parquet")
+    for link, how in ((link_files, linking), (link_to_folder, choices)):
+        with pytest.raises(PelError, match="is what is read"):
+            link(how, notes, notes, output_format="jsonl")
     (out / "mine").mkdir(parents=True)
     with pytest.raises(PelError, match="holds other files"):
         link_to_folder(choices, notes, out)
@@ -194,28 +181,20 @@ def test_folders_of_others_are_left_alone(choices: LinkingChoices, notes: Path, 
     assert files(notes) == before and [path.name for path in out.iterdir()] == ["mine"]
 
 
-def job_of(choices: LinkingChoices, **changes: object) -> FolderJob:
-    settings = {**linking_settings(choices.opened()), "format": "jsonl"}
-    return FolderJob(choices, settings, "out")._replace(**changes)
-
-
-def test_a_node_with_another_pipeline_does_not_link(choices: LinkingChoices) -> None:
-    job = job_of(choices)
-    versions = {**job.settings["set of versions"], "torch": "0.1"}
-    other = job._replace(settings={**job.settings, "set of versions": versions})
-    with pytest.raises(PelError, match="has another set of versions; install the same on all"):
-        other.worker("cpu")
-
-
-def test_a_node_reads_its_copy_of_the_kb(
+def test_a_node_has_the_same_pipeline_and_reads_its_copy_of_the_kb(
     choices: LinkingChoices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    settings = {**linking_settings(choices.opened()), "format": "jsonl"}
+    versions = {**settings["set of versions"], "torch": "0.1"}
+    other = FolderJob(choices, {**settings, "set of versions": versions}, "out")
+    with pytest.raises(PelError, match="has another set of versions; install the same on all"):
+        other.worker("cpu")
     used = []
     monkeypatch.setenv("NODE_DISK", str(tmp_path / "disk"))
     monkeypatch.setattr(
-        "spacy_pel.jobs.link._write", lambda linking, *_: used.append(linking.linker)
+        "spacy_pel.jobs.link.read_matcher_names",
+        lambda nlp: used.append(nlp.get_pipe("proxy_linker").kb),
     )
-    monkeypatch.setattr("spacy_pel.jobs.link.worker_that_writes", lambda _, write: write())
-    job_of(choices, copy_to="$NODE_DISK/kb").worker("cpu")
-    assert used[0].kb.path.parent == tmp_path / "disk" / "kb"
-    assert used[0].kb.settings["checksum"] == choices.opened().linker.kb.settings["checksum"]
+    FolderJob(choices, settings, "out", copy_to="$NODE_DISK/kb").worker("cpu")
+    assert used[0].path.parent == tmp_path / "disk" / "kb"
+    assert used[0].settings["checksum"] == choices.opened().linker.kb.settings["checksum"]
