@@ -2,8 +2,7 @@
 
 Platt scaling: a sigmoid turns scores into probabilities. It has an intercept, and a slope for each
 score. Temperature scaling has no intercept, and a cosine of 0 does not mean even odds. Isotonic
-regression on a dev set of a few hundred mentions has only a few steps, with ties and probabilities
-of 0 and 1. A sigmoid has none of these, and its few numbers fit into a JSON file.
+regression on a few hundred mentions has a few steps, with ties and probabilities of 0 and 1.
 
 A feature is, for example, whether the mention is one of the candidate's names, or the cross-encoder's
 score. Candidates are ordered by  score + weight * feature.  The weight is fitted by a conditional
@@ -18,7 +17,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# The number of equal parts of 0 to 1 in which probabilities are compared with frequencies.
 BINS = 15
 # A small ridge, which matters only where the mentions leave the weight open: a feature that is always
 # right would have an infinite weight.
@@ -70,18 +68,11 @@ def platt_fit(
 def expected_calibration_error(
     probabilities: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Measure how far probabilities are from frequencies (Guo et al. 2017).
+    """How far probabilities, float [n], are from frequencies (Guo et al. 2017); None without any.
 
     The probabilities are sorted into 15 equal bins. In each bin the mean probability is compared
-    with the share that is right. The error is the mean of these differences, each bin weighted by
-    its number of probabilities.
-
-    Args:
-        probabilities: Float [n], from 0 to 1.
-        right: bool [n], whether what has the probability is right.
-
-    Returns:
-        The error, from 0 to 1; None without probabilities.
+    with the share that is right, by bool [n]. The error, from 0 to 1, is the mean of these
+    differences, each bin weighted by its number of probabilities.
     """
     probabilities = np.asarray(probabilities, dtype=np.float64)
     if not len(probabilities):
@@ -92,18 +83,10 @@ def expected_calibration_error(
 
 
 def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -> float | None:
-    """Fit the weight of a feature.
+    """What one unit of a feature adds to the score (``feature_weights``).
 
-    Args:
-        scores: Float [n, k], the scores of the candidates of n mentions; -inf for no candidate.
-        feature: bool or float [n, k]; its value for no candidate does not matter.
-        right: bool [n, k], whether the candidate is right. If several candidates of a mention are,
-            they share its weight equally.
-
-    Returns:
-        What one unit of the feature adds to the score. None if the mentions do not tell: no mention
-        has both a right and a wrong candidate, or a higher score or a larger feature does not make
-        a candidate more probable, which happens by chance if there are few mentions.
+    None also if a larger feature does not make a candidate more probable, which happens by chance if
+    there are few mentions.
     """
     weights = feature_weights(scores, [feature], right)
     return None if weights is None or weights[0] <= 0 else float(weights[0])
@@ -115,9 +98,10 @@ def feature_weights(
     """Fit the weights of several features together; a weight may be below 0.
 
     Args:
-        scores: As for ``feature_weight``.
-        features: Each as for ``feature_weight``.
-        right: As for ``feature_weight``.
+        scores: Float [n, k], the scores of the candidates of n mentions; -inf for no candidate.
+        features: Each bool or float [n, k]; its value for no candidate does not matter.
+        right: bool [n, k], whether the candidate is right. If several candidates of a mention are,
+            they share its weight equally.
 
     Returns:
         What one unit of each feature adds to the score, float64 [f]. None if no mention has both a

@@ -16,10 +16,8 @@ def first_hit_ranks(
 ) -> np.ndarray:
     """The rank of each mention's first right candidate: int64 [n], from 1; 0 where none is right.
 
-    Args:
-        candidate_ids: For each mention its candidates' entity ids, distinct, best first.
-        gold: For each mention the ids any of which is right. They are the entities' own ids, as
-            those of the candidates are, not alternative ids. None for NIL, which is never a hit.
+    candidate_ids: for each mention its candidates' entity ids, distinct, best first. gold: for each
+    mention the ids any of which is right, no alternative ids; empty for NIL.
     """
     ranks = [
         next((rank for rank, id in enumerate(candidates, 1) if id in right), 0)
@@ -36,8 +34,7 @@ def linking_metrics(
 ) -> dict[str, Any]:
     """Give counts, recall at each k and the mean reciprocal rank for four groups of mentions.
 
-    The groups are "all", "in_kb", and the two parts of "in_kb": "seen" and "unseen". In "all" a
-    mention whose entity the KB lacks is a miss. A miss has the reciprocal rank 0.
+    In the group "all" a mention whose entity the KB lacks is a miss. A miss has the reciprocal rank 0.
 
     Args:
         ranks: int [n], the rank of the first right candidate, from 1; 0 if no candidate is right.
@@ -76,15 +73,9 @@ def concept_scores(
     """Give precision, recall and F1 of the distinct entities, as BC5CDR and NCBI disease count them.
 
     An entity counts once in each document, however many mentions it has there. A mention with
-    several gold entities counts for each of them.
+    several gold entities counts for each of them. A value whose denominator is 0 is None.
 
-    Args:
-        documents: For each document the gold entity ids of all its mentions, and the entity ids
-            that were predicted.
-
-    Returns:
-        {"precision": x, "recall": y, "f1": z}, from 0 to 1, over all documents together. A value
-        whose denominator is 0 is None.
+    documents: for each the gold entity ids of all its mentions, and the entity ids that were predicted.
     """
     gold = predicted = right = 0
     for gold_ids, predicted_ids in documents:
@@ -112,14 +103,10 @@ def metrics_table(metrics: dict[str, Any]) -> str:
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table: the first column aligned to the left, the others to the right.
 
-    ``header`` has the titles of the columns, ``rows`` the cells of each row. No newline at its end.
-
     Raises:
         ValueError: A row is not as long as the header.
     """
-    if any(len(row) != len(header) for row in rows):
-        raise ValueError(f"a row of a table with {len(header)} columns has another number of cells")
-    columns = zip(header, *rows)
+    columns = zip(header, *rows, strict=True)
     widths = [max(2, *(len(cell) for cell in column)) for column in columns]
     rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = [

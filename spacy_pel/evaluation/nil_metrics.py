@@ -41,8 +41,7 @@ def average_precision(
 ) -> float | None:
     """The area under the precision-recall curve of NIL, as a step function; None without NIL.
 
-    The lower its score, the sooner a mention is called NIL. Equal scores are one point of the curve.
-    The arguments are those of ``best_nil_threshold``.
+    Equal scores are one point of the curve. The arguments are those of ``best_nil_threshold``.
     """
     n_nil = int(np.asarray(gold_nil, dtype=bool).sum())
     _, called, hits = _operating_points(scores, gold_nil)
@@ -82,11 +81,8 @@ def nil_metrics(
 
     For the recall over all classes, a mention that is NIL is a hit if and only if it was called NIL.
     A mention that is not NIL but was called so is a miss at any rank: its candidates were rejected.
-    The paper's Table 4 adds up only if it counts so.
-
-    "recall@64_nil_as_candidate" takes NIL as one more candidate of a mention that was called NIL,
-    before the others. Its entity is then one rank further down, and is still found. At rank 1 the
-    two ways to count agree.
+    The paper's Table 4 adds up only if it counts so. "recall@64_nil_as_candidate" takes NIL as one
+    more candidate of a mention that was called NIL, before the others.
 
     Args:
         scores: As of ``best_nil_threshold``.
