@@ -20,24 +20,18 @@ AMONG = ("all", "nearest", "random")
 
 
 class MentionEdges(NamedTuple):
-    """The edges to the n mentions of a batch.
+    """The edges to the n mentions of a batch."""
 
-    Attributes:
-        others: the numbers of the mentions that are encoded beside those of the batch.
-        positive: int64 [n], the place of each mention's positive among those of the batch and the
-            others; ENTITY where that is its entity.
-        negatives: bool [n, n + len(others)], which of them are its negatives.
-    """
-
-    others: list[int]
+    others: list[int]  # the numbers of the mentions that are encoded beside those of the batch
+    # int64 [n], the place of each mention's positive among those of the batch and the others; ENTITY
+    # where that is its entity.
     positive: np.ndarray
-    negatives: np.ndarray
+    negatives: np.ndarray  # bool [n, n + len(others)], which of them are its negatives
 
     def beside(self, rows: list[Row], targets: Targets) -> tuple[list[Row], Targets]:
-        """Put the mentions behind the rows of entities that a mention still needs.
+        """The rows of entities that a mention still needs, and targets for them and the mentions.
 
-        Returns:
-            These rows, and targets whose columns are the rows, the mentions of the batch, the others.
+        Columns are the rows, the mentions of the batch, the others.
         """
         of_entity = self.positive == ENTITY
         is_needed = targets.negatives.any(axis=0)

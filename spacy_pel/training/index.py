@@ -68,10 +68,7 @@ class EncodedIndex:
         return vectors[slice(*np.searchsorted(self._owners, [number, number + 1]))]
 
     def refresh(self, updates: int, known: EncodedIndex | StoredRows | None = None) -> None:
-        """Encode the rows if they never were, or are that many updates old or older.
-
-        known: an index from which rows may be copied.
-        """
+        """Encode the rows if they never were, or are so old; ``known`` may have some to be copied."""
         if self.is_encoded and self.age < updates:
             return
         self._vectors = self._searchable = None  # their memory is needed for the next
@@ -101,9 +98,7 @@ class EncodedIndex:
     ) -> list[list[Row]]:
         """The best row of each of the n best numbers, best first, for each query, float32 [m, d].
 
-        There are fewer if the nearest 16 n rows are of fewer.
-
-        left_out: the numbers that a query must not find.
+        There are fewer if the nearest 16 n rows are of fewer. ``left_out``: what a query must not find.
         """
         # The names of one entity crowd together, so more than n rows are read.
         nearest = self.searchable.best_rows(vectors, 16 * n)[1]
@@ -133,8 +128,8 @@ def entity_index(
 class GoldMentions(EncodedIndex):
     """All training mentions, each with one row, and the gold cluster of each entity.
 
-    Repeats of a name of an entity in a document are one mention, as in a step of a training. They are
-    numbered from 0, in the order of the corpus.
+    Repeats of a name of an entity in a document are one mention. They are numbered from 0, in the
+    order of the corpus.
     """
 
     def __init__(self, mentions: Sequence[GoldMention], retriever: Retriever):

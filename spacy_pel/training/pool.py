@@ -20,9 +20,9 @@ KEPT_RECORDS = 20_000
 class Pool:
     """Chooses rows of the KB for training, and searches some of them for evaluations.
 
-    Hard negatives are mined among the rows of ``mined``, and evaluations search ``searched``: they
-    look for the gold entities of dev, which training must not know. Both may hold a part of a large
-    KB, because encoding all of it again and again would take longer than the training.
+    Hard negatives are mined among the rows of ``mined``, and evaluations search ``searched``, which
+    has the gold entities of dev: training must not know them. Both may hold a part of a large KB,
+    because encoding all of it again and again would take longer than the training.
 
     Args:
         kb: the knowledge base.
@@ -31,8 +31,7 @@ class Pool:
             is made. It keeps the encoder from learning nothing but to match strings.
         mined: what hard negatives are mined among.
         searched: what ``search`` finds; it may be ``mined``. None: ``search`` is never called.
-        mentions: the training mentions, which are encoded whenever the mined entities are; None:
-            they are not.
+        mentions: the training mentions, which are encoded when the mined entities are.
     """
 
     def __init__(
@@ -56,7 +55,6 @@ class Pool:
 
     @property
     def encoded_rows(self) -> int:
-        """The number of rows that were encoded for the indexes so far."""
         return sum(index.encoded_rows for index in self._indexes)
 
     def note_update(self) -> None:
@@ -77,19 +75,13 @@ class Pool:
         return self.mined.is_encoded
 
     def restore(self, has_index: bool, encoded_rows: int) -> None:
-        """Go on as the pool of a checkpoint, under the weights and with the values of that time.
-
-        has_index: what ``bring_up_to_date`` returned.
-        """
+        """Go on as the pool of a checkpoint, whose ``bring_up_to_date`` returned ``has_index``."""
         if has_index:
             self.refresh_every(1)
         self.mined.encoded_rows += encoded_rows - self.encoded_rows
 
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
-        """The k best of the searched entities, or of ``only`` some, under the present weights.
-
-        vectors: the queries, float32 [n, d].
-        """
+        """The k best searched entities, or ``only`` some of them, under the present weights."""
         # A checkpoint, which follows an evaluation, does this too. So negatives are the same with
         # and without checkpoints, and whether there are two indexes or one.
         self.bring_up_to_date()
@@ -113,7 +105,7 @@ class Pool:
     ) -> list[Row]:
         """The row of each mention's gold entity whose name is most like the words of the mention.
 
-        rng: draws which aliases are hidden. Canonical names never are.
+        Some aliases are hidden; canonical names never are.
         """
         if self.row_kind in SINGLE_ROWS:
             return [Row(entity, 0) for entity in entities]

@@ -45,12 +45,9 @@ class RerankerTrainer(Trainer):
         kb: the knowledge base, with vectors of the retriever.
         candidates: the number of candidates of a mention.
         fgsm: perturbs the input embeddings of the pairs; None for no adversarial loss.
-        rng: draws one of the mentions where a document repeats a name of an entity, and the views.
+        rng: the generator for everything that is drawn.
         views: what is read in place of the mentions, by the retriever too: a mention that is a name
             of its entity would be found by comparing strings. None: the mentions as they are.
-
-    Raises:
-        PelError: there are views, but the retriever does not read mentions one by one.
     """
 
     def __init__(
@@ -123,9 +120,9 @@ class RerankerTrainer(Trainer):
         if not unsure.any():
             return NO_LOSS
         mentions = [mention for mention, is_unsure in zip(mentions, unsure) if is_unsure]
-        retrieved, scores = retrieved[unsure], scores[unsure]
-        numbers, targets = with_gold(retrieved, [mention.golds for mention in mentions])
-        retriever_scores = with_added(scores, numbers != retrieved)
+        numbers, retriever_scores, targets = with_gold(
+            retrieved[unsure], scores[unsure], [mention.golds for mention in mentions]
+        )
         pairs, cells = self.reranker.pairs([m.context for m in mentions], numbers, self.kb)
         # Where there is no candidate there is no negative, so any pair may stand there.
         cells = np.where(cells < 0, cells[:, :1], cells)
@@ -141,7 +138,15 @@ class RerankerTrainer(Trainer):
                 "known",
                 "begin its training anew, by a config",
             )
-        rows = mention_rows(known, mentions, self.reranker.mentions)
+        # For each mention whose entity has another one: its place, its number, and the numbers of the
+        # others: the nearest mention of its entity, then the nearest ones of other entities.
+        numbers, rows = known.numbers_of(mentions), []
+        wrong = known.nearest_others(numbers, self.reranker.mentions)
+        for place, number in enumerate(numbers):
+            cluster = known.cluster(mentions[place].golds[0])
+            others = cluster[cluster != number]
+            if len(others):
+                rows.append((place, number, [known.nearest_of(number, others), *wrong[place]]))
         if not rows:
             return NO_LOSS
         reader = self.reranker.reader
@@ -200,52 +205,27 @@ class RerankerTrainer(Trainer):
         return np.stack(numbers), np.stack(scores)
 
 
-def mention_rows(
-    index: GoldMentions, mentions: Sequence[GoldMention], n: int
-) -> list[tuple[int, int, list[int]]]:
-    """The other mentions that mentions of a batch are read with.
-
-    Returns:
-        For each mention whose entity has another mention: its place in the batch, its number in the
-        index, and the numbers of the others. The first is the nearest mention of its entity; then
-        come the n nearest ones of other entities.
-    """
-    numbers = index.numbers_of(mentions)
-    wrong = index.nearest_others(numbers, n)
-    rows = []
-    for place, (number, mention) in enumerate(zip(numbers, mentions)):
-        cluster = index.cluster(mention.golds[0])
-        others = cluster[cluster != number]
-        if len(others):
-            rows.append((place, number, [index.nearest_of(number, others), *wrong[place]]))
-    return rows
-
-
-def with_gold(numbers: np.ndarray, golds: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, Targets]:
-    """The candidates, int64 [n, k], -1 where there are fewer, with a gold one in each row; targets.
+def with_gold(
+    numbers: np.ndarray, scores: np.ndarray, golds: Sequence[tuple[int, ...]]
+) -> tuple[np.ndarray, np.ndarray, Targets]:
+    """The candidates with a gold one in each row, the retriever's scores of them, and the targets.
 
     In a row without a gold candidate the first gold entity takes the first free place, or the last
-    place if none is free.
+    place if none is free. It scores as the last that was found. A place that stays free scores 0.
+
+    numbers: int64 [n, k], -1 where there are fewer. scores: float32 [n, k], -inf there.
     """
-    numbers = numbers.copy()
+    trained = numbers.copy()
     is_gold = np.zeros(numbers.shape, dtype=bool)
-    for row, marks, gold in zip(numbers, is_gold, golds):
+    for row, marks, gold in zip(trained, is_gold, golds):
         marks[:] = np.isin(row, gold)
         if not marks.any():
             place = int(np.argmax(row < 0)) if (row < 0).any() else -1
             row[place], marks[place] = gold[0], True
-    return numbers, Targets(is_gold.argmax(axis=1), (numbers >= 0) & ~is_gold)
-
-
-def with_added(scores: np.ndarray, added: np.ndarray) -> np.ndarray:
-    """The retriever's scores, float32 [n, k]; an added candidate, bool [n, k], scores as the last found.
-
-    What was not found is -inf before, and 0 after.
-    """
-    found = np.isfinite(scores)
-    last = np.where(found, scores, np.inf).min(axis=1, keepdims=True)
-    scores = np.where(added & np.isfinite(last), last, scores)
-    return np.where(np.isfinite(scores), scores, np.float32(0))
+    last = np.where(np.isfinite(scores), scores, np.inf).min(axis=1, keepdims=True)
+    scores = np.where((trained != numbers) & np.isfinite(last), last, scores)
+    scores = np.where(np.isfinite(scores), scores, np.float32(0))
+    return trained, scores, Targets(is_gold.argmax(axis=1), (trained >= 0) & ~is_gold)
 
 
 def _key(mention: MentionInContext) -> tuple:

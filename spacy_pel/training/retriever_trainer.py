@@ -41,8 +41,7 @@ class RetrieverTrainer(Trainer):
         coreference: chooses mentions that are positives and negatives as well as entities
             (ArboEL). They are encoded with those of the batch, in one pass. None: entities alone.
         pair_loss: compares the mentions of a batch with each other as well; None: it does not.
-        views: what is read in place of the mentions; None: the mentions as they are. The proxies
-            are chosen by the mentions as they are.
+        views: what is read in place of the mentions. Proxies are chosen by the mentions themselves.
 
     Raises:
         PelError: what is to be trained contradicts itself.
@@ -62,13 +61,32 @@ class RetrieverTrainer(Trainer):
         views: MaskAndReplace | None = None,
     ):
         super().__init__(retriever.model, retriever, loss, fgsm, views, rng)
-        if loss is None and (pair_loss is None or len(retriever.model.layers) > 1):
-            raise PelError(
+        trains_one = pair_loss is not None and len(retriever.model.layers) == 1
+        for is_wrong, problem, remedy in (
+            (
+                loss is None and not trains_one,
                 "without a loss over proxies, nothing trains the encoder of entities",
                 'give a "loss"; or a "pair_loss", with "shared" of the model set to true',
-            )
-        if coreference is not None:
-            _check_coreference(retriever, loss, fgsm)
+            ),
+            (
+                coreference and retriever.reads_documents,
+                "mentions that are read together in their document cannot be trained against "
+                "mentions of other documents",
+                'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
+            ),
+            (
+                coreference and loss is None,
+                "training against the mentions of gold clusters needs a loss",
+                'give a "loss", or set "coreference" to null',
+            ),
+            (
+                coreference and fgsm and fgsm.per_pair,
+                "FGSM cannot perturb pairs of two mentions",
+                'set "per_pair" of the regularizer to false, or "coreference" to null',
+            ),
+        ):
+            if is_wrong:
+                raise PelError(problem, remedy)
         self.pool = pool
         self.negatives = negatives
         self.coreference = coreference
@@ -180,10 +198,7 @@ class RetrieverTrainer(Trainer):
         self.pool.note_update()
 
     def state(self) -> dict[str, Any]:
-        """As for all trainers, and what the loss took from the first batch.
-
-        The index is brought up to date, so that it can be made again.
-        """
+        """As for all trainers. The index is brought up to date, so that it can be made again."""
         of_loss = self.loss.state() if self.loss else {}
         return {**super().state(), "has_index": self.pool.bring_up_to_date(), "loss": of_loss}
 
@@ -192,23 +207,3 @@ class RetrieverTrainer(Trainer):
             self.loss.restore(state["loss"])
         self.pool.restore(state["has_index"], state["counts"]["index_inputs"])
         super().restore(state)
-
-
-def _check_coreference(retriever: Retriever, loss: ScoreLoss | None, fgsm: FGSM | None) -> None:
-    """Refuse what contradicts the training against mentions of gold clusters."""
-    if retriever.reads_documents:
-        raise PelError(
-            "mentions that are read together in their document cannot be trained against "
-            "mentions of other documents",
-            'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
-        )
-    if loss is None:
-        raise PelError(
-            "training against the mentions of gold clusters needs a loss",
-            'give a "loss", or set "coreference" to null',
-        )
-    if fgsm is not None and fgsm.per_pair:
-        raise PelError(
-            "FGSM cannot perturb pairs of two mentions",
-            'set "per_pair" of the regularizer to false, or "coreference" to null',
-        )

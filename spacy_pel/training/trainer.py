@@ -180,8 +180,9 @@ class Trainer:
             added: what is added to the scores, float32 [n, k].
         """
         lengths = np.array([len(pair.ids) for pair in pairs])
+        n_tokens = np.where(cells < 0, 0, lengths[cells]).sum(axis=1)
         total = NO_LOSS
-        for rows in _row_groups(np.where(cells < 0, 0, lengths[cells])):
+        for rows in _row_groups(n_tokens.tolist()):
             share, there = len(rows) / len(cells), cells[rows] >= 0
             used, places = np.unique(cells[rows][there], return_inverse=True)
             own = Targets(targets.positive[rows], targets.negatives[rows])
@@ -220,21 +221,14 @@ class Trainer:
         self.total_loss = StepLoss(*state["total_loss"])
 
 
-def _row_groups(tokens: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows in groups of at most HELD_TOKENS tokens, or of one row.
+def _row_groups(sizes: list[int]) -> Iterator[np.ndarray]:
+    """The mentions in groups of at most HELD_TOKENS tokens, or of one, by their numbers of tokens.
 
     The loss of a mention needs no other mention, so a step's memory need not grow with its batch.
-
-    Args:
-        tokens: the number of tokens of each pair of each mention, integers [n, k].
-
-    Yields:
-        The places of the mentions of a group, int64.
     """
     group: list[int] = []
-    sizes = tokens.sum(axis=1)
-    for row, size in enumerate(sizes.tolist()):
-        if group and sizes[group].sum() + size > HELD_TOKENS:
+    for row, size in enumerate(sizes):
+        if group and sum(sizes[i] for i in group) + size > HELD_TOKENS:
             yield np.array(group)
             group = []
         group.append(row)
