@@ -7,8 +7,8 @@ import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -32,8 +32,7 @@ from thinc.api import Config, Model, constant, fix_random_seed
 
 from ..errors import PelError
 from ..models.packed_weights import under
-from ..system.lines import json_object
-from ..system.whole_files import whole_file, whole_folder
+from ..system.whole_files import whole_folder
 from .checkpoint import (
     Checkpoint,
     check_same_config,
@@ -95,12 +94,10 @@ def start_training(
     if checkpoint:
         run.resume(checkpoint)
     output.mkdir(parents=True, exist_ok=True)
-    left = [] if checkpoint else [output / CHECKPOINT, output / LOG]
-    for path in [*left, *output.glob(".*.tmp")]:  # what a killed run has left half-written
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    if not checkpoint:
+        (output / CHECKPOINT).unlink(missing_ok=True)
+    for path in output.glob(".*.tmp"):  # what a killed run has left half-written
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     return run
 
 
@@ -109,44 +106,25 @@ def run_training(
 ) -> None:
     """Train to the end, and write a line of ``log.jsonl`` for each step and each evaluation.
 
-    Args:
-        run: What ``start_training`` gave.
-        progress: Called with each line of the log. The line of an evaluation has "scores".
+    ``progress`` is called with each line. The line of an evaluation has "scores".
 
     Raises:
         PelError: A loss or a gradient is not finite, or the dev corpus cannot be scored.
     """
-    path, lines = run.output / LOG, []
-    if path.exists():
-        lines = path.read_text(encoding="utf8", errors="replace").splitlines(keepends=True)
-    with whole_file(path) as log:  # without damaged lines, and those of later steps
-        log.writelines(x for x in lines if x.endswith("\n") and _step(x) <= run.progress.step)
-    with open(path, "a", encoding="utf8") as log:
+    with open(run.output / LOG, "a", encoding="utf8") as log:
+        log.truncate(run.progress.log_size)  # of what came after the checkpoint, whole or half
         for line in run.run():
             log.write(json.dumps(line) + "\n")
             log.flush()
             progress(line)
 
 
-def _step(line: str) -> float:
-    """The step of a line of the log; infinity for a damaged line."""
-    try:
-        return int(json_object(line)["step"])
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return inf
-
-
 class TrainingRun:
     """The training of an initialised pipeline, by the ``[training]`` block of its config.
 
     The weights are those of ``spacy train`` with the same config and seed. In addition, the output
-    folder gets a checkpoint at every evaluation. Each file or folder in it is replaced as a whole
-    or not at all, and nothing is written after an error.
-
-    Args:
-        nlp: the pipeline, from ``spacy.training.initialize.init_nlp``.
-        output: the folder for "model-best", "model-last" and the checkpoint.
-        source: the config as the user gave it, for the checkpoint.
+    folder gets a checkpoint at every evaluation, with ``source``, the config as the user gave it.
+    Pipelines and checkpoint are replaced as a whole or not at all; after an error nothing is written.
     """
 
     def __init__(self, nlp: Language, output: Path, source: str):
@@ -154,9 +132,8 @@ class TrainingRun:
         if config["training"]["seed"] is not None:
             fix_random_seed(config["training"]["seed"])
         settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
-        train_corpus, dev_corpus = resolve_dot_names(
-            config, [settings["train_corpus"], settings["dev_corpus"]]
-        )
+        corpora = [settings["train_corpus"], settings["dev_corpus"]]
+        train_corpus, dev_corpus = resolve_dot_names(config, corpora)
         self.nlp = nlp
         self.output = output
         self.source = source
@@ -199,11 +176,7 @@ class TrainingRun:
         return {name: trainer for name, trainer in trainers.items() if trainer is not None}
 
     def run(self) -> Iterator[dict[str, Any]]:
-        """Train to the end, and yield the lines of a log: of each step, and of each evaluation.
-
-        Raises:
-            PelError: a loss or a gradient is not finite. It names the step and its documents.
-        """
+        """Train to the end, and yield the lines of a log; errors are those of ``run_training``."""
         progress, settings = self.progress, self.settings
         while not progress.is_over(settings["patience"], settings["max_steps"]):
             try:
@@ -255,10 +228,8 @@ class TrainingRun:
         """
         started, (counts_before, loss_before) = perf_counter(), self._work()
         learn_rate, parts = self.optimizer.learn_rate, self._parts(batch)
-        try:
+        with self._placing_errors(batch):
             self._learn(parts)
-        except PelError as error:
-            raise self._placed(batch, error) from error
         self.optimizer.step_schedules()
         took = perf_counter() - started
         self.progress.seconds += took
@@ -315,15 +286,10 @@ class TrainingRun:
         return counts, loss
 
     def _evaluate(self, batch: list[Example]) -> dict[str, Any]:
-        """Score dev and save the pipeline. Returns the line of the log.
-
-        batch: that of the last step, which errors name.
-        """
-        try:
+        """Score dev and save the pipeline: the line of the log. Errors name the batch, the last one."""
+        with self._placing_errors(batch, "evaluation after "):
             with self.nlp.use_params(self.optimizer.averages):
                 score, scores = self.score()
-        except PelError as error:
-            raise self._placed(batch, error, "evaluation after ") from error
         decisive = [name for name, weight in self.settings["score_weights"].items() if weight]
         if decisive and all(scores.get(name) is None for name in decisive):
             raise PelError(
@@ -336,21 +302,25 @@ class TrainingRun:
             update_meta(self.settings, self.nlp, info)
         self.progress.losses = {}
         self._save_pipeline(is_best)
-        numbers = {key: value for key, value in scores.items() if isinstance(value, (int, float))}
         return {
             "step": self.progress.step,
             "score": score,
             "is_best": is_best,
-            "scores": numbers,
+            "scores": {k: v for k, v in scores.items() if isinstance(v, (int, float))},
             "counts": self._work()[0],
         }
 
-    def _placed(self, batch: list[Example], error: PelError, before: str = "") -> PelError:
-        """The error with the step and the documents (ids, or beginnings) where it was met."""
-        docs = [example.reference for example in batch]
-        names = ", ".join(str(doc.user_data.get("id") or repr(doc.text[:30])) for doc in docs)
-        placed = error.at(f"{before}step {self.progress.step}, documents {names}")
-        return PelError(placed.problem, f"{error.remedy}; what was saved before has not changed")
+    @contextmanager
+    def _placing_errors(self, batch: list[Example], before: str = "") -> Iterator[None]:
+        """Errors get the step and the documents (ids, or beginnings) where they are met."""
+        try:
+            yield
+        except PelError as error:
+            docs = [example.reference for example in batch]
+            names = ", ".join(str(doc.user_data.get("id") or repr(doc.text[:30])) for doc in docs)
+            placed = error.at(f"{before}step {self.progress.step}, documents {names}")
+            remedy = f"{error.remedy}; what was saved before has not changed"
+            raise PelError(placed.problem, remedy) from error
 
     def _save_pipeline(self, is_best: bool) -> None:
         before_to_disk = create_before_to_disk_callback(self.settings["before_to_disk"])
@@ -364,6 +334,8 @@ class TrainingRun:
     def _save_checkpoint(self, finished: bool) -> None:
         if not self.keeps_checkpoints:
             return
+        if (self.output / LOG).exists():
+            self.progress.log_size = (self.output / LOG).stat().st_size
         # Before the random states, as this encodes indexes.
         trainers = {name: trainer.state() for name, trainer in self.trainers.items()}
         random = random_states()
@@ -431,6 +403,7 @@ class RunProgress:
     results: list[list] = field(default_factory=list)  # score and step of evaluations
     losses: dict[str, float] = field(default_factory=dict)  # since the last one, by component
     seconds: float = 0.0  # that the steps took, without evaluations
+    log_size: int = 0  # of the log until the last checkpoint, in bytes
 
     def is_over(self, patience: int, max_steps: int) -> bool:
         """Whether to stop, as spaCy decides it. A setting of 0 never stops it."""
