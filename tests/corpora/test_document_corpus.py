@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 
 import pytest
 import spacy
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_pel.corpora.document_corpus import (
-    make_document_corpus,
     make_pubtator_corpus,
     make_zeshel_corpus,
     open_corpus,
@@ -139,14 +137,6 @@ def test_several_files_are_one_corpus_and_limit_is_per_file(tmp_path):
     assert len(ids(0)) == 6
 
 
-def test_a_corpus_and_its_pickled_copy_give_new_docs_with_the_same_content(path):
-    corpus = make_pubtator_corpus([path], spans_key="sc")
-    examples = [*corpus(NLP), *corpus(NLP), *pickle.loads(pickle.dumps(corpus))(NLP)]
-    assert len({id(example.reference) for example in examples}) == 3
-    first, *others = (example.reference.to_json() for example in examples)
-    assert others == [first, first]
-
-
 def test_bad_settings_and_a_tokenizer_that_changes_the_text_are_refused(path):
     with pytest.raises(PelError, match="without a file; name one"):
         make_pubtator_corpus([])
@@ -183,27 +173,19 @@ def test_a_name_tells_the_format_and_the_split(tmp_path):
     assert ids(make_zeshel_corpus(zeshel, "test", limit=1)) == ["G2", "H1"]  # of each world
 
 
-def test_a_folder_of_files_is_a_corpus(tmp_path):
-    (tmp_path / "b.pubtator").write_text("1|t|Flu\n\n2|t|Flu\n", encoding="utf8")
-    (tmp_path / "a.jsonl").write_text('{"id": "3", "text": "Flu"}\n', encoding="utf8")
-    (tmp_path / "README.txt").write_text("Passed over", encoding="utf8")
-    assert ids(make_document_corpus(tmp_path)) == ["3", "1", "2"]
-
-
 def test_what_is_not_told(tmp_path):
-    medmentions = write_medmentions(tmp_path / "mm") / "st21pv"
-    zeshel = write_zeshel(tmp_path / "zeshel")
-    with pytest.raises(PelError, match=r"several splits; write .*pv:train or .*:dev or .*:test"):
-        open_corpus(medmentions)
-    with pytest.raises(PelError, match="MedMentions has several splits"):
-        open_corpus(f"{medmentions}:dev:more")
-    with pytest.raises(PelError, match=r"several splits; write .*zeshel:val or .*zeshel:val:WORLD"):
-        open_corpus(zeshel)
-    with pytest.raises(PelError, match="neither MedMentions nor ZESHEL .*; give one of them"):
-        open_corpus(f"{tmp_path}:dev")
-    with pytest.raises(PelError, match="absent:dev: no such file; give a file .jsonl, "):
-        open_corpus(tmp_path / "absent:dev")
+    write_medmentions(tmp_path / "mm")
+    write_zeshel(tmp_path / "zeshel")
     (tmp_path / "a.json").write_text("[]")
+    for name, message in [
+        ("mm/st21pv", r"several splits; write .*pv:train or .*:dev or .*:test"),
+        ("mm/st21pv:dev:more", "MedMentions has several splits"),
+        ("zeshel", r"several splits; write .*zeshel:val or .*zeshel:val:WORLD"),
+        (".:dev", "neither MedMentions nor ZESHEL .*; give one of them"),
+        ("absent:dev", "absent:dev: no such file; give a file .jsonl, "),
+    ]:
+        with pytest.raises(PelError, match=message):
+            open_corpus(f"{tmp_path}/{name}")
     with pytest.raises(PelError, match="a.json: no documents in it; give a corpus that has some"):
         ids(open_corpus(tmp_path / "a.json"))
 

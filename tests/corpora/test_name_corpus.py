@@ -15,7 +15,6 @@ from spacy_pel.corpora.name_corpus import make_name_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.records.names import normalised
-from spacy_pel.pipeline.doc_mentions import trainable_mentions
 
 from ..conftest import ENTITIES
 
@@ -63,13 +62,6 @@ def test_no_more_than_a_chunk_of_entities_is_held(tmp_path: Path, monkeypatch) -
     assert len(list(islice(corpus(spacy.blank("en")), 12))) == 12
     assert asked == [5, 5, 5]
     assert len(set(pairs(corpus))) == 40
-
-
-def test_names_are_what_a_linker_trains_on(tiny_kb: Path) -> None:
-    kb = KnowledgeBase.open(tiny_kb)
-    examples = list(make_name_corpus(str(tiny_kb))(spacy.blank("en")))
-    mentions = trainable_mentions(examples, kb, None)
-    assert Counter((m.surface, *(kb.labels(m.golds)[0][:1])) for m in mentions) == ALIASES
 
 
 def test_a_name_is_in_one_part_whatever_its_case(tmp_path: Path) -> None:

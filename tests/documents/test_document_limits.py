@@ -76,7 +76,6 @@ NOTHING = b"\x80"  # an empty map: a byte that takes 64 bytes in memory
     [
         (lambda: zlib.compress(bytes(200 * MEGABYTE), 1), "unpacks to more than 1,048,576 bytes"),
         (lambda: zlib.compress(b"\x81\xa1x" + repeated(500_000, NOTHING)), TOO_MANY),
-        (lambda: zlib.compress(b"\x81\xa1x" + repeated(500, repeated(1_000, NOTHING))), TOO_MANY),
         (lambda: packed(user_data=[repeated(500_000, NOTHING)]), TOO_MANY),
         (lambda: packed(lengths=bytes(4_004)), "of more than 1,000 documents"),
         (
@@ -84,7 +83,7 @@ NOTHING = b"\x80"  # an empty map: a byte that takes 64 bytes in memory
             "document 1 has 99,000 tokens, more than 1,000; split the document",
         ),
     ],
-    ids=["zeros", "values", "nested", "user data", "documents", "tokens"],
+    ids=["zeros", "values", "user data", "documents", "tokens"],
 )
 def test_a_docbin_that_would_fill_the_memory(
     tmp_path: Path, data: Callable[[], bytes], message: str
@@ -120,7 +119,6 @@ def test_the_limit_grows_with_the_file(tmp_path: Path, monkeypatch: pytest.Monke
         ("a.spacy.gz", b"", b"\0", "a.spacy.gz: longer than 1,048,576 bytes, and it would be held"),
         ("a.xml.gz", b"<x><y>", b"<a/>", "no end of a (record|document) in 65,536 bytes"),
         ("a.json.gz", b'{"documents": ["', b"a", NO_END),
-        ("a.json.gz", b'{"a": [', b"{}, ", NO_END),
         ("a.csv.gz", b'text\n"', b'","\n', NO_END),
         ("a.jsonl.gz", b"", b"a", NO_END),
         ("a.pubtator.gz", b"1|t|MS\n", b"1\t0\t2\tMS\tD\t-\n", NO_END),
@@ -135,16 +133,6 @@ def test_a_gzip_that_would_fill_the_memory(
         for _ in range(1 if "pubtator" in name else 100):
             file.write(block)
     assert re.search(message, faults(tmp_path / name))
-
-
-def test_pubtator_goes_on_after_a_document_with_too_many_lines(tmp_path: Path) -> None:
-    line = "1\tCID\tD1\tD2\n"
-    path = tmp_path / "a.pubtator"
-    path.write_text(f"1|t|MS\n{line * 1500}\n2|t|Flu\n{line.replace('1', '2', 1) * 900}")
-    first, second = open_documents(str(path))
-    with pytest.raises(PelError, match="line 1: a document of more than 1,000 lines; split it"):
-        first.document()
-    assert second.document().text == "Flu"
 
 
 def test_too_many_mentions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Passage
 from spacy_pel.documents.formats import FORMATS
 from spacy_pel.documents.tables import COLUMNS, csv_lines, to_dataframe
-from spacy_pel.errors import PelError
+from spacy_pel.spans import gold_ids
 
 from .examples import KEY, QUICK, bounds, docs, linked, read, written
 
@@ -53,6 +52,9 @@ def one_line(text: str) -> str:
 def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[Doc]) -> None:
     path = written(made, tmp_path / f"file{suffix}", format)
     again = read(path, KEY)
+    documents = open_corpus(path, spans_key=KEY).documents()
+    ids = [[m.ids for m in document.mentions] for document in documents]
+    assert ids == [[gold_ids(span) for span in doc.spans[KEY]] for doc in made]
     assert [doc.text for doc in again] == [seen(doc.text) for doc in made]
     assert [bounds(doc) for doc in again] == [bounds(doc) for doc in made]
     for number, (doc, before) in enumerate(zip(again, made), start=1):
@@ -164,9 +166,3 @@ def test_a_mention_a_row_of_docs_and_of_records(tmp_path: Path) -> None:
     assert table["id"].tolist() == ["E0", "E1", "NIL"]
     assert table["score"].mean() == 0.5
     assert table.explode("ICD10CM")["ICD10CM"].dropna().tolist() == ["G35", "G35"]
-
-
-def test_pandas_is_named_where_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(PelError, match="pandas is not installed; run: pip install pandas"):
-        to_dataframe(DOCS, KEY)

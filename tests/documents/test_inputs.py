@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
-from spacy_pel.documents import format_named, make_doc, open_documents
+from spacy_pel.documents import Document, format_named, make_doc, open_documents
 from spacy_pel.documents.bioc import document_of_bioc
 from spacy_pel.documents.docs import gives_mentions
 from spacy_pel.documents.document import mention_at
@@ -90,66 +90,37 @@ def test_a_mention_in_pieces_is_taken_whole(tmp_path: Path) -> None:
     assert bounds(doc, None) == [(0, 13, "MENTION")]
 
 
-def test_a_damaged_docbin(tmp_path: Path) -> None:
-    docs = DocBin(docs=[NLP("MS now")])
-    docs.cats, docs.flags = [], []
-    docs.to_disk(tmp_path / "a.spacy")
-    with pytest.raises(PelError, match="a.spacy.*not a DocBin"):
-        read(tmp_path / "a.spacy")
-
-
 BAD = [
-    ("a.jsonl", "{", "line 1: bad JSON"),
     ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),
     ("a.jsonl", b'\n{"text": "\xff"}', "line 2: not UTF-8"),
     ("a.jsonl", "3", "not a JSON object"),
     ("a.jsonl", "{}", "'text' is missing or not a string"),
     ("a.jsonl", '{"text": "MS", "id": [1]}', "'id' is not a string or an integer"),
-    ("a.jsonl", '{"text": "MS", "mentions": 1}', "'mentions' is not a list"),
+    ("a.jsonl", '{"text": "MS", "spans": 1}', "'spans' is not a list; correct the document"),
     ("a.jsonl", '{"text": "MS", "mentions": [1]}', "the mention 1 is not an object"),
     ("a.jsonl", '{"text": "MS", "mentions": [{"start": 0}]}', "lacks an integer 'start' or 'end'"),
     ("a.jsonl", '{"text": "MS", "mentions": [{"start": 0, "end": 3}]}', "0-3 is not in the 2 ch"),
-    ("a.jsonl", '{"text": "a ", "mentions": [{"start": 1, "end": 2}]}', "mention 1-2 is blank"),
-    (
-        "a.jsonl",
-        '{"text": "MS", "spans": 3}',
-        "line 1: 'spans' is not a list; correct the document",
-    ),
     ("a.jsonl", '{"text": "x", "answer":', "line 1: bad JSON"),
     ("a.json", '[{"text": "x"}', "bad JSON .* after document 1; correct it"),
-    ("a.json", '{"documents": [{"text": "x"}]}\n{}', "bad JSON .* after document 1; correct it"),
     ("a.json", "3", "document 1: not a JSON object; give documents"),
     ("a.json", '[{"text":' * 9999, "JSON of more than 100 levels; correct it"),
-    ("a.json", "[" * 9999, "JSON of more than 100 levels; correct it"),
     ("a.json", b'["\xff"]', "bad JSON"),
-    ("a.json", "", "bad JSON"),
     ("a.json", '{"documents": 3}', "document 1: 'text' is missing"),
-    (
-        "a.json",
-        '{"documents": [{"passages": [{"text": "x"}]}]}',
-        "1: not as BioC has it .*'offset'",
-    ),
-    ("a.json", '{"data": 3}', "document 1: not a task of Label Studio"),
+    ("a.json", '{"passages": [{"text": "x"}]}', "1: not as BioC has it .*'offset'"),
     ("a.json", '{"text": "x", "annotation_id": 3}', "JSON_MIN.*; export it as JSON"),
     ("a.txt", b"a\n\xff\n", "line 2: not UTF-8"),
     ("a.csv", "id,body\n1,MS\n", "no column 'text' in line 1, which names: id, body; name the"),
     ("a.csv", "text,id\nMS\n", "line 2: 1 fields where the first line names 2 columns"),
-    ("a.csv", 'text\n"a" b\n', "line 2: ',' expected"),
     ("a.csv", 'text\nfine\n"a\n', "line 3: unexpected end of data"),
     ("a.csv", b"text\n\xff\n", "line 2: not UTF-8"),
     ("a.xml", "", "bad XML .no element found"),
     ("a.xml", "<collection/>", "no document in it"),
-    ("a.xml", bioc(PASSAGE.format(0, "MS", ""))[:-20], "bad XML .unclosed token"),
     ("a.xml", bioc(PASSAGE.format("x", "MS", "")), "an offset or a length is 'x', no whole number"),
     ("a.xml", bioc(PASSAGE.format(10**12, "MS", "")), "a passage at 1000000000000, where the text"),
     ("a.xml", bioc(PASSAGE.format(0, "MS", "") * 2), "document 1: a passage at 0, where the text"),
     ("a.xml", bioc(PASSAGE.format(0, "é MS.", ANNOTATION.format(3, 2, "MS"))), "the mention reads"),
     ("a.xml", bioc(PASSAGE.format(0, "MS", "<annotation/>")), "annotation None has no location"),
-    (
-        "a.xml",
-        '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>',
-        "declares the entity 'a'; remove the dec",
-    ),
+    ("a.xml", '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "declares the entity 'a'; remove the"),
     ("a.spacy", "text", "not a DocBin"),
 ]
 
@@ -162,29 +133,26 @@ def test_a_bad_document_is_named(tmp_path: Path, name: str, text, message: str) 
     assert "\n" not in str(caught.value)
 
 
-def many_passages(n: int, word: str = "x") -> dict:
-    """A BioC document with many passages of one word, and one passage of many words."""
-    size = len(word) + 1
-    passages = [{"offset": size * i, "text": word} for i in range(n)]
-    return {"id": "7", "passages": [*passages, {"offset": size * n, "text": "x " * n}]}
+def many_passages(n: int) -> Document:
+    """A document of many passages, and one passage with many mentions."""
+    passages = [{"offset": 2 * i, "text": "x"} for i in range(n)]
+    last = {"offset": 2 * n, "text": "x " * n}
+    document = document_of_bioc({"id": "7", "passages": [*passages, last]})
+    assert len(document.passages) == n + 1
+    places = range(2 * n, 4 * n, 2)
+    mentions = tuple(mention_at(document.text, start, start + 1) for start in places)
+    return document._replace(mentions=mentions)
 
 
-def test_many_passages_are_read_in_time() -> None:
-    document = document_of_bioc(many_passages(2), None)
-    assert document.text == "x x x x " and [p.start for p in document.passages] == [0, 2, 4]
-    assert_linear(document_of_bioc, lambda n: many_passages(n, "x" * 1_000), 1_000)
-
-
-def test_many_passages_are_written_in_time() -> None:
-    def linked(n: int) -> Doc:
-        document = document_of_bioc(many_passages(n), None)
-        places = range(2 * n, 4 * n, 2)
-        mentions = tuple(mention_at(document.text, start, start + 1) for start in places)
-        return make_doc(NLP, document._replace(mentions=mentions), None)
-
+def test_many_passages_are_read_and_written_in_time() -> None:
     output = format_named("bioc").output
-    assert output.text(0, linked(2), None).count("<annotation") == 2
-    assert_linear(lambda doc: output.text(0, doc, None), linked, 500)
+
+    def made(n: int) -> Doc:
+        return make_doc(NLP, many_passages(n), None)
+
+    assert output.text(0, made(2), None).count("<annotation") == 2
+    assert_linear(many_passages, int, 2_000)
+    assert_linear(lambda doc: output.text(0, doc, None), made, 500)
 
 
 MENTION = {"text": "RA", "infons": {"identifier": "D1"}, "locations": [{"offset": 9, "length": 2}]}

@@ -42,11 +42,6 @@ def test_a_split_holds_the_documents_of_its_list(folder, below):
             assert [(m.text, m.label, m.ids) for m in document.mentions] == expected
 
 
-def test_a_document_in_no_list_is_in_no_split(folder):
-    pmid_list(folder, "trng").write_text("11\n")
-    assert [d.id for s in ("train", "dev") for d in documents(folder / "full", s)] == ["11", "13"]
-
-
 def test_faults_of_medmentions(folder, tmp_path):
     with pytest.raises(PelError, match="no split 'trng'; choose one of train, dev, test"):
         documents(folder / "full", "trng")
