@@ -77,7 +77,7 @@ def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[
             agreement[name].append(value)
     golds = [ids for gold in used for ids in gold.golds]
     in_kb = np.concatenate([gold.in_kb for gold in used])
-    seen = _are_seen(golds, trained)
+    seen = np.array([not trained.isdisjoint(ids) for ids in golds], dtype=bool)
     groups = {"in_kb": in_kb, "seen": in_kb & seen, "unseen": in_kb & ~seen}
     vectors = VectorMatrix(np.concatenate([gold.vectors for gold in used]))
     entities = numbered_ids([min(ids, default="") for ids in golds])[1]
@@ -149,13 +149,7 @@ def _clusters(
     return clusters_of(gold.mentions, vectors, report.settings, counted, gold.pairs)
 
 
-def _are_seen(golds: Iterable[Iterable[str]], trained: frozenset[str]) -> np.ndarray:
-    return np.array([not trained.isdisjoint(ids) for ids in golds], dtype=bool)
-
-
-def _agreements(
-    report: JointReport, gold: GoldMentions, trained: frozenset[str]
-) -> dict[str, float]:
+def _agreements(report: JointReport, gold: GoldMentions, trained: frozenset) -> dict[str, float]:
     """The adjusted Rand index of clusters of mentions alone; see ``joint_metrics``."""
 
     def clusters(places: np.ndarray) -> np.ndarray:
@@ -166,7 +160,7 @@ def _agreements(
 
     entities = gold.entities
     known = entities >= 0
-    unseen = known & ~_are_seen(gold.golds, trained)
+    unseen = known & [trained.isdisjoint(ids) for ids in gold.golds]
     of_all = clusters(np.arange(len(entities)))
     found = {"all": adjusted_rand_score(of_all[known], entities[known])}
     if unseen.any():

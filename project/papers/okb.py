@@ -66,20 +66,12 @@ def build_okb(
 
     The folder gets ``kb`` (without vectors), ``<split>.pubtator``, ``report.json``, and
     ``table.md`` with the same as a table. Mentions lose the ids that were taken out of the KB. A
-    mention is NIL if none of its other ids is in the KB. After an error or an interruption, the
-    folder is as it was.
+    mention is NIL if none of its other ids is in the KB. An existing data set is replaced. After an
+    error or an interruption, the folder is as it was.
 
-    Args:
-        kb: The KB.
-        splits: For "train" and at least one other split the names of its corpora.
-        out: The folder to make. An existing data set is replaced.
-        types: What is taken out, see ``entities_of_types``.
-        tolerance: See ``kept_in_line``.
-        seed: See ``kept_in_line``.
-
-    Returns:
-        The report: for each split ``statistics`` of the mentions that become NIL ("okb"), and of all
-        that had an entity in the KB before ("whole").
+    ``splits`` has the corpora of "train" and of at least one other split. The report, which is returned,
+    has for each split ``statistics`` of the mentions that become NIL ("okb"), and of all that had an
+    entity in the KB before ("whole").
 
     Raises:
         PelError: ``out`` holds something else, the KB has no such types, no mention is of the types,
@@ -138,14 +130,9 @@ def build_okb(
 def entities_of_types(kb: KnowledgeBase, types: Sequence[str]) -> set[str]:
     """The concept ids of all entities of some types.
 
-    Args:
-        kb: The KB.
-        types: Each is one of the following. The name or code of a semantic type of the KB: the
-            entities of it and of the types below it. "paper": those of PAPER_TYPES, without the types
-            below them. The id or name of an entity: this entity and all below it by ``parents``.
-
-    Raises:
-        PelError: A type is none of these, or no entity is of the types.
+    A type is the name or code of a semantic type: the entities of it and of the types below it; or
+    "paper": those of PAPER_TYPES, without the types below them; or the id or name of an entity: this
+    entity and all below it by ``parents``. PelError for another one, or if no entity is of the types.
     """
     known = {text for type in kb.semantic_types for text in (type.name, type.code)}
     names: set[str] = set()
@@ -331,22 +318,17 @@ def markdown(report: Mapping[str, Any]) -> str:
     return f"{table}\n\nDescriptions: {'; '.join(descriptions)}.\n"
 
 
-Corpora = typer.Option(
-    help="File whose mentions have ids (.pubtator, .jsonl, ...), or FOLDER:SPLIT of MedMentions; may "
-    "be repeated"
+Corpora = typer.Option(help="File whose mentions have ids, or FOLDER:SPLIT; may be repeated")
+Types = typer.Option(
+    help="What to take out of the KB: a semantic type, by name or code; an entity and all below it, by "
+    "name or id; or paper, for the paper's types. May be repeated"
 )
 
 
 def main(
     kb: Annotated[Path, typer.Argument(metavar="KB", help="Folder of a KB")],
     out: Annotated[Path, typer.Argument(help="Folder to make")],
-    types: Annotated[
-        list[str],
-        typer.Option(
-            help="What to take out of the KB: a semantic type, by name or code; an entity and all "
-            "below it, by name or id; or paper, for the paper's types. May be repeated"
-        ),
-    ],
+    types: Annotated[list[str], Types],
     train: Annotated[list[str], Corpora],
     dev: Annotated[list[str] | None, Corpora] = None,
     test: Annotated[list[str] | None, Corpora] = None,
@@ -356,10 +338,7 @@ def main(
     ] = 2.0,
     seed: Annotated[int, typer.Option(help="Seed for the choice of entities that stay")] = 0,
 ) -> None:
-    """Make a data set for experiments with NIL.
-
-    The entities of chosen types are taken out of the KB, so that their mentions become NIL. OUT gets
-    the KB without these entities, to be embedded, and the corpora with NIL for their mentions.
+    """Take the entities of chosen types out of the KB, so that their mentions become NIL.
 
     The share of entities and of mentions that are seen in train should be the same for NIL as for
     the whole split. If it differs by more than --tolerance, some entities of the types stay in the

@@ -48,10 +48,8 @@ def lines_of(table: str, path: Path = RESULTS) -> Lines:
 def spread(values: Iterable[float | None]) -> str:
     """Mean and sample standard deviation of the values that are known, in percent; "" of none."""
     known = [100 * value for value in values if value is not None]
-    if not known:
-        return ""
     deviation = f"±{np.std(known, ddof=1):.1f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.1f}{deviation}"
+    return f"{np.mean(known):.1f}{deviation}" if known else ""
 
 
 def table_of(lines: Lines, order: list[str]) -> str:

@@ -9,11 +9,10 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-import corpora
 import mesh_alone
+import prepare
 import pytest
 import srsly
-import vocabularies
 from mesh_alone import folded, mesh_only
 from weasel.cli.run import check_rerun, load_project_config, project_run
 
@@ -82,7 +81,7 @@ def test_a_changed_source_is_reported_and_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     downloads.write_downloads(tmp_path)
-    corpora.main("bc5cdr", tmp_path, tmp_path / "data")
+    prepare.corpus("bc5cdr", tmp_path, tmp_path / "data")
     lines = " ".join(capsys.readouterr().out.split())
     assert "has changed: expected 500 documents, 9,385 mentions" in lines
     assert "train.pubtator.txt.gz: 1 documents, 2 mentions" in lines
@@ -91,10 +90,10 @@ def test_a_changed_source_is_reported_and_used(
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (partial(corpora.main, "bc5cdr"), "bc5cdr/CDR_Data.zip"),
-        (lambda a, out: vocabularies.joined(out / "x.gz", [a / "mesh"]), "mesh/supp2026.gz"),
+        (partial(prepare.corpus, "bc5cdr"), "bc5cdr/CDR_Data.zip"),
+        (lambda a, out: prepare.joined(out / "x.gz", [a / "mesh"]), "mesh/supp2026.gz"),
         (
-            partial(corpora.main, "medmentions"),
+            partial(prepare.corpus, "medmentions"),
             "medmentions/st21pv/data/corpus_pubtator.txt.gz",
         ),
     ],
@@ -110,7 +109,7 @@ def test_a_download_that_was_cut_off(tmp_path: Path, make, name: str) -> None:
 def test_an_archive_of_something_else(tmp_path: Path) -> None:
     downloads.write_zip(tmp_path / "bc5cdr/CDR_Data.zip", {"a/README.txt": ""})
     with pytest.raises(PelError, match="holds no CDR_TrainingSet.*, but a/README.txt"):
-        corpora.main("bc5cdr", tmp_path, tmp_path / "data")
+        prepare.corpus("bc5cdr", tmp_path, tmp_path / "data")
 
 
 # Of MeSH and of MEDIC.

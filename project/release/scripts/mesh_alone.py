@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import typer
-from vocabularies import write_entities
+from prepare import write_entities
 from wasabi import msg
 
 from spacy_pel.kb import Entity, open_source

@@ -1,0 +1,174 @@
+"""Make corpora and knowledge bases of what "spacy project assets" has fetched.
+
+python scripts/prepare.py corpus bc5cdr assets data
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import typer
+from tqdm import tqdm
+from wasabi import msg
+
+from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.documents.pubtator import pubtator_text
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity
+from spacy_pel.kb.readers import open_source
+from spacy_pel.kb.readers.tables import read_mapping
+from spacy_pel.kb.records.merging import merged, plain_id, united
+from spacy_pel.system.whole_files import whole_file
+
+app = typer.Typer()
+
+# Test documents go to "held_out": no workflow that trains or chooses settings reads it.
+FOLDERS = {"train": "corpora", "dev": "corpora", "test": "held_out"}
+# Archive, split, file in the archive, documents and mentions as published.
+ZIPPED = """
+bc5cdr/CDR_Data.zip train CDR_TrainingSet.PubTator.txt 500 9385
+bc5cdr/CDR_Data.zip dev CDR_DevelopmentSet.PubTator.txt 500 9591
+bc5cdr/CDR_Data.zip test CDR_TestSet.PubTator.txt 500 9809
+ncbi_disease/NCBItrainset_corpus.zip train NCBItrainset_corpus.txt 593 5145
+ncbi_disease/NCBIdevelopset_corpus.zip dev NCBIdevelopset_corpus.txt 100 787
+ncbi_disease/NCBItestset_corpus.zip test NCBItestset_corpus.txt 100 960
+"""
+MEDMENTIONS = {"train": (2635, 122241), "dev": (878, 40884), "test": (879, 40157)}
+
+
+@app.command()
+def corpus(corpus: str, assets: Path, data: Path) -> None:
+    """Write CORPUS (bc5cdr, ncbi_disease or medmentions), fetched to ASSETS, to the folder DATA.
+
+    Test documents go to DATA/held_out. A download that differs from the one that the figures of the
+    docs were taken with is reported and used.
+    """
+    for line in ZIPPED.splitlines():
+        if line.startswith(f"{corpus}/"):
+            archive, split, member, documents, mentions = line.split()
+            text = text_in(assets / archive, member)
+            write_split(data, corpus, split, [text], (int(documents), int(mentions)))
+    for split, counts in MEDMENTIONS.items() if corpus == "medmentions" else ():
+        documents = open_corpus(f"{assets}/medmentions/st21pv:{split}").documents()
+        write_split(data, corpus, split, (pubtator_text(d).encode() for d in documents), counts)
+
+
+def text_in(archive: Path, member: str) -> bytes:
+    """The text of one split, as it stands in a zip archive; PelError if it is damaged, or lacks it."""
+    try:
+        with zipfile.ZipFile(archive) as file:
+            for path in file.namelist():  # archives made on a Mac also have ._NAME in __MACOSX
+                if path.rpartition("/")[2] == member:
+                    return file.read(path)
+            held = ", ".join(file.namelist()[:5])
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise PelError(f"{archive}: damaged ({error})", "delete it and fetch it again") from error
+    remedy = "fetch the archive that docs/corpora.md names"
+    raise PelError(f"{archive}: holds no {member}, but {held}", remedy)
+
+
+def write_split(
+    data: Path, corpus: str, split: str, parts: Iterable[bytes], expected: tuple[int, int]
+) -> None:
+    """Write a split, and say what it holds, and whether that is not what it should hold."""
+    output = data / FOLDERS[split] / corpus / f"{split}.pubtator.txt.gz"
+    write_gzip(output, parts)
+    mentions = [len(document.mentions or ()) for document in open_corpus(output).documents()]
+    msg.good(f"{output}: {len(mentions):,} documents, {sum(mentions):,} mentions")
+    if (len(mentions), sum(mentions)) != expected:
+        msg.warn("The source has changed: expected {:,} documents, {:,} mentions".format(*expected))
+
+
+def write_gzip(output: Path, parts: Iterable[bytes]) -> None:
+    """Write a gzip file, whole or not at all, whose bytes depend on its contents alone."""
+    with whole_file(output, "xb") as file:
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as zipped:
+            zipped.writelines(parts)
+
+
+# Knowledge bases
+
+_CUI = re.compile(r"C\d{7}")
+# What the terms of each ontology are: semantic groups of UMLS. The first gives the names.
+_GROUPS = {"mondo": "DISO", "doid": "DISO", "hp": "DISO", "uberon": "ANAT"}
+# Keys that scispaCy has in every line. The others stand where they say something.
+_ALWAYS = {"concept_id", "canonical_name", "aliases", "types", "definition"}
+
+
+def write_entities(output: Path, entities: Iterable[Entity]) -> None:
+    """Write a gzipped file that is there as a whole or not at all, and say what it holds."""
+    names: list[int] = []  # of each entity
+
+    def lines() -> Iterator[bytes]:
+        for entity in entities:
+            names.append(len(entity.names))
+            aliases = tuple(name for name in entity.aliases if name != entity.canonical_name)
+            fields = entity._replace(aliases=aliases)._asdict()
+            kept = {key: value for key, value in fields.items() if value or key in _ALWAYS}
+            yield (json.dumps(kept, ensure_ascii=False) + "\n").encode()
+
+    write_gzip(output, lines())
+    msg.good(f"{output}: {len(names):,} entities, {sum(names):,} names")
+
+
+@app.command()
+def joined(output: Path, sources: list[Path]) -> None:
+    """Write the entities of SOURCES to OUTPUT; those with the same id are one."""
+    write_entities(output, merged([_read(source) for source in sources]))
+
+
+@app.command()
+def medmentions(output: Path, corpus: Path, mapping: Path, ontologies: list[Path]) -> None:
+    """Write the concepts of UMLS that open sources name to OUTPUT.
+
+    They are the concepts of the terms of ONTOLOGIES (OBO files; for MONDO by the SSSOM file MAPPING),
+    and those of the training documents of CORPUS (a folder of MedMentions), named by their mentions.
+    """
+    exact = read_mapping([mapping])
+    concepts = united(
+        concept
+        for path in ontologies
+        for concept in _concepts(_read(path), exact, _GROUPS[path.stem])
+    )
+    write_entities(output, merged([concepts, _mentioned(corpus)]))
+
+
+def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Iterator[Entity]:
+    """Terms as concepts of UMLS: by the exact mapping, or by their only cross-reference to UMLS."""
+    for term in terms:
+        references = {id for id in map(plain_id, term.xrefs) if _CUI.fullmatch(id)}
+        cui = exact.get(term.concept_id) or (references.pop() if len(references) == 1 else None)
+        if cui and _CUI.fullmatch(cui):
+            xrefs = (term.concept_id, *(x for x in term.xrefs if plain_id(x) != cui))
+            named = (cui, term.canonical_name, term.aliases, (group,), term.definition)
+            yield Entity(*named, xrefs=xrefs, sources=term.sources)
+
+
+def _mentioned(corpus: Path) -> Iterator[Entity]:
+    """The concepts that training documents mention, named by the words of the mentions."""
+    names: dict[str, dict[str, None]] = {}
+    for document in open_corpus(f"{corpus}:train").documents():
+        for mention in document.mentions or ():
+            for cui in mention.ids:
+                names.setdefault(cui, {})[mention.text] = None
+    for cui in sorted(names):
+        name, *aliases = names[cui]
+        yield Entity(cui, name, tuple(aliases), sources=("MedMentions",))
+
+
+def _read(path: Path) -> Iterator[Entity]:
+    """The entities of a file or folder, with a bar."""
+    yield from tqdm(open_source(path).entities, desc=path.name, unit=" records", leave=False)
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except PelError as error:
+        msg.fail(str(error), exits=1)
