@@ -33,19 +33,13 @@ class Blocks:
     A block is a file and its entry. The entry is written last and removed first: it says that the
     file is whole, what it was made of, and what is in it. If two processes write one block, they
     write the same bytes.
-
-    Attributes:
-        folder: The folder.
-        kept: The folder in it of what is known of the blocks.
-        suffix: What the names of the blocks' files end in.
-        is_changed: Whether a block was asked for that had been made of other input.
     """
 
     def __init__(self, folder: Path, suffix: str = ".part") -> None:
         self.folder = folder
-        self.kept = folder / KEPT
-        self.suffix = suffix
-        self.is_changed = False
+        self.kept = folder / KEPT  # what is known of the blocks
+        self.suffix = suffix  # of their files
+        self.is_changed = False  # whether a block was asked for that had been made of other input
 
     def path(self, name: str) -> Path:
         """The file of a block."""
@@ -70,13 +64,10 @@ class Blocks:
         return result if is_same else None
 
     def write(self, name: str, write: Callable[[Path], T], digest: str = "") -> T:
-        """Make the file of a block; OSError if the folder cannot be written to.
+        """Make the file of a block, of input with a digest.
 
-        Args:
-            name: The name of the block.
-            write: Writes the block to the path that it is given. Other files in the folder of this
-                path are removed. What it returns is plain data, and not None.
-            digest: That of the block's input.
+        ``write`` writes it to the path that it is given. Other files in the folder of this path are
+        removed. What it returns is plain data, and not None.
         """
         path = self.path(name)
         with TemporaryDirectory(dir=self.kept, prefix=_SCRATCH) as scratch:

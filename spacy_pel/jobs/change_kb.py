@@ -39,9 +39,8 @@ def change_from_source(
         change: "add" (the KB must not have the ids), "update" (the KB must have them) or "merge"
             (entities that it has are joined with the new ones, others are added).
         folder: The folder of the KB.
-        source: A file or folder in a format of ``kb.readers``.
-        linker: The linker whose encoder made the vectors of the KB. None if the KB has none.
-        format: A name of ``kb.readers.format_names()``. None: detected from the files.
+        source: A file or folder in a format of ``kb.readers``; ``format`` is its name, if given.
+        linker: The linker whose encoder made the vectors of the KB, if it has any.
         mapping: For "merge": an SSSOM table from the source's ids to the KB's.
         progress: Called after each entity that is read.
 

@@ -48,17 +48,11 @@ class LinkProgress:
 
 
 class LinkedCounts(NamedTuple):
-    """What was linked.
-
-    Attributes:
-        documents: The number of documents that were linked.
-        mentions: The number of their mentions.
-        skipped: A message for each document that could not be linked.
-    """
+    """What was linked."""
 
     documents: int = 0
-    mentions: int = 0
-    skipped: tuple[str, ...] = ()
+    mentions: int = 0  # of these documents
+    skipped: tuple[str, ...] = ()  # a message for each document that could not be linked
 
     def __add__(self, other: LinkedCounts) -> LinkedCounts:  # type: ignore[override]
         return LinkedCounts(*(mine + others for mine, others in zip(self, other)))
@@ -66,40 +60,24 @@ class LinkedCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class DocumentBlock:
-    """Documents that follow one another.
+    """Documents that follow one another."""
 
-    Attributes:
-        name: What its file is named for.
-        first: The number of its first document, from 1.
-        records: The documents.
-        n_bytes: The bytes of input that they took.
-        digest: A digest of the documents.
-    """
-
-    name: str
-    first: int
+    name: str  # what its file is named for
+    first: int  # the number of its first document, from 1
     records: tuple[RawDocument, ...]
-    n_bytes: int
-    digest: str
+    n_bytes: int  # of input that they took
+    digest: str  # of the documents
 
 
 @dataclass(frozen=True)
 class BlockReport:
-    """What has become of a block.
-
-    Attributes:
-        name: The name of the block.
-        n_bytes: The bytes of input that its documents took.
-        counts: What was linked.
-        is_new: Whether it was linked now, and not by an earlier run.
-        is_told: Whether a progress was told of its documents while they were linked.
-    """
+    """What has become of a block."""
 
     name: str
-    n_bytes: int
+    n_bytes: int  # of input that its documents took
     counts: LinkedCounts
-    is_new: bool = True
-    is_told: bool = False
+    is_new: bool = True  # linked now, and not by an earlier run
+    is_told: bool = False  # whether a progress was told of its documents while they were linked
 
     def tell(self, progress: LinkProgress) -> None:
         """Tell a progress of the rest of the block."""
@@ -225,13 +203,10 @@ def blocks_to_file(
     and the next call goes on after the blocks that are finished.
 
     Args:
-        source: The documents.
-        target: The file.
         settings: All that decides what is in the blocks, apart from the documents, as plain data.
-        make: Makes and keeps blocks, and gives their reports in their order.
+        make: Makes and keeps blocks, tells of each, and gives their reports in their order.
         make_file: Makes the file, see ``join``.
         size: A block ends after this many documents, or bytes of them.
-        progress: Receives the progress, apart from that of single blocks.
         done: What the job does to documents, for messages.
     """
     progress.started(source.total)

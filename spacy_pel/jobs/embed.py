@@ -24,7 +24,7 @@ from ..kb.vector_writing import reduce_vectors, write_vectors
 from ..reading import proxies
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
-from .kb_rows import EncodedRows, LinkerMentions, LinkerRows, StoredRows
+from .kb_rows import LinkerMentions, LinkerRows, StoredRows
 from .workers import check_engine, local_results, ray_results
 
 if TYPE_CHECKING:
@@ -137,21 +137,13 @@ def embed_kb(
 
 
 class EmbeddingJob(NamedTuple):
-    """What any process needs to encode any block, as plain data. Every process must see the folders.
+    """What any process needs to encode any block, as plain data. Every process must see the folders."""
 
-    Attributes:
-        kb: The folder of the KB.
-        checksum: The KB's checksum.
-        block: The number of entities of a block.
-        row_kind: What a row stands for, see ``reading.proxies``.
-        reuse: The folder of an older KB whose rows are reused, or None.
-    """
-
-    kb: str
-    checksum: str
-    block: int
-    row_kind: str
-    reuse: str | None
+    kb: str  # the folder of the KB
+    checksum: str  # the KB's
+    block: int  # the number of entities of a block
+    row_kind: str  # see ``reading.proxies``
+    reuse: str | None  # the folder of an older KB whose rows are reused
 
     @property
     def blocks(self) -> Blocks:
@@ -204,7 +196,6 @@ def _worker(job: EmbeddingJob, retriever: Retriever | None, device: str) -> Call
     if kb.settings["checksum"] != job.checksum:
         raise PelError(f"{job.kb}: was changed meanwhile", "run kb embed again")
     all_numbers = kb.numbers_by_id()
-    encoded = EncodedRows(retriever, job.row_kind)
     stored = StoredRows(KnowledgeBase.open(job.reuse)) if job.reuse else None
 
     def write(name: str, path: Path) -> int:
@@ -215,7 +206,8 @@ def _worker(job: EmbeddingJob, retriever: Retriever | None, device: str) -> Call
         if stored is not None:
             parts.append(stored.rows(entities))
             others = np.setdiff1d(others, parts[0][1])
-        vectors, owners = encoded.rows([entities[place] for place in others])
+        changed = [entities[place] for place in others]
+        vectors, owners = proxies.entity_rows(changed, job.row_kind, retriever.entity_vectors)
         vectors, owners = map(np.concatenate, zip(*parts, (vectors, others[owners])))
         order = np.argsort(owners, kind="stable")
         with open(path, "wb") as file:

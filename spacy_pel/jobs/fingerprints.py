@@ -26,8 +26,7 @@ _LEFT_OUT = {
 def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, Any]:
     """All that decides what the linker of a pipeline answers to given mentions, as plain data.
 
-    Raises:
-        PelError: There is no such linker, or it has no weights or no KB.
+    PelError if there is no such linker, or it has no weights or no KB.
     """
     linker = linker_of(nlp, component)
     reranker = None

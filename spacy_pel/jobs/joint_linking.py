@@ -108,12 +108,7 @@ def clusters_of(
 ) -> tuple[Clusters, list[str]]:
     """The clusters of the mentions of a corpus, and the ids of the entities that they name.
 
-    Args:
-        mentions: The mentions, each linked by itself.
-        vectors: Their vectors.
-        settings: How alike two mentions must be.
-        counted: The neighbours that count.
-        pairs: What reads the mentions in pairs; None: vectors alone say how alike they are.
+    Each mention was linked by itself. Without ``pairs``, vectors alone say how alike they are.
     """
     ids, entities = numbered_ids([mention.id for mention in mentions])
     probabilities = np.array([mention.probability for mention in mentions])
@@ -150,19 +145,12 @@ def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
 
 
 class CorpusMentions(NamedTuple):
-    """The mentions of a corpus, without their documents.
-
-    Attributes:
-        mentions: The mentions, in their order.
-        vectors: Their vectors, in a file or in memory.
-        counts: The number of mentions of each part.
-        pairs: What reads them in pairs, if the linker was trained for it.
-    """
+    """The mentions of a corpus, in their order, without their documents."""
 
     mentions: list[CorpusMention]
-    vectors: VectorMatrix
-    counts: list[int]
-    pairs: PairedMentions | None
+    vectors: VectorMatrix  # in a file or in memory
+    counts: list[int]  # of the mentions of each part
+    pairs: PairedMentions | None  # what reads them in pairs, if the linker was trained for it
 
 
 def _joint_links(corpus: CorpusMentions, linker: ProxyLinker) -> Iterator[JointLink]:
@@ -219,13 +207,8 @@ def write_jointly(
 ) -> None:
     """Link the mentions of a corpus together, and write the docs to a file.
 
-    Memory holds the mentions and the graph of them. Their vectors, and the documents, are in files.
-
-    Args:
-        nlp: The pipeline that linked the mentions one by one.
-        written: How the docs are written.
-        say: Called with what the user should know, in a line.
-        parts: The files of ``CorpusPart``.
+    ``parts`` are files of ``CorpusPart``. Memory holds the mentions and the graph of them. Their
+    vectors, and the documents, are in files.
     """
     links = _joint_links(corpus_mentions(nlp, linker, parts, path, say), linker)
 

@@ -18,23 +18,19 @@ from ..reading.mention import DocumentContext, MentionInContext
 from ..reading.proxies import entity_rows, proxy_texts
 
 if TYPE_CHECKING:
-    from ..linking.retriever import Retriever
     from ..pipeline.proxy_linker import ProxyLinker
 
 
-class EncodedRows:
-    """Rows of entities that a retriever encodes. It is a ``kb.change.RowEncoder``.
+class LinkerRows:
+    """Rows of entities that the retriever of a linker encodes. It is a ``kb.change.RowEncoder``.
 
-    Attributes:
-        retriever: The retriever.
-        row_kind: What a row stands for, see ``reading.proxies``.
-        dim: The width of the vectors.
+    PelError if the linker has no weights.
     """
 
-    def __init__(self, retriever: Retriever, row_kind: str) -> None:
-        self.retriever = retriever
-        self.row_kind = row_kind
-        self.dim = retriever.width
+    def __init__(self, linker: ProxyLinker) -> None:
+        self.retriever = linker.retriever
+        self.row_kind = linker.cfg["row_kind"]
+        self.dim = linker.retriever.width
 
     @cached_property
     def fingerprint(self) -> str:
@@ -46,20 +42,13 @@ class EncodedRows:
         return entity_rows(entities, self.row_kind, self.retriever.entity_vectors)
 
 
-class LinkerRows(EncodedRows):
-    """Rows that the retriever of a linker encodes. Raises PelError if the linker has no weights."""
-
-    def __init__(self, linker: ProxyLinker) -> None:
-        super().__init__(linker.retriever, linker.cfg["row_kind"])
-
-
 class StoredRows:
     """Rows of an embedded KB, for entities whose texts have not changed since."""
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self.kb = kb
 
-    def check(self, encoder: EncodedRows) -> None:
+    def check(self, encoder: LinkerRows) -> None:
         """Raise PelError if the KB is damaged, or its rows are not those the encoder would make."""
         kb = self.kb
         KnowledgeBase.open(kb.path, verify=True).close()
@@ -68,14 +57,11 @@ class StoredRows:
         if kb.stored_dim < kb.dim:
             raise PelError(f"{kb.path}: its vectors were reduced", "embed without re-using them")
         if (kb.fingerprint, kb.row_kind) != (encoder.fingerprint, encoder.row_kind):
-            raise PelError(
-                f"{kb.path}: its vectors are those of another encoder or row kind, and cannot be "
-                "re-used",
-                "give the pipeline that made them, or embed without it",
-            )
+            problem = f"{kb.path}: its vectors are those of another encoder or row kind"
+            raise PelError(problem, "give the pipeline that made them, or embed without it")
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of those entities that have not changed; see ``EncodedRows.rows``."""
+        """The rows of those entities that have not changed; see ``LinkerRows.rows``."""
         numbers = self.kb.numbers_of([entity.concept_id for entity in entities])
         present = np.flatnonzero(numbers >= 0)
         kind, found = self.kb.row_kind, []

@@ -195,18 +195,12 @@ class _WholeFile(NamedTuple):
 
 
 class FolderJob(NamedTuple):
-    """What any process needs to link any block of a folder, as plain data.
-
-    Attributes:
-        settings: All that decides the output; a process that finds others must not link.
-        folder: The output folder, which every process must see.
-        copy_to: See ``link_to_folder``.
-    """
+    """What any process needs to link any block of a folder, as plain data."""
 
     choices: LinkingChoices
-    settings: dict[str, Any]
-    folder: str
-    copy_to: str | None = None
+    settings: dict[str, Any]  # all that decides the output; who finds others must not link
+    folder: str  # the output, which every process must see
+    copy_to: str | None = None  # see ``link_to_folder``
 
     @property
     def blocks(self) -> Blocks:

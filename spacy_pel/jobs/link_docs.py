@@ -42,25 +42,17 @@ _LOOKED_BACK = 5_000  # characters in which such a place is looked for
 class Linking:
     """A pipeline, and how docs are run through it.
 
-    Attributes:
-        component: The name of the linker in the pipeline.
-        batch_size: The most docs that are linked together; fewer long ones are.
-        n_process: The number of processes that link files.
-        on_error: What happens at a bad document when files are linked.
-        keep_ids: Whether mentions of files keep the ids that they have there. Those without are NIL.
-        jointly: Whether the mentions of files are linked together (``joint_linking``).
-
-    Raises:
-        PelError: The pipeline has no such linker, or the KB does not fit it.
+    PelError if the pipeline has no such linker, or the KB does not fit it.
     """
 
     nlp: Language
-    component: str = "proxy_linker"
-    batch_size: int = 128
+    component: str = "proxy_linker"  # the name of the linker in the pipeline
+    batch_size: int = 128  # the most docs that are linked together; fewer long ones are
+    # Of files:
     n_process: int = 1
-    on_error: OnError = OnError.stop
-    jointly: bool = False
-    keep_ids: bool = False
+    on_error: OnError = OnError.stop  # what happens at a bad document
+    jointly: bool = False  # whether all mentions are linked together (``joint_linking``)
+    keep_ids: bool = False  # whether mentions keep the ids that they have; those without are NIL
 
     def __post_init__(self) -> None:
         self.linker.index  # raises the error here, not in a worker
@@ -106,24 +98,14 @@ class Linking:
 
 
 class LinkingChoices(NamedTuple):
-    """Which pipeline links, and how, as plain data: any process can open it.
+    """Which pipeline links, and how (see ``Linking``), as plain data: any process can open it."""
 
-    Attributes:
-        pipeline: The folder or the name of the pipeline.
-        component: The name of the linker in it.
-        kb: The folder of another KB for the linker; None: the one it has.
-        spans_key: Another ``spans_key`` for the linker; None: the one it has.
-        candidates: The number of candidates that are written for each mention.
-        xrefs: The vocabularies whose codes are written.
-        batch_size: See ``Linking``, as for all others.
-    """
-
-    pipeline: str
+    pipeline: str  # its folder or name
     component: str = "proxy_linker"
-    kb: Path | None = None
-    spans_key: str | None = None
-    candidates: int = 5
-    xrefs: tuple[str, ...] = ()
+    kb: Path | None = None  # the folder of another KB than the linker has
+    spans_key: str | None = None  # another one than the linker has
+    candidates: int = 5  # the number that is written for each mention
+    xrefs: tuple[str, ...] = ()  # the vocabularies whose codes are written
     batch_size: int = 128
     n_process: int = 1
     on_error: OnError = OnError.stop
@@ -132,9 +114,8 @@ class LinkingChoices(NamedTuple):
     def opened(self) -> Linking:
         """The pipeline, loaded.
 
-        Raises:
-            PelError: It cannot be loaded, has no such linker, or the KB does not fit it or has no
-                codes of one of the vocabularies.
+        PelError if it cannot be loaded, has no such linker, or the KB does not fit it or has no codes
+        of one of the vocabularies.
         """
         nlp = load_pipeline(self.pipeline)
         linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
@@ -151,11 +132,7 @@ def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] =
     """Have each ``kb_matcher`` of a pipeline open the names of its KB, if it has not yet.
 
     The first use of a KB of millions of names makes their file. Call this before worker processes
-    are forked, so that it is made once.
-
-    Args:
-        nlp: The pipeline.
-        progress: Wraps the entities whose names are read, as ``tqdm`` does.
+    are forked, so that it is made once. ``progress`` wraps the entities that are read, as ``tqdm``.
     """
     from ..pipeline.kb_matcher import KBMatcher
 
@@ -176,7 +153,6 @@ def link_documents(
     If a doc has mentions already, these are linked, and no others are looked for.
 
     Args:
-        nlp: The pipeline.
         docs: Docs, for example of ``nlp.make_doc``.
         component: The name of the linker in the pipeline.
         batch_size: The number of docs that are linked together.
@@ -215,14 +191,9 @@ def is_long(doc: Doc) -> bool:
 
 
 def read_in_parts(doc: Doc, read: Callable[[Iterable[Doc]], Iterable[Doc]]) -> Doc:
-    """A doc with what a pipeline writes on its parts.
+    """A new doc, with what a pipeline (``read``) writes on the parts of a doc of the tokenizer.
 
-    Args:
-        doc: A doc as the tokenizer makes it.
-        read: Runs docs through the pipeline.
-
-    Returns:
-        A new doc with the same tokens. What a component writes on a doc as a whole is left out.
+    What a component writes on a doc as a whole is left out.
     """
     parts = list(read(_parts(doc)))
     whole = Doc.from_docs(parts, ensure_whitespace=False, exclude=["tensor", "user_data"])

@@ -55,25 +55,15 @@ _ROW = {
 
 
 class MiningResult(NamedTuple):
-    """What was mined.
+    """The numbers of what was mined."""
 
-    Attributes:
-        documents: The number of documents that were searched.
-        found: The number of mentions in them.
-        kept: The number of mentions that were kept.
-        entities: The number of their entities.
-        judged: How many of those kept have exactly the characters of an annotation with an id.
-        right: In how many of these the annotation means the entity.
-        skipped: A message for each document that could not be read.
-    """
-
-    documents: int
-    found: int
-    kept: int
-    entities: int
-    judged: int
-    right: int
-    skipped: tuple[str, ...]
+    documents: int  # that were searched
+    found: int  # mentions in them
+    kept: int  # mentions
+    entities: int  # of those kept
+    judged: int  # those kept that have exactly the characters of an annotation with an id
+    right: int  # those in which the annotation means the entity
+    skipped: tuple[str, ...]  # a message for each document that could not be read
 
 
 class _Source(NamedTuple):
@@ -91,36 +81,21 @@ class MentionSearch(NamedTuple):
     the lowest priorities are kept: that is a reservoir sample, in whatever order and by however
     many processes the documents are read.
 
-    Attributes:
-        kb: The knowledge base.
-        names: Its names. Those that several entities have are passed over.
-        aliases: Whether aliases are looked for, or only preferred names.
-        per_entity: The most mentions of an entity, less than a million.
-        window: The number of words and signs around a mention that are kept.
-        seed: Of the priorities.
-        on_error: What is done at a document that cannot be read.
     """
 
     kb: KnowledgeBase
-    names: NameFinder
-    aliases: bool = False
-    per_entity: int = 16
-    window: int = 64
-    seed: int = 0
-    on_error: OnError = OnError.stop
+    names: NameFinder  # of the KB; those that several entities have are passed over
+    aliases: bool = False  # whether they are looked for, and not only preferred names
+    per_entity: int = 16  # the most mentions of an entity, less than a million
+    window: int = 64  # the number of words and signs around a mention that are kept
+    seed: int = 0  # of the priorities
+    on_error: OnError = OnError.stop  # what is done at a document that cannot be read
 
     def mined(self, first: int, records: Sequence[RawDocument]) -> tuple[list[str], LinkedCounts]:
         """The sampled mentions of documents as lines of JSON, in the order of the text.
 
-        Args:
-            first: The number of the first document in the whole input.
-            records: The documents.
-
-        Returns:
-            The lines, and the number of documents that were searched and of all mentions in them.
-
-        Raises:
-            PelError: A document cannot be read, and ``on_error`` is "stop".
+        Also the number of documents that were searched, and of all mentions in them. ``first`` is the
+        number of the first one in the whole input. PelError for a document that ends the run.
         """
         sources, skipped = [], []
         for number, record in enumerate(records, first):
@@ -244,13 +219,11 @@ def mine_mentions(
     where it was, as ``link_files`` does.
 
     Args:
-        search: What is searched, and how.
         texts: Names of documents, as ``open_documents`` takes them. Annotations are only used to
             tell which mentions are right.
         output: The file to write.
         input_format: The format of files. None: their names decide.
         n_process: The number of processes that search.
-        progress: Receives the progress.
 
     Raises:
         PelError: Nothing can be read, the output is not named .parquet or is read itself, or a
