@@ -76,7 +76,6 @@ class LimitedRoute(APIRoute):
     """A route whose requests are counted, and have limits on their bodies and their time."""
 
     def get_route_handler(self) -> Callable:
-        """Give FastAPI's handler within the limits."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -109,11 +108,9 @@ def create_app(
 ) -> FastAPI:
     """The application that serves a linker. It closes the service when it ends.
 
-    Args:
-        entity_url: The URL of an entity's page at its source, with "{id}" in the place of the id.
-        local: Whether to refuse requests that were sent to a name other than localhost. A page of
-            another host may let its own name stand for this computer's address (DNS rebinding), and
-            would then read the answers.
+    ``entity_url`` is the URL of an entity's page at its source, with "{id}". A ``local`` server
+    refuses requests to a name other than localhost: a page of another host may let its own name stand
+    for this computer's address (DNS rebinding), and would then read the answers.
     """
 
     @asynccontextmanager
@@ -209,13 +206,10 @@ async def health(request: Request) -> Health:
     """What the server serves. An answer means that it is up."""
     service: LinkingService = request.app.state.service
     nlp = service.linking.nlp
-    meta = nlp.meta
-    return Health(
-        status="ok",
-        pipeline=f"{meta['lang']}_{meta['name']} {meta['version']}",
-        entities=len(service.kb),
-        finds_mentions=any(name != service.linking.component for name in nlp.pipe_names),
-    )
+    name = "{lang}_{name} {version}".format(**nlp.meta)
+    finds_mentions = nlp.pipe_names != [service.linking.component]
+    entities = len(service.kb)
+    return Health(status="ok", pipeline=name, entities=entities, finds_mentions=finds_mentions)
 
 
 @router.get("/metrics", response_class=Response)

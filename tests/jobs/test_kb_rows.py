@@ -21,10 +21,8 @@ ROUNDING = {"float32": 1e-5, "float16": 1e-3, "int8": 1e-2}
 
 
 def test_rows_of_a_linker(linker) -> None:
-    rows = LinkerRows(linker)
-    retriever = linker.retriever
+    rows, retriever = LinkerRows(linker), linker.retriever
     assert (rows.fingerprint, rows.row_kind) == (retriever.entity_fingerprint(), "name")
-    assert rows.dim == retriever.width == 32
     given = [ENTITIES[5], ENTITIES[6], ENTITIES[0]]
     vectors, owners = rows.rows(given)
     assert owners.tolist() == [0, 0, 0, 1, 2, 2, 2]

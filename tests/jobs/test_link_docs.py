@@ -52,15 +52,11 @@ def test_batches_are_bounded_and_keep_every_doc(lengths: list[int], most: int) -
 @given(text=TEXTS, longest=st.integers(1, 60))
 def test_parts_are_bounded_and_as_many_as_the_text_is_long(text: str, longest: int) -> None:
     doc, read = BLANK.make_doc(text), []
-
-    def reading(parts):
-        for part in parts:
-            read.append(part)
-            yield part
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(link_docs, "LONGEST", longest)
-        whole = read_in_parts(doc, reading) if len(doc) else doc
+        whole = doc
+        if len(doc):
+            whole = read_in_parts(doc, lambda parts: (read.append(p) or p for p in parts))
     assert [(t.text, t.whitespace_, t.idx) for t in whole] == [
         (t.text, t.whitespace_, t.idx) for t in doc
     ]
@@ -71,16 +67,9 @@ def test_parts_are_bounded_and_as_many_as_the_text_is_long(text: str, longest: i
 
 
 def test_a_text_is_parted_behind_a_line_else_behind_a_sentence(small: None) -> None:
-    parts: list[str] = []
-
-    def reading(docs):
-        for doc in docs:
-            parts.append(doc.text)
-            yield doc
-
-    read_in_parts(BLANK.make_doc("a b. " * 10 + "\n" + "c d. " * 30), reading)
-    assert parts[0] == "a b. " * 10 + "\n"
-    assert parts[1] == "c d. " * 19
+    doc, parts = BLANK.make_doc("a b. " * 10 + "\n" + "c d. " * 30), []
+    read_in_parts(doc, lambda docs: (parts.append(doc.text) or doc for doc in docs))
+    assert parts[:2] == ["a b. " * 10 + "\n", "c d. " * 19]
 
 
 def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole(
@@ -91,12 +80,13 @@ def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole
     assert is_long(doc)
     seen: list[int] = []
     ruler = tiny_nlp.get_pipe("entity_ruler")
+
+    def noted(self, doc: Doc, call=type(ruler).__call__) -> Doc:
+        seen.append(len(doc.text))
+        return call(self, doc)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            type(ruler), "__call__", lambda self, d, call=type(ruler).__call__: (
-                seen.append(len(d.text)), call(self, d)
-            )[1],
-        )  # fmt: skip
+        patch.setattr(type(ruler), "__call__", noted)
         (parted,) = Linking(tiny_nlp).docs([doc])
     assert len(seen) > 5 and max(seen) <= 100
     whole = tiny_nlp(make_doc(tiny_nlp, document, None))
@@ -109,23 +99,19 @@ def answers(doc: Doc) -> list[tuple]:
     return [(e.start, e.end, e.label_, e.kb_id_, e._.kb_score, e._.kb_candidates) for e in doc.ents]
 
 
-def test_given_mentions_of_a_long_document_are_linked_as_they_are(
-    tiny_nlp: Language, small: None
-) -> None:
-    text = SENTENCE * 20
-    mentions = tuple(mention_at(text, 47 * i, 47 * i + 7) for i in range(20))
-    doc = make_doc(tiny_nlp, Document(text, mentions=mentions), None)
-    (record,) = link_documents(tiny_nlp, [doc])
-    assert [(m["start"], m["end"]) for m in record["mentions"]] == [m[:2] for m in mentions]
-
-
 def test_kinds_of_documents_come_back_in_their_order(tiny_nlp: Language, small: None) -> None:
-    given = make_doc(tiny_nlp, Document("MS", mentions=(mention_at("MS", 0, 2),)), None)
-    texts = [SENTENCE, SENTENCE * 9, "MS", SENTENCE * 8, SENTENCE * 7, ""]
-    docs = [given if text == "MS" else tiny_nlp.make_doc(text) for text in texts]
+    """Also a long one whose mentions are given."""
+    long = SENTENCE * 20
+    given = tuple(mention_at(long, 47 * i, 47 * i + 7) for i in range(20))
+    texts = [SENTENCE, SENTENCE * 9, long, SENTENCE * 8, SENTENCE * 7, ""]
+    docs = [
+        make_doc(tiny_nlp, Document(text, mentions=given if text == long else None), None)
+        for text in texts
+    ]
     records = list(link_documents(tiny_nlp, docs))
     assert [record["text"] for record in records] == texts
-    assert [len(record["mentions"]) for record in records] == [2, 18, 1, 16, 14, 0]
+    assert [len(record["mentions"]) for record in records] == [2, 18, 20, 16, 14, 0]
+    assert [(m["start"], m["end"]) for m in records[2]["mentions"]] == [m[:2] for m in given]
 
 
 def test_the_input_is_read_as_a_stream(tiny_nlp: Language) -> None:
@@ -140,12 +126,9 @@ def test_the_input_is_read_as_a_stream(tiny_nlp: Language) -> None:
     assert next(taken) <= 12
 
 
-def test_a_pipeline_without_a_linker_is_refused() -> None:
+def test_the_linker_that_is_named_has_the_last_word(tiny_folder: Path) -> None:
     with pytest.raises(PelError, match='no linker "proxy_linker" among its components .none.'):
         next(link_documents(spacy.blank("en"), []))
-
-
-def test_the_linker_that_is_named_has_the_last_word(tiny_folder: Path) -> None:
     nlp = spacy.load(tiny_folder)
     nlp.add_pipe("proxy_linker", name="second", config={"path": str(tiny_folder), "candidates": 1})
     for name, n in (("proxy_linker", 7), ("second", 1)):
