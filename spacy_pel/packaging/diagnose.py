@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
@@ -77,49 +78,46 @@ def diagnose(
         yield from _pipeline_findings(nlp, linker)
 
 
+def _judged(good: bool, subject: str, found: str, remedy: str, bad: str = NOTE) -> Finding:
+    """A finding that needs a remedy unless it is good."""
+    return Finding(OK, subject, found) if good else Finding(bad, subject, found, remedy)
+
+
 def installation_findings() -> Iterator[Finding]:
     """Whether the installed versions are those that the package asks for."""
     from packaging.requirements import Requirement
-    from packaging.specifiers import SpecifierSet
 
-    asked = metadata(DISTRIBUTION)["Requires-Python"] or ""
-    python = platform.python_version()
-    good = SpecifierSet(asked).contains(python, prereleases=True)
-    remedy = "" if good else f"use a Python {asked}"
-    yield Finding(OK if good else BROKEN, "python", python, remedy)
+    asked, python = metadata(DISTRIBUTION)["Requires-Python"] or "", platform.python_version()
+    yield _judged(_fits(python, asked), "python", python, f"use a Python {asked}", BROKEN)
     for text in requires(DISTRIBUTION) or []:
         requirement = Requirement(text)
+        name, specifier = requirement.name, str(requirement.specifier)
         needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        present = _version(requirement.name)
-        wanted = f"pip install '{requirement.name}{requirement.specifier}'"
-        if present is None:
-            if needed:
-                yield Finding(BROKEN, requirement.name, "not installed", wanted)
-        elif not requirement.specifier.contains(present, prereleases=True):
-            found = f"{present}, where {requirement.specifier} is asked for"
-            yield Finding(BROKEN if needed else NOTE, requirement.name, found, wanted)
-        elif needed:
-            yield Finding(OK, requirement.name, present)
+        present = _version(name)
+        good = present is not None and _fits(present, specifier)
+        if needed or not good and present is not None:
+            found = present or "not installed"
+            found += "" if good or present is None else f", where {specifier} is asked for"
+            bad = BROKEN if needed else NOTE
+            yield _judged(good, name, found, f"pip install '{name}{specifier}'", bad)
 
-    if missing := names_to_install():
-        found = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
-        yield Finding(BROKEN, "registered names", found, INSTALL_AGAIN)
-    else:
-        yield Finding(OK, "registered names", "all are installed")
+    missing = names_to_install()
+    found = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
+    found = found if missing else "all are installed"
+    yield _judged(not missing, "registered names", found, INSTALL_AGAIN, BROKEN)
 
     faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
-    if not faiss:
-        yield Finding(BROKEN, "faiss", "not installed", f"pip install '{DISTRIBUTION}[cpu]'")
-    elif len(faiss) > 1:
+    if len(faiss) > 1:
         found = "faiss-cpu and faiss-gpu, one of which overwrites the other"
         remedy = "pip uninstall faiss-cpu faiss-gpu, then install one of the two"
-        yield Finding(BROKEN, "faiss", found, remedy)
     else:
-        yield Finding(OK, "faiss", f"{faiss[0]} {_version(faiss[0])}")
+        found = f"{faiss[0]} {_version(faiss[0])}" if faiss else "not installed"
+        remedy = f"pip install '{DISTRIBUTION}[cpu]'"
+    yield _judged(len(faiss) == 1, "faiss", found, remedy, BROKEN)
 
     present = _version(RELEASED)  # the package for MeSH; nothing else needs it
-    remedy = "" if present else f"pip install releases/{RELEASED}-*.whl in a clone, to link to MeSH"
-    yield Finding(OK if present else NOTE, RELEASED, present or "not installed", remedy)
+    remedy = f"pip install releases/{RELEASED}-*.whl in a clone, to link to MeSH"
+    yield _judged(present is not None, RELEASED, present or "not installed", remedy)
 
 
 def _computing_findings() -> Iterator[Finding]:
@@ -143,9 +141,8 @@ def _computing_findings() -> Iterator[Finding]:
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     threads = torch.get_num_threads()
-    few = threads < cores
-    remedy = "unset OMP_NUM_THREADS, or set it to their number" if few else ""
-    yield Finding(NOTE if few else OK, "threads", f"{threads} of {cores} processor cores", remedy)
+    remedy = "unset OMP_NUM_THREADS, or set it to their number"
+    yield _judged(threads >= cores, "threads", f"{threads} of {cores} processor cores", remedy)
     if has_fast_bfloat16(device):
         yield Finding(OK, "bfloat16", "in hardware")
     else:
@@ -162,27 +159,25 @@ def kb_findings(path: Path) -> Iterator[Finding]:
         yield Finding(BROKEN, "kb", error.problem, error.remedy)
         return
     with kb:
-        schema = kb.settings["schema_version"]
+        schema, sizes = kb.settings["schema_version"], kb.file_sizes()
         yield Finding(OK, "kb", f"{kb.path}: {len(kb):,} entities, schema {schema}")
-        size = sum(kb.file_sizes().values())
-        free = shutil.disk_usage(kb.path).free
-        state = OK if free > size else NOTE
-        remedy = "" if state == OK else "make room before the KB is changed or embedded"
-        yield Finding(state, "disk", f"the KB takes {_size(size)}, {_size(free)} are free", remedy)
+        size, free = sum(sizes.values()), shutil.disk_usage(kb.path).free
+        found = f"the KB takes {_size(size)}, {_size(free)} are free"
+        yield _judged(free > size, "disk", found, "make room before the KB is changed or embedded")
         embed = f"python -m spacy pel kb embed {kb.path} PIPELINE"
         if not kb.has_vectors:
             yield Finding(BROKEN, "vectors", "none: nothing can be linked to the KB", embed)
         else:  # they are mapped from their files
-            size = sum(size for name, size in kb.file_sizes().items() if ".sqlite" not in name)
+            size = sum(size for name, size in sizes.items() if ".sqlite" not in name)
             free = _free_memory()
+            fits = free is None or size <= free
             rows = kb.settings["vectors"]["rows"]
             found = f"{rows:,} of {kb.stored_dim} dimensions, {_size(size)}"
-            if free is not None and size > free:
-                found += f", but {_size(free)} of memory are free"
-                smaller = "make them smaller: kb embed --dim, or --dtype int8"
-                yield Finding(NOTE, "vectors", found, f"use a computer with more, or {smaller}")
-            else:
-                yield Finding(OK, "vectors", found)
+            found += "" if fits else f", but {_size(free)} of memory are free"
+            remedy = (
+                "use a computer with more, or make them smaller: kb embed --dim, or --dtype int8"
+            )
+            yield _judged(fits, "vectors", found, remedy)
         if any(kb.path.glob(f"{CHUNKS_PREFIX}*")):
             found = "an embedding of the KB was interrupted"
             yield Finding(NOTE, "vectors", found, f"finish it: {embed}")
@@ -190,28 +185,22 @@ def kb_findings(path: Path) -> Iterator[Finding]:
 
 def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
     """Whether a pipeline is ready to link, and fits its KB."""
-    from packaging.specifiers import SpecifierSet
-
     asked, spacy = nlp.meta.get("spacy_version", ""), version("spacy")
-    made = f"{'a pipeline' if nlp.path is None else nlp.path}: {', '.join(nlp.pipe_names)}"
-    if SpecifierSet(asked).contains(spacy, prereleases=True):
-        yield Finding(OK, "pipeline", made)
-    else:
-        found = f"{made}; saved for spaCy {asked}, but {spacy} is installed"
-        yield Finding(NOTE, "pipeline", found, "load it with that spaCy if it behaves oddly")
+    good = _fits(spacy, asked)
+    found = f"{'a pipeline' if nlp.path is None else nlp.path}: {', '.join(nlp.pipe_names)}"
+    found += "" if good else f"; saved for spaCy {asked}, but {spacy} is installed"
+    yield _judged(good, "pipeline", found, "load it with that spaCy if it behaves oddly")
     if nlp.pipe_names[0] == linker.name:
         remedy = 'add a component that finds them before the linker, such as "ner" or "kb_matcher"'
         yield Finding(NOTE, "mentions", "none is found by the pipeline, they must be given", remedy)
     try:
-        fingerprint = linker.retriever.entity_fingerprint()
-    except PelError as error:
-        yield Finding(BROKEN, "weights", error.problem, error.remedy)
-        return
-    try:
-        kb = linker.kb
+        subject, fingerprint = "weights", linker.retriever.entity_fingerprint()
+        subject, kb = "fit", linker.kb
         kb.check_fingerprint(fingerprint)
     except PelError as error:
-        yield Finding(BROKEN, "fit", error.problem, error.remedy)
+        yield Finding(BROKEN, subject, error.problem, error.remedy)
+        if subject == "weights":
+            return
     else:
         yield Finding(OK, "fit", f"the vectors of the KB are of this encoder ({fingerprint})")
         wanted = linker.cfg["row_kind"]
@@ -219,14 +208,13 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             found = f'the KB has a row for each {kb.row_kind}, the pipeline is set to "{wanted}"'
             remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
             yield Finding(NOTE, "fit", found, remedy)
-    threshold = linker.nil_threshold
+    threshold, calibration = linker.nil_threshold, linker.calibration
+    found = "none: no probabilities"
+    if calibration is not None:
+        found = f"probabilities, fitted on mentions of {calibration.fitted_on}"
     nil = "no mention is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
-    if linker.calibration is None:
-        remedy = "python -m spacy pel calibrate PIPELINE DEV"
-        yield Finding(NOTE, "calibration", f"none: no probabilities; {nil}", remedy)
-    else:
-        fitted = f"probabilities, fitted on mentions of {linker.calibration.fitted_on}"
-        yield Finding(OK, "calibration", f"{fitted}; {nil}")
+    remedy = "python -m spacy pel calibrate PIPELINE DEV"
+    yield _judged(calibration is not None, "calibration", f"{found}; {nil}", remedy)
 
 
 def _version(name: str) -> str | None:
@@ -236,15 +224,19 @@ def _version(name: str) -> str | None:
         return None
 
 
+def _fits(present: str, asked: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(asked).contains(present, prereleases=True)
+
+
 def _free_memory() -> int | None:
     """The bytes of memory that are free or can be freed; None where the system does not tell."""
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+        found = re.search(r"^MemAvailable: *(\d+)", Path("/proc/meminfo").read_text(), re.M)
     except OSError:
-        pass
-    return None
+        return None
+    return int(found[1]) * 1024 if found else None
 
 
 def _size(n_bytes: int) -> str:

@@ -67,7 +67,7 @@ def check_texts(connection: duckdb.DuckDBPyConnection, path: Path, columns: Iter
     A text that many rows have is stored once, so that 0.5 MB may hold texts of 6 GB. DuckDB makes
     copies of the texts of 2,048 rows at a time. To measure them, it makes none.
 
-    columns: those that will be read. Those of other types than text are not measured.
+    columns: those that will be read.
 
     Raises:
         PelError: The texts of 2,048 rows in succession have more than MOST_TEXT bytes.
@@ -78,10 +78,8 @@ def check_texts(connection: duckdb.DuckDBPyConnection, path: Path, columns: Iter
     if not sizes:
         return
     rows = f"read_parquet({sql_path(path)}, file_row_number = true)"
-    together = f"SELECT sum({' + '.join(sizes)}) AS size FROM {rows}"
-    connection.execute(
-        f"SELECT max(size) FROM ({together} GROUP BY file_row_number // {_ROWS_AT_ONCE})"
-    )
+    groups = f"{rows} GROUP BY file_row_number // {_ROWS_AT_ONCE}"
+    connection.execute(f"SELECT max(n) FROM (SELECT sum({' + '.join(sizes)}) AS n FROM {groups})")
     if (connection.fetchone()[0] or 0) > MOST_TEXT:
         raise PelError(
             f"{_ROWS_AT_ONCE:,} rows of more than {MOST_TEXT:,} bytes of text",

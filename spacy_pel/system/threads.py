@@ -13,12 +13,8 @@ R = TypeVar("R")
 def in_threads(
     work: Callable[[T], R], items: Sequence[T], n_threads: int, begin: Callable[[], None]
 ) -> list[R]:
-    """What ``work`` returns for each item, in the order of the items.
-
-    The threads end with the call, because a process that is forked later would wait for them
-    forever. With 1 thread, or fewer than 2 items, the calling thread does the work.
-
-    begin: called at the start of each new thread, to limit the kernels there to one thread.
+    """What ``work`` returns for each item, in order. The threads end with the call: after a fork, a
+    process would wait for them forever. ``begin`` is called in each, to limit the kernels there.
     """
     if n_threads == 1 or len(items) < 2:
         return [work(item) for item in items]

@@ -48,24 +48,16 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
     path = path.resolve()
     if path.exists() and not path.is_file():
         raise PelError(f"{path}: is a folder or a device", "give the path of a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(path)
-    temporary = _beside(path)
-    try:
-        as_text = {} if "b" in mode else {"encoding": "utf8", "newline": "\n"}
-        with ExitStack() as held:  # until it is in place, or another writer may remove it
-            with open(temporary, mode, **as_text) as file:
-                held.enter_context(_in_work(temporary))
-                yield file
-                file.flush()
-                os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
-            os.replace(temporary, path)
-            to_disk(path.parent)
-    except OSError as error:
-        error.filename = error.filename or str(path)  # the error of a failed write names no file
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
+    as_text = {} if "b" in mode else {"encoding": "utf8", "newline": "\n"}
+    with _made_beside(path) as temporary, ExitStack() as held:
+        with open(temporary, mode, **as_text) as file:
+            # Until it is in place, or another writer may remove it.
+            held.enter_context(_in_work(temporary))
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
+        os.replace(temporary, path)
+        to_disk(path.parent)
 
 
 @contextmanager
@@ -81,11 +73,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
         OSError: The folder cannot be written.
     """
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
     _recover(path)
-    _remove_abandoned(path)
-    temporary = _beside(path)
-    try:
+    with _made_beside(path) as temporary:
         temporary.mkdir()
         with _in_work(temporary):
             yield temporary
@@ -95,8 +84,22 @@ def whole_folder(path: Path) -> Iterator[Path]:
                         to_disk(new)
             _put_in_place(temporary, path)
             to_disk(path.parent)
+
+
+@contextmanager
+def _made_beside(path: Path) -> Iterator[Path]:
+    """A new path beside a path, where something is made that is to replace what is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in _left_beside(path, _NEW):  # by processes that were killed
+        descriptor = _locked(left)
+        if descriptor is not None:
+            _remove(left)
+            os.close(descriptor)
+    temporary = _beside(path)
+    try:
+        yield temporary
     except OSError as error:
-        error.filename = error.filename or str(path)
+        error.filename = error.filename or str(path)  # the error of a failed write names no file
         raise
     finally:
         _remove(temporary)  # after an exchange it is what was at the path
@@ -136,13 +139,12 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
 def to_disk(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk, where the system can say so."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if os.name == "posix":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _put_in_place(folder: Path, path: Path) -> None:
@@ -178,15 +180,6 @@ def _in_work(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _remove_abandoned(path: Path) -> None:
-    """Remove what killed processes left of new files and folders for a path."""
-    for left in _left_beside(path, _NEW):
-        descriptor = _locked(left)
-        if descriptor is not None:
-            _remove(left)
-            os.close(descriptor)
-
-
 def _locked(path: Path) -> int | None:
     """A descriptor that holds the lock of a file or folder until it, or the process, is closed.
 
@@ -210,13 +203,11 @@ def _left_beside(path: Path, suffix: str) -> list[Path]:
 
 def _exchanged(first: Path, second: Path) -> bool:
     """Exchange two names in one step; False where the system or the file system cannot."""
-    if sys.platform != "linux":
-        return False
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    is_linux = sys.platform == "linux"
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if is_linux else None
     if rename is None:
         return False
-    paths = (os.fsencode(first), os.fsencode(second))
-    if rename(_HERE, paths[0], _HERE, paths[1], _EXCHANGE) == 0:
+    if rename(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):

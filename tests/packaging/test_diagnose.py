@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import spacy
@@ -64,22 +65,19 @@ def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_pat
         assert broken.state == BROKEN and found in broken.found and broken.remedy
 
 
-def test_a_kb_of_another_schema(bare_kb: KnowledgeBase) -> None:
+def test_kbs_that_want_something(bare_kb: KnowledgeBase, monkeypatch) -> None:
+    (bare_kb.path / ".partial-x").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(checks.shutil, "disk_usage", lambda path: SimpleNamespace(free=1))
+        findings = list(checks.kb_findings(bare_kb.path))
+    assert any("was interrupted" in finding.found for finding in of("vectors", findings))
+    assert of("disk", findings)[0].state == NOTE
     with closing(sqlite3.connect(bare_kb.path / "kb.sqlite")) as database, database:
         newer = "replace(value, '\"schema_version\": ', '\"schema_version\": 9')"
         database.execute(f"UPDATE setting SET value = {newer} WHERE name = 'kb'")
     (finding,) = checks.kb_findings(bare_kb.path)
     assert finding.state == BROKEN and "schema version 9" in finding.found
     assert "pel kb build" in finding.remedy
-
-
-def test_an_interrupted_embedding_and_a_full_disk(bare_kb: KnowledgeBase, monkeypatch) -> None:
-    (bare_kb.path / ".partial-x").mkdir()
-    usage = type("Usage", (), {"free": 1})
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda path: usage)
-    findings = list(checks.kb_findings(bare_kb.path))
-    assert any("was interrupted" in finding.found for finding in of("vectors", findings))
-    assert of("disk", findings)[0].state == NOTE
 
 
 @pytest.mark.parametrize(

@@ -22,27 +22,18 @@ print(shipped_folder(), config_file("mesh_document"), sep="\\n")
 """
 
 
-@pytest.mark.parametrize("given", ["mesh_document", "configs/mesh_document.cfg"])
-def test_a_config_has_a_name(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_has_a_path_or_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert config_file(given) == shipped_folder() / "configs" / "mesh_document.cfg"
-
-
-def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("configs").mkdir()
+    configs = shipped_folder() / "configs"
+    for given in ("mesh_document", "configs/mesh_document.cfg"):
+        assert config_file(given) == configs / "mesh_document.cfg"
     own = Path("configs/demo.cfg")
-    own.write_text("")
-    assert config_file("configs/demo.cfg") == own
-    assert config_file("demo") == shipped_folder() / own
-
-
-@pytest.mark.parametrize("given", ["demos", "elsewhere/demo.cfg", "/configs/demo.cfg", ""])
-def test_another_name_is_an_error(given: str) -> None:
-    with pytest.raises(
-        PelError, match="no such config; give .* one of align, arborescence, demo, "
-    ):
-        config_file(given)
+    own.parent.mkdir()
+    own.write_text("")  # a file comes before a name
+    assert config_file("configs/demo.cfg") == own and config_file("demo") == configs / "demo.cfg"
+    for given in ("demos", "elsewhere/demo.cfg", "/configs/demo.cfg", ""):
+        with pytest.raises(PelError, match="no such config; give .* one of align, arborescence, "):
+            config_file(given)
 
 
 def test_the_demo_is_copied(tmp_path: Path) -> None:
@@ -53,20 +44,13 @@ def test_the_demo_is_copied(tmp_path: Path) -> None:
         write_demo(tmp_path / "demo")
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an unpacked wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    places = ["build", "--build-base", folder / "build", "egg_info", "--egg-base", folder]
-    command = [sys.executable, "setup.py", "-q", *places, "bdist_wheel", "--dist-dir", folder]
+def test_a_wheel_has_them_and_links_to_the_repository(tmp_path: Path) -> None:
+    places = ["build", "--build-base", tmp_path / "build", "egg_info", "--egg-base", tmp_path]
+    command = [sys.executable, "setup.py", "-q", *places, "bdist_wheel", "--dist-dir", tmp_path]
     environment = {**os.environ, "REPOSITORY": "https://example.org/spacy_pel/"}
     subprocess.run([*map(str, command)], cwd=ROOT, env=environment, check=True)
-    (packed,) = folder.glob("*.whl")
-    zipfile.ZipFile(packed).extractall(folder / "site")
-    return folder / "site"
-
-
-def test_a_wheel_has_them(wheel: Path, tmp_path: Path) -> None:
+    (packed,), wheel = tmp_path.glob("*.whl"), tmp_path / "site"
+    zipfile.ZipFile(packed).extractall(wheel)
     told = subprocess.run(
         [sys.executable, "-c", INSTALLED],
         env={"PYTHONPATH": str(wheel), "PATH": ""},
@@ -78,9 +62,6 @@ def test_a_wheel_has_them(wheel: Path, tmp_path: Path) -> None:
     folder = wheel / "spacy_pel" / "project"
     assert told.stdout.split() == [str(folder), str(folder / "configs" / "mesh_document.cfg")]
     assert (folder / "assets/demo/corpus/train.pubtator").is_file()
-
-
-def test_the_readme_on_pypi_links_to_the_repository(wheel: Path) -> None:
     (metadata,) = wheel.glob("*.dist-info/METADATA")
     links = re.findall(r"\]\(([^)]*)\)", metadata.read_text(encoding="utf8"))
     assert "https://example.org/spacy_pel/raw/main/docs/images/page.png" in links

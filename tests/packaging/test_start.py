@@ -11,18 +11,8 @@ from spacy_pel.errors import PelError
 from spacy_pel.packaging import start as task
 from spacy_pel.packaging.start import start
 
-OBO = """format-version: 1.2
-
-[Term]
-id: T:1
-name: multiple sclerosis
-synonym: "MS" EXACT []
-
-[Term]
-id: T:2
-name: headache
-synonym: "cephalgia" EXACT []
-"""
+TERM = '\n[Term]\nid: {}\nname: {}\nsynonym: "{}" EXACT []\n'
+OBO = TERM.format("T:1", "multiple sclerosis", "MS") + TERM.format("T:2", "headache", "cephalgia")
 
 
 @pytest.fixture
@@ -50,9 +40,9 @@ def test_a_trained_pipeline_gives_its_encoders_and_its_nil_threshold(
     obo: Path, tiny_folder: Path, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(task, "nil_threshold_of_names", lambda linker: 0.25)
-    old = spacy.load(tiny_folder).get_pipe("proxy_linker")
     calibrated = spacy.load(tiny_folder)
-    calibrated.get_pipe("proxy_linker").nil_threshold = 0.5
+    old = calibrated.get_pipe("proxy_linker")
+    old.nil_threshold = 0.5
     calibrated.to_disk(tmp_path / "calibrated")
     for encoder, threshold in ((tiny_folder, 0.25), (tmp_path / "calibrated", 0.5)):
         start([obo], tmp_path / "out", encoder=str(encoder), force=True)

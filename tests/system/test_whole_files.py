@@ -115,17 +115,6 @@ def test_all_is_on_the_disk_before_it_is_in_its_place(
     assert synced == ["file", "sub", folder.name, tmp_path.name]
 
 
-def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
-    with whole_folder(tmp_path / "out") as folder:
-        (folder / "old").touch()
-    with pytest.raises(RuntimeError), whole_folder(tmp_path / "out") as folder:
-        (folder / "new").touch()
-        raise RuntimeError
-    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*")] == [
-        *(Path("out"), Path("out/old"))
-    ]
-
-
 # Writes an unfinished file and an unfinished folder, says so, and waits for the end of its input.
 WRITER = """
 import sys
