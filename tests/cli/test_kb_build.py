@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,10 @@ def test_build(run, source: Path, tmp_path: Path) -> None:
     assert "7 entities with 10 aliases" in output and f"kb embed {out} PIPELINE" in output
     renamed = source.rename(tmp_path / "source.data")
     assert "cannot tell the format" in run("kb", "build", renamed, tmp_path / "b", code=1)
-    run("kb", "build", renamed, tmp_path / "b", "--format", "jsonl")
+    chosen = ("--without-type", "Disease", "--format", "jsonl")
+    run("kb", "build", renamed, tmp_path / "b", *chosen)
+    kept = [entity for entity in ENTITIES if "Disease" not in entity.types]
+    assert list(KnowledgeBase.open(tmp_path / "b")) == kept
 
 
 def test_build_merges_sources(run, tmp_path: Path) -> None:
@@ -77,15 +79,6 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
     assert given == [ReadOptions(umls=UmlsRecipe())]
 
 
-def test_types_of_any_source(run, source: Path, tmp_path: Path) -> None:
-    run("kb", "build", source, tmp_path / "kb", "--without-type", "Disease")
-    kept = [entity for entity in ENTITIES if "Disease" not in entity.types]
-    assert list(KnowledgeBase.open(tmp_path / "kb")) == kept
-    run("kb", "build", tmp_path / "kb", tmp_path / "small", "--type", "Anatomy")
-    kept = [entity for entity in kept if entity.types[0] == "Anatomy"]
-    assert list(KnowledgeBase.open(tmp_path / "small")) == kept
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -101,20 +94,6 @@ def test_build_says_what_is_wrong(run, source, tmp_path: Path, options, message:
     assert message in run("kb", "build", source, tmp_path / "kb", *options, code=1)
     assert not (tmp_path / "kb").exists()
     assert "the last path is the folder to make" in run("kb", "build", source, code=1)
-
-
-def test_a_build_that_breaks_off_leaves_the_old_kb(
-    run, bare_kb: KnowledgeBase, monkeypatch
-) -> None:
-    def broken() -> Iterator[Entity]:
-        yield ENTITIES[0]
-        raise KeyboardInterrupt
-
-    before = contents(bare_kb.path)
-    monkeypatch.setattr(OPEN_SOURCE, lambda *_, **__: Source(broken()))
-    output = run("kb", "build", "any.jsonl", bare_kb.path, code=130)
-    assert "interrupted; nothing was written" in output
-    assert contents(bare_kb.path) == before
 
 
 def test_fetch(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,11 +186,6 @@ def test_the_pipeline_goes_on_with_a_reduced_kb(
     assert not is_embedded(KnowledgeBase.open(kb), linker)
     assert "Embedded" in run("kb", "embed", kb, tiny_folder)  # whole ones again
     assert is_embedded(KnowledgeBase.open(kb), linker)
-
-
-def test_names_that_are_alike(run, kb: Path, tiny_folder: Path) -> None:
-    run("kb", "embed", kb, tiny_folder, "--index", "approximate")
-    assert json.loads(run("kb", "info", kb, "--json"))["codes"] == 17
-    run("kb", "embed", kb, tiny_folder, "--alike", 0.01)
+    run("kb", "embed", kb, tiny_folder, "--alike", 0.01, "--index", "approximate")
     info = json.loads(run("kb", "info", kb, "--json"))
     assert info["codes"] < 17 == info["rows"] and info["stored_dim"] == info["dim"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 
 import duckdb
@@ -12,9 +11,9 @@ import numpy as np
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.settings import KB_FILE
-from spacy_pel.kb.store import FIELDS, record_crc
 
 from ..conftest import ENTITIES
+from ..kb.examples import edit_settings
 
 
 def info(run, folder: Path, *names: str) -> tuple:
@@ -70,26 +69,13 @@ def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
     assert "no id 'yeti' and no entity whose names" in run("kb", "info", bare_kb.path, "yeti")
 
 
-def test_names_do_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
-    """No writer stores such names, but the KB may be a stranger's."""
-    path = bare_kb.path / KB_FILE
-    id = bare_kb.labels(bare_kb.numbers()[:1])[0][0]
-    bare_kb.close()
-    database = sqlite3.connect(path)
+def test_a_stranger_s_kb_does_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
     evil = "\x1b]0;owned\x07\x9b2J MS"
-    database.execute("UPDATE entity SET canonical_name = ?", (evil,))
-    for number, *fields in database.execute(f"SELECT number, {FIELDS} FROM entity").fetchall():
-        crc = record_crc(fields)
-        database.execute("UPDATE entity SET crc = ? WHERE number = ?", (crc, number))
-    database.execute("UPDATE typed SET type = ? || type", (evil,))
-    database.commit()
-    database.close()
-    for arguments in (("info", bare_kb.path, id), ("info", bare_kb.path)):
-        shown = run("kb", *arguments)
-        assert "\ufffd]0;owned\ufffd\ufffd2J MS" in shown
-        assert not set(shown) & {"\x1b", "\x07", "\x9b"}
-    shown = run("kb", "info", bare_kb.path, "--json")
-    assert "\x9b" not in shown and json.loads(shown)["types"]
+    edit_settings(bare_kb.path, lambda settings: settings.update(sources=[evil]))
+    shown = run("kb", "info", bare_kb.path)
+    assert "\ufffd]0;owned\ufffd\ufffd2J MS" in shown
+    assert not set(shown) & {"\x1b", "\x07", "\x9b"}
+    assert "\x9b" not in run("kb", "info", bare_kb.path, "--json")
 
 
 def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, tmp_path: Path) -> None:

@@ -29,14 +29,9 @@ def is_clean(shown: str) -> bool:
     ],
 )
 def test_each_way_to_print(show, capsys) -> None:
-    show(f"a {EVIL} name")
+    show(f"a {EVIL} name é 🧠")
     shown = "".join(capsys.readouterr())
-    assert is_clean(shown)
-
-
-def test_what_controls_nothing_is_kept(capsys) -> None:
-    say("é 🧠\t\n~")
-    assert capsys.readouterr().out == "é 🧠\t\n~\n"
+    assert is_clean(shown) and "é 🧠" in shown
 
 
 def test_the_log(capsys) -> None:
