@@ -43,22 +43,17 @@ def test_an_acronym_is_linked_as_its_long_form(nlp: Language) -> None:
     vectors = linker.retriever.mention_vectors(
         [MentionInContext(spelt, 44, 62), MentionInContext(DEFINED, 44, 46)]
     )
-    for resolve_abbreviations, vector in zip((True, False), vectors):
-        linker.resolve_abbreviations = resolve_abbreviations
+    for linker.resolve_abbreviations, vector in zip((True, False), vectors):
         scores = linker.kb.search(vector[None], linker.candidates).scores[0]
         said = [candidate["score"] for candidate in candidates(nlp, last_mention(nlp))]
         assert said == pytest.approx(scores, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "resolve_abbreviations, read", [(True, "Multiple sclerosis"), (False, "MS")]
-)
-def test_training_reads_acronyms_as_linking_does(
-    trained: Trained, resolve_abbreviations, read
-) -> None:
+@pytest.mark.parametrize("resolve, read", [(True, "Multiple sclerosis"), (False, "MS")])
+def test_training_reads_acronyms_as_linking_does(trained: Trained, resolve: bool, read) -> None:
     nlp = untrained(trained.kb)
     linker = nlp.get_pipe("proxy_linker")
-    linker.resolve_abbreviations = resolve_abbreviations
+    linker.resolve_abbreviations = resolve
     reference = last_mention(nlp)
     reference.ents = [reference.char_span(44, 46, label="TERM", kb_id="C01")]
     seen = []
@@ -67,17 +62,7 @@ def test_training_reads_acronyms_as_linking_does(
     assert [mention.surface for mention in seen] == [read]
 
 
-def test_a_label_confines_the_search(nlp: Language) -> None:
-    linker = nlp.get_pipe("proxy_linker")
-    doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
-    free = candidates(nlp, doc.copy())
-    linker.label_types = {"TERM": ["Disease"], "OTHER": ["Anatomy"]}
-    confined = candidates(nlp, doc.copy())
-    diseases = {entity.concept_id for entity in linker.kb if "Disease" in entity.types}
-    assert {candidate["id"] for candidate in confined} == diseases
-    assert not {candidate["id"] for candidate in free} <= diseases
-    linker.label_types = {"OTHER": ["Anatomy"]}
-    assert candidates(nlp, doc.copy()) == free
+# Which entities are searched
 
 
 def found_ids(nlp: Language) -> set[str]:
@@ -87,10 +72,11 @@ def found_ids(nlp: Language) -> set[str]:
 
 def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -> None:
     linker = nlp.get_pipe("proxy_linker")
+    free = found_ids(nlp)
+    linker.label_types = {"OTHER": ["Anatomy"]}
+    assert found_ids(nlp) == free
     linker.types = ["Disease", "Anatomy"]
-    assert found_ids(nlp) == {"C01", "C03", "C04", "C06", "C07"}
-    linker.label_types = {"OTHER": ["Disease"]}
-    assert found_ids(nlp) == {"C01", "C03", "C04", "C06", "C07"}
+    assert found_ids(nlp) == {"C01", "C03", "C04", "C06", "C07"} != free
     linker.label_types = {"TERM": ["Procedure"]}
     assert found_ids(nlp) == {"C02"}
     linker.label_types, linker.types = None, ["Gene"]
@@ -106,9 +92,7 @@ def test_a_pipeline_is_confined_to_sources(nlp: Language, tmp_path: Path) -> Non
     linker.set_kb(build_kb(entities, tmp_path / "kb").path)
     embed_kb(linker.kb.path, linker)
     linker.kb.refresh()
-    linker.sources = ["MSH"]
-    assert found_ids(nlp) == {"C01", "C03", "C06"}
-    linker.label_types = {"TERM": ["Procedure", "Disease"]}
+    linker.sources, linker.label_types = ["MSH"], {"TERM": ["Procedure", "Disease"]}
     assert found_ids(nlp) == {"C01", "C03", "C06"}
     linker.sources = ["NCI"]
     with pytest.raises(PelError, match="no entity comes from 'NCI'"):
@@ -117,8 +101,7 @@ def test_a_pipeline_is_confined_to_sources(nlp: Language, tmp_path: Path) -> Non
 
 def test_sources_confine_a_training_session_too(trained: Trained) -> None:
     nlp = untrained(trained.kb)
-    linker = nlp.get_pipe("proxy_linker")
-    linker.sources = ["MSH"]
+    nlp.get_pipe("proxy_linker").sources = ["MSH"]
     with pytest.raises(PelError, match="no entity comes from 'MSH'"):
         found_ids(nlp)
 
@@ -136,42 +119,34 @@ def same_words(nlp: Language):
 
 def test_mentions_of_the_same_words_agree_if_that_is_asked(nlp: Language) -> None:
     linker = nlp.get_pipe("proxy_linker")
-    apart = nlp(same_words(nlp)).ents
+    linker.candidates = len(linker.kb)
+    apart = [ent._.kb_candidates for ent in nlp(same_words(nlp)).ents]
     linker.agree = True
     other = with_mentions(nlp, "The patient has MS.", {"MS": ""})
     first, second = nlp.pipe([same_words(nlp), other])
     one, two, three, cyst = (ent._.kb_candidates for ent in first.ents)
-    assert one == two == three and cyst == apart[3]._.kb_candidates
-    assert apart[0]._.kb_candidates != apart[1]._.kb_candidates
+    assert one == two == three and cyst == apart[3] and apart[0] != apart[1]
     assert second.ents[0]._.kb_candidates != one  # another document
-    linker.candidates = len(linker.kb)
-    (mean, *_) = nlp(same_words(nlp)).ents
-    linker.agree = False
-    tables = [
-        {c["id"]: c["score"] for c in ent._.kb_candidates} for ent in nlp(same_words(nlp)).ents[:3]
-    ]
-    one_name = [c for c in mean._.kb_candidates if len(linker.kb[c["id"]].names) == 1]
+    tables = [{c["id"]: c["score"] for c in each} for each in apart[:3]]
+    one_name = [c for c in one if len(linker.kb[c["id"]].names) == 1]
     assert one_name
     for candidate in one_name:
         scores = [table[candidate["id"]] for table in tables]
         assert candidate["score"] == pytest.approx(sum(scores) / 3, abs=1e-6)
 
-
-def test_mentions_whose_labels_confine_them_otherwise_do_not_agree(nlp: Language) -> None:
-    linker = nlp.get_pipe("proxy_linker")
-    linker.agree, linker.label_types = True, {"DISEASE": ["Disease"]}
+    linker.label_types = {"DISEASE": ["Disease"]}  # labels that confine them otherwise
     doc = same_words(nlp)
     doc.ents = [Span(doc, e.start, e.end, label) for e, label in zip(doc.ents, ("DISEASE", "TERM"))]
     confined, free = (ent._.kb_candidates for ent in nlp(doc).ents)
     assert {c["id"] for c in confined} == {"C01", "C03", "C06"} != {c["id"] for c in free}
 
-
-def test_an_acronym_agrees_with_its_long_form(nlp: Language) -> None:
-    nlp.get_pipe("proxy_linker").agree = True
-    doc = nlp.make_doc(DEFINED)
+    doc = nlp.make_doc(DEFINED)  # an acronym agrees with its long form
     doc.ents = [doc.char_span(0, 18, label="TERM"), doc.char_span(44, 46, label="TERM")]
     long, short = (ent._.kb_candidates for ent in nlp(doc).ents)
     assert long == short
+
+
+# What names are worth
 
 
 def test_an_exact_name_is_worth_its_weight(nlp: Language) -> None:

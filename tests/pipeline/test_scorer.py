@@ -31,27 +31,21 @@ def example(
     best first; [] for a mention that was not linked, None where the pipeline found no mention.
     """
     install_extensions()
-    words = [f"w{n}" for n in range(len(golds))]
-    reference, predicted = Doc(NLP.vocab, words=words), Doc(NLP.vocab, words=words)
-    gold_spans = [
-        Span(reference, n, n + 1, label="T", kb_id=id)
-        for n, id in enumerate(golds)
-        if id is not None
-    ]
-    spans = [
-        Span(predicted, n, n + 1, label="T", kb_id=(ids or [""])[0])
-        for n, ids in enumerate(found)
-        if ids is not None
-    ]
-    for doc, mentions in ((reference, gold_spans), (predicted, spans)):
+    made = []
+    firsts = [None if ids is None else (ids or [""])[0] for ids in found]
+    for ids in (firsts, golds):
+        doc = Doc(NLP.vocab, words=[f"w{n}" for n in range(len(golds))])
+        places = [(n, id) for n, id in enumerate(ids) if id is not None]
+        spans = [Span(doc, n, n + 1, label="T", kb_id=id) for n, id in places]
         if spans_key:
-            doc.spans[spans_key] = mentions
+            doc.spans[spans_key] = spans
         else:
-            doc.ents = mentions
-    for span in spans:
-        ids = found[span.start]
-        span._.kb_candidates = [{"id": id, "name": id, "score": 1.0} for id in ids]
-    return Example(predicted, reference)
+            doc.ents = spans
+        made.append(doc)
+    for n, ids in enumerate(found):
+        candidates = [{"id": id, "name": id, "score": 1.0} for id in ids or ()]
+        made[0][n : n + 1]._.kb_candidates = candidates
+    return Example(*made)
 
 
 # Gold, candidates, rank of the first hit, in the KB, seen in training
@@ -72,22 +66,34 @@ MENTIONS = [
 COUNTED = [mention for mention in MENTIONS if mention[0] is not None]
 
 
-@pytest.fixture
-def scores(bare_kb: KnowledgeBase) -> dict[str, Any]:
+def mean(values: Sequence[float], chosen: Sequence[bool]) -> float:
+    kept = [value for value, is_chosen in zip(values, chosen) if is_chosen]
+    return sum(kept) / len(kept)
+
+
+def test_recall_and_mrr(bare_kb: KnowledgeBase) -> None:
     golds, found = zip(*[mention[:2] for mention in MENTIONS])
     # In two docs: a mention is known by its place in its own.
     docs = [example(golds[:5], found[:5]), example(golds[5:], found[5:])]
-    return linking_scores(docs, kb=bare_kb, trained_entities=["C01", "C03"])
-
-
-def test_the_groups_are_counted(scores: dict[str, Any]) -> None:
-    counts = {name: scores[name] for name in ("mentions", "in_kb", "seen", "unseen")}
-    assert counts == {"mentions": 11, "in_kb": 7, "seen": 3, "unseen": 4}
-    assert counts["mentions"] == len(COUNTED)
-    assert counts["in_kb"] == sum(in_kb for *_, in_kb, _ in COUNTED)
-
-
-def test_entities_of_documents(scores: dict[str, Any]) -> None:
+    scores = linking_scores(docs, kb=bare_kb, trained_entities=["C01", "C03"])
+    _, _, ranks, in_kb, seen = zip(*COUNTED)
+    groups = {"all": [True] * len(COUNTED), "in_kb": in_kb, "seen": seen}
+    groups["unseen"] = [a and not b for a, b in zip(in_kb, seen)]
+    counts = {"mentions": 11, "in_kb": 7, "seen": 3, "unseen": 4}
+    assert {name: scores[name] for name in counts} == counts
+    for name, values in (
+        ("recall@1", [rank == 1 for rank in ranks]),
+        ("recall@5", [rank > 0 for rank in ranks]),
+        ("recall@64", [rank > 0 for rank in ranks]),
+        ("mrr", [1 / rank if rank else 0 for rank in ranks]),
+    ):
+        expected = {group: mean(values, chosen) for group, chosen in groups.items()}
+        assert scores[name] == pytest.approx(expected)
+    # spaCy's. Right: C01, C04|C03, X3. Wrong id: C02, XYZ, XYZ|C05. Linked though NIL: two. Not
+    # linked: C06. Of mentions that were missed, or have no gold, spaCy counts none.
+    assert scores["nel_micro_p"] == pytest.approx(3 / (3 + 3 + 2))
+    assert scores["nel_micro_r"] == pytest.approx(3 / (3 + 3 + 1))
+    # Entities of documents.
     gold = [{"C01", "C02", "C06"}, {"C04", "C03", "C07", "XYZ", "C05"}]  # X3 is C03
     said = [{"C01", "C05"}, {"C03", "C01", "C06"}]
     right = sum(len(one & other) for one, other in zip(gold, said))
@@ -96,33 +102,10 @@ def test_entities_of_documents(scores: dict[str, Any]) -> None:
     )
 
 
-def test_recall_and_mrr(scores: dict[str, Any]) -> None:
-    assert scores["recall@1"] == pytest.approx(
-        {"all": 3 / 11, "in_kb": 3 / 7, "seen": 3 / 3, "unseen": 0 / 4}
-    )
-    for name in ("recall@5", "recall@16", "recall@64"):
-        assert scores[name] == pytest.approx(
-            {"all": 5 / 11, "in_kb": 5 / 7, "seen": 3 / 3, "unseen": 2 / 4}
-        )
-    total = 1 + 1 / 2 + 1 + 1 + 1 / 3
-    assert scores["mrr"] == pytest.approx(
-        {"all": total / 11, "in_kb": total / 7, "seen": 1.0, "unseen": (1 / 2 + 1 / 3) / 4}
-    )
-
-
-def test_the_scores_of_spacy(scores: dict[str, Any]) -> None:
-    # Right: C01, C04|C03, X3. Wrong id: C02, XYZ, XYZ|C05. Linked though NIL: two. Not linked: C06.
-    # Of mentions that were missed, or have no gold, spaCy counts none.
-    assert scores["nel_micro_p"] == pytest.approx(3 / (3 + 3 + 2))
-    assert scores["nel_micro_r"] == pytest.approx(3 / (3 + 3 + 1))
-    assert scores["nel_micro_f"] == pytest.approx(2 * 3 / (2 * 3 + 3 + 2 + 3 + 1))
-
-
 def test_mentions_of_a_group(bare_kb: KnowledgeBase) -> None:
     docs = [example(["C01", "C02", "C06"], [["C01"], ["C01", "C02"], None], "sc")]
     scores = linking_scores(docs, kb=bare_kb, trained_entities=["C01"], spans_key="sc")
     assert scores["recall@1"]["in_kb"] == pytest.approx(1 / 3)
-    assert scores["recall@5"]["in_kb"] == pytest.approx(2 / 3)
     assert "nel_micro_f" not in scores
     assert linking_scores(docs, kb=bare_kb, trained_entities=[])["mentions"] == 0
 
@@ -140,13 +123,10 @@ def nil_example(rows: Sequence[tuple[str, str, float, float | None]]) -> Example
     """A doc whose mentions have gold id, predicted id, score and probability; the best is C01."""
     made = example([gold for gold, *_ in rows], [["C01", "C02"]] * len(rows))
     for ent, (_, id, score, probability) in zip(made.predicted.ents, rows):
-        for token in ent:
-            token.ent_kb_id_ = id
+        ent[0].ent_kb_id_ = id
         ent._.kb_id, ent._.kb_score, ent._.kb_probability = id, score, probability
-        ent._.kb_candidates = [
-            {"id": "C01", "name": "one", "score": score},
-            {"id": "C02", "name": "two", "score": score - 0.1},
-        ]
+        scores = {"C01": score, "C02": score - 0.1}
+        ent._.kb_candidates = [{"id": id, "name": id, "score": s} for id, s in scores.items()]
     return made
 
 
@@ -160,42 +140,42 @@ ROWS = [
 ]
 
 
+def scored(bare_kb: KnowledgeBase, made: Example, **given: Any) -> dict[str, Any]:
+    return linking_scores([made], kb=bare_kb, trained_entities=[], **given)
+
+
 def test_the_nil_class(bare_kb: KnowledgeBase) -> None:
-    docs = [nil_example(ROWS)]
-    scores = linking_scores(docs, kb=bare_kb, trained_entities=[], nil_threshold=0.5)
+    nil = scored(bare_kb, nil_example(ROWS), nil_threshold=0.5)["nil"]
+    curve = nil.pop("curve")
     # By rising score: NIL, not, NIL, NIL, not, not.
-    assert scores["nil"] == {
-        "gold": 3,
-        "average_precision": pytest.approx((1 + 2 / 3 + 3 / 4) / 3),
-        "precision": pytest.approx(2 / 3),
-        "recall": pytest.approx(2 / 3),
-        "f1": pytest.approx(2 / 3),
-        "recall@1": pytest.approx(3 / 6),
-        "recall@64": pytest.approx(4 / 6),
-        "recall@64_nil_as_candidate": pytest.approx(5 / 6),
-        "curve": {
-            "precision": [1.0, pytest.approx(2 / 3), pytest.approx(3 / 4)],
-            "recall": [pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0],
-        },
-    }
+    assert curve["precision"] == pytest.approx([1, 2 / 3, 3 / 4])
+    assert curve["recall"] == pytest.approx([1 / 3, 2 / 3, 1])
+    assert nil == pytest.approx(
+        {
+            "gold": 3,
+            "average_precision": (1 + 2 / 3 + 3 / 4) / 3,
+            **{"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3},
+            **{"recall@1": 3 / 6, "recall@64": 4 / 6, "recall@64_nil_as_candidate": 5 / 6},
+        }
+    )
 
 
 def test_calibration_error_of_a_calibrated_linker(bare_kb: KnowledgeBase) -> None:
     # In bins of a 15th: 0.1 twice, one of them right; each other one alone, the first right.
-    scores = linking_scores([nil_example(ROWS)], kb=bare_kb, trained_entities=[])
-    assert scores["expected_calibration_error"] == pytest.approx(
-        (abs(0.2 - 1) + 0.2 + 0.7 + 0.2 + 0.6) / 6
-    )
-    without = [nil_example([(*row[:3], None) for row in ROWS])]
-    scores = linking_scores(without, kb=bare_kb, trained_entities=[])
-    assert "expected_calibration_error" not in scores
+    error = scored(bare_kb, nil_example(ROWS))["expected_calibration_error"]
+    assert error == pytest.approx((abs(0.2 - 1) + 0.2 + 0.7 + 0.2 + 0.6) / 6)
+    without = nil_example([(*row[:3], None) for row in ROWS])
+    assert "expected_calibration_error" not in scored(bare_kb, without)
 
 
 def test_missed_mentions_are_never_nil(bare_kb: KnowledgeBase) -> None:
-    docs = [example(["NIL", "NIL", "C01"], [None, ["C05"], ["C01"]])]
-    nil = linking_scores(docs, kb=bare_kb, trained_entities=[], nil_threshold=0.0)["nil"]
+    made = example(["NIL", "NIL", "C01"], [None, ["C05"], ["C01"]])
+    nil = scored(bare_kb, made, nil_threshold=0.0)["nil"]
     assert (nil["gold"], nil["recall"], nil["precision"]) == (2, 0.0, None)
     assert nil["average_precision"] == pytest.approx(0.5 / 2)  # a tie of two, the third missed
+
+
+# nlp.evaluate
 
 
 def test_the_threshold_reaches_the_scorer(trained: Trained) -> None:
@@ -207,16 +187,12 @@ def test_the_threshold_reaches_the_scorer(trained: Trained) -> None:
     assert scores["recall@1"]["in_kb"] == 1.0
 
 
-# nlp.evaluate
-
-
 def test_mentions_found_by_the_pipeline_are_scored(tiny_nlp: Language) -> None:
     references = [e.reference for e in examples(tiny_nlp, TRAIN[:4])]
     found = [Example(tiny_nlp.make_doc(doc.text), doc) for doc in references]
     given = tiny_nlp.evaluate(examples(tiny_nlp, TRAIN[:4]))
     scores = tiny_nlp.evaluate(found)
-    assert scores["mentions"] == 5
-    assert scores["mrr"] == pytest.approx(given["mrr"])
+    assert scores["mentions"] == 5 and scores["mrr"] == pytest.approx(given["mrr"])
     tiny_nlp.remove_pipe("entity_ruler")
     missed = [Example(tiny_nlp.make_doc(doc.text), doc) for doc in references]
     assert tiny_nlp.evaluate(missed)["recall@64"]["in_kb"] == 0.0

@@ -9,13 +9,11 @@ import pytest
 import spacy
 from spacy.cli.train import train as spacy_train
 from spacy.language import Language
-from spacy.tokens import Span
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.models.losses import PositiveNegativeLoss
@@ -124,58 +122,42 @@ def test_dropout_reaches_torch(kb: Path) -> None:
     assert losses(0.5) != losses(0.0)
 
 
-def test_gold_mentions_teach_even_where_the_pipeline_finds_others(kb: Path) -> None:
+def test_gold_mentions_teach_wherever_they_are(kb: Path) -> None:
+    """In ents, in a group, and where the pipeline finds others."""
     losses = []
-    for annotates in ([], ["entity_ruler"]):
-        nlp = untrained(kb)
-        ruler = nlp.add_pipe("entity_ruler", first=True)
-        ruler.add_patterns([{"label": "TERM", "pattern": "patient"}])
-        references = [example.reference for example in examples(nlp)]
-        blank = [Example(nlp.make_doc(doc.text), doc) for doc in references]
-        losses.append(nlp.update(blank, sgd=None, annotates=annotates))
-    assert losses[0] == losses[1] and losses[0]["proxy_linker"] > 0
-
-
-def test_mentions_of_a_group_teach_as_entities_do(kb: Path) -> None:
-    losses = []
-    for spans_key in (None, "sc"):
+    for spans_key, annotates in ((None, []), ("sc", []), (None, ["entity_ruler"])):
         fix_random_seed(0)
         nlp = spacy.blank("en")
-        config = {**CONFIG, "kb": str(kb), "spans_key": spans_key}
-        nlp.add_pipe("proxy_linker", config=config)
-        nlp.initialize(lambda: examples(nlp, spans_key=spans_key))
-        losses.append(nlp.update(examples(nlp, spans_key=spans_key), sgd=None))
-    assert losses[0] == losses[1] and losses[0]["proxy_linker"] > 0
+        ruler = nlp.add_pipe("entity_ruler")
+        nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(kb), "spans_key": spans_key})
+        nlp.initialize(lambda nlp=nlp, key=spans_key: examples(nlp, spans_key=key))
+        ruler.add_patterns([{"label": "TERM", "pattern": "patient"}])
+        references = [example.reference for example in examples(nlp, spans_key=spans_key)]
+        blank = [Example(nlp.make_doc(doc.text), doc) for doc in references]
+        losses.append(nlp.update(blank, sgd=None, annotates=annotates)["proxy_linker"])
+    assert losses[0] == losses[1] == losses[2] > 0
 
 
 # Training sessions
 
 
-def test_a_session_searches_the_proxies_as_they_are(nlp: Language, linker) -> None:
+def test_a_session_searches_the_proxies_as_they_are_and_then_the_kb(tmp_path: Path) -> None:
+    kb = build_kb(PROBLEM, tmp_path / "kb").path
+    nlp = untrained(kb)
+    linker = nlp.get_pipe("proxy_linker")
+    text, mentions = TRAIN[4]
+    said = []
     for _ in range(2):
-        text, mentions = TRAIN[4]
         (doc,) = nlp.pipe([with_mentions(nlp, text, mentions)])
         scores = brute_force(linker, text, *mentions)
         for candidate in doc.ents[0]._.kb_candidates:
             assert candidate["score"] == pytest.approx(scores[candidate["id"]], abs=1e-5)
-        before = doc.ents[0]._.kb_score
+        said.append(doc.ents[0]._.kb_score)
         train(nlp, 2)
-        assert nlp(with_mentions(nlp, text, mentions)).ents[0]._.kb_score != before
-
-
-def test_after_the_session_the_kb_is_searched(kb: Path, tmp_path: Path) -> None:
-    own = build_kb(PROBLEM, tmp_path / "kb").path
-    nlp = untrained(own)
-    linker = nlp.get_pipe("proxy_linker")
-    train(nlp, 1)
-    nlp.to_disk(tmp_path / "pipeline")
+    assert said[0] != said[1]
     linker.finish_training()
-    for after in (nlp, spacy.load(tmp_path / "pipeline")):
-        with pytest.raises(PelError, match="has no vectors; run: python -m spacy pel kb embed"):
-            searched(after)
-    embed_kb(own, linker)
-    linker.set_kb(own)
-    assert searched(nlp) == searched(spacy.load(tmp_path / "pipeline"))
+    with pytest.raises(PelError, match="has no vectors; run: python -m spacy pel kb embed"):
+        searched(nlp)
 
 
 def test_training_goes_on_from_a_saved_pipeline(trained: Trained) -> None:
@@ -224,23 +206,6 @@ def test_a_corpus_of_other_identifiers_is_an_error(kb: Path) -> None:
             linker.initialize(lambda: examples(nlp, texts), nlp=nlp)
 
 
-@pytest.mark.parametrize(("wanted", "count"), [(8, 8), (2, 3), (None, len(PROBLEM))])
-def test_what_a_session_searches(kb: Path, wanted: int | None, count: int) -> None:
-    nlp = spacy.blank("en")
-    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(kb)})
-    dev = [("The patient has headache.", {"headache": "C06"}), ("No XYZ.", {"XYZ": "NIL"})]
-    linker.initialize(
-        lambda: examples(nlp, TRAIN[:1]),
-        nlp=nlp,
-        searched_entities=wanted,
-        searched_corpus=lambda nlp: examples(nlp, dev),
-    )
-    found = searched(nlp)
-    assert len(found) == count
-    assert found >= {"C01", "C05", "C06"}
-    assert linker.cfg["trained_entities"] == ["C01", "C05"]
-
-
 def test_tree_numbers_come_from_the_kb(kb: Path, tmp_path: Path) -> None:
     model = {**CONFIG["model"], "tree_numbers": True}
     nlp = spacy.blank("en")
@@ -266,23 +231,21 @@ def test_hard_negatives_are_mined_among_entities_that_dev_has_no_say_in(kb: Path
             searched_corpus=lambda nlp: examples(nlp, dev),
             **sizes,
         )
+        assert linker.cfg["trained_entities"] == ["C01", "C05"]
         return linker.trainer.pool
 
     everything = set(range(len(PROBLEM)))
     trained = {number for number in everything if PROBLEM[number].concept_id in ("C01", "C05")}
     blank = pool_of([], mined_entities=8, searched_entities=8)
-    assert (
-        set(blank.mined.numbers) == set(blank.searched.numbers) > trained
-        and len(blank.mined.numbers) == 8
-    )
-    unmined = sorted(everything - set(blank.mined.numbers))
-    dev = [("A text", {"text": PROBLEM[number].concept_id}) for number in unmined[:3]]
-    for searched_entities in (8, 2, None):
+    mined = blank.mined.numbers.tolist()
+    assert set(mined) == set(blank.searched.numbers) > trained and len(mined) == 8
+    unmined = sorted(everything - set(mined))[:3]
+    dev = [("A text", {"text": PROBLEM[number].concept_id}) for number in unmined]
+    for searched_entities, count in ((8, 8), (2, 5), (None, len(PROBLEM))):
         pool = pool_of(dev, mined_entities=8, searched_entities=searched_entities)
-        assert pool.mined.numbers.tolist() == blank.mined.numbers.tolist()
-        assert set(pool.searched.numbers) >= trained | set(unmined[:3])
-    assert len(pool_of(dev, mined_entities=8, searched_entities=2).searched.numbers) == 5
-    assert set(pool_of(dev, mined_entities=None, searched_entities=2).mined.numbers) == everything
+        assert pool.mined.numbers.tolist() == mined
+        assert set(pool.searched.numbers) >= trained | set(unmined)
+        assert len(pool.searched.numbers) == count
     assert set(pool_of(dev, mined_entities=1, searched_entities=2).mined.numbers) == trained
     assert set(pool_of(dev).mined.numbers) == everything  # 20,000 by default
 
@@ -290,33 +253,18 @@ def test_hard_negatives_are_mined_among_entities_that_dev_has_no_say_in(kb: Path
 # spaCy's own training
 
 
-@pytest.fixture
-def config_file(kb: Path, tmp_path: Path) -> Path:
+def test_the_train_command(tmp_path: Path, kb: Path, capsys) -> None:
     dev = [*TRAIN[3:8], ("A headache.", {"headache": "C06"})]
     changes = {"initialize.components.proxy_linker.searched_entities": 34, "training.max_steps": 3}
-    return write_config(tmp_path, kb, TRAIN[:12], dev, **changes)
-
-
-def test_the_train_command(config_file: Path, tmp_path: Path, kb: Path, capsys) -> None:
-    output = tmp_path / "output"
-    assert len(searched(initialized(config_file))) == 34
-    spacy_train(config_file, output)
+    config, output = write_config(tmp_path, kb, TRAIN[:12], dev, **changes), tmp_path / "output"
+    assert len(searched(initialized(config))) == 34
+    spacy_train(config, output)
     assert "NEL_R" in capsys.readouterr().out.upper()
     nlp = spacy.load(output / "model-best")
-    assert {path.name for path in (output / "model-best" / "proxy_linker").iterdir()} == {
-        "cfg",
-        "kb.json",
-        "model",
-    }
     performance = nlp.meta["performance"]
     assert 0 <= performance["nel_recall_at_1"] <= 1 and 0 <= performance["nel_micro_f"] <= 1
     assert performance["proxy_linker_loss"] > 0
-    linker = nlp.get_pipe("proxy_linker")
-    assert linker.kb.path == kb
-    own = build_kb(PROBLEM, tmp_path / "kb").path
-    embed_kb(own, linker)
-    linker.set_kb(own)
-    assert searched(nlp) == {entity.concept_id for entity in PROBLEM}
+    assert nlp.get_pipe("proxy_linker").kb.path == kb
 
 
 def test_without_examples_the_encoder_is_made_and_nothing_is_trained(tiny_kb: Path) -> None:
@@ -349,26 +297,15 @@ def test_against_the_other_mentions_of_its_gold_clusters_it_learns(kb: Path) -> 
     assert found == [id for _, mentions in TEST for id in mentions.values()]
 
 
-def with_some(example: Example, n: int) -> Example:
-    """The example with one of its mentions, as a batch may have it."""
-    reference = example.reference.copy()
-    span = example.reference.ents[n]
-    reference.ents = [Span(reference, span.start, span.end, span.label, kb_id=span.kb_id)]
-    return Example(example.predicted, reference)
-
-
 def test_a_mention_is_known_whatever_other_mentions_its_batch_has(kb: Path) -> None:
     """An acronym is read in full where it is a mention of the batch, and there alone."""
     text = "Multiple sclerosis (MS) was found; in MS of the brain the kidney is well."
     texts = [(text, {"MS": "C01", "kidney": "C07"}), *TRAIN]
-
     nlp = spacy.blank("en")
     nlp.add_pipe("proxy_linker", config={**EDGES, "kb": str(kb)})
     nlp.initialize(lambda: examples(nlp, texts))
-    whole = examples(nlp, texts)[0]
-    assert [e.text for e in whole.reference.ents] == ["MS", "kidney"]
-    for n in range(2):
-        assert nlp.update([with_some(whole, n)], sgd=None)["proxy_linker"] > 0
+    for mention, id in texts[0][1].items():
+        assert nlp.update(examples(nlp, [(text, {mention: id})]), sgd=None)["proxy_linker"] > 0
 
 
 def test_a_mention_that_initialize_did_not_see_is_an_error(kb: Path) -> None:
