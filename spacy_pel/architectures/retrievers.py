@@ -25,7 +25,7 @@ from ..reading.document_windows import WindowReader
 from ..reading.entity_texts import EntityReader
 from ..reading.marked_texts import MarkedTextReader
 from ..reading.mention import MentionReader
-from ..reading.shared_states import SharedStatesReader, StatesInputs
+from ..reading.mention import SharedStatesReader, StatesInputs
 from .towers import (
     EncoderSource,
     Tower,

@@ -7,7 +7,8 @@ import numpy as np
 from thinc.api import Model
 
 from ..models.tagger import Tagger
-from ..reading.words import N_SHAPES, WordInputs, WordReader
+from ..reading.text_inputs import WindowInputs
+from ..reading.words import N_SHAPES, WordReader
 from .towers import EncoderSource, check_length, encoder_of, load_encoder, make_tower, one_tower
 
 
@@ -16,11 +17,11 @@ def WordTagger(
     length: int = 256,
     mixed_precision: bool = False,
     labels: Sequence[str] = (),
-) -> Model[WordInputs, np.ndarray]:
+) -> Model[WindowInputs, np.ndarray]:
     """Recogniser: the words of documents -> scores of their tags, float32 [w, 1 + 2 * labels].
 
     The tags are "outside", then "begins" and "inside" of each label. ``initialize(X=texts, Y=labels)``
-    fetches the weights. The model reads ``WordInputs``.
+    fetches the weights. The model reads ``WindowInputs``.
 
     Args:
         encoder: Where the weights come from at initialisation. Three layers of a small BERT suffice:

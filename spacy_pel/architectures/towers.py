@@ -23,7 +23,7 @@ from ..errors import PelError
 from ..models.bert import LEAST_ROWS, evenly_spaced_layers
 from ..models.encoders import BertEncoder
 from ..models.packed_weights import Packed, pack, unpack
-from ..reading.text_inputs import EncoderInputs, PaddedInputs, groups_by_length
+from ..reading.text_inputs import Batch, EncoderInputs, groups_by_length
 from ..reading.word_pieces import PAD
 from ..system.threads import in_threads
 
@@ -228,14 +228,14 @@ def _predict(
             torch.set_num_threads(n_threads)
 
 
-def _padded(encoder: BertEncoder, inputs: EncoderInputs, group: np.ndarray) -> PaddedInputs:
+def _padded(encoder: BertEncoder, inputs: EncoderInputs, group: np.ndarray) -> Batch:
     """A group of the inputs as the encoder reads them."""
     return inputs.padded(group, encoder.tokenizer.token_to_id(PAD), LEAST_ROWS)
 
 
-def _to_torch(model: Model, padded: PaddedInputs, is_train: bool):
+def _to_torch(model: Model, padded: Batch, is_train: bool):
     arguments = _arguments(padded, model.shims[0].device)
-    is_perturbed = padded.perturbation is not None
+    is_perturbed = "perturbation" in padded
     arguments["perturbation"].requires_grad_(is_train and is_perturbed)
 
     def gradient_of_perturbation(gradients: ArgsKwargs) -> np.ndarray | None:
@@ -244,11 +244,9 @@ def _to_torch(model: Model, padded: PaddedInputs, is_train: bool):
     return ArgsKwargs(args=(), kwargs=arguments), gradient_of_perturbation
 
 
-def _arguments(padded: PaddedInputs, device: torch.device) -> dict[str, Tensor]:
+def _arguments(padded: Batch, device: torch.device) -> dict[str, Tensor]:
     """The arguments of an encoder's ``forward``."""
-    batch, added = padded
-    added = np.zeros((1, 1, 1), dtype=np.float32) if added is None else added
-    arrays = {**batch._asdict(), "perturbation": added}
+    arrays = {"perturbation": np.zeros((1, 1, 1), dtype=np.float32), **padded}
     return {name: torch.as_tensor(array, device=device) for name, array in arrays.items()}
 
 

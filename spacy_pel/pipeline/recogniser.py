@@ -20,8 +20,9 @@ from ..errors import PelError
 from ..kb.name_finder import FoundNames, NameFinder, Pieces
 from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
-from ..reading.tags import Tagged, allowed_tags, tagged_mentions
-from ..reading.words import WordInputs, words_of
+from ..reading.words import Tagged, allowed_tags, tagged_mentions
+from ..reading.text_inputs import WindowInputs
+from ..reading.words import words_of
 from ..spans import add_ents
 from ..training.optimizer import apply_gradients
 from .kb_component import KBComponent, Saved, SavedFile, content
@@ -216,7 +217,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
 
     def _read(
         self, texts: Sequence[str], hidden: float = 0.0
-    ) -> tuple[list[np.ndarray], WordInputs, list[list[Tagged]]]:
+    ) -> tuple[list[np.ndarray], WindowInputs, list[list[Tagged]]]:
         """Read texts; a share of the names is hidden.
 
         Returns:

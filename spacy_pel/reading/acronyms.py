@@ -2,12 +2,8 @@
 
 A definition is "multiple sclerosis (MS)", or "MS (multiple sclerosis)". A mention "MS" of this document
 is encoded as "multiple sclerosis", in its place in the text. Only what stands in a mention is
-replaced. The rest of the text stays as it is.
-
-``abbreviation_extractor`` finds the definitions, as Schwartz and Hearst (2003) describe it. It is
-the one maintained package for this alone that has wheels for every Python and system that we
-support. Those whose short form stands first it does not find: they are found here, by stricter
-rules. scispaCy's detector finds definitions over tokens (``pipeline.doc_mentions``).
+replaced. ``abbreviation_extractor`` finds the definitions, as Schwartz and Hearst (2003) describe it.
+Those whose short form stands first it does not find: they are found here, by stricter rules.
 """
 
 from __future__ import annotations
@@ -41,16 +37,11 @@ _NO_LETTER_BEFORE, _NO_LETTER_AFTER = re.compile(r"(?<!\w)"), re.compile(r"(?!\w
 
 
 def defined_acronyms(text: str) -> dict[str, str]:
-    """Find the acronyms that a text defines.
-
-    Returns:
-        From each acronym to its long form; to the first one if the text defines it several times.
-    """
+    """From each acronym that a text defines to its long form; to the first one of several."""
     first: dict[str, str] = {}
     if "(" in text:
-        text = _PADDING.sub(
-            "", _without_surrogates(text)
-        )  # of a text that is tokens joined by blanks
+        # The padding is of a text that is tokens joined by blanks.
+        text = _PADDING.sub("", _without_surrogates(text))
         for piece in _pieces(text):
             for short, long in _definitions(piece):
                 first.setdefault(short, long)
@@ -83,9 +74,7 @@ def _definitions(piece: str) -> list[tuple[str, str]]:
     The time may grow with the third power of the length of a sentence.
     """
     pairs = extract_abbreviation_definition_pairs(piece, first_definition=True, ignore_errors=True)
-    long_first = [
-        (piece.find(pair.definition), pair.abbreviation, pair.definition) for pair in pairs
-    ]
+    long_first = [(piece.find(p.definition), p.abbreviation, p.definition) for p in pairs]
     return [(short, long) for _, short, long in sorted([*long_first, *short_forms_first(piece)])]
 
 
@@ -137,12 +126,8 @@ def expanded(
     A mention that holds an acronym and its long form, "multiple sclerosis (MS)", stays as it is, in
     the text as it is.
 
-    Args:
-        text: The text of the document.
-        mentions: The first character of each mention, and the one after its last.
-        long_forms: From acronyms to what they stand for. An acronym is known by its exact letters, as
-            a whole word.
-        document: The document that the mentions are of.
+    ``mentions`` are the first character of each, and the one after its last. ``long_forms`` are from
+    acronyms, which are known by their exact letters, as whole words. All are of one document.
     """
     plain = [MentionInContext(text, start, end, document) for start, end in mentions]
     if not long_forms:
@@ -156,11 +141,11 @@ def expanded(
     places = _within(_whole_words(text, find(text)), read)
     if not places:
         return plain
-    new = _Replaced(text, places, [long_forms[text[start:end]] for start, end in places])
+    new, moved = _replaced(text, places, [long_forms[text[start:end]] for start, end in places])
     return [
         mention
         if is_definition
-        else MentionInContext(new.text, *new.offsets(mention.start, mention.end), document)
+        else MentionInContext(new, moved(mention.start, 0), moved(mention.end, 1), document)
         for mention, is_definition in zip(plain, defines)
     ]
 
@@ -219,27 +204,25 @@ def _within(places: Iterable[Offsets], mentions: Sequence[Offsets]) -> list[Offs
     return [place for place in places if place[1] <= reached[bisect_right(starts, place[0])]]
 
 
-class _Replaced:
-    """A text in which some places are replaced, and the new offsets of its spans."""
+def _replaced(
+    text: str, places: Sequence[Offsets], news: Sequence[str]
+) -> tuple[str, Callable[[int, int], int]]:
+    """A text in which ascending places are replaced, and what gives the new offset of an old one.
 
-    def __init__(self, text: str, places: Sequence[Offsets], news: Sequence[str]) -> None:
-        """places: ascending, without overlap. news: what stands there instead."""
-        edges = [0, *(edge for place in places for edge in place), len(text)]
-        kept = [text[start:end] for start, end in zip(edges[::2], edges[1::2])]
-        self.text = "".join(part for pair in zip(kept, [*news, ""]) for part in pair)
-        self._places = places
-        growth = (len(new) - (end - start) for (start, end), new in zip(places, news))
-        self._shifts = list(accumulate(growth, initial=0))
+    That of one inside a replaced place is where this begins, or with 1 as the second argument ends.
+    """
+    edges = [0, *(edge for place in places for edge in place), len(text)]
+    kept = [text[start:end] for start, end in zip(edges[::2], edges[1::2])]
+    growth = (len(new) - (end - start) for (start, end), new in zip(places, news))
+    shifts = list(accumulate(growth, initial=0))
 
-    def offsets(self, start: int, end: int) -> Offsets:
-        """The new offsets of a span; one that cuts into a replaced place gets the whole of it."""
-        return self._moved(start, 0), self._moved(end, 1)
+    def moved(offset: int, side: int) -> int:
+        passed = bisect_right(places, offset, key=lambda place: place[1])
+        if passed < len(places) and places[passed][0] < offset:
+            return places[passed][side] + shifts[passed + side]
+        return offset + shifts[passed]
 
-    def _moved(self, offset: int, side: int) -> int:
-        passed = bisect_right(self._places, offset, key=lambda place: place[1])
-        if passed < len(self._places) and self._places[passed][0] < offset:
-            return self._places[passed][side] + self._shifts[passed + side]
-        return offset + self._shifts[passed]
+    return "".join(part for pair in zip(kept, [*news, ""]) for part in pair), moved
 
 
 def _without_surrogates(text: str) -> str:

@@ -9,73 +9,23 @@ is marked, whichever mention it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from .mention import DocumentContext, MentionInContext
-from .text_inputs import PaddedInputs, pad_ids
+from .text_inputs import Window, WindowInputs
 from .word_pieces import WordPieces
 
 # The least share of the tokens of a window that the next window has as well.
 OVERLAP = 0.25
 
 
-class Window(NamedTuple):
-    """A piece of a document, and the mentions that are read in it."""
-
-    ids: np.ndarray  # int32 [t], the token ids
-    marked: np.ndarray  # bool [t], true in mentions, also in those that are read in other windows
-    mentions: np.ndarray  # int64 [m], the places of its mentions among those that were given
-    spans: np.ndarray  # int64 [m, 2], the tokens of each: its first one and the one after its last
-
-
-class WindowBatch(NamedTuple):
-    """Padded windows."""
-
-    ids: np.ndarray  # int64 [n, t]
-    mask: np.ndarray  # bool [n, t], true where there is a token
-    focus: np.ndarray  # bool [n, t], true where a token is marked
-    # int64 [m, 2], the mentions of one window after the other. Their tokens are counted through all
-    # rows, padding included.
-    spans: np.ndarray
-
-
-class WindowInputs(NamedTuple):
-    """Windows, each with an output for each of its mentions (``EncoderInputs``)."""
-
-    windows: Sequence[Window]
-
-    @property
-    def core_tokens(self) -> int:
-        """One: a window is long, and gets a pass of its own.
-
-        So its mentions have the same vectors, to the last bit, whatever other documents are read.
-        """
-        return 1
-
-    @property
-    def n_outputs(self) -> int:
-        return sum(len(window.mentions) for window in self.windows)
-
-    def lengths(self) -> np.ndarray:
-        return np.array([len(window.ids) for window in self.windows], dtype=np.int64)
-
-    def outputs_of(self, group: np.ndarray) -> np.ndarray:
-        return np.concatenate([self.windows[i].mentions for i in group])
-
-    def padded(self, group: np.ndarray, pad_id: int, least: int) -> PaddedInputs:
-        return PaddedInputs(pad_windows([self.windows[i] for i in group], pad_id, least))
-
-
 class WindowReader:
     """Reads mentions in windows of their documents.
 
-    Args:
-        tokenizer: The encoder's tokenizer (``WordPieces``).
-        length: The most tokens of a window, special tokens included.
-        position_limit: The most tokens that the encoder has positions for.
+    A window has at most ``length`` tokens, special tokens included, and no more than the encoder has
+    positions for.
     """
 
     reads_documents = True
@@ -99,20 +49,22 @@ class WindowReader:
         members: dict[tuple[DocumentContext | None, str], list[int]] = {}
         for place, mention in enumerate(mentions):
             members.setdefault((mention.document, mention.text), []).append(place)
-        texts = {key: key[1] for key in members}
-        offsets = {
-            key: {0, len(texts[key])}.union(*(mentions[i][1:3] for i in places))
+        texts = {
+            key: (key[1], {offset for i in places for offset in mentions[i][1:3]})
             for key, places in members.items()
         }
         windows = []
-        for key, (ids, token_at) in self._pieces.tokenize_split(texts, offsets).items():
+        for key, (ids, token_at) in self._pieces.tokenize_split(texts).items():
             own = [mentions[i] for i in members[key]]
             spans = [(token_at[mention.start], token_at[mention.end]) for mention in own]
             windows += self._windows(ids, np.array(spans), np.array(members[key]))
         return WindowInputs(windows)
 
     def _windows(self, ids: np.ndarray, spans: np.ndarray, mentions: np.ndarray) -> list[Window]:
-        """The windows of one document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m]."""
+        """The windows of one document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m].
+
+        "focus" is true in all mentions, also in those that are read in other windows.
+        """
         opened, closed = (np.bincount(edges, minlength=len(ids) + 1) for edges in spans.T)
         marked = (opened - closed).cumsum()[: len(ids)] > 0
         room = self.length - 2
@@ -126,14 +78,9 @@ class WindowReader:
             places = spans[members] - first + 1
             places[places[:, 0] == places[:, 1]] = 0, last - first + 2
             framed = [[self._pieces.cls], ids[first:last], [self._pieces.sep]]
-            windows.append(
-                Window(
-                    np.concatenate(framed).astype(np.int32),
-                    np.concatenate([[False], marked[first:last], [False]]),
-                    mentions[members],
-                    places,
-                )
-            )
+            focus = np.concatenate([[False], marked[first:last], [False]])
+            window_ids = np.concatenate(framed).astype(np.int32)
+            windows.append(Window(window_ids, mentions[members], {"focus": focus}, places))
         return windows
 
 
@@ -167,13 +114,3 @@ def _laid_out(n_tokens: int, room: int) -> tuple[np.ndarray, int]:
     count = -(-(n_tokens - overlap) // (room - overlap))
     length = -(-(n_tokens + (count - 1) * overlap) // count)
     return np.arange(count) * (n_tokens - length) // (count - 1), length
-
-
-def pad_windows(windows: Sequence[Window], pad_id: int, least: int = 0) -> WindowBatch:
-    """At least one window as one padded batch; ``least`` is as in ``text_inputs.pad_ids``."""
-    ids, mask = pad_ids([window.ids for window in windows], pad_id, least)
-    focus = np.zeros_like(mask)
-    focus[mask] = np.concatenate([window.marked for window in windows])
-    width = mask.shape[1]
-    spans = [row * width + window.spans for row, window in enumerate(windows)]
-    return WindowBatch(ids, mask, focus, np.concatenate(spans))

@@ -32,11 +32,8 @@ class EntityText(NamedTuple):
 class EntityReader:
     """Turns the texts of entities into token ids.
 
-    Args:
-        tokenizer: The encoder's tokenizer (``WordPieces``).
-        length: The most tokens of an input, special tokens included.
-        position_limit: The most tokens that the encoder has positions for.
-        tree_numbers: What is read before the name of a type, by that name; None: nothing.
+    An input has at most ``length`` tokens, special tokens included. ``tree_numbers`` are what is read
+    before the name of a type, by that name.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from tokenizers import Tokenizer
 
-from .entity_texts import EntityReader, EntityText
+from .entity_texts import EntityReader
 from .mention import MentionInContext
 from .text_inputs import TextInputs, TokenIds
 from .word_pieces import TokenizedText, WordPieces
@@ -22,10 +22,7 @@ from .word_pieces import TokenizedText, WordPieces
 class MarkedTextReader:
     """Reads each mention in a text of its own, between two markers.
 
-    Args:
-        tokenizer: The encoder's tokenizer (``WordPieces``).
-        length: The most tokens of an input, special tokens included.
-        position_limit: The most tokens that the encoder has positions for.
+    An input has at most ``length`` tokens, special tokens included, unless the mention has more.
     """
 
     reads_documents = False
@@ -50,15 +47,13 @@ class MarkedTextReader:
         tokenised again for a mention that splits a word, as the others need that word whole.
         """
         keys: list[Hashable] = []
-        texts: dict[Hashable, str] = {}
-        offsets: dict[Hashable, set[int]] = {}
+        texts: dict[Hashable, tuple[str, set[int]]] = {}
         for mention in mentions:
             text, ends = mention.text, (mention.start, mention.end)
             splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in ends if 0 < i < len(text))
             keys.append(mention if splits_a_word else text)
-            texts[keys[-1]] = text
-            offsets.setdefault(keys[-1], {0, len(text)}).update(ends)
-        tokenized = self._pieces.tokenize_split(texts, offsets)
+            texts.setdefault(keys[-1], (text, set()))[1].update(ends)
+        tokenized = self._pieces.tokenize_split(texts)
         return [self._marked(tokenized[key], mention) for key, mention in zip(keys, mentions)]
 
     def _marked(self, text: TokenizedText, mention: MentionInContext) -> TokenIds:
@@ -81,23 +76,18 @@ class PairReader:
     """Turns a mention and an entity into one input, for the cross-encoder.
 
     The mention's side, with its [CLS] and [SEP], takes at most half of the tokens. It is the same
-    for all entities. The entity's side takes the rest, and is cut at its end. The arguments are those
-    of ``MarkedTextReader``.
+    for all entities. The entity's side takes the rest, and is cut at its end.
+
+    Attributes:
+        mentions: Gives the token ids of the mentions' sides.
+        entities: Gives those of the entities' sides; ``pair`` takes their [CLS] off.
     """
 
     def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
         self.length = min(length, position_limit)
         half = self.length // 2
-        self._mentions = MarkedTextReader(tokenizer, half, half)
-        self._entities = EntityReader(tokenizer, self.length, self.length)
-
-    def mentions(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
-        """The mentions' sides of pairs."""
-        return self._mentions.tokens(mentions)
-
-    def entities(self, entities: Sequence[EntityText]) -> list[TokenIds]:
-        """The entities' sides of pairs; ``pair`` takes their [CLS] off."""
-        return self._entities.tokens(entities)
+        self.mentions = MarkedTextReader(tokenizer, half, half).tokens
+        self.entities = EntityReader(tokenizer, self.length, self.length).tokens
 
     def pair(self, mention: TokenIds, entity: TokenIds) -> TokenIds:
         """The two sides as one input, whose start and end are those of the entity's side."""

@@ -2,7 +2,7 @@
 
 A mention can be read in three ways: marked in a text of its own (``marked_texts``), in windows of its
 document (``document_windows``), or from the states that another component gave the document's
-tokens (``shared_states``). A new way is a new ``MentionReader``.
+tokens (``SharedStatesReader``). A new way is a new ``MentionReader``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+
+from ..errors import PelError
 
 Inputs = TypeVar("Inputs", covariant=True)
 
@@ -39,20 +41,15 @@ class DocumentContext:
 class MentionInContext(NamedTuple):
     """A mention in the text that it is read in.
 
-    Attributes:
-        text: The text of the document. Acronyms in its mentions may be replaced by their long forms.
-        start: The first character of the mention.
-        end: The character after its last.
-        document: The document. Mentions that have it and the text in common may be read together. If
-            it is None for all of them, the text alone tells documents apart.
-        is_masked: Whether [MASK] is read in place of the mention. Training does so, with readers of
-            marked texts.
+    Mentions that have the document and the text in common may be read together. If the document is None
+    for all of them, the text alone tells documents apart.
     """
 
-    text: str
-    start: int
-    end: int
+    text: str  # of the document; acronyms in its mentions may be replaced by their long forms
+    start: int  # the first character of the mention
+    end: int  # the character after its last
     document: DocumentContext | None = None
+    # Whether [MASK] is read in place of the mention. Training does so, with marked texts.
     is_masked: bool = False
 
     @property
@@ -90,3 +87,53 @@ class MentionReader(Protocol[Inputs]):
     def inputs(self, mentions: Sequence[MentionInContext]) -> Inputs:
         """The inputs of the tower, which gives one vector for each mention, in their order."""
         ...
+
+
+class DocumentSpans(NamedTuple):
+    """The mentions of a document as spans of its tokens."""
+
+    tokens: TokenStates  # the states of the document's tokens
+    mentions: np.ndarray  # int64 [m], the places of the mentions among those that were given
+    spans: np.ndarray  # int64 [m, 2], the tokens of each: its first one and the one after its last
+
+
+class StatesInputs(NamedTuple):
+    """What a tower that pools states reads."""
+
+    documents: Sequence[DocumentSpans]
+
+
+class SharedStatesReader:
+    """Reads mentions from the states that their documents carry (``DocumentContext.token_states``)."""
+
+    reads_documents = True
+
+    def inputs(self, mentions: Sequence[MentionInContext]) -> StatesInputs:
+        """The mentions of each document, each with all tokens that it touches.
+
+        Raises:
+            PelError: No component gave the tokens of a document any states.
+        """
+        members: dict[DocumentContext | None, list[int]] = {}
+        for place, mention in enumerate(mentions):
+            members.setdefault(mention.document, []).append(place)
+        documents = []
+        for document, places in members.items():
+            if document is None or document.token_states is None:
+                raise PelError(
+                    "the linker shares what a component before it has read, and is without it here",
+                    "load the whole pipeline, spacy.load(FOLDER)",
+                )
+            tokens = document.token_states
+            spans = _token_spans(tokens.offsets, [mentions[i] for i in places])
+            documents.append(DocumentSpans(tokens, np.array(places), spans))
+        return StatesInputs(documents)
+
+
+def _token_spans(offsets: np.ndarray, mentions: Sequence[MentionInContext]) -> np.ndarray:
+    """The tokens of the mentions, int64 [m, 2]; the nearest one if a mention touches none."""
+    starts, ends = offsets.T
+    first = np.searchsorted(ends, [mention.start for mention in mentions], side="right")
+    last = np.searchsorted(starts, [mention.end for mention in mentions], side="left")
+    first = np.minimum(first, len(offsets) - 1)
+    return np.stack([first, np.maximum(last, first + 1)], axis=1)

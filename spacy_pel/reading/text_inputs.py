@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,22 +11,10 @@ import numpy as np
 # bits of a vector depend on what else is in its pass, so it is the same for any number of threads.
 CORE_TOKENS = 1024
 
-
-class TokenBatch(NamedTuple):
-    """Padded inputs."""
-
-    ids: np.ndarray  # int64 [n, t]
-    mask: np.ndarray  # bool [n, t], true where there is a token
-    # bool [n, t], true where a token stands between the start and the end of its input.
-    focus: np.ndarray
-
-
-class PaddedInputs(NamedTuple):
-    """Inputs of one pass through an encoder."""
-
-    batch: NamedTuple  # its fields have the names of the arguments of the encoder's ``forward``
-    # float32 [n, t, d], what is added to the input embeddings; None for nothing.
-    perturbation: np.ndarray | None = None
+# The inputs of one pass, by the names of the arguments of the encoder's ``forward``: "ids", int64
+# [n, t], "mask", bool [n, t], true where there is a token, and others. "perturbation", float32
+# [n, t, d], is added to the input embeddings; it may be missing.
+Batch = dict[str, np.ndarray]
 
 
 class EncoderInputs(Protocol):
@@ -49,7 +37,7 @@ class EncoderInputs(Protocol):
         """The places of the outputs, int64 [m], that the inputs at the places of a group give."""
         ...
 
-    def padded(self, group: np.ndarray, pad_id: int, least: int) -> PaddedInputs:
+    def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
         """The inputs of a group in one length, with at least so many tokens, padding included."""
         ...
 
@@ -84,19 +72,62 @@ class TextInputs(NamedTuple):
     def outputs_of(self, group: np.ndarray) -> np.ndarray:
         return group
 
-    def padded(self, group: np.ndarray, pad_id: int, least: int) -> PaddedInputs:
+    def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
         batch = pad_texts([self.tokens[i] for i in group], pad_id, least)
-        if self.perturbations is None:
-            return PaddedInputs(batch)
-        own = [self.perturbations[i] for i in group]
-        added = np.zeros((*batch.ids.shape, own[0].shape[1]), dtype=np.float32)
-        for row, array in zip(added, own):
-            row[: len(array)] = array
-        return PaddedInputs(batch, added)
+        if self.perturbations is not None:
+            own = [self.perturbations[i] for i in group]
+            batch["perturbation"] = _spread(own, batch["mask"])
+        return batch
 
 
-def pad_texts(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> TokenBatch:
-    """At least one input as one padded batch.
+class Window(NamedTuple):
+    """A piece of a document that is read at once, with an output for each of its mentions or words."""
+
+    ids: np.ndarray  # int32 [t]
+    outputs: np.ndarray  # int64 [m], the places of its outputs among those of all windows
+    known: Mapping[str, np.ndarray]  # what is known of each token, [t, ...], as in a ``Batch``
+    # int64 [m, 2], the first token of each mention and the one after its last; None for words.
+    spans: np.ndarray | None = None
+
+
+class WindowInputs(NamedTuple):
+    """Windows (``EncoderInputs``)."""
+
+    windows: Sequence[Window]
+
+    @property
+    def core_tokens(self) -> int:
+        """One: a window is long, and gets a pass of its own.
+
+        So its outputs are the same, to the last bit, whatever other documents are read.
+        """
+        return 1
+
+    @property
+    def n_outputs(self) -> int:
+        return sum(len(window.outputs) for window in self.windows)
+
+    def lengths(self) -> np.ndarray:
+        return np.array([len(window.ids) for window in self.windows], dtype=np.int64)
+
+    def outputs_of(self, group: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.windows[i].outputs for i in group])
+
+    def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
+        """As of ``EncoderInputs``. Tokens of spans are counted through all rows, with padding."""
+        windows = [self.windows[i] for i in group]
+        ids, mask = pad_ids([window.ids for window in windows], pad_id, least)
+        batch = {"ids": ids, "mask": mask}
+        for name in windows[0].known:
+            batch[name] = _spread([window.known[name] for window in windows], mask)
+        if windows[0].spans is not None:
+            spans = [row * mask.shape[1] + window.spans for row, window in enumerate(windows)]
+            batch["spans"] = np.concatenate(spans)
+        return batch
+
+
+def pad_texts(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> Batch:
+    """At least one input as one batch, whose "focus" is on the tokens from start to end.
 
     A mention that has no token of its own (blanks, for example) is in focus with its whole input.
     """
@@ -105,7 +136,7 @@ def pad_texts(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> TokenB
     starts, ends = np.array([(x.start, x.end) for x in inputs]).T
     focus = (position >= starts[:, None]) & (position < ends[:, None])
     focus[starts == ends] = mask[starts == ends]
-    return TokenBatch(ids, mask, focus)
+    return {"ids": ids, "mask": mask, "focus": focus}
 
 
 def pad_ids(ids: Sequence[np.ndarray], pad_id: int, least: int) -> tuple[np.ndarray, np.ndarray]:
@@ -118,6 +149,13 @@ def pad_ids(ids: Sequence[np.ndarray], pad_id: int, least: int) -> tuple[np.ndar
     padded = np.full(mask.shape, pad_id, dtype=np.int64)
     padded[mask] = np.concatenate(ids)
     return padded, mask
+
+
+def _spread(values: Sequence[np.ndarray], mask: np.ndarray) -> np.ndarray:
+    """The values of tokens, each [t, ...], where the mask has the tokens, and zeros elsewhere."""
+    spread = np.zeros((*mask.shape, *values[0].shape[1:]), dtype=values[0].dtype)
+    spread[mask] = np.concatenate(values)
+    return spread
 
 
 def groups_by_length(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:

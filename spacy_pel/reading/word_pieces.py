@@ -54,17 +54,11 @@ class WordPieces:
         return (text.ids for text in encoded)
 
     def tokenize_split(
-        self, texts: Mapping[Hashable, str], offsets: Mapping[Hashable, set[int]]
+        self, texts: Mapping[Hashable, tuple[str, Iterable[int]]]
     ) -> dict[Hashable, TokenizedText]:
-        """Tokenise texts that are split at some offsets.
-
-        Args:
-            texts: The texts, by keys of any kind.
-            offsets: By the same keys, where the text is split: character offsets, among them 0 and
-                the length of the text.
-        """
-        cuts = {key: sorted(places) for key, places in offsets.items()}
-        pieces = [texts[key][a:b] for key, cut in cuts.items() for a, b in zip(cut, cut[1:])]
+        """Tokenise texts, by keys of any kind, each of which is split at some character offsets."""
+        cuts = {key: sorted({0, len(text), *places}) for key, (text, places) in texts.items()}
+        pieces = [texts[key][0][a:b] for key, cut in cuts.items() for a, b in zip(cut, cut[1:])]
         tokenized = self.tokenize(pieces)
         result = {}
         for key, cut in cuts.items():
@@ -80,11 +74,8 @@ class WordPieces:
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     """Learn a lower-casing WordPiece tokenizer with the special tokens.
 
-    The same texts give the same tokenizer, in any process.
-
-    Args:
-        texts: The texts to learn from.
-        vocab_size: The most word pieces, unless the alphabet alone has more.
+    The same texts give the same tokenizer, in any process. It has at most ``vocab_size`` word pieces,
+    unless the alphabet alone has more.
     """
     from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 

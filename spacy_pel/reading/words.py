@@ -9,111 +9,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from ..kb.name_finder import Pieces
-from .text_inputs import PaddedInputs, pad_ids
+from .text_inputs import Window, WindowInputs
 from .word_pieces import WordPieces
 
 # What a word looks like, from the most telling: the first that matches the whole word is its shape.
-_SHAPES = tuple(
-    map(
-        re.compile,
-        (
-            r"[.!?]",
-            r"[,;:]",
-            r"[(\[{]",
-            r"[)\]}]",
-            r"[-\u2010-\u2015]",
-            r"/",
-            r"[+*=<>%\u00b1]",
-            r"[^\w]",
-            r"\d{1,2}",
-            r"\d+",
-            r"[A-Z]",
-            r"[A-Z]{2,5}",
-            r"[A-Z]{6,}",
-            r"[A-Z][a-z]+",
-            r"[a-z]",
-            r"[a-z]{2,4}",
-            r"[a-z]+",
-            r"[A-Z]+s",
-            r"[A-Z]+\d+",
-            r"[a-z]*\d+[a-z]*",
-            r"[^\W\d]+",
-            r"\w+",
-        ),
-    )
-)
+_SHAPES = [
+    re.compile(shape)
+    for shape in (
+        r"[.!?] [,;:] [(\[{] [)\]}] [-\u2010-\u2015] / [+*=<>%\u00b1] [^\w] \d{1,2} \d+ [A-Z] "
+        r"[A-Z]{2,5} [A-Z]{6,} [A-Z][a-z]+ [a-z] [a-z]{2,4} [a-z]+ [A-Z]+s [A-Z]+\d+ "
+        r"[a-z]*\d+[a-z]* [^\W\d]+ \w+"
+    ).split()
+]
 N_SHAPES = len(_SHAPES)
 # A window ends after a full stop, if one stands in this last part of it.
 _ENDING = 0.5
+# The first character of a mention, the one after its last, and the number of its label.
+Tagged = tuple[int, int, int]
 
-
-class Window(NamedTuple):
-    """A piece of a document that is read at once.
-
-    Attributes:
-        ids: int32 [t], the word pieces, special tokens included.
-        firsts: bool [t], true at the first piece of each word.
-        features: bool [t, f], what is known of the word of each piece; of special tokens nothing.
-        words: slice of the words of all documents: which are read here.
-    """
-
-    ids: np.ndarray
-    firsts: np.ndarray
-    features: np.ndarray
-    words: slice
-
-
-class WordBatch(NamedTuple):
-    """Padded windows.
-
-    Attributes:
-        ids: int64 [n, t], the token ids.
-        mask: bool [n, t], true where there is a token.
-        firsts: bool [n, t], true at the first piece of each word.
-        features: float32 [n, t, f].
-    """
-
-    ids: np.ndarray
-    mask: np.ndarray
-    firsts: np.ndarray
-    features: np.ndarray
-
-
-class WordInputs(NamedTuple):
-    """Windows with an output for each of their words (``EncoderInputs``)."""
-
-    windows: Sequence[Window]
-
-    @property
-    def core_tokens(self) -> int:
-        """One: a window has a pass of its own, so its tags do not depend on other documents."""
-        return 1
-
-    @property
-    def n_outputs(self) -> int:
-        return self.windows[-1].words.stop if self.windows else 0
-
-    def lengths(self) -> np.ndarray:
-        return np.array([len(window.ids) for window in self.windows], dtype=np.int64)
-
-    def outputs_of(self, group: np.ndarray) -> np.ndarray:
-        words = (self.windows[i].words for i in group)
-        return np.concatenate([np.arange(w.start, w.stop) for w in words])
-
-    def padded(self, group: np.ndarray, pad_id: int, least: int) -> PaddedInputs:
-        windows = [self.windows[i] for i in group]
-        ids, mask = pad_ids([window.ids for window in windows], pad_id, least)
-        firsts = np.zeros_like(mask)
-        firsts[mask] = np.concatenate([window.firsts for window in windows])
-        features = np.zeros((*mask.shape, windows[0].features.shape[1]), dtype=np.float32)
-        features[mask] = np.concatenate([window.features for window in windows])
-        return PaddedInputs(WordBatch(ids, mask, firsts, features))
+OUTSIDE = 0
 
 
 def words_of(pieces: Pieces) -> Iterator[np.ndarray]:
@@ -131,21 +50,17 @@ def shape_of(word: str) -> int:
 class WordReader:
     """Reads documents word by word.
 
-    Args:
-        tokenizer: The encoder's tokenizer (``WordPieces``).
-        length: The most tokens of a window, special tokens included.
+    A window has at most ``length`` tokens, special tokens included.
     """
 
     def __init__(self, tokenizer: Tokenizer, length: int):
         self._pieces = WordPieces(tokenizer)
         self._room = length - 2
 
-    def inputs(self, pieces: Pieces, features: np.ndarray) -> WordInputs:
+    def inputs(self, pieces: Pieces, features: np.ndarray) -> WindowInputs:
         """Cut documents into windows, where a sentence ends if one does. They do not overlap.
 
-        Args:
-            pieces: The words of the documents.
-            features: What is known of each of the n pieces, bool [n, f]. Their shapes are added.
+        ``features`` are what is known of each of the n pieces, bool [n, f]. Their shapes are added.
         """
         distinct = sorted(set(pieces.words) - {""})
         ids = dict(zip(distinct, map(self._ids, self._pieces.tokenize(distinct))))
@@ -157,11 +72,11 @@ class WordReader:
             known = np.concatenate([features[first : after - 1], shown], axis=1)
             lengths = np.array([len(ids[word]) for word in words], dtype=np.int64)
             for start, end in self._bounds(words, lengths):
-                read = slice(n_words + start, n_words + end)
+                read = np.arange(n_words + start, n_words + end)
                 tokens = [ids[word] for word in words[start:end]]
                 windows.append(self._window(tokens, known[start:end], read))
             n_words += len(words)
-        return WordInputs(windows)
+        return WindowInputs(windows)
 
     def _ids(self, ids: list[int]) -> list[int]:
         """The pieces of a word. A word without any (a control character) is read as unknown."""
@@ -181,11 +96,88 @@ class WordReader:
             yield first, last
             first = last
 
-    def _window(self, pieces: list[list[int]], features: np.ndarray, words: slice) -> Window:
+    def _window(self, pieces: list[list[int]], features: np.ndarray, words: np.ndarray) -> Window:
+        """A window of words.
+
+        "firsts" is true at the first piece of each word. "features" has what is known of the word of
+        each piece, and of special tokens nothing.
+        """
         lengths = np.array([len(own) for own in pieces])
         ids = np.concatenate([[self._pieces.cls], *pieces, [self._pieces.sep]]).astype(np.int32)
         firsts = np.zeros(len(ids), dtype=bool)
         firsts[lengths.cumsum() - lengths + 1] = True
-        spread = np.zeros((len(ids), features.shape[1]), dtype=bool)
+        spread = np.zeros((len(ids), features.shape[1]), dtype=np.float32)
         spread[1:-1] = features.repeat(lengths, axis=0)
-        return Window(ids, firsts, spread, words)
+        return Window(ids, words, {"firsts": firsts, "features": spread})
+
+
+def allowed_tags(
+    words: np.ndarray, mentions: Sequence[Tagged], annotated: np.ndarray
+) -> np.ndarray:
+    """The tags that may be right, for ``summed_loss``.
+
+    Args:
+        words: int64 [w, 2], the characters of the words.
+        mentions: The gold mentions; they do not overlap. A word that lies in a mention in part
+            belongs to it.
+        annotated: bool [n], which of the n labels are annotated in the document.
+
+    Returns:
+        bool [w, 1 + 2 n]. Outside the mentions "outside" is allowed, and all tags of labels that are
+        not annotated.
+    """
+    allowed = np.zeros((len(words), 1 + 2 * len(annotated)), dtype=bool)
+    allowed[:, OUTSIDE] = True
+    allowed[:, 1:] = ~annotated.repeat(2)
+    for start, end, label in mentions:
+        first = np.searchsorted(words[:, 1], start, side="right")
+        last = np.searchsorted(words[:, 0], end, side="left")
+        allowed[first:last] = False
+        allowed[first : first + 1, 1 + 2 * label] = True
+        allowed[first + 1 : last, 2 + 2 * label] = True
+    return allowed
+
+
+def tagged_mentions(words: Sequence[np.ndarray], scores: np.ndarray) -> list[list[Tagged]]:
+    """The mentions of the most probable sequence of tags of each document (Viterbi).
+
+    In a sequence "inside" follows only "begins" or "inside" of its label.
+
+    Args:
+        words: The words of each document, int64 [w, 2].
+        scores: float32 [sum of w, t], the scores of the tags of all words.
+    """
+    lengths = np.array([len(own) for own in words], dtype=np.int64)
+    longest, n_tags = int(lengths.max(initial=0)), scores.shape[1]
+    log_p = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    # The documents one after another as rows; words that are not there change nothing.
+    padded = np.zeros((len(words), longest, n_tags), dtype=np.float32)
+    padded[np.arange(longest) < lengths[:, None]] = log_p
+    inside = np.arange(2, n_tags, 2)
+    forbidden = np.zeros((n_tags, n_tags), dtype=np.float32)  # from, to
+    forbidden[:, inside] = -np.inf
+    forbidden[inside, inside] = forbidden[inside - 1, inside] = 0
+    before = np.zeros((longest, len(words), n_tags), dtype=np.int64)
+    best = np.where(np.isin(np.arange(n_tags), inside), -np.inf, 0) + padded[:, :1].sum(1)
+    for place in range(1, longest):
+        paths = best[:, :, None] + forbidden
+        over = (lengths <= place)[:, None]  # of a document that has ended the last tag stays
+        before[place] = np.where(over, np.arange(n_tags), paths.argmax(1))
+        best = np.where(over, best, paths.max(1) + padded[:, place])
+    tag = best.argmax(1)
+    tags = np.zeros((len(words), longest), dtype=np.int64)
+    for place in range(longest - 1, -1, -1):
+        tags[:, place] = tag
+        tag = before[place][np.arange(len(words)), tag]
+    return [_mentions(own, row[: len(own)]) for own, row in zip(words, tags)]
+
+
+def _mentions(words: np.ndarray, tags: np.ndarray) -> list[Tagged]:
+    found: list[Tagged] = []
+    begins = np.flatnonzero((tags > OUTSIDE) & (tags % 2 == 1))
+    for first in begins.tolist():
+        last = first
+        while last + 1 < len(tags) and tags[last + 1] == tags[first] + 1:
+            last += 1
+        found.append((int(words[first, 0]), int(words[last, 1]), int(tags[first] - 1) // 2))
+    return found

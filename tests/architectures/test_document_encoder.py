@@ -19,9 +19,8 @@ from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.bert import build_transformer
 from spacy_pel.models.encoders import WindowEncoder
-from spacy_pel.reading.document_windows import WindowInputs
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.reading.text_inputs import TokenIds
+from spacy_pel.reading.text_inputs import TokenIds, WindowInputs
 
 from ..towers import TEXTS, bert_states, mention, spread_weights
 from ..training.kbs import assert_same_gradients
@@ -67,8 +66,8 @@ def naive_vectors(linker: Retriever, pooling: str = "mean", scale: bool = True) 
     encoder = encoder_of(linker.mention_tower).eval()
     vectors: list[Tensor] = [None] * len(MENTIONS)
     for window in linker.mention_inputs(MENTIONS).windows:
-        segments = torch.tensor(window.marked[None]).long()
-        for i, (first, last) in zip(window.mentions.tolist(), window.spans.tolist()):
+        segments = torch.tensor(window.known["focus"][None]).long()
+        for i, (first, last) in zip(window.outputs.tolist(), window.spans.tolist()):
             states = bert_states(encoder, TokenIds(window.ids, first, last), segments=segments)
             chosen = {"mean": range(first, last), "start": [first], "end": [last - 1]}[pooling]
             vector = sum(states[place] for place in chosen) / len(chosen)

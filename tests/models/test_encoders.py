@@ -40,7 +40,7 @@ def encoder(**changes) -> TextEncoder:
 
 
 def batch(tokens: list[TokenIds]) -> list[torch.Tensor]:
-    return [torch.as_tensor(array) for array in pad_texts(tokens, 0)]
+    return [torch.as_tensor(array) for array in pad_texts(tokens, 0).values()]
 
 
 @pytest.mark.parametrize("pooling", ["mean", "focus", "both", "cls"])
@@ -146,7 +146,7 @@ def scorer() -> PairScorer:
 
 
 def scored(encoder: PairScorer, pairs, perturbation=NO_PERTURBATION) -> torch.Tensor:
-    batch = [torch.as_tensor(array) for array in pad_texts(pairs, 0)]
+    batch = [torch.as_tensor(array) for array in pad_texts(pairs, 0).values()]
     return encoder(*batch, perturbation)
 
 

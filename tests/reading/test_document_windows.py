@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.reading.document_windows import Window, WindowReader, pad_windows, window_bounds
+from spacy_pel.reading.document_windows import Window, WindowReader, window_bounds
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
 from .pieces import REFERENCE, TEXTS, TOKENIZER, as_pieces, pieces
@@ -30,35 +30,28 @@ def read(window: Window) -> list[list[str]]:
 
 
 def marked(window: Window) -> list[str]:
-    return [p for p, is_marked in zip(as_pieces(window), window.marked, strict=True) if is_marked]
+    return [
+        p
+        for p, is_marked in zip(as_pieces(window), window.known["focus"], strict=True)
+        if is_marked
+    ]
 
 
 def owned(windows: list[Window]) -> dict[int, tuple[Window, int]]:
     """The window of each mention, and its place among that one's."""
-    return {i: (w, n) for w in windows for n, i in enumerate(w.mentions.tolist())}
+    return {i: (w, n) for w in windows for n, i in enumerate(w.outputs.tolist())}
 
 
-def test_no_mention_is_no_window() -> None:
-    inputs = reader().inputs([])
-    assert len(inputs.windows) == inputs.n_outputs == len(inputs.lengths()) == 0
-
-
-def test_documents_are_apart_even_if_their_texts_are_equal() -> None:
-    text = TEXTS[0]
-    first, second = mentions_of(text, "pain", "aspirin", document=DocumentContext())
-    other = mentions_of(text, "severe", document=DocumentContext())[0]
-    windows = reader().inputs([first, other, second]).windows
-    assert [w.mentions.tolist() for w in windows] == [[0, 2], [1]]
-    assert marked(windows[0]) == pieces("pain", "aspirin")
-    assert marked(windows[1]) == pieces("severe")
-
-
-def test_a_document_in_two_texts_is_read_in_both() -> None:
-    document = DocumentContext()
-    (plain,) = mentions_of("pain after aspirin", "aspirin", document=document)
-    (replaced,) = mentions_of("severe pain after aspirin", "severe pain", document=document)
-    windows = reader().inputs([plain, replaced]).windows
-    assert [marked(window) for window in windows] == [pieces("aspirin"), pieces("severe", "pain")]
+def test_documents_and_texts_are_apart() -> None:
+    text, document = TEXTS[0], DocumentContext()
+    first, second = mentions_of(text, "pain", "aspirin", document=document)
+    (equal,) = mentions_of(text, "severe", document=DocumentContext())
+    (replaced,) = mentions_of("severe pain after", "severe pain", document=document)
+    windows = reader().inputs([first, equal, second, replaced]).windows
+    assert [w.outputs.tolist() for w in windows] == [[0, 2], [1], [3]]
+    read = [pieces("pain", "aspirin"), pieces("severe"), pieces("severe", "pain")]
+    assert [marked(window) for window in windows] == read
+    assert not reader().inputs([]).windows
 
 
 @st.composite
@@ -86,10 +79,10 @@ def test_any_mention_is_read_once_and_whole(
     at = {o: len(pieces(*_parts(text[:o], *(c for c in cuts if c < o)))) for o in {0, *cuts}}
     in_mentions = {i for m in mentions for i in range(at[m.start], at[m.end])}
     windows = reader(length, limit).inputs(mentions).windows
-    assert sorted(i for w in windows for i in w.mentions.tolist()) == list(range(len(mentions)))
+    assert sorted(i for w in windows for i in w.outputs.tolist()) == list(range(len(mentions)))
     longest = min(length, limit)
     for window in windows:
-        assert len(window.ids) == len(window.marked) <= longest and len(window.mentions)
+        assert len(window.ids) == len(window.known["focus"]) <= longest and len(window.outputs)
     for i, (window, place) in owned(windows).items():
         first = at[mentions[i].start]
         last = min(at[mentions[i].end], first + longest - 2)
@@ -101,7 +94,7 @@ def test_any_mention_is_read_once_and_whole(
         begin = first - int(window.spans[place, 0]) + 1  # of the window in the document
         assert inner == whole[begin : begin + len(inner)]
         expected = [begin + n in in_mentions for n in range(len(inner))]
-        assert window.marked.tolist() == [False, *expected, False]
+        assert window.known["focus"].tolist() == [False, *expected, False]
 
 
 @given(st.integers(0, 300), st.integers(1, 40), st.data())
@@ -127,20 +120,6 @@ def test_windows_cover_the_text_and_each_mention_has_the_best(
         assert distance == best if best >= 0 else bounds not in laid
 
 
-def test_padding() -> None:
-    windows = [
-        Window(np.array([5, 6, 7]), np.array([0, 1, 0], bool), np.array([1]), np.array([[1, 2]])),
-        Window(np.array([5, 7]), np.zeros(2, bool), np.array([0, 2]), np.array([[0, 2], [1, 2]])),
-    ]
-    batch = pad_windows(windows, 3)
-    assert batch.ids.dtype == np.int64
-    assert batch.ids.tolist() == [[5, 6, 7], [5, 7, 3]]
-    assert batch.mask.tolist() == [[True] * 3, [True, True, False]]
-    assert batch.focus.tolist() == [[False, True, False], [False] * 3]
-    assert batch.spans.tolist() == [[1, 2], [3, 5], [4, 5]]
-    assert pad_windows(windows[:1], 3, least=9).ids.shape == (1, 9)
-
-
 def test_a_long_document() -> None:
     text = "a pain " * 10_000
     mentions = [MentionInContext(text, i, i + 4) for i in range(2, len(text), 70)]
@@ -153,5 +132,5 @@ def test_a_long_document() -> None:
     assert n_tokens >= 20_000
     encoded = sum(len(w.ids) for w in windows)
     assert n_tokens < encoded < 1.5 * n_tokens
-    assert sum(len(w.mentions) for w in windows) == len(mentions)
+    assert sum(len(w.outputs) for w in windows) == len(mentions)
     assert peak < 400 * n_tokens

@@ -35,18 +35,6 @@ def naive_mention(
     return sequence, len(context) + 2
 
 
-def test_a_mention_in_context_is_appendix_a() -> None:
-    text = "the patient had hepatotoxicity after aspirin"
-    tokens = reader().tokens([MentionInContext(text, 16, 30)])[0]
-    expected = [
-        "[CLS]", *pieces("the patient had"), "[Ms]", *pieces("hepatotoxicity"), "[Me]",
-        *pieces("after aspirin"), "[SEP]",
-    ]  # fmt: skip
-    assert as_pieces(tokens) == expected
-    assert expected[tokens.start : tokens.end] == pieces("hepatotoxicity")
-    assert tokens.ids.dtype == np.int32
-
-
 def test_special_tokens_spelt_out_in_a_text_are_text() -> None:
     text = "methyl [Me] a [SEP] [Ms]"
     tokens = reader().tokens([MentionInContext(text, 12, 13)])[0]

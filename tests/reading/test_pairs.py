@@ -8,36 +8,10 @@ from hypothesis import strategies as st
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.marked_texts import PairReader
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.reading.word_pieces import train_tokenizer
 
-from ..towers import TEXTS, mention
+from .pieces import TEXTS, TOKENIZER, as_pieces, pieces
 
-TOKENIZER = train_tokenizer(TEXTS, 200)
 WORDS = sorted({word for text in TEXTS for word in text.split()})
-
-
-def tokens_of(ids) -> list[str]:
-    return [TOKENIZER.id_to_token(int(id)) for id in ids]
-
-
-def plain(text: str) -> list[str]:
-    return TOKENIZER.encode(text, add_special_tokens=False).tokens
-
-
-def made(context: MentionInContext, entity: EntityText, length: int, limit: int = 512):
-    reader = PairReader(TOKENIZER, length, limit)
-    return reader.pair(reader.mentions([context])[0], reader.entities([entity])[0])
-
-
-def test_a_pair_with_room_to_spare_is_the_papers() -> None:
-    context = mention("The patient has MS of the nerves.", "MS")
-    pair = made(context, EntityText("Multiple sclerosis", "Disease", "a disease of the nerves"), 99)
-    left = ["[CLS]", *plain("The patient has "), "[Ms]", *plain("MS"), "[Me]"]
-    left += [*plain(" of the nerves."), "[SEP]"]
-    right = [*plain("Multiple sclerosis"), "[SEP]", *plain("Disease"), "[SEP]"]
-    right += [*plain("a disease of the nerves"), "[SEP]"]
-    assert tokens_of(pair.ids) == left + right
-    assert (pair.start, pair.end) == (len(left), len(left + right))
 
 
 @st.composite
@@ -56,25 +30,23 @@ TITLES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
 
 @given(
     contexts(),
-    st.builds(EntityText, TITLES, st.sampled_from(["", "Disease"]), SENTENCES),
-    st.integers(16, 120),
+    st.builds(EntityText, TITLES, st.sampled_from(["", "acute"]), SENTENCES),
+    st.integers(16, 300),
 )
 def test_how_the_length_is_shared(context, entity, length) -> None:
-    pair = made(context, entity, length)
-    tokens = tokens_of(pair.ids)
+    reader = PairReader(TOKENIZER, length, 512)
+    pair = reader.pair(reader.mentions([context])[0], reader.entities([entity])[0])
+    tokens = as_pieces(pair)
     left, right = tokens[: pair.start], tokens[pair.start :]
-    whole_left = 4 + sum(
-        len(plain(part))
-        for part in (
-            context.text[: context.start],
-            context.text[context.start : context.end],
-            context.text[context.end :],
-        )
-    )
-    entity_side = [t for part in entity for t in [*plain(part), "[SEP]"]]
+    text, start, end, *_ = context
+    before, inside, after = (pieces(part) for part in (text[:start], text[start:end], text[end:]))
+    whole_left = ["[CLS]", *before, "[Ms]", *inside, "[Me]", *after, "[SEP]"]
+    entity_side = [t for part in entity for t in [*pieces(part), "[SEP]"]]
     while entity_side[-2:] == ["[SEP]", "[SEP]"]:  # empty parts at the end are left out
         entity_side.pop()
-    assert len(left) == min(length // 2, whole_left)
+    assert len(left) == min(length // 2, len(whole_left))
+    if len(whole_left) <= length // 2:  # as in the paper
+        assert left == whole_left
     assert left[0] == "[CLS]" and left[-1] == right[-1] == "[SEP]"
     assert left.count("[Ms]") == left.count("[Me]") == 1
     room = length - len(left)

@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.reading.mention import DocumentContext, MentionInContext, TokenStates
-from spacy_pel.reading.shared_states import DocumentSpans, SharedStatesReader
+from spacy_pel.reading.mention import (
+    DocumentContext,
+    MentionInContext,
+    SharedStatesReader,
+    TokenStates,
+)
 
 
 def document(gaps_and_lengths: list[tuple[int, int]]) -> tuple[str, DocumentContext]:
@@ -23,14 +27,10 @@ def document(gaps_and_lengths: list[tuple[int, int]]) -> tuple[str, DocumentCont
     return text, DocumentContext(TokenStates(states, np.array(offsets), np.zeros_like(states)))
 
 
-def read(mentions: list[MentionInContext]) -> list[DocumentSpans]:
-    return list(SharedStatesReader().inputs(mentions).documents)
+TOKENS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=8)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=8),
-    st.data(),
-)
+@given(TOKENS, st.data())
 def test_a_mention_has_the_tokens_that_it_touches(tokens, data) -> None:
     text, context = document(tokens)
     mentions = []
@@ -38,7 +38,7 @@ def test_a_mention_has_the_tokens_that_it_touches(tokens, data) -> None:
         start = data.draw(st.integers(0, len(text) - 1))
         end = data.draw(st.integers(start + 1, len(text)))
         mentions.append(MentionInContext(text, start, end, context))
-    (found,) = read(mentions)
+    (found,) = SharedStatesReader().inputs(mentions).documents
     assert found.tokens is context.token_states and found.mentions.tolist() == [0, 1, 2]
     offsets = context.token_states.offsets
     for (_, start, end, *_), (first, last) in zip(mentions, found.spans):
@@ -48,23 +48,13 @@ def test_a_mention_has_the_tokens_that_it_touches(tokens, data) -> None:
 
 
 def test_mentions_are_gathered_by_document() -> None:
-    text, one = document([(0, 2), (1, 2)])
-    same, other = document([(0, 2), (1, 2)])
-    assert same == text
-    found = read(
-        [
-            MentionInContext(text, 0, 2, one),
-            MentionInContext(text, 3, 5, other),
-            MentionInContext(text, 3, 5, one),
-        ]
-    )
+    (text, one), (_, other) = document([(0, 2), (1, 2)]), document([(0, 2), (1, 2)])
+    places = [(0, 2, one), (3, 5, other), (3, 5, one)]
+    mentions = [MentionInContext(text, *place) for place in places]
+    found = SharedStatesReader().inputs(mentions).documents
     assert [each.mentions.tolist() for each in found] == [[0, 2], [1]]
     assert [each.spans.tolist() for each in found] == [[[0, 1], [1, 2]], [[1, 2]]]
     assert [each.tokens for each in found] == [one.token_states, other.token_states]
-    assert read([]) == []
-
-
-@pytest.mark.parametrize("context", [None, DocumentContext()])
-def test_a_document_that_was_not_read(context: DocumentContext | None) -> None:
-    with pytest.raises(PelError, match="load the whole pipeline"):
-        read([MentionInContext("a text", 0, 1, context)])
+    for context in (None, DocumentContext()):
+        with pytest.raises(PelError, match="load the whole pipeline"):
+            SharedStatesReader().inputs([MentionInContext("a text", 0, 1, context)])
