@@ -24,8 +24,7 @@ from ..models.packed_weights import Packed
 from ..reading.document_windows import WindowReader
 from ..reading.entity_texts import EntityReader
 from ..reading.marked_texts import MarkedTextReader
-from ..reading.mention import MentionReader
-from ..reading.mention import SharedStatesReader, StatesInputs
+from ..reading.mention import MentionReader, SharedStatesReader, StatesInputs
 from .towers import (
     EncoderSource,
     Tower,

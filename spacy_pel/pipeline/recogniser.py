@@ -20,9 +20,8 @@ from ..errors import PelError
 from ..kb.name_finder import FoundNames, NameFinder, Pieces
 from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
-from ..reading.words import Tagged, allowed_tags, tagged_mentions
 from ..reading.text_inputs import WindowInputs
-from ..reading.words import words_of
+from ..reading.words import Tagged, allowed_tags, tagged_mentions, words_of
 from ..spans import add_ents
 from ..training.optimizer import apply_gradients
 from .kb_component import KBComponent, Saved, SavedFile, content
