@@ -5,26 +5,52 @@ the documents that they were fitted to, their figures are too good. So the docum
 half is linked with the settings that were fitted to the other one:
 
 python -m papers.cross_fitting en_pel_mesh_sm bc5cdr/dev.pubtator ncbi_disease/dev.pubtator --names
+
+Tables also ask in this way what joint linking, clusters of mentions and discovery are worth (ArboEL, 2.3,
+3.5, A.3).
 """
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from sklearn.metrics import adjusted_rand_score
 from spacy.language import Language
+from spacy.training import Example
 
 from spacy_pel.evaluation.linking_metrics import metrics_table
 from spacy_pel.evaluation.nil_metrics import nil_summary
 from spacy_pel.fitting.calibrate import fit
 from spacy_pel.fitting.evaluate import metrics_of
+from spacy_pel.fitting.fit_joint import (
+    GoldMentions,
+    JointReport,
+    fitted_joint,
+    gold_mentions,
+    mention_clusters,
+    right_answers,
+)
 from spacy_pel.fitting.gold_examples import check_ids, gold_examples, link_examples
-from spacy_pel.jobs.joint_linking import with_settings
+from spacy_pel.jobs.discover import proposals
+from spacy_pel.jobs.joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.change import remove_entities
+from spacy_pel.kb.vectors.matrix import VectorMatrix
+from spacy_pel.linking.clusters import Clusters
+from spacy_pel.linking.joint import Neighbourhood, mention_neighbours
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
+from spacy_pel.spans import gold_ids, mention_spans
+
+# The neighbours whose recall is measured, as in figure 3 of the paper.
+NEAREST = 64
 
 
 def evaluate_cross_fitted(
@@ -63,6 +89,205 @@ def evaluate_cross_fitted(
             corpus: metrics_of(linker, own, seconds[corpus], [corpus], limit)
             for corpus, own in examples.items()
         }
+
+
+def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[str, Any]:
+    """Score a linker whose mentions are linked together, and the clusters of their vectors.
+
+    The linker keeps the settings that it has.
+
+    Returns:
+        ``recall@1``: for "one by one", "undirected", "directed" and "best", what was best on the
+        other half, the share of mentions that are right of those whose entity the KB has
+        ("in_kb"), and of those whose entity was seen in training ("seen") or not ("unseen").
+        ``ari``: how clusters made of mentions alone agree with the gold entities: "all";
+        "all_unseen", of the unseen entities' mentions, if all mentions are clustered; and "unseen",
+        if these alone are. ``coreference_recall@64``: see ``coreference_recall``. A figure of
+        nothing is None.
+
+    Raises:
+        PelError: As ``calibrate`` and ``fit_joint`` raise it; one half may not be enough.
+    """
+    linker = linker_of(nlp)
+    trained = frozenset(linker.cfg["trained_entities"])
+    right: defaultdict[str, list[bool]] = defaultdict(list)
+    agreement: dict[str, list[float]] = {"all": [], "all_unseen": [], "unseen": []}
+    used = []
+    for report, gold in _fitted_halves(nlp, gold_examples(nlp, linker, [corpus], limit), nil=False):
+        used.append(gold)
+        for way, counted in {
+            "one by one": Neighbourhood(0, 1.0, True),
+            "undirected": report.by_direction[False],
+            "directed": report.by_direction[True],
+            "best": report.settings.linking,
+        }.items():
+            found, ids = _clusters(report, gold, counted)
+            right[way] += right_answers(found.entities, ids, gold).tolist()
+        for name, value in _agreements(report, gold, trained).items():
+            agreement[name].append(value)
+    golds = [ids for gold in used for ids in gold.golds]
+    in_kb = np.concatenate([gold.in_kb for gold in used])
+    seen = np.array([not trained.isdisjoint(ids) for ids in golds], dtype=bool)
+    groups = {"in_kb": in_kb, "seen": in_kb & seen, "unseen": in_kb & ~seen}
+    vectors = VectorMatrix(np.concatenate([gold.vectors for gold in used]))
+    entities = numbered_ids([min(ids, default="") for ids in golds])[1]
+    nearest = mention_neighbours(vectors, NEAREST).numbers
+    return {
+        "recall@1": {
+            way: {name: _mean(np.array(each)[group]) for name, group in groups.items()}
+            for way, each in right.items()
+        },
+        "ari": {name: _mean(values) for name, values in agreement.items()},
+        f"coreference_recall@{NEAREST}": coreference_recall(nearest, entities),
+    }
+
+
+def cross_fitted_discovery(
+    nlp: Language, corpus: str | Path, folder: Path, *, limit: int = 0, share: float = 0.1
+) -> dict[str, float]:
+    """Score the proposals of a linker whose KB lacks a share of the entities of a corpus.
+
+    The linker keeps the settings that it has, and its KB. The KB that lacks them is made in the
+    folder, and removed at the end.
+
+    Returns:
+        The mean over both halves of what ``discovery_metrics`` returns.
+
+    Raises:
+        PelError: As ``joint_metrics`` does.
+    """
+    linker = linker_of(nlp)
+    kb = linker.kb.path
+    examples = gold_examples(nlp, linker, [corpus], limit)
+    spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
+    write_lacking_kb(linker.kb, {id for s in spans for id in gold_ids(s)}, share, folder)
+    try:
+        linker.set_kb(folder)
+        found = [
+            discovery_metrics(gold, _clusters(report, gold, report.settings.discovery)[0])
+            for report, gold in _fitted_halves(nlp, examples, nil=True)
+        ]
+    finally:
+        linker.set_kb(kb)
+        shutil.rmtree(folder, ignore_errors=True)
+    return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+
+
+def _fitted_halves(
+    nlp: Language, examples: Sequence[Example], *, nil: bool
+) -> Iterator[tuple[JointReport, GoldMentions]]:
+    """Both halves of the documents, linked one by one, with what was fitted on the other half.
+
+    nil: whether a mention may be NIL before it is joined.
+    """
+    linker = linker_of(nlp)
+    with with_settings(linker, fitted=replace(linker.fitted)):
+        for half in (0, 1):
+            fit(nlp, linker, examples[half::2])
+            threshold = linker.nil_threshold if nil else None
+            with with_settings(linker, vectors=True, nil_threshold=threshold):
+                link_examples(nlp, linker, examples)
+            fitted, used = (gold_mentions(linker, examples[n::2]) for n in (half, 1 - half))
+            yield fitted_joint(fitted, linker.reranked), used
+
+
+def _clusters(
+    report: JointReport, gold: GoldMentions, counted: Neighbourhood
+) -> tuple[Clusters, list[str]]:
+    """The clusters of gold mentions with entities, and the ids of these."""
+    vectors = VectorMatrix(gold.vectors)
+    return clusters_of(gold.mentions, vectors, report.settings, counted, gold.pairs)
+
+
+def _agreements(report: JointReport, gold: GoldMentions, trained: frozenset) -> dict[str, float]:
+    """The adjusted Rand index of clusters of mentions alone; see ``joint_metrics``."""
+
+    def clusters(places: np.ndarray) -> np.ndarray:
+        counted = report.settings.discovery
+        pairs = gold.pairs and gold.pairs.of(places)
+        neighbours = neighbours_of(VectorMatrix(gold.vectors[places]), counted.k, pairs)
+        return mention_clusters(neighbours, report.settings, counted)
+
+    entities = gold.entities
+    known = entities >= 0
+    unseen = known & [trained.isdisjoint(ids) for ids in gold.golds]
+    of_all = clusters(np.arange(len(entities)))
+    found = {"all": adjusted_rand_score(of_all[known], entities[known])}
+    if unseen.any():
+        alone = clusters(np.flatnonzero(unseen))
+        found["all_unseen"] = adjusted_rand_score(of_all[unseen], entities[unseen])
+        found["unseen"] = adjusted_rand_score(alone, entities[unseen])
+    return found
+
+
+def coreference_recall(neighbours: np.ndarray, entities: np.ndarray) -> float | None:
+    """The share of coreferent mentions that are among the nearest ones (ArboEL, figure 3).
+
+    For a mention it is the number of its k neighbours that mean the same, divided by k or by the
+    number of all other mentions that mean the same, whichever is less. The recall is the mean over
+    the mentions that have such others; None if no two mentions mean the same.
+
+    Args:
+        neighbours: int64 [n, k], the nearest other mentions of each; -1 where there are fewer.
+        entities: int64 [n], what each mention means; -1 for nothing known.
+    """
+    _, groups = np.unique(entities, return_inverse=True)
+    others = np.bincount(groups)[groups] - 1
+    counted = (entities >= 0) & (others > 0)
+    same = (neighbours >= 0) & (entities[neighbours] == entities[:, None])
+    most = np.minimum(others, neighbours.shape[1])
+    return _mean(same.sum(axis=1)[counted] / most[counted])
+
+
+def write_lacking_kb(kb: KnowledgeBase, ids: Iterable[str], share: float, folder: Path) -> None:
+    """Write a copy of a KB that lacks a share of the entities with these ids, always the same."""
+    numbers = {kb.number(id) for id in ids} - {None}
+    there = sorted(id for id, _ in kb.labels(sorted(numbers)))
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(kb.path, folder)
+    drawn = np.random.default_rng(0).permutation(there)[: round(share * len(there))]
+    remove_entities(folder, drawn.tolist())
+
+
+def discovery_metrics(gold: GoldMentions, found: Clusters) -> dict[str, float]:
+    """Score the clusters of gold mentions of a corpus, and the proposals that they make.
+
+    A proposal is right if more than half of its mentions mean one entity that the KB lacks, and no
+    proposal before it is that entity. Clusters of the same entity are one.
+
+    Returns:
+        ``ari_all`` and ``ari_lacking``: the adjusted Rand index of the clusters with the gold
+        entities, over all mentions and over those whose entity the KB lacks. ``precision``,
+        ``precision@50`` and ``precision@200``: of all proposals, and of the first ones.
+        ``proposals``: their number. ``found`` and ``lacking``: how many of the lacking entities are
+        proposed, and how many there are.
+    """
+    entities = gold.entities
+    known = entities >= 0
+    lacking = known & ~gold.in_kb
+    alone = found.entities.max(initial=-1) + 1 + found.numbers
+    numbers = np.where(found.entities < 0, alone, found.entities)
+    proposed: set[int] = set()
+    right = []
+    for own in proposals(gold.mentions, found):
+        meant = Counter(entities[place] for place in own.members if lacking[place])
+        entity, count = meant.most_common(1)[0] if meant else (-1, 0)
+        right.append(2 * count > len(own.members) and entity not in proposed)
+        if right[-1]:
+            proposed.add(entity)
+    return {
+        "ari_all": adjusted_rand_score(numbers[known], entities[known]),
+        "ari_lacking": adjusted_rand_score(numbers[lacking], entities[lacking]),
+        "precision": _mean(right) or 0.0,
+        **{f"precision@{n}": _mean(right[:n]) or 0.0 for n in (50, 200)},
+        "proposals": len(right),
+        "found": sum(right),
+        "lacking": len(np.unique(entities[lacking])),
+    }
+
+
+def _mean(values: Sequence[float] | np.ndarray) -> float | None:
+    return float(np.mean(values)) if len(values) else None
 
 
 def main(

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from papers.cross_fitting import evaluate_cross_fitted
-from papers.joint_metrics import cross_fitted_discovery, discovery_metrics, joint_metrics
+from papers.cross_fitting import (
+    cross_fitted_discovery,
+    discovery_metrics,
+    evaluate_cross_fitted,
+    joint_metrics,
+)
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
