@@ -13,7 +13,7 @@ from thinc.api import get_torch_default_device
 from tokenizers import AddedToken, Tokenizer
 
 from ..errors import PelError
-from ..models.bert import build_transformer, first_layers
+from ..models.bert import build_transformer, with_layers
 from ..reading.word_pieces import MENTION_END, MENTION_START, train_tokenizer
 from .retrievers import architecture_of, unpack_retriever
 from .towers import Encoders, EncoderSource, encoder_of
@@ -87,7 +87,7 @@ def _pretrained(name: str | None, layers: int | None, texts: Iterable[str]) -> E
             "choose one of BERT architecture",
         )
     if layers is not None:
-        transformer = first_layers(transformer, layers)
+        transformer = with_layers(transformer, layers, spread=False)
     tokenizer = Tokenizer.from_str(loaded_tokenizer.backend_tokenizer.to_str())
     tokenizer.no_padding()
     tokenizer.no_truncation()

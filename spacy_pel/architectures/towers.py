@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from ..errors import PelError
-from ..models.bert import LEAST_ROWS, evenly_spaced_layers
+from ..models.bert import LEAST_ROWS, with_layers
 from ..models.encoders import BertEncoder
 from ..models.packed_weights import Packed, pack, unpack
 from ..reading.text_inputs import Batch, EncoderInputs, groups_by_length
@@ -117,7 +117,7 @@ def _load_encoder(
     for tower, transformer in zip(model.layers, (encoders.mention, encoders.entity)):
         own = deepcopy(transformer)
         if tower is model.layers[0] and mention_layers is not None:
-            own = evenly_spaced_layers(own, mention_layers)
+            own = with_layers(own, mention_layers, spread=True)
         encoder_of(tower).load(own, encoders.tokenizer)
         encoder_of(tower).to(get_torch_default_device())
     return model

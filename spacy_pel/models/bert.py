@@ -1,9 +1,8 @@
 """A BERT in torch alone, with Hugging Face's names, and computed for the tokens that are needed.
 
-Hugging Face's own ``BertModel`` computes the same. But to import it takes seconds and a hundred MB,
-which a trained linker does not need. And it computes the last layer for every token, where an encoder
-pools the states of a few. In the last layer the other tokens are needed as keys and values alone:
-they need no query, no feed-forward layer and no state, which is five sixths of a layer's cost.
+Hugging Face's own ``BertModel`` computes the same. But to import it takes seconds and a hundred MB.
+And it computes the last layer for every token, where an encoder pools the states of a few. In the
+last layer the other tokens are needed as keys and values alone, which is a sixth of its cost.
 
 Attention has no dropout, whatever the configuration says.
 """
@@ -25,17 +24,9 @@ _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf1
 # The fields of a Hugging Face configuration that decide what a BERT computes. The others do not, or
 # they differ between versions of transformers, and a KB must still fit after an upgrade.
 _ARCHITECTURE = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "layer_norm_eps",
-    "pad_token_id",
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("hidden_act", "hidden_dropout_prob", "max_position_embeddings", "type_vocab_size"),
+    *("layer_norm_eps", "pad_token_id"),
 )
 # Hugging Face's names of activations.
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -80,10 +71,6 @@ class Bert(nn.Module):
         self.encoder = nn.Module()
         layers = range(self.config.num_hidden_layers)
         self.encoder.layer = nn.ModuleList(_Layer(self.config) for _ in layers)
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.parameters()).device
 
     def get_input_embeddings(self) -> nn.Embedding:
         """The embeddings of the word pieces."""
@@ -174,10 +161,9 @@ def last_hidden_states(
 def _states_of_some(
     layer: nn.Module, states: Tensor, keys: Tensor | None, wanted: Tensor
 ) -> Tensor:
-    """The states of the wanted tokens after the layer, [n, t, d]; 0 for the others.
+    """The states of the w wanted tokens after the layer, [n, t, d]; 0 for the others.
 
-    The w wanted tokens of all inputs are computed as one matrix [w, d]. They are padded for
-    attention alone, to the largest number of an input.
+    They are computed as one matrix [w, d], and padded for attention alone.
     """
     places = wanted.nonzero(as_tuple=True)
     columns = (wanted.cumsum(1) - 1)[wanted]
@@ -223,8 +209,7 @@ def architecture(transformer: nn.Module) -> dict[str, Any]:
 def own_bert(transformer: nn.Module) -> Bert:
     """A BERT of Hugging Face as ``Bert``, with the same weights and without its pooler.
 
-    Raises:
-        PelError: It has relative position embeddings, which ``Bert`` does not compute.
+    Raises PelError if it has relative position embeddings, which ``Bert`` does not compute.
     """
     kind = getattr(transformer.config, "position_embedding_type", "absolute")
     if kind != "absolute":
@@ -248,23 +233,18 @@ def build_transformer(**config) -> nn.Module:
     return BertModel(BertConfig(**config), add_pooling_layer=False)
 
 
-def first_layers(transformer: nn.Module, n: int) -> nn.Module:
-    """Keep the first n of a BERT's layers: it is changed and returned. PelError if it has fewer."""
-    return _with_layers(transformer, n, range(n))
+def with_layers(transformer: nn.Module, n: int, *, spread: bool) -> nn.Module:
+    """Keep n of a BERT's layers, which is changed and returned. PelError if it has fewer.
 
-
-def evenly_spaced_layers(transformer: nn.Module, n: int) -> nn.Module:
-    """Keep n of a BERT's layers, spread evenly from the first to the last. See ``first_layers``."""
-    last = len(transformer.encoder.layer) - 1
-    return _with_layers(transformer, n, torch.linspace(0, last, max(n, 0)).round().int().tolist())
-
-
-def _with_layers(transformer: nn.Module, n: int, kept: Sequence[int]) -> nn.Module:
+    spread: whether they are spread evenly from the first to the last, or are the first ones.
+    """
     layers = transformer.encoder.layer
     if not 1 <= n <= len(layers):
         raise PelError(
             f"{n} layers of an encoder that has {len(layers)}", f"choose from 1 to {len(layers)}"
         )
+    last = len(layers) - 1 if spread else n - 1
+    kept = torch.linspace(0, last, n).round().int().tolist()
     transformer.encoder.layer = nn.ModuleList(layers[i] for i in kept)
     transformer.config.num_hidden_layers = n
     return transformer

@@ -22,12 +22,11 @@ _IR_VERSION, _OPSET, _MICROSOFT = 10, 20, "com.microsoft"
 class OnnxStates:
     """Computes the last hidden states of a BERT with ONNX Runtime.
 
-    It keeps the weights as they are when it is made. It computes in the thread that calls it, and
-    several threads may call it at a time. It cannot be copied or pickled; a forked process needs one
-    of its own.
+    It keeps the weights as they are when it is made. Several threads may call it at a time. It cannot
+    be copied or pickled; a forked process needs one of its own.
 
     Args:
-        transformer: A Hugging Face BERT on the CPU.
+        transformer: A BERT on the CPU.
         int8: Compute the products with weights in 8 bits. The steps of the other factor are chosen
             for each input. Attention itself stays in float32.
 
@@ -46,8 +45,8 @@ class OnnxStates:
                 'run: pip install "spacy-pel[onnx]", or set runtime = "torch"',
             ) from error
         problem = None
-        if transformer.device.type != "cpu":
-            problem = f'ONNX Runtime is used on the CPU, not on "{transformer.device.type}"'
+        if (device := next(transformer.parameters()).device.type) != "cpu":
+            problem = f'ONNX Runtime is used on the CPU, not on "{device}"'
         elif (activation := transformer.config.hidden_act) != "gelu":
             problem = f'ONNX Runtime is used for the activation "gelu", not "{activation}"'
         if problem:
@@ -88,11 +87,10 @@ class OnnxStates:
 
 
 class _Graph:
-    """The operators and constants of a graph.
+    """The operators and constants of a graph. A method adds some, and names the value they compute.
 
-    Its inputs are ``ids`` and ``segments``, int64 [t], and ``wanted``, int64 [w]: the places of the
-    tokens for which the last layer is computed. Its output is ``states``, float32 [w, d]. A method
-    adds operators, and gives the name of the value that they compute.
+    Inputs are ``ids`` and ``segments``, int64 [t], and ``wanted``, int64 [w]: the places of the
+    tokens for which the last layer is computed. The output is ``states``, float32 [w, d].
     """
 
     def __init__(self, transformer: nn.Module, int8: bool):

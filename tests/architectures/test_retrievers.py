@@ -118,16 +118,6 @@ def test_bytes_fill_a_model_made_of_its_settings(shared: bool, no_network: None)
         fresh.predict([])
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"pooling": "start"}, {"entity_pooling": "mean"}, {"window": 17}, {"similarity": "dot"}],
-)
-def test_a_fingerprint_is_of_the_settings_too(change: dict) -> None:
-    make = MODELS["DocumentEncoder"]
-    changed, plain = (Retriever(initialised(make, **given)) for given in (change, {}))
-    assert changed.fingerprint() != plain.fingerprint()
-
-
 def test_tree_numbers_are_read_before_the_types_and_saved() -> None:
     plain, named = biencoder(), biencoder(tree_numbers={"Disease": "B2.1", "Acid, or base": "A1"})
     text = EntityText("x", "Acid, or base, Unknown, Disease", "y")

@@ -5,26 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from transformers.models.bert.modeling_bert import BertModel
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.bert import build_transformer, has_fast_bfloat16
 from spacy_pel.models.encoders import PairScorer, TextEncoder
-from spacy_pel.models.losses import CrossEntropyLoss, ProxyLoss, ScoreLoss, Targets
-from spacy_pel.reading.text_inputs import TextInputs, TokenIds, pad_texts
+from spacy_pel.reading.text_inputs import TokenIds, pad_texts
 
 from ..towers import (
-    ENTITIES,
-    MENTIONS,
     bert_states,
-    bert_vector,
     biencoder,
-    hugging_face,
     pair_score,
     reranker,
-    retriever,
 )  # fmt: skip
 
 TOKENS = [
@@ -78,48 +70,12 @@ def test_short_vectors_are_the_first_numbers_of_whole_ones() -> None:
         biencoder(n_numbers=33)
 
 
-def test_a_perturbation_is_added_to_word_position_and_segment() -> None:
-    encode = encoder()
-    rng = torch.Generator().manual_seed(0)
-    tokens = TOKENS[:1]
-    perturbation = torch.randn(1, 5, 32, generator=rng)
-    embeddings = encode.transformer.embeddings
-    ids = torch.as_tensor(tokens[0].ids, dtype=torch.int64)[None]
-    with torch.no_grad():
-        composite = (
-            embeddings.word_embeddings(ids)
-            + embeddings.position_embeddings(torch.arange(5))
-            + embeddings.token_type_embeddings(torch.zeros(1, 5, dtype=torch.int64))
-        )
-        layers = hugging_face(encode.transformer).encoder
-        states = layers(embeddings.LayerNorm(composite + perturbation))[0]
-        expected = torch.nn.functional.normalize(states[0].mean(0), dim=0)
-        perturbed = encode(*batch(tokens), perturbation)[0]
-        clean = encode(*batch(tokens), NO_PERTURBATION)[0]
-        zero = encode(*batch(tokens), torch.zeros(1, 5, 32))[0]
-    torch.testing.assert_close(perturbed, expected, atol=1e-5, rtol=1e-5)
-    assert (perturbed - clean).norm() > 0.1
-    assert torch.equal(zero, clean)
-
-
 def test_position_embeddings_of_another_kind_are_refused() -> None:
     config = vars(encoder().transformer.config)
     relative = build_transformer(**{**config, "position_embedding_type": "relative_key"})
     encode = TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
     with pytest.raises(PelError, match='"relative_key"; choose one with "absolute"'):
         encode.load(relative, encoder().tokenizer)
-
-
-def test_a_pooler_is_left_behind() -> None:
-    config = build_transformer(
-        vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
-        intermediate_size=8,
-    ).config  # fmt: skip
-    with_pooler = BertModel(config)
-    assert with_pooler.pooler is not None
-    encode = TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
-    encode.load(with_pooler, encoder().tokenizer)
-    assert not any("pooler" in name for name in encode.state_dict())
 
 
 @pytest.mark.parametrize("instructions, differs", [({"avx512_bf16": True}, True), ({}, False)])
@@ -168,38 +124,3 @@ def test_a_transformer_of_one_segment_has_no_second() -> None:
     torch.testing.assert_close(
         scored(encoder, PAIRS)[:, 0], torch.stack(expected), atol=1e-5, rtol=1e-4
     )
-
-
-# FGSM
-
-
-@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss()])
-def test_perturbations_are_eq_6_and_7(loss: ScoreLoss) -> None:
-    """Where each proxy is of one mention, a step up the loss is Eq. 6 for e-, and Eq. 7 for e+."""
-    linker = retriever(shared=False)
-    tower = linker.entity_tower
-    mention_vectors = linker.mention_vectors(MENTIONS[:2])
-    tokens = linker.entity_tokens(ENTITIES)
-    owner = [0, 1, 0, 1, 1]
-    targets = Targets(
-        np.array([0, 1]), np.array([[False, False, True, False, False], [False] * 3 + [True] * 2])
-    )
-    zeros = [np.zeros((len(t.ids), linker.width), np.float32) for t in tokens]
-    vectors, backprop = tower.begin_update(TextInputs(tokens, zeros))
-    (_, d_vectors), _ = loss((mention_vectors, vectors), targets)
-    perturbations = FGSM(epsilon=0.01).perturbations(backprop(d_vectors))
-
-    encoder = encoder_of(tower).eval()
-    compared = 0
-    for column, inputs in enumerate(tokens):
-        embeddings = torch.zeros(len(inputs.ids), linker.width, requires_grad=True)
-        score = bert_vector(encoder, inputs, embeddings) @ torch.tensor(
-            mention_vectors[owner[column]]
-        )
-        gradient = torch.autograd.grad(score, embeddings)[0].numpy()
-        direction = -1 if column in (0, 1) else 1  # Eq. 7 for e+, Eq. 6 for e-
-        clear = np.abs(gradient) > 1e-5 * np.abs(gradient).max()  # not lost in rounding
-        expected = direction * np.float32(0.01) * np.sign(gradient)
-        np.testing.assert_array_equal(perturbations[column][clear], expected[clear])
-        compared += clear.mean()
-    assert compared / len(tokens) > 0.99

@@ -220,18 +220,6 @@ def test_huge_scores_stay_finite(loss: ScoreLoss, dtype) -> None:
 
 
 @both_types
-@pytest.mark.parametrize("loss", [ProxyLoss(), CrossEntropyLoss(20)])
-def test_a_masked_column_counts_for_nothing(loss: ScoreLoss, dtype) -> None:
-    positive = np.array([0.3, -0.2], dtype)
-    negatives = np.array([[0.1, -np.inf, 0.2], [-np.inf, -np.inf, -np.inf]], dtype)
-    values, by_positive, by_negatives = gradients_of_scores(loss, positive, negatives)
-    assert (by_negatives[np.isinf(negatives)] == 0).all()
-    for row, kept in enumerate((negatives[:1, [0, 2]], negatives[1:, :0])):
-        value, by_alone, _ = gradients_of_scores(loss, positive[row : row + 1], kept)
-        assert values[row] == pytest.approx(value[0]) and by_positive[row] == by_alone[0]
-
-
-@both_types
 @every_loss
 def test_gradients_of_vectors_follow_by_the_chain_rule(loss: ScoreLoss, naive, dtype) -> None:
     rng = np.random.default_rng(0)

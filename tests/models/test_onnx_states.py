@@ -111,16 +111,6 @@ def test_a_row_is_the_same_in_any_batch(int8: bool) -> None:
         assert torch.equal(together[one, :length], alone)
 
 
-def test_it_has_the_weights_that_were() -> None:
-    transformer = bert()
-    inputs = batch(6)
-    onnx = OnnxStates(transformer, int8=False)
-    before = onnx(*inputs)
-    spread_weights(transformer)
-    assert torch.equal(onnx(*inputs), before)
-    assert (torch_states(transformer, *inputs) - before).abs().max() > 0.1
-
-
 def test_a_bert_that_it_does_not_compute_is_refused() -> None:
     with pytest.raises(PelError, match='not "relu"; set runtime = "torch"'):
         OnnxStates(bert(hidden_act="relu"), int8=False)

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.models.bert import evenly_spaced_layers
+from spacy_pel.models.bert import with_layers
 from spacy_pel.system.lines import numbered_lines
 
 BATCH = 4096  # texts that are tokenised at a time
@@ -38,7 +38,7 @@ def main(
     numbers = list(kept.values())
     transformer = AutoModel.from_pretrained(encoder)
     if layers:
-        transformer = evenly_spaced_layers(transformer, layers)
+        transformer = with_layers(transformer, layers, spread=True)
     rows = transformer.get_input_embeddings().weight.detach()[numbers].clone()
     transformer.resize_token_embeddings(len(numbers), mean_resizing=False)
     transformer.get_input_embeddings().weight.data = rows
