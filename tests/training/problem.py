@@ -20,79 +20,46 @@ from spacy_pel.training.loop import TrainingRun, start_training
 
 from ..pipeline.conftest import TRAIN
 
-CONFIG = """
-[nlp]
-lang = "en"
-pipeline = ["proxy_linker"]
-
-[components]
-
-[components.proxy_linker]
-factory = "proxy_linker"
-kb = "KB"
-candidates = 10
-regularizer = null
-
-[components.proxy_linker.model]
-@architectures = "spacy-pel.BiEncoder.v1"
-mention_length = 24
-entity_length = 24
-
-[components.proxy_linker.model.encoder]
-@misc = "spacy-pel.ScratchEncoder.v1"
-layers = 1
-width = 16
-heads = 2
-vocab_size = 300
-max_tokens = 32
-
-[components.proxy_linker.negatives]
-@misc = "spacy-pel.MixedNegatives.v1"
-n = 6
-p = 0.5
-refresh = 2
-in_batch = true
-
-[corpora]
-
-[corpora.train]
-@readers = "spacy-pel.PubTatorCorpus.v1"
-path = "TRAIN"
-
-[corpora.dev]
-@readers = "spacy-pel.PubTatorCorpus.v1"
-path = "DEV"
-
-[training]
-seed = 3
-train_corpus = "corpora.train"
-dev_corpus = "corpora.dev"
-dropout = 0.1
-accumulate_gradient = 2
-max_steps = 5
-eval_frequency = 2
-
-[training.batcher]
-@batchers = "spacy.batch_by_sequence.v1"
-size = 4
-
-[training.optimizer]
-@optimizers = "spacy-pel.AdamW.v1"
-
-[training.optimizer.learn_rate]
-@schedules = "warmup_linear.v1"
-warmup_steps = 2
-total_steps = 8
-initial_rate = 0.01
-
-[initialize]
-
-[initialize.components]
-
-[initialize.components.proxy_linker]
-searched_entities = null
-searched_corpus = ${corpora.dev}
-"""
+CONFIG: dict[str, Any] = {
+    "nlp": {"lang": "en", "pipeline": ["proxy_linker"]},
+    "components": {
+        "proxy_linker": {
+            "factory": "proxy_linker",
+            "candidates": 10,
+            "regularizer": None,
+            "model": {
+                "@architectures": "spacy-pel.BiEncoder.v1",
+                "mention_length": 24,
+                "entity_length": 24,
+                "encoder": {
+                    "@misc": "spacy-pel.ScratchEncoder.v1",
+                    **{"layers": 1, "width": 16, "heads": 2, "vocab_size": 300, "max_tokens": 32},
+                },
+            },
+            "negatives": {
+                "@misc": "spacy-pel.MixedNegatives.v1",
+                **{"n": 6, "p": 0.5, "refresh": 2, "in_batch": True},
+            },
+        }
+    },
+    "training": {
+        **{
+            "seed": 3,
+            "dropout": 0.1,
+            "accumulate_gradient": 2,
+            "max_steps": 5,
+            "eval_frequency": 2,
+        },
+        "batcher": {"@batchers": "spacy.batch_by_sequence.v1", "size": 4},
+        "optimizer": {
+            "@optimizers": "spacy-pel.AdamW.v1",
+            "learn_rate": {
+                "@schedules": "warmup_linear.v1",
+                **{"warmup_steps": 2, "total_steps": 8, "initial_rate": 0.01},
+            },
+        },
+    },
+}
 
 
 def write_pubtator(path: Path, texts) -> None:
@@ -110,11 +77,16 @@ def write_pubtator(path: Path, texts) -> None:
 
 def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes: Any) -> Path:
     """A config and its corpora in the folder; changes: by the settings' full names."""
-    text = CONFIG.replace('"KB"', json.dumps(str(kb)))
+    config = Config(CONFIG).copy()
+    config["components"]["proxy_linker"]["kb"] = str(kb)
+    config["corpora"] = {}
     for name, texts in (("train", train), ("dev", dev)):
-        write_pubtator(folder / f"{name}.pubtator", texts)
-        text = text.replace(f'"{name.upper()}"', json.dumps(str(folder / f"{name}.pubtator")))
-    config = Config().from_str(text)
+        path = folder / f"{name}.pubtator"
+        write_pubtator(path, texts)
+        reader = {"@readers": "spacy-pel.PubTatorCorpus.v1", "path": str(path)}
+        config["corpora"][name] = reader
+    searched = {"searched_entities": None, "searched_corpus": reader}
+    config["initialize"] = {"components": {"proxy_linker": searched}}
     for name, value in changes.items():
         set_dot_to_object(config, name, value)
     filled = load_model_from_config(config, auto_fill=True).config
