@@ -1,8 +1,7 @@
 """Builds a KB, and adds, updates, merges and removes its entities. Each call is one transaction.
 
 A change adds rows to tables, so its time depends on its size, not on that of the KB. All ids are
-concept ids. A new entity may have a concept id that is an alternative id of another entity. A look-up
-by that id then finds the new entity.
+concept ids. A new entity may have an alternative id of another as its concept id, and is then found by it.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ class RowEncoder(Protocol):
     row_kind: str
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of these entities.
-
-        Returns:
-            Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n].
-        """
+        """Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n]."""
 
 
 class ChangeCounts(NamedTuple):
@@ -71,15 +66,8 @@ def build_kb(
     """Writes entities to a KB folder, and opens the KB.
 
     A KB that is already in the folder is replaced at the very end, together with its vectors. Until
-    then, and after any error or interruption, it stays as it was.
-
-    Args:
-        entities: The entities, in any order.
-        path: The folder to write to.
-        types: The semantic types of the entities and the types above them. They are read after the
-            entities.
-        sources: What the entities come from.
-        progress: Wraps the entities, as tqdm does.
+    then, and after any error or interruption, it stays as it was. The entities come in any order. The
+    types are theirs and those above; they are read after the entities. ``progress`` wraps the entities.
 
     Raises:
         PelError: The folder holds something other than a KB, an entity is unusable, there are no
@@ -125,14 +113,8 @@ def add_entities(
     """Adds entities that the KB does not have.
 
     Until the very end, and after any error or interruption, the KB stays as it was. Readers that
-    have the KB open see the change after ``refresh``.
-
-    Args:
-        path: The KB folder.
-        entities: The entities.
-        encoder: The encoder of the KB's vectors; a KB without vectors needs none.
-        types: The semantic types that the source defines.
-        sources: What the entities come from.
+    have the KB open see the change after ``refresh``. A KB without vectors needs no encoder. ``types``
+    are those that the source defines.
 
     Raises:
         PelError: A concept id is in the KB already or occurs twice, an entity is unusable, the
@@ -174,9 +156,8 @@ def merge_entities(
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
     """Removes the entities with these concept ids, and their vectors.
 
-    Raises:
-        PelError: An id is not in the KB or is an alternative id, nothing would be left, another
-            process is writing to the KB, or the disk is full.
+    PelError if one is not in the KB or is an alternative id, if nothing would be left, or as
+    ``add_entities`` raises it.
     """
     return _change(path, "remove", [Entity(id, "") for id in dict.fromkeys(map(str.strip, ids))])
 

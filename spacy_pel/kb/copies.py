@@ -48,9 +48,8 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
 def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
     """The copy of a KB in a folder of this computer. The first process that asks makes it.
 
-    Others wait for it. They all open the same files, so their pages are in memory once. The copy is
-    named by the KB's checksum: another state of the KB gets a copy of its own. The errors are those of
-    ``copy_kb``.
+    Others wait for it. They all open the same files, so their pages are in memory once. Another state
+    of the KB gets a copy of its own. The errors are those of ``copy_kb``.
     """
     target = folder / f"kb-{kb.settings['checksum'][:16]}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -58,13 +58,9 @@ class KnowledgeBase:
     opened, until ``refresh`` (its learnt mentions are read when they are first used). It may be used
     after a fork. It may be pickled: a copy opens the same folder.
 
-    New and changed entities get new numbers, and no number is used again. So take the numbers in use
-    from ``numbers``, and store ids, not numbers.
-
-    Attributes:
-        path: The folder, absolute.
-        settings: What the KB says of itself: "counts", "sources", "vectors", "checksum" and so on.
-            The checksum is another one after each change.
+    ``path`` is the folder, and ``settings`` what the KB says of itself: "counts", "sources", "vectors",
+    and so on. "checksum" is another one after each change. New and changed entities get new numbers,
+    and no number is used again. So take the numbers in use from ``numbers``, and store ids.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -163,8 +159,8 @@ class KnowledgeBase:
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept, alternative or retired id, or None.
 
-        A concept id goes before an alternative or retired one. If several entities have it as such a
-        one, the number is that of the entity whose concept id sorts first.
+        A concept id goes before another. If several entities have it as another, the first by concept id
+        is meant.
         """
         try:
             for query in (_WITH_ID, _WITH_ALTERNATIVE):
@@ -233,10 +229,9 @@ class KnowledgeBase:
         return [entity for _, entity in sorted(ranked)[:limit]]
 
     def of_types(self, *names_or_codes: str) -> np.ndarray:
-        """The numbers of the entities that have one of these types, or a type below one of them.
+        """The numbers of the entities of these types and types below: int64, ascending.
 
-        They are int64, ascending. "" stands for entities without a type. PelError if the KB does not
-        have one of the types.
+        "" stands for entities without a type. PelError if the KB does not have one of the types.
         """
         names = with_descendants(filter(None, names_or_codes), self.semantic_types)
         numbers = self._posted(_OF_TYPE, names)
@@ -246,25 +241,17 @@ class KnowledgeBase:
         return np.union1d(numbers, np.setdiff1d(self.numbers(), typed, assume_unique=True))
 
     def of_sources(self, *names: str) -> np.ndarray:
-        """The numbers of the entities of any of these sources: int64, ascending.
-
-        PelError if no entity comes from one of them.
-        """
+        """The numbers of the entities of these sources: int64, ascending; PelError if there are none."""
         known = self._store.texts("SELECT DISTINCT source FROM sourced")
         for name in names:
             if name not in known:
                 some = ", ".join(sorted(known)[:20]) or "none"
-                raise PelError(
-                    f"{self.path}: no entity comes from {name!r}",
-                    f"choose one of its sources: {some}",
-                )
+                problem = f"{self.path}: no entity comes from {name!r}"
+                raise PelError(problem, f"choose one of its sources: {some}")
         return self._posted(_OF_SOURCE, names)
 
     def matching(self, only: SearchFilter) -> np.ndarray:
-        """The numbers of the entities that a filter allows: int64, ascending.
-
-        PelError if the KB does not have a type or a source of the filter.
-        """
+        """The numbers of the entities that a filter allows: int64, ascending; errors as of ``search``."""
         numbers = self.numbers()
         if only.types:
             numbers = np.intersect1d(numbers, self.of_types(*only.types))
@@ -291,10 +278,7 @@ class KnowledgeBase:
 
     @cached_property
     def semantic_types(self) -> list[SemanticType]:
-        """The types that the sources defined, then those that only entities name.
-
-        Types above them in the tree may be listed even if no entity has them.
-        """
+        """The types that the sources defined, also if no entity has them, then those of entities."""
         rows = self._store.read("SELECT name, code, tree_number FROM semantic_type ORDER BY rowid")
         named = self._store.texts("SELECT DISTINCT type FROM typed ORDER BY type")
         with self._store.reading():
@@ -359,10 +343,8 @@ class KnowledgeBase:
     def vectors(self) -> StoredVectors:
         """The vectors as they are stored; PelError if the KB has none."""
         if not self.has_vectors:
-            raise PelError(
-                f"{self.path} has no vectors",
-                f"run: python -m spacy pel kb embed {self.path} PIPELINE",
-            )
+            embed = f"run: python -m spacy pel kb embed {self.path} PIPELINE"
+            raise PelError(f"{self.path} has no vectors", embed)
         return StoredVectors(self.path, self.settings, self._store)
 
     @cached_property
@@ -388,7 +370,6 @@ class KnowledgeBase:
             k: The number of candidates for each query.
             only: The entities that may be found. The answer still holds k of them, if the KB has
                 that many with vectors.
-            with_mentions: Whether learnt mentions count.
 
         Raises:
             PelError: The KB has no vectors, the queries do not fit them, or the KB does not have a
@@ -465,9 +446,8 @@ class KnowledgeBase:
 def _seen(folder: Path) -> tuple[Store, Settings, list[int]]:
     """The database of a KB's folder, what it says of itself, and its files of vectors, held open.
 
-    A writer leaves files that are held in the folder, so they can be opened by name at any time; by
-    a forked child as well. It may have swept some after the settings were read. Then these are read
-    again.
+    A writer leaves files that are held in the folder, so they can be opened by name, also after a fork.
+    It may have swept some after the settings were read. Then these are read again.
     """
     while True:
         store = Store(folder)

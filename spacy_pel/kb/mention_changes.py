@@ -42,11 +42,8 @@ def learn_mentions(
     """Gives a KB the mentions of a source, in place of those that it had of this source.
 
     Until the very end, and after any error or interruption, the KB stays as it was. The number of
-    mentions is returned.
-
-    Raises:
-        PelError: There is no KB or no mention, the KB has vectors and the encoder is missing or not
-            that of the KB, another process is writing to it, or the disk is full.
+    mentions is returned. PelError if there is no KB or no mention, the encoder is missing or not that of
+    the KB, another process is writing to it, or the disk is full.
     """
     with writing(path) as change:
         if change.settings["vectors"]:

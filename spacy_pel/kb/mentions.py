@@ -83,19 +83,14 @@ class NearMentions(NamedTuple):
 
 
 class KnownMentions:
-    """The mentions of a KB whose entities it has, in order of entity: their rows are numbered from 0.
-
-    Attributes:
-        sources: The number of mentions of each source, whether the KB has their entities or not.
-        weight: How much they count in a search.
-        fingerprint: The fingerprint of what read them; None if they have no vectors.
-    """
+    """The mentions of a KB whose entities it has, in order of entity: their rows are numbered from 0."""
 
     def __init__(self, store: Store, settings: Settings, numbers_of: NumbersOf) -> None:
         mentions = settings["mentions"] or {}
+        # The mentions of each source, whether the KB has their entities or not.
         self.sources: dict[str, int] = mentions.get("counts", {})
         self.weight = MentionWeight(mentions.get("weight", 0.0), mentions.get("level", 0.0))
-        self.fingerprint: str | None = mentions.get("fingerprint")
+        self.fingerprint: str | None = mentions.get("fingerprint")  # of what read them
         self._dim = settings["vectors"]["dim"] if settings["vectors"] else 0
         self._store = store
         self._numbers_of = numbers_of
@@ -227,11 +222,9 @@ def scored_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of a query and an entity that is found by its names, or by its mentions near the query.
 
-    Only those with a closeness above ``level`` count as found by mentions.
-
-    Returns:
-        Of each pair the query, int64 [n], ascending; the number of the entity, int64 [n]; the score
-        of its names, float32 [n]; and how close its mentions are, float64 [n], -inf without any.
+    Only those with a closeness above ``level`` count as found by mentions. Of each pair it is the query,
+    int64 [n], ascending; the number of the entity, int64 [n]; the score of its names, float32 [n]; and
+    how close its mentions are, float64 [n], -inf without any.
     """
     lines, places = np.nonzero(names.numbers >= 0)
     found = names.numbers[lines, places]
@@ -249,10 +242,7 @@ def scored_pairs(
 
 
 def mention_pairs(near: NearMentions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs of a query and an entity that has mentions near it, in order of query and number.
-
-    They are queries, int64 [n]; numbers of entities, int64 [n]; and closeness, float64 [n].
-    """
+    """Queries and entities that have mentions near them, int64 [n], ascending; closeness, float64 [n]."""
     lines, places = np.nonzero(near.numbers >= 0)
     numbers, scores = near.numbers[lines, places], near.scores[lines, places].astype(np.float64)
     order = np.lexsort((numbers, lines))  # stable: nearest first in each pair

@@ -54,12 +54,11 @@ def write_vectors(
     Until the very end, and after any error or interruption, the KB stays as it was.
 
     Args:
-        path: The KB folder.
         batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b]. The
             entities must come in the order of ``KnowledgeBase.numbers_by_id``. Search compares by
             inner product, so give vectors of length 1 to search by cosine.
         dim: The length of the vectors.
-        fingerprint: The fingerprint of the encoder.
+        fingerprint: That of the encoder.
         row_kind: What a row stands for.
         dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto". "auto" is
             float16 for many rows and for an "approximate" index, and float32 otherwise.
@@ -94,13 +93,12 @@ def reduce_vectors(
     that was trained for the KB works as before. The KB stays as it was as for ``write_vectors``.
 
     Args:
-        path: The KB folder.
         dim: The length of the stored vectors; None keeps the vectors as they are.
         alike: Rows of one entity with this cosine or more share a code. There are fewer codes then,
             and some of the last candidates differ. None keeps the codes.
 
     Returns:
-        The KB, opened again, and the share of the vectors' squared length that was kept.
+        The KB, and the share of the vectors' squared length that was kept.
 
     Raises:
         PelError: What is asked for cannot be done with the KB, or the disk is full.
@@ -177,13 +175,9 @@ def _file(
 ) -> float:
     """Writes a file of all vectors of a KB with its index, and commits them.
 
-    Args:
-        batches: As for ``write_vectors``; rows that are stored already if there is a projection.
-        about: What the KB's settings are to say of them, as far as it is known.
-        reduce_to: The length that the rows are to have.
-
-    Returns:
-        The share of the rows' squared length that was kept.
+    The batches are rows that are stored already if there is a projection. ``about`` is what the KB's
+    settings are to say of them, and ``reduce_to`` the length that the rows are to have. The share of the
+    rows' squared length that was kept is returned.
     """
     dtype, index = about["dtype"], about["index"]
     if dtype not in ("auto", *DTYPES):

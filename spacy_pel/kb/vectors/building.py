@@ -76,15 +76,8 @@ def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: f
     """Rows that can stand for all rows: each row is similar to one of them of its entity.
 
     They are chosen greedily, entity by entity. The next one is always the first of the rows that are
-    similar to the largest number of rows without a representative.
-
-    Args:
-        matrix: The rows.
-        row_entities: The entity of each row, ascending, [n_rows].
-        alike: The least cosine of similar rows.
-
-    Returns:
-        int64, ascending.
+    similar to the largest number of rows without a representative: whose cosine is ``alike`` or more.
+    ``row_entities``, [n_rows], ascend, and so do the chosen rows, int64.
     """
     bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
     chosen = np.zeros(len(matrix), dtype=bool)
@@ -137,8 +130,7 @@ def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
 
 
 def chosen_effort(matrix: VectorMatrix, row_entities: np.ndarray, index: Any) -> tuple[int, Recall]:
-    """How many rows ``FastScan`` should find for each entity wanted, or how many lists of an
-    ``InvertedFile`` should be looked at; and its recall then.
+    """The oversampling of a ``FastScan``, or the probes of an ``InvertedFile``, and its recall then.
 
     It is the smallest power of 2 with enough recall for a sample of queries: recall of the first
     entity when only one is wanted, and recall of 64 entities. Of lists it is that times a margin.

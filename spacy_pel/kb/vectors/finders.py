@@ -43,11 +43,7 @@ class FastScan:
     time, with tables that stay in registers: a third of the work of exact search. Rows of one entity
     may be very similar, for example those of the names "lung cancers" and "cancers, lung". Then one of
     them may have a code for all of them (``IndexIDMap``): the index finds the entity, and all of its
-    rows are scored.
-
-    Args:
-        codes: An open FAISS index.
-        oversampling: The number of rows to find for each entity that is wanted.
+    rows are scored. ``oversampling`` is the number of rows to find for each entity that is wanted.
     """
 
     def __init__(self, codes: Any, oversampling: int) -> None:
@@ -61,15 +57,8 @@ class FastScan:
     ) -> np.ndarray:
         """Approximately the best rows of each query, best first, and as if it were the only query.
 
-        Args:
-            queries: float32 [n, dim].
-            depth: The number of rows to find for a query. There are fewer if too few of a selection
-                are among the best of all rows.
-            effort: How many times as many lists as usual an inverted file looks at.
-            selection: The rows that may be found; None for all.
-
-        Returns:
-            Rows, int64 [n, depth]; -1 for no row.
+        They are int64 [n, depth]; -1 for no row. There are fewer if too few of a selection are among the
+        best of all rows. ``effort`` is how many times as many lists as usual an inverted file looks at.
         """
         _, rows = self._codes.search(queries, selection.reach(depth) if selection else depth)
         if selection is None:

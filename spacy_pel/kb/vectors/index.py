@@ -70,10 +70,9 @@ class VectorIndex:
     ) -> None:
         """
         Args:
-            matrix: The rows.
             row_entities: The entity, or its rank, of each row: integers [n_rows], ascending.
             finder: Finds rows near a query approximately. Without it every row is looked at.
-            projection: The projection that made the rows shorter than queries, if they are.
+            projection: What made the rows shorter than queries, if they are.
             numbers: The number of each rank; None if the rank is the number.
         """
         if len(row_entities) != len(matrix):
@@ -98,14 +97,9 @@ class VectorIndex:
         answer to a query does not depend, to the last bit, on the other queries of the call.
         Without a finder the answer is exact. With one it still holds k entities, if there are k.
 
-        Args:
-            vectors: The queries, float32 [n, dim].
-            k: The number of entities for each query.
-            allowed: Booleans, by number: which entities may be found. What is derived from a
-                read-only array is kept for the next search.
-
-        Raises:
-            PelError: k is below 1, or the queries have the wrong shape or hold NaN or infinity.
+        Queries are float32 [n, dim]. ``allowed`` says by number, as booleans, which entities may be
+        found; what is derived from a read-only array is kept for the next search. PelError if k is
+        below 1, or the queries have the wrong shape or hold NaN or infinity.
         """
         queries, selection = self._checked(vectors, k), self._selection(allowed)
         found, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
