@@ -52,9 +52,8 @@ def build_from_sources(
         OSError: The folder cannot be written.
     """
     if by_xref and not mappings:
-        raise PelError(
-            "--by-xref without a --mapping", "give the --mapping whose ids the records refer to"
-        )
+        remedy = "give the --mapping whose ids the records refer to"
+        raise PelError("--by-xref without a --mapping", remedy)
     opened = {path: open_source(path, format=format, options=options) for path in sources}
     streams = {path: progress(source.entities, path.name) for path, source in opened.items()}
     if len(opened) == 1 and not mappings:
@@ -65,15 +64,10 @@ def build_from_sources(
     defined = [type for source in opened.values() for type in source.types]
     if types or without_types:
         entities = of_types(entities, defined, types, without_types)
-    return build_kb(
-        entities,
-        out,
-        types=defined,
-        sources=[
-            *(source_name(path, source.version) for path, source in opened.items()),
-            *(source_name(path, mapping_version(path)) for path in mappings),
-        ],
-    )
+    versions = [(path, source.version) for path, source in opened.items()]
+    versions += [(path, mapping_version(path)) for path in mappings]
+    sources = [source_name(*each) for each in versions]
+    return build_kb(entities, out, types=defined, sources=sources)
 
 
 def source_name(path: Path, version: str | None) -> str:
@@ -96,17 +90,15 @@ def of_types(
     """The entities that have one of the kept types, if any is given, and none that is left out.
 
     A type is a name, code or tree number of those that the sources define, and includes the types
-    below it; or the name of any type that an entity has; or "" for entities without a type.
-
-    Raises:
-        PelError: At the end, if no entity has one of these types.
+    below it; or the name of any type that an entity has; or "" for entities without a type. At the
+    end a PelError, if no entity has one of these types.
     """
-
     wanted = {
-        text: {text, *(t.name for t in types_meant(text, defined))} for text in (*kept, *left_out)
+        text: {text, *(type.name for type in types_meant(text, defined))}
+        for text in (*kept, *left_out)
     }
-    names = set().union(*(wanted[text] for text in kept))
-    others = set().union(*(wanted[text] for text in left_out))
+    names = set().union(*map(wanted.get, kept))
+    others = set().union(*map(wanted.get, left_out))
     seen: set[str] = set()
     for entity in entities:
         own = set(entity.types or (UNTYPED,))

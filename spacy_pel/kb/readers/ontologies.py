@@ -15,20 +15,13 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from ...errors import PelError
 from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.merging import ends_of, united
-from .entity_source import (
-    ReadOptions,
-    Source,
-    SourceFormat,
-    begins_with,
-    file_elements,
-)
+from .entity_source import ReadOptions, Source, SourceFormat, begins_with, file_elements
 
 logger = logging.getLogger(__name__)
 
@@ -199,39 +192,19 @@ def _unescaped(value: Any) -> str:
     return str(getattr(value, "unescaped", value))
 
 
-# OWL
+# OWL and OBO Graphs
 
-_LONGEST_ENTITY = 1_000  # characters: Protégé declares the beginnings of its IRIs
-_RDF, _RDFS, _OWL, _OBO, _OBO_IN_OWL, _SKOS = (
-    "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}",
-    "{http://www.w3.org/2000/01/rdf-schema#}",
-    "{http://www.w3.org/2002/07/owl#}",
-    "{http://purl.obolibrary.org/obo/}",
-    "{http://www.geneontology.org/formats/oboInOwl#}",
-    "{http://www.w3.org/2004/02/skos/core#}",
-)
-_CLASS = "http://www.w3.org/2002/07/owl#Class"
 _THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
-_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-# The tags of OBO that properties stand for. Of two properties for a name or a definition, the one
-# that is listed first counts.
+# The tags of OBO that properties stand for, by their names as of ``curie``. Of two properties for a
+# name or a definition, the one that is listed first counts.
 _TAGS = {
-    f"{_RDFS}label": "name",
-    f"{_SKOS}prefLabel": "name",
-    f"{_OBO}IAO_0000115": "def",
-    f"{_SKOS}definition": "def",
-    f"{_OBO_IN_OWL}hasExactSynonym": "synonym",
-    f"{_OBO_IN_OWL}hasRelatedSynonym": "synonym",
-    f"{_OBO_IN_OWL}hasNarrowSynonym": "synonym",
-    f"{_OBO_IN_OWL}hasBroadSynonym": "synonym",
-    f"{_OBO}IAO_0000118": "synonym",
-    f"{_SKOS}altLabel": "synonym",
-    f"{_OBO_IN_OWL}hasDbXref": "xref",
-    f"{_OBO_IN_OWL}hasOBONamespace": "namespace",
-    f"{_OBO_IN_OWL}hasAlternativeId": "alt_id",
-    f"{_OBO}IAO_0100001": "replaced_by",
-    f"{_OWL}deprecated": "is_obsolete",
-    f"{_RDFS}subClassOf": "is_a",
+    **dict.fromkeys(("label", "prefLabel"), "name"),
+    **dict.fromkeys(("IAO:0000115", "definition"), "def"),
+    **dict.fromkeys(("hasExactSynonym", "hasRelatedSynonym", "hasNarrowSynonym"), "synonym"),
+    **dict.fromkeys(("hasBroadSynonym", "IAO:0000118", "altLabel"), "synonym"),
+    **dict.fromkeys(("IAO:0100001", "replacedBy"), "replaced_by"),
+    **{"hasDbXref": "xref", "hasOBONamespace": "namespace", "hasAlternativeId": "alt_id"},
+    **{"deprecated": "is_obsolete", "subClassOf": "is_a"},
 }
 _RANKS = {property: rank for rank, property in enumerate(_TAGS)}
 _IDENTIFIERS = ("xref", "alt_id", "replaced_by", "is_a")
@@ -253,18 +226,45 @@ def curie(iri: str) -> str:
     return f"{prefixed[1]}:{prefixed[2]}" if prefixed else last[1]
 
 
+def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
+    """The facts of properties, values and languages; the best property and language come first.
+
+    Texts in other languages than English count only where there is no other.
+    """
+    found = []
+    for property, value, language in values:
+        name = curie(property)
+        if name in _TAGS and value not in ("", _THING):
+            is_foreign = language.lower().partition("-")[0] != "en"
+            found.append((is_foreign, _RANKS[name], _TAGS[name], value))
+    facts: Facts = {}
+    for is_foreign, _, tag, value in sorted(found, key=lambda each: each[:2]):
+        if not (is_foreign and tag in facts):
+            facts.setdefault(tag, []).append(curie(value) if tag in _IDENTIFIERS else value)
+    names = facts.get("name", [])
+    return {
+        **facts,
+        "name": names[:1],
+        "synonym": [*names[1:], *facts.get("synonym", ())],
+        "is_obsolete": [value for value in facts.get("is_obsolete", ()) if value == "true"],
+    }
+
+
+_LONGEST_ENTITY = 1_000  # characters: Protégé declares the beginnings of its IRIs
+_RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
+_OWL = "{http://www.w3.org/2002/07/owl#}"
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
 def read_owl(path: Path, options: ReadOptions) -> Source:
     """The named classes of an ``.owl`` file, as ``_class_entities`` makes them.
 
-    Ids are as ``curie`` writes them. Labels, synonyms and definitions of SKOS count as well; texts
-    in other languages than English count only where there is no other. The version is the version
-    IRI of the ontology, or its version info.
+    Ids are as ``curie`` writes them. Labels, synonyms and definitions of SKOS count as well. The
+    version is the version IRI of the ontology, or its version info.
     """
     if not begins_with(path, b"rdf:RDF"):
-        raise PelError(
-            f"{path}: not OWL in RDF/XML",
-            f"convert it: robot convert --input {path.name} --output {path.name}.obo",
-        )
+        remedy = f"convert it: robot convert --input {path.name} --output {path.name}.obo"
+        raise PelError(f"{path}: not OWL in RDF/XML", remedy)
     version = None
     for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
         if element.tag == f"{_OWL}Ontology":
@@ -280,32 +280,17 @@ def _owl_classes(path: Path) -> Iterator[Class]:
     for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
         iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
         types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
-        if iri and (element.tag == f"{_OWL}Class" or _CLASS in types):
-            yield f"{path}, class {curie(iri)}", curie(iri), _owl_facts(element)
+        if iri and (element.tag == f"{_OWL}Class" or f"{_OWL[1:-1]}Class" in types):
+            values = (
+                (
+                    child.tag.lstrip("{").replace("}", ""),
+                    child.get(f"{_RDF}resource") or (child.text or "").strip(),
+                    child.get(_LANGUAGE) or "en",
+                )
+                for child in element
+            )
+            yield f"{path}, class {curie(iri)}", curie(iri), _facts(values)
 
-
-def _owl_facts(element: ElementTree.Element) -> Facts:
-    """The values of a class, those of the best property and language first."""
-    found = []
-    for child in element:
-        value = child.get(f"{_RDF}resource") or (child.text or "").strip()
-        if child.tag in _TAGS and value not in ("", _THING):
-            language = (child.get(_LANGUAGE) or "en").lower().partition("-")[0]
-            found.append((language != "en", _RANKS[child.tag], _TAGS[child.tag], value))
-    facts: Facts = {}
-    for is_foreign, _, tag, value in sorted(found, key=lambda each: each[:2]):
-        if not (is_foreign and tag in facts):
-            facts.setdefault(tag, []).append(curie(value) if tag in _IDENTIFIERS else value)
-    names = facts.get("name", [])
-    return {
-        **facts,
-        "name": names[:1],
-        "synonym": [*names[1:], *facts.get("synonym", ())],
-        "is_obsolete": [value for value in facts.get("is_obsolete", ()) if value == "true"],
-    }
-
-
-# OBO Graphs
 
 _MOST = 2**30  # bytes of a file that is held in memory
 
@@ -332,46 +317,32 @@ def read_obo_graph(path: Path, options: ReadOptions) -> Source:
 
 
 def _graph_classes(graph: dict[str, Any]) -> Iterator[tuple[str, Facts]]:
-    given = _properties(graph.get("meta") or {})
-    default = [*given.get("hasDefaultNamespace", ()), *given.get("default-namespace", ())]
+    of_graph = (graph.get("meta") or {}).get("basicPropertyValues") or ()
+    names = ("hasDefaultNamespace", "default-namespace")
+    default = [each["val"] for each in of_graph if curie(each["pred"]) in names]
     parents: dict[str, list[str]] = {}
     for edge in graph.get("edges") or ():
         if edge["pred"] == "is_a":
-            parents.setdefault(edge["sub"], []).append(curie(edge["obj"]))
+            parents.setdefault(edge["sub"], []).append(edge["obj"])
     for node in graph.get("nodes") or ():
         if node.get("type", "CLASS") == "CLASS":
             meta = node.get("meta") or {}
-            properties = _properties(meta)
-            replaced_by = [*properties.get("IAO:0100001", ()), *properties.get("replacedBy", ())]
-            yield (
-                curie(node["id"]),
-                {
-                    "name": [node["lbl"]] if node.get("lbl") else [],
-                    "namespace": properties.get("hasOBONamespace", default),
-                    "alt_id": [curie(id) for id in properties.get("hasAlternativeId", ())],
-                    "def": [meta["definition"]["val"]] if meta.get("definition") else [],
-                    "synonym": [each["val"] for each in meta.get("synonyms") or ()],
-                    "xref": [curie(each["val"]) for each in meta.get("xrefs") or ()],
-                    "is_a": parents.get(node["id"], []),
-                    "is_obsolete": ["true"] if meta.get("deprecated") else [],
-                    "replaced_by": [curie(id) for id in replaced_by],
-                },
-            )
-
-
-def _properties(meta: dict[str, Any]) -> dict[str, list[str]]:
-    """The values of each property, by its name without the vocabulary."""
-    properties: dict[str, list[str]] = {}
-    for each in meta.get("basicPropertyValues") or ():
-        properties.setdefault(curie(each["pred"]), []).append(each["val"])
-    return properties
+            properties = meta.get("basicPropertyValues") or ()
+            values = [
+                ("label", node.get("lbl") or ""),
+                ("definition", (meta.get("definition") or {"val": ""})["val"]),
+                ("deprecated", "true" if meta.get("deprecated") else ""),
+                *(("hasExactSynonym", each["val"]) for each in meta.get("synonyms") or ()),
+                *(("hasDbXref", each["val"]) for each in meta.get("xrefs") or ()),
+                *(("subClassOf", parent) for parent in parents.get(node["id"], ())),
+                *((each["pred"], each["val"]) for each in properties),
+            ]
+            facts = _facts((*value, "en") for value in values)
+            yield curie(node["id"]), {"namespace": default, **facts}
 
 
 OBO = SourceFormat("obo", read_obo, ("*.obo",))
 OBO_GRAPH = SourceFormat(
-    "obo-graph",
-    read_obo_graph,
-    ("*.json",),
-    is_file=partial(begins_with, mark=b'"graphs"'),
+    "obo-graph", read_obo_graph, ("*.json",), partial(begins_with, mark=b'"graphs"')
 )
 OWL = SourceFormat("owl", read_owl, ("*.owl",))

@@ -27,8 +27,7 @@ class UmlsRecipe(NamedTuple):
 
     The preset "st21pv" gives the subset of MedMentions ST21pv: 21 types with their descendants, 18
     vocabularies, English, no suppressed rows, as in the "Active" subset of 2017AA. It chooses names
-    by MRRANK, as arboEL's data do: the flags of MRCONSO mark one name among all vocabularies, which
-    may not be one of the 18.
+    by MRRANK, as arboEL's data do: the name that the flags mark may be of no such vocabulary.
 
     Attributes:
         languages: Names are kept if their language (LAT in MRCONSO) is one of these; None keeps
@@ -74,11 +73,5 @@ class UmlsRecipe(NamedTuple):
         return sorted(codes)
 
 
-PRESETS = {
-    "full": UmlsRecipe(),
-    "st21pv": UmlsRecipe(
-        vocabularies=tuple(ST21PV_VOCABULARIES),
-        types=tuple(ST21PV_TYPES),
-        preferred_name="rank",
-    ),
-}
+_ST21PV = UmlsRecipe(("ENG",), tuple(ST21PV_VOCABULARIES), tuple(ST21PV_TYPES), False, "rank")
+PRESETS = {"full": UmlsRecipe(), "st21pv": _ST21PV}
