@@ -35,7 +35,7 @@ _TIMEOUT = 60  # seconds without a byte
 
 
 class FetchedOntology(NamedTuple):
-    """What was fetched: the file, the number of entities in it, and its release if it says so."""
+    """The file, the number of entities in it, and its release if it says so."""
 
     path: Path
     entities: int

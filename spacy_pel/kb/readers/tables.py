@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ _TEXTS = (*_NEEDED, "definition")
 _ROWS_AT_ONCE = 16  # rows may be long, though they are packed well
 _LONGEST_ROW = 2**22  # characters; cells may have many lines
 
-Row = tuple[str, list[Any]]  # its place, with the name of the file, and its cells
+Rows = Iterator[tuple[str, Mapping[str, Any]]]  # their places, with the file, and cells by column
 
 
 def read_table(path: Path, options: ReadOptions) -> Source:
@@ -40,28 +39,25 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     fields_of = partial(_fields, path, options.columns)
     if name.endswith(".parquet"):
         found = parquet_rows(path, fields_of, str(path))
-        fields = fields_of(next(found))
-        rows = ((f"{path}, row {n}", list(row)) for n, row in enumerate(found, start=1))
+        columns = next(found)
+        rows = ((f"{path}, row {n}", dict(zip(columns, row))) for n, row in enumerate(found, 1))
     else:
         check_gzip(path)  # or damage might look like other columns
-        whole_rows = _text_rows(path, "\t" if name.endswith((".tsv", ".tsv.gz")) else ",")
-        _, columns = next(whole_rows, ("", []))
-        repeated = [name for name, times in Counter(columns).items() if name and times > 1]
-        if repeated:
-            raise PelError(f"{path}, line 1: two columns {repeated[0]!r}", "rename one")
-        fields = fields_of(columns)
-        places = [columns.index(column) for column in fields]
-        rows = ((where, [row[i] for i in places]) for where, row in whole_rows)
-    return Source(united(_entities(rows, list(fields.values()))))
+        rows = _text_rows(path, "\t" if name.endswith((".tsv", ".tsv.gz")) else ",")
+        _, columns = next(rows, ("", {}))
+    return Source(united(_entities(rows, fields_of(columns))))
 
 
-def _text_rows(path: Path, delimiter: str, skip: str = "", **dialect: Any) -> Iterator[Row]:
-    """The rows of a table in text, the first of which names the columns. Blank lines go.
+def _text_rows(
+    path: Path, delimiter: str, skip: str = r"(?!)", quoting: int = csv.QUOTE_MINIMAL
+) -> Rows:
+    """The rows of a table in text, from the first on, which names the columns.
 
-    ``skip`` is a pattern of lines that are passed over. The dialect is that of ``csv``.
+    Blank lines go, and so do lines that begin with what the pattern ``skip`` describes.
     """
     csv.field_size_limit(_LONGEST_ROW)  # of the whole process, so it is set by each reader
-    number = size = n_columns = 0
+    number = size = 0
+    columns: list[str] = []
 
     def lines() -> Iterator[str]:
         nonlocal number, size
@@ -70,18 +66,21 @@ def _text_rows(path: Path, delimiter: str, skip: str = "", **dialect: Any) -> It
             if size > _LONGEST_ROW:
                 problem = f"{path}, line {number}: a row of more than {_LONGEST_ROW:,} characters"
                 raise PelError(problem, "correct its quotes, or split it")
-            if not (skip and re.match(skip, line)):
+            if not re.match(skip, line):
                 yield f"{line}\n"
 
     try:
-        for row in csv.reader(lines(), delimiter=delimiter, strict=True, **dialect):
+        for row in csv.reader(lines(), delimiter=delimiter, strict=True, quoting=quoting):
             where, size = f"{path}, line {number}", 0
-            n_columns = n_columns or len(row)
-            if row and len(row) != n_columns:
-                problem = f"{where}: {len(row)} cells, where the first row has {n_columns}"
+            columns = columns or row
+            named = list(filter(None, columns)) if columns is row else []
+            if len(named) > len(set(named)):
+                raise PelError(f"{where}: two columns have the same name", "rename one")
+            if row and len(row) != len(columns):
+                problem = f"{where}: {len(row)} cells, where the first row has {len(columns)}"
                 raise PelError(problem, "correct the row")
             if row:
-                yield where, row
+                yield where, dict(zip(columns, row))
     except csv.Error as error:
         raise PelError(f"{path}, line {number}: {error}", "correct the line") from error
 
@@ -114,10 +113,11 @@ def parquet_rows(
             raise PelError(problem, "write it again") from error
 
 
-def _entities(rows: Iterable[Row], fields: list[str]) -> Iterator[Entity]:
-    for where, cells in rows:
+def _entities(rows: Rows, fields: Mapping[str, str]) -> Iterator[Entity]:
+    for where, row in rows:
         values: dict[str, Any] = {}
-        for field, cell in zip(fields, cells):
+        for column, field in fields.items():
+            cell = row[column]
             if field in _TEXTS:
                 values[field] = "" if cell is None else str(cell).strip()
             else:
@@ -169,17 +169,18 @@ def read_medic(path: Path, options: ReadOptions) -> Source:
     vocabularies are cross-references. The type is the branch of MeSH, "Diseases". The source is MSH
     or OMIM, by the id that MEDIC gives.
     """
-    rows = _text_rows(path, "\t", r"#(?! *DiseaseName\tDiseaseID\t)", quoting=csv.QUOTE_NONE)
-    _, columns = next(rows, ("", [""]))
-    columns = [column.lstrip("# ") for column in columns]
-    if not set(columns) >= _MEDIC_NEEDED:
+    skip = r"#(?! *DiseaseName\tDiseaseID\t)"  # all comments but the one that names the columns
+    rows = _text_rows(path, "\t", skip, csv.QUOTE_NONE)
+    _, columns = next(rows, ("", {}))
+    if not {column.lstrip("# ") for column in columns} >= _MEDIC_NEEDED:
         problem = f"{path}: no comment names its columns"
         raise PelError(problem, "fetch CTD_diseases.tsv.gz from ctdbase.org again")
-    named = ((place, dict(zip(columns, map(str.strip, row)))) for place, row in rows)
-    return Source(united(_disease(*row) for row in named if row[1]["DiseaseID"] != _ROOT))
+    diseases = (_disease(place, row) for place, row in rows if row["DiseaseID"] != _ROOT)
+    return Source(united(diseases))
 
 
-def _disease(place: str, row: dict[str, str]) -> Entity:
+def _disease(place: str, cells: Mapping[str, str]) -> Entity:
+    row = {column.lstrip("# "): cell.strip() for column, cell in cells.items()}
     given, others = row["DiseaseID"], _items(row["AltDiseaseIDs"])
     of_mesh = [id for id in others if id.startswith("MESH:")]
     id = of_mesh[0] if len(of_mesh) == 1 and not given.startswith("MESH:") else given
@@ -253,12 +254,11 @@ def mapping_version(path: Path) -> str | None:
 
 def _pairs(path: Path, predicates: Sequence[str]) -> Iterator[tuple[str, str]]:
     rows = _text_rows(path, "\t", "#")
-    where, columns = next(rows, (str(path), []))
+    _, columns = next(rows, ("", {}))
     for name in ("subject_id", "predicate_id", "object_id"):
         if name not in columns:
-            raise PelError(f"{where}: no column {name}", "give an SSSOM table (TSV)")
-    for where, cells in rows:
-        row = dict(zip(columns, cells))
+            raise PelError(f"{path}: no column {name}", "give an SSSOM table (TSV)")
+    for where, row in rows:
         if row["predicate_id"] in predicates and row.get("predicate_modifier") != "Not":
             yield _curie(row["subject_id"], where), _curie(row["object_id"], where)
 
