@@ -4,9 +4,8 @@
     python benchmarks/start.py PIPELINE --serve
 
 Each run is a process of its own; the quickest of five is printed. "Processor" is the time that it
-computes, which other programs on the computer change less than the seconds. "Private" memory is its
-own. "Resident" memory includes pages of mapped files, such as libraries, weights and the KB: other
-processes share them, and the system can take them back.
+computes, which other programs change less. "Private" memory is its own. "Resident" memory includes
+pages of mapped files, which other processes share, and which the system can take back.
 """
 
 from __future__ import annotations
