@@ -91,14 +91,12 @@ def link_cli(
 
     The suffix of a file tells its format. The output has what the input has, and of each mention the
     entity, its score and candidates where the format can hold them. Offsets count characters: of title
-    + " " + abstract in PubTator; in BioC each passage is at its offset.
+    + " " + abstract in PubTator; in BioC each passage is at its offset. DocBin and JSON are held in
+    memory, the others are streams. After a crash, run the same command again: it goes on where it was.
 
-    After a crash or an interruption, run the same command again: it goes on where it was. All formats
-    are read as streams, except DocBin and JSON, which are held in memory.
-
-    An output that ends with / is a folder. It gets one file for each block of up to 1,000 documents,
-    named for the input: FOLDER/pubmed25n0001.xml.gz-00001001.jsonl begins with document 1,001. Blocks
-    whose files are there are left out, after a crash, and when more files are added to the input.
+    An output that ends with / is a folder. It gets one file for each block of up to 1,000 documents:
+    FOLDER/pubmed25n0001.xml.gz-00001001.jsonl begins with document 1,001. Blocks whose files are there
+    are left out, also when more files are added to the input.
 
     --engine ray links the blocks on a Ray cluster (pip install "spacy-pel[ray]"). Its nodes must have
     the same packages, and see the pipeline, the input and the folder at the same paths.

@@ -66,18 +66,13 @@ def build_cli(
 
     \b
     Examples:
-      UMLS, whole or the subset of MedMentions ST21pv; ontologies joined by their UMLS ids; MeSH:
-        python -m spacy pel kb build umls/2024AA/META kb
-        python -m spacy pel kb build umls/2017AA/META kb --preset st21pv
-        python -m spacy pel kb build mondo.obo doid.obo kb --mapping mondo_umls.sssom.tsv --by-xref
-        python -m spacy pel kb build desc2024.xml supp2024.xml kb
-      A table, with the names of its columns:
-        python -m spacy pel kb build genes.tsv kb --column concept_id=GeneID
-          --column canonical_name=Symbol --column aliases=Synonyms
-      SNOMED CT without its organisms, RxNorm, and a part of a KB that was built before:
-        python -m spacy pel kb build SnomedCT_InternationalRF2 kb --without-type organism
-        python -m spacy pel kb build RxNorm_full kb
-        python -m spacy pel kb build kb diseases --type disorder
+      python -m spacy pel kb build umls/2017AA/META kb --preset st21pv
+      python -m spacy pel kb build mondo.obo doid.obo kb --mapping mondo_umls.sssom.tsv --by-xref
+      python -m spacy pel kb build desc2024.xml supp2024.xml kb
+      python -m spacy pel kb build genes.tsv kb --column concept_id=GeneID
+        --column canonical_name=Symbol --column aliases=Synonyms
+      python -m spacy pel kb build SnomedCT_InternationalRF2 kb --without-type organism
+      python -m spacy pel kb build kb diseases --type disorder
     """
     from ..kb.readers.build_from_sources import build_from_sources
 
@@ -170,12 +165,10 @@ def embed_cli(
     after each training: a linker refuses vectors of another encoder. After an interruption, run the
     same command again: it goes on where it was. --reuse takes vectors of this pipeline.
 
-    With --dim, each vector is stored in fewer numbers (principal components). Search then needs less
-    memory and time, with some loss of recall, which "pel evaluate" measures. To win it back, train the
-    mention encoder against the reduced KB (project/configs/mentions.cfg).
-
-    With --alike 0.95, similar names of an entity, such as "lung cancer" and "lung cancers", share a
-    code in the index. This halves the time of a search among 50,000 to 2 million vectors.
+    --dim stores each vector in fewer numbers (principal components). Search then needs less memory and
+    time, with some loss of recall, which training with project/configs/mentions.cfg wins back.
+    --alike 0.95 lets similar names of an entity, such as "lung cancer" and "lung cancers", share a code
+    of the index. This halves the time of a search among 50,000 to 2 million vectors.
 
     \b
     Examples:
@@ -311,13 +304,10 @@ def learn_cli(
 
     This needs no training. Give the documents that a linker is trained on, never those that it is
     evaluated on. Each entity gets the names by which most mentions call it: "hypertensive", for
-    example, is then found as a name of hypertension.
-
-    With --mentions the KB keeps the mentions themselves, in their texts. A new mention is then
-    compared with names and with mentions. "kb forget" takes them out again.
-
-    With --acronyms the documents need no annotations. Where one of them defines "multiple sclerosis
-    (MS)", and a single entity has this name, the entity gets the name "MS".
+    example, is then found as a name of hypertension. With --mentions the KB keeps the mentions
+    themselves, in their texts, and compares new ones with them ("kb forget" takes them out again).
+    With --acronyms the documents need no annotations: where one defines "multiple sclerosis (MS)",
+    and a single entity has this name, the entity gets the name "MS".
 
     \b
     Examples:
@@ -397,8 +387,7 @@ def info_cli(
 ) -> None:
     """Show what a KB holds, or find entities in it.
 
-    With NAME it gives the id, name and types of each entity with this id, or with a name that has all
-    these words; the names most like it come first.
+    With NAME it gives the entities with this id, or with a name that has all these words.
 
     \b
     Examples:

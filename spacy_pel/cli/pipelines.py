@@ -35,12 +35,7 @@ if TYPE_CHECKING:
     from ..fitting.fit_joint import JointReport
 
 Out = Annotated[Path, Argument(help="Folder to make")]
-# By the state of a finding.
-_MARKS = {
-    "ok": ("ok    ", typer.colors.GREEN),
-    "note": ("note  ", typer.colors.YELLOW),
-    "broken": ("BROKEN", typer.colors.RED),
-}
+_COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typer.colors.RED}
 
 
 @command(
@@ -192,8 +187,8 @@ def doctor_cli(
     if as_json:
         say(json.dumps([finding._asdict() for finding in findings], indent=2))
     for finding in () if as_json else findings:  # wasabi would break paths and commands
-        mark, colour = _MARKS[finding.state]
-        say(f"{mark} {finding.subject}: {finding.found}", fg=colour)
+        mark = "BROKEN" if finding.state == BROKEN else finding.state
+        say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
         if finding.remedy:
             say(f"    -> {finding.remedy}")
     if any(finding.state == BROKEN for finding in findings):
@@ -325,14 +320,11 @@ def evaluate_cli(
     Prints recall@1, @5, @16 and @64, and the mean reciprocal rank (MRR): over all mentions, over those
     whose entity is in the KB, and over entities seen and unseen in training. Only the linker runs:
     mentions are those of the corpus. A gold id that the KB lacks counts as a miss. Recall and MRR look
-    at the candidates, even if the linker says NIL.
+    at the candidates, even if the linker says NIL. "By name" an answer counts that has a name in common
+    with the right entity, as in some papers.
 
-    "By name" is a lenient figure, as some papers report: an answer counts that has a name in common
-    with the right entity.
-
-    The file has more: "nil", the precision, recall and F1 of saying NIL; "nel_micro_p/r/f", spaCy's
-    scores; once it is calibrated, "expected_calibration_error"; and "mentions_per_second", which
-    counts linking alone. To see what a reranker gains, evaluate a second time with --rerank 0.
+    The file has more, such as precision, recall and F1 of saying NIL, and spaCy's scores. To see what a
+    reranker gains, evaluate a second time with --rerank 0.
 
     \b
     Example:
@@ -467,18 +459,14 @@ def serve_cli(
 
     The page, to paste texts into, is at /. The API is described at /docs. Figures for Prometheus are
     at /metrics. Requests beyond a limit are refused. There is no login: everyone who can reach the
-    address can use the server.
-
-    The KB is read at the start: restart the server after the KB has changed. Ctrl-C or SIGTERM ends
-    the server, once requests under way are answered.
+    address can use the server. Restart it after the KB has changed. Ctrl-C or SIGTERM ends it, once
+    requests under way are answered.
 
     \b
     Examples:
       python -m spacy pel serve training/model-best
       python -m spacy pel serve en_demo_proxy_linker --port 8080 \\
         --entity-url "https://uts.nlm.nih.gov/uts/umls/concept/{id}"
-      curl http://127.0.0.1:8000/link -H "Content-Type: application/json" \\
-        -d '{"documents": [{"text": "Her MS relapsed."}]}'
     """
     for package in ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(package) is None:  # not imported: it takes a second

@@ -124,11 +124,6 @@ def surface_scores(
     then always right. Only mentions whose entity the KB has count. A mention is *ambiguous* if its
     words are a name of two or more entities of the KB.
 
-    Args:
-        examples: Linked docs with their gold mentions.
-        kb: The knowledge base that was linked to.
-        spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
-
     Returns:
         ``strict``: the share of mentions whose best candidate is the right entity. ``lenient``: the
         share whose best candidate has a name in common with the right entity; names are compared

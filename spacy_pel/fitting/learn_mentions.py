@@ -69,7 +69,7 @@ def learn_mentions_of(
     per_entity: int = PER_ENTITY,
     limit: int = 0,
     fit: str | Path | None = None,
-    progress: Callable[[], object] | None = None,
+    progress: Callable[[], object] = lambda: None,
 ) -> LearntMentions:
     """Make the gold mentions of corpora rows of a KB.
 
@@ -90,9 +90,6 @@ def learn_mentions_of(
             counts them too little if the KB has the names of these mentions from the same documents.
         progress: Called after each document that is read.
 
-    Returns:
-        What it learnt.
-
     Raises:
         PelError: There is no KB, no mention has an entity in it, a corpus is missing or faulty, or
             the KB has vectors and no fitting pipeline was given.
@@ -100,7 +97,7 @@ def learn_mentions_of(
     linker = linker_of(nlp, component) if nlp else None
     encoder = LinkerMentions(linker, nlp) if linker else None
     resolve = linker.resolve_abbreviations if linker else True
-    sources = {source_of(name): name for name in corpora}
+    sources = {"/".join(Path(name).parts[-2:]): name for name in corpora}
     if len(sources) < len(corpora):
         raise PelError("two corpora have the same name", "learn one after the other")
 
@@ -109,8 +106,7 @@ def learn_mentions_of(
         with KnowledgeBase.open(folder) as kb:
             passages = []
             for example in examples:
-                if progress:
-                    progress()
+                progress()
                 passages += gold_passages(example, kb, spans_key, resolve)
         return passages
 
@@ -124,19 +120,11 @@ def learn_mentions_of(
     weight = None
     if encoder:
         with KnowledgeBase.open(folder) as kb:
-            if fit:
-                queries = [queries_of_passages(kb, encoder, read(fit))]
-            else:
-                queries = [queries_of_source(kb, source) for source in kb.mentions.sources]
-            weight = fitted_weight(kb, queries)
+            known = queries_of_passages(kb, encoder, read(fit)) if fit else queries_of_learnt(kb)
+            weight = fitted_weight(kb, known)
     if weight:
         set_mention_weight(folder, weight)
     return LearntMentions(learnt, len(entities), seen, weight)
-
-
-def source_of(corpus: str | Path) -> str:
-    """The name of a corpus as a source: that of its file, and of the folder that the file is in."""
-    return "/".join(Path(corpus).parts[-2:])
 
 
 def gold_passages(
@@ -144,13 +132,8 @@ def gold_passages(
 ) -> Iterator[MentionPassage]:
     """The text of an example with those mentions that have just one entity in the KB.
 
-    If some of its mentions are read in another text, because acronyms are replaced, it is two.
-
-    Args:
-        example: The example.
-        kb: The knowledge base.
-        spans_key: The group of ``doc.spans`` that has the mentions; None if they are in ``doc.ents``.
-        resolve: Whether acronyms are read as their long forms.
+    If some of its mentions are read in another text, because acronyms are replaced (``resolve``), it
+    is two.
     """
     from ..pipeline.doc_mentions import mentions_in_context  # here: torch takes seconds
 
@@ -189,13 +172,7 @@ def drawn(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPa
 
 
 class Queries(NamedTuple):
-    """Mentions whose entities are known, and what is near them.
-
-    Attributes:
-        vectors: float32 [n, dim].
-        golds: The numbers of their entities, int64 [n].
-        near: The learnt mentions near them.
-    """
+    """Mentions whose entities are known: float32 [n, dim], the numbers of these, and what is near."""
 
     vectors: np.ndarray
     golds: np.ndarray
@@ -211,11 +188,15 @@ def queries_of_passages(
     return Queries(vectors, np.array(golds), kb.mentions.nearest(vectors, NEAREST))
 
 
-def queries_of_source(kb: KnowledgeBase, source: str) -> Queries:
-    """Some of the mentions that were learnt from a source, each without those of its document."""
+def queries_of_learnt(kb: KnowledgeBase) -> Queries:
+    """Some of the mentions that were learnt from each source, each without those of its document."""
     mentions = kb.mentions
-    own = np.flatnonzero(np.array(mentions.sources_of_rows()) == source)
-    rows = own[np.random.default_rng(_SEED).permutation(len(own))[:_FITTED]]
+    sources = np.array(mentions.sources_of_rows())
+    owned = (np.flatnonzero(sources == source) for source in mentions.sources)
+    drawn_rows = (
+        own[np.random.default_rng(_SEED).permutation(len(own))[:_FITTED]] for own in owned
+    )
+    rows = np.concatenate(list(drawn_rows))
     near = mentions.nearest(mentions.vectors(rows), NEAREST + _OWN)
     documents = mentions.documents()
     theirs = np.where(near.rows >= 0, documents[near.rows], -1)
@@ -226,42 +207,25 @@ def queries_of_source(kb: KnowledgeBase, source: str) -> Queries:
     return Queries(mentions.vectors(rows), mentions.numbers[rows], others)
 
 
-def fitted_weight(kb: KnowledgeBase, queries: Sequence[Queries]) -> MentionWeight | None:
-    """How much mentions count, fitted to these.
-
-    Returns:
-        The weight; None if the queries do not tell, because there are too few.
-    """
-    tables = [_tables(kb, each) for each in queries]
-    width = max(table[0].shape[1] for table in tables)
+def fitted_weight(kb: KnowledgeBase, queries: Queries) -> MentionWeight | None:
+    """How much mentions count, fitted to these; None if they do not tell, because there are too few."""
+    names = kb.search(queries.vectors, _NAMES, with_mentions=False)
+    found = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
+    lines, numbers, *scores = found
+    # Tables [n, k] of the candidates of each query: their scores by name, how close their mentions are,
+    # and whether they are right; -inf for no candidate, and for one without mentions near.
+    ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
+    shape = (len(queries.golds), ranks.max(initial=0) + 1)
     by_name, closeness, right = (
-        np.concatenate([_widened(table[i], width) for table in tables]) for i in range(3)
+        np.full(shape, -np.inf),
+        np.full(shape, -np.inf),
+        np.zeros(shape, bool),
     )
+    by_name[lines, ranks], closeness[lines, ranks] = scores
+    right[lines, ranks] = numbers == queries.golds[lines]
     near = np.isfinite(closeness)
     weights = feature_weights(by_name, [near, np.where(near, closeness, 0.0)], right)
     if weights is None or weights[1] <= 0:
         return None
     bonus, weight = weights
     return MentionWeight(float(weight), float(-bonus / weight))
-
-
-def _tables(kb: KnowledgeBase, queries: Queries) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each query the scores of candidates by name, their closeness, and the right ones.
-
-    Each is [n, k]; -inf for no candidate, and for one without mentions near.
-    """
-    names = kb.search(queries.vectors, _NAMES, with_mentions=False)
-    found = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
-    lines, numbers, by_name, closeness = found
-    ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
-    shape = (len(queries.golds), ranks.max(initial=0) + 1)
-    tables = np.full(shape, -np.inf), np.full(shape, -np.inf), np.zeros(shape, dtype=bool)
-    for table, values in zip(tables, (by_name, closeness, numbers == queries.golds[lines])):
-        table[lines, ranks] = values
-    return tables
-
-
-def _widened(table: np.ndarray, width: int) -> np.ndarray:
-    """A table with more columns, which stand for no candidate."""
-    none = False if table.dtype == bool else -np.inf
-    return np.pad(table, ((0, 0), (0, width - table.shape[1])), constant_values=none)

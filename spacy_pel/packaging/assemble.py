@@ -21,25 +21,15 @@ CARD, LICENCES = "README.md", "LICENSES_SOURCES"
 
 
 class PackageInfo(NamedTuple):
-    """What a pipeline says of itself. None keeps what its meta.json has.
+    """What a pipeline says of itself. None keeps what its meta.json has."""
 
-    Attributes:
-        name: The name of the package, without its language.
-        version: The version of the package.
-        description: What the pipeline is for.
-        license: The licence of the package.
-        author: Who made the pipeline.
-        metrics: Files of ``pel evaluate``, for the model card.
-        licences: Notes on the licences of the KB's sources, of the texts and of the weights.
-    """
-
-    name: str | None = None
+    name: str | None = None  # of the package, without its language
     version: str | None = None
     description: str | None = None
     license: str | None = None
     author: str | None = None
-    metrics: tuple[Path, ...] = ()
-    licences: str = ""
+    metrics: tuple[Path, ...] = ()  # files of ``pel evaluate``, for the model card
+    licences: str = ""  # notes on those of the KB's sources, of the texts and of the weights
 
 
 def assemble(
@@ -55,12 +45,7 @@ def assemble(
     The linker then uses the KB in the folder, and so does a ``kb_matcher``. Nothing in the folder
     points out of it. After an error or an interruption, the folder is as it was.
 
-    Args:
-        nlp: A pipeline with a trained linker.
-        kb: The folder of a KB with the vectors of the linker's encoder.
-        out: The folder to make.
-        component: The name of the linker in the pipeline.
-        info: What the pipeline says of itself.
+    ``kb`` is the folder of a KB with the vectors of the linker's encoder.
 
     Raises:
         PelError: There is no linker, a second linker uses another KB, the KB has no vectors of the
@@ -104,16 +89,11 @@ def assemble(
 
 
 def check_replaceable(out: Path, *, force: bool) -> None:
-    """Check that ``assemble`` may write to a folder.
-
-    Raises:
-        PelError: The folder holds something else than a pipeline, or a pipeline without ``force``.
-    """
-    if not out.exists():
-        return
-    if not all((out / name).is_file() for name in ("config.cfg", "meta.json")):
+    """Raises PelError for a folder with something else than a pipeline, or with one without force."""
+    is_pipeline = all((out / name).is_file() for name in ("config.cfg", "meta.json"))
+    if out.exists() and not is_pipeline:
         raise PelError(f"{out}: exists, and is no pipeline", "choose a new folder")
-    if not force:
+    if out.exists() and not force:
         raise PelError(f"{out}: exists", "choose a new folder, or replace it with --force")
 
 

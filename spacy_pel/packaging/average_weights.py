@@ -35,10 +35,8 @@ def average_weights(
     without them has random ones.
 
     Args:
-        nlp: A pipeline with a trained linker, which is changed.
         encoder: What its training began with: the name or folder of a BERT, or of a pipeline.
         share: How much the trained weights count, 0 to 1; the encoder's count the rest.
-        component: The name of the linker in the pipeline.
 
     Raises:
         PelError: There is no linker, it has no encoder of mentions of its own, the encoder is

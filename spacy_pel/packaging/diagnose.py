@@ -28,19 +28,12 @@ RELEASED = "en_pel_mesh_sm"
 
 
 class Finding(NamedTuple):
-    """What a check found.
+    """What a check found."""
 
-    Attributes:
-        state: "ok"; "note", which may be improved; or "broken", which must be put right.
-        subject: What was checked, in a word.
-        found: What was found.
-        remedy: What to do about it; "" if there is nothing to do.
-    """
-
-    state: str
-    subject: str
+    state: str  # "ok"; "note", which may be improved; or "broken", which must be put right
+    subject: str  # what was checked, in a word
     found: str
-    remedy: str = ""
+    remedy: str = ""  # "" if there is nothing to do
 
 
 def diagnose(
@@ -48,16 +41,9 @@ def diagnose(
     kb: Path | None = None,
     component: str = "proxy_linker",
 ) -> Iterator[Finding]:
-    """Check the installation, and a pipeline with its KB.
+    """Check the installation, and a pipeline (a folder or name) with its KB, or with another.
 
-    Args:
-        pipeline: The folder or name of a pipeline. None: the installation alone is checked, and the
-            KB if one is given.
-        kb: The folder of a KB to check instead of the pipeline's own.
-        component: The name of the linker in the pipeline.
-
-    Returns:
-        The findings, one after another. What is broken is a finding, not an error.
+    What is broken is a finding, not an error.
     """
     yield from installation_findings()
     yield from _computing_findings()
@@ -143,12 +129,9 @@ def _computing_findings() -> Iterator[Finding]:
     threads = torch.get_num_threads()
     remedy = "unset OMP_NUM_THREADS, or set it to their number"
     yield _judged(threads >= cores, "threads", f"{threads} of {cores} processor cores", remedy)
-    if has_fast_bfloat16(device):
-        yield Finding(OK, "bfloat16", "in hardware")
-    else:
-        found = "none in hardware: mixed_precision is float32 here"
-        remedy = "for quicker training, use a processor or GPU that has it"
-        yield Finding(OK, "bfloat16", found, remedy)
+    fast = has_fast_bfloat16(device)
+    found = "in hardware" if fast else "none in hardware: mixed_precision is float32 here"
+    yield Finding(OK, "bfloat16", found)
 
 
 def kb_findings(path: Path) -> Iterator[Finding]:

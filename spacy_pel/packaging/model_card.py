@@ -46,11 +46,7 @@ def model_card(
 ) -> str:
     """The model card of a pipeline, as Markdown.
 
-    Args:
-        nlp: The pipeline, whose meta has its name, version and so on.
-        component: The name of the linker in it.
-        metrics_by_name: Metrics, see ``metrics_of_linker``.
-        licences: Notes on the licences of what is inside; may be "".
+    ``metrics_by_name`` is of ``metrics_of_linker``; ``licences`` are notes on those of what is inside.
     """
     return "\n\n".join(filter(None, _sections(nlp, component, metrics_by_name, licences))) + "\n"
 
@@ -163,14 +159,12 @@ def _limits(nlp: Language, linker: Any) -> Iterator[str]:
         yield f"It links the mentions that come from {finders}, and no others."
     else:
         yield "It finds no mentions: they must be given, or found by a component before it."
-    rest = "every mention gets one of them."
-    if linker.nil_threshold is not None:
-        rest = (
-            f"a mention whose best score is below {linker.nil_threshold:.3f} is NIL: none of them."
-        )
-    yield (
-        "It knows the entities of its knowledge base, in the releases above, and no others; " + rest
-    )
+    known = "It knows the entities of its knowledge base, in the releases above, and no others; "
+    threshold = linker.nil_threshold
+    if threshold is None:
+        yield known + "every mention gets one of them."
+    else:
+        yield known + f"a mention whose best score is below {threshold:.3f} is NIL: none of them."
     if linker.calibration:
         yield (
             "The probability of a link was fitted on the texts that it was calibrated on, on mentions "

@@ -17,11 +17,7 @@ CONFIGS, DEMO = Path("configs"), Path("assets", "demo")
 
 
 def shipped_folder() -> Path:
-    """The folder with ``configs`` and ``assets/demo``.
-
-    Raises:
-        PelError: There is none, as in a copy of the package alone.
-    """
+    """The folder with ``configs`` and ``assets/demo``; PelError if there is none."""
     for folder in (_PACKAGE / "project", _PACKAGE.parent / "project"):
         if (folder / CONFIGS).is_dir():
             return folder
@@ -29,11 +25,7 @@ def shipped_folder() -> Path:
 
 
 def config_file(given: str) -> Path:
-    """A config by its path, or by a name such as "mesh_document" or "configs/mesh_document.cfg".
-
-    Raises:
-        PelError: There is neither a file nor a config of ours.
-    """
+    """A config by its path, or by a name of ours: "mesh_document", "configs/mesh_document.cfg"."""
     if Path(given).is_file():
         return Path(given)
     configs = {path.stem: path for path in (shipped_folder() / CONFIGS).glob("*.cfg")}

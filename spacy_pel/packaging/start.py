@@ -63,8 +63,7 @@ def start(
         encoding: Makes a bar, as for ``embed_kb``.
         report: Called with a line about everything else that happens.
 
-    Returns:
-        The KB in the pipeline.
+    Returns the KB in the pipeline.
 
     Raises:
         PelError: ``out`` holds something that may not be replaced, no encoder is given or found, or

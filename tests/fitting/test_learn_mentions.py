@@ -132,8 +132,8 @@ def test_how_much_they_count_can_be_fitted_to_other_documents(
 ) -> None:
     fitted = []
 
-    def remembered(kb: KnowledgeBase, queries: list[Queries]) -> MentionWeight:
-        fitted.extend(queries)
+    def remembered(kb: KnowledgeBase, queries: Queries) -> MentionWeight:
+        fitted.append(queries)
         return MentionWeight(0.7, 0.1)
 
     monkeypatch.setattr(learn_mentions, "fitted_weight", remembered)

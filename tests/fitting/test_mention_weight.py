@@ -9,8 +9,8 @@ import numpy as np
 
 from spacy_pel.fitting.learn_mentions import (
     fitted_weight,
+    queries_of_learnt,
     queries_of_passages,
-    queries_of_source,
 )
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.mention_changes import learn_mentions
@@ -49,10 +49,10 @@ def test_mentions_count_where_they_tell(tmp_path: Path) -> None:
     folder = living_kb(tmp_path / "kb", ENTITIES)
     learn_mentions(folder, "a", corpus(5, lambda document, n: f"word {n}"), MixedRows())
     with KnowledgeBase.open(folder) as kb:
-        weight = fitted_weight(kb, [queries_of_source(kb, "a")])
+        weight = fitted_weight(kb, queries_of_learnt(kb))
         assert weight.weight > 0.5
         passages = corpus(2, lambda document, n: f"word {n}")
-        again = fitted_weight(kb, [queries_of_passages(kb, MixedRows(), passages)])
+        again = fitted_weight(kb, queries_of_passages(kb, MixedRows(), passages))
         assert again.weight > 0.5
 
 
@@ -61,13 +61,13 @@ def test_mentions_of_its_own_document_do_not_count(tmp_path: Path) -> None:
     folder = living_kb(tmp_path / "kb", ENTITIES)
     learn_mentions(folder, "a", corpus(6, lambda document, n: f"{document} {n}"), MixedRows())
     with KnowledgeBase.open(folder) as kb:
-        queries = queries_of_source(kb, "a")
+        queries = queries_of_learnt(kb)
         documents = kb.mentions.documents()
         rows = np.random.default_rng(0).permutation(72)
         for row, near, numbers in zip(rows, queries.near.rows, queries.near.numbers):
             assert documents[row] not in documents[near[numbers >= 0]]
             assert (numbers >= 0).sum() == 60
-        weight = fitted_weight(kb, [queries])
+        weight = fitted_weight(kb, queries)
         assert weight is None or weight.weight < 0.5
 
 
@@ -77,5 +77,5 @@ def test_the_same_documents_in_two_sources_do_not_vouch_for_each_other(tmp_path:
     for source in ("mined", "gold"):
         learn_mentions(folder, source, passages, MixedRows())
     with KnowledgeBase.open(folder) as kb:
-        weight = fitted_weight(kb, [queries_of_source(kb, name) for name in ("mined", "gold")])
+        weight = fitted_weight(kb, queries_of_learnt(kb))
         assert weight is None or weight.weight < 0.5
