@@ -27,7 +27,7 @@ from spacy_pel.evaluation.linking_metrics import markdown_table
 from spacy_pel.jobs.kb_rows import LinkerRows
 from spacy_pel.kb import Entity
 from spacy_pel.kb.records.names import normalised
-from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
+from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.pipeline.doc_mentions import mentions_of, read_documents
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
@@ -111,17 +111,10 @@ def linker_hits(nlp: Language, path: Path, asked: Sequence[Question]) -> np.ndar
             gold = (own[places == place] @ mentions[place]).max()
             others = owners != question.number
             named = np.setdiff1d(kb.numbers_named(question.name), [question.number])
-            bonus = name_bonus(linker.exact_names, question.name, len(named))
-            scores = np.where(np.isin(owners, named), scores + bonus, scores)
+            if len(named) == 1 and not is_acronym(question.name):
+                scores = np.where(np.isin(owners, named), np.inf, scores)
             hits.append(ranked(owners[others], scores[others], gold))
     return np.array(hits)
-
-
-def name_bonus(rule: ExactNameBonus | SoleOwnersFirst | None, name: str, n_owners: int) -> float:
-    """What the scores of a name's owners are raised by."""
-    if isinstance(rule, ExactNameBonus):
-        return rule.weight
-    return np.inf if rule and n_owners == 1 and not is_acronym(name) else 0
 
 
 def mention_vectors(nlp: Language, linker: ProxyLinker, names: Sequence[str]) -> np.ndarray:

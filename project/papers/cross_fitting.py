@@ -1,10 +1,10 @@
 """Metrics of a linker whose settings are fitted on documents other than those they are used on.
 
-``calibrate`` fits a NIL threshold, a calibration, and weights of the reranker and of exact names. On
-the documents that they were fitted to, their figures are too good. So the documents are halved. Each
+``calibrate`` fits a ranking and a NIL threshold. On the documents that they were fitted to, their
+figures are too good. So the documents are halved. Each
 half is linked with the settings that were fitted to the other one:
 
-python -m papers.cross_fitting en_pel_mesh_sm bc5cdr/dev.pubtator ncbi_disease/dev.pubtator --names
+python -m papers.cross_fitting en_pel_mesh_sm bc5cdr/dev.pubtator ncbi_disease/dev.pubtator
 
 Tables also ask in this way what joint linking, clusters of mentions and discovery are worth (ArboEL, 2.3,
 3.5, A.3).
@@ -54,7 +54,7 @@ NEAREST = 64
 
 
 def evaluate_cross_fitted(
-    nlp: Language, corpora: Sequence[str], *, limit: int = 0, names: bool = False
+    nlp: Language, corpora: Sequence[str], *, limit: int = 0
 ) -> dict[str, dict[str, Any]]:
     """Evaluate a linker on corpora, with settings that are fitted on the other half of them.
 
@@ -75,7 +75,7 @@ def evaluate_cross_fitted(
     with with_settings(linker, fitted=replace(linker.fitted)):
         for other in (1, 0):
             of_all = [e for own in examples.values() for e in own[other::2]]
-            fit(nlp, linker, of_all, names=names)
+            fit(nlp, linker, of_all)
             fitted.append(replace(linker.fitted))
         for half, settings in enumerate(fitted):
             linker.fitted = settings
@@ -293,12 +293,11 @@ def _mean(values: Sequence[float] | np.ndarray) -> float | None:
 def main(
     pipeline: Annotated[str, typer.Argument(help="Folder or name of a trained pipeline")],
     corpora: Annotated[list[str], typer.Argument(help="Files whose mentions have ids")],
-    names: Annotated[bool, typer.Option(help="Fit a bonus for exact names")] = False,
     limit: Annotated[int, typer.Option(help="Documents taken of each file; 0: all")] = 0,
 ) -> None:
     """Score linking with settings that are fitted on the other half of the documents."""
     nlp = load_pipeline(pipeline)
-    found = evaluate_cross_fitted(nlp, corpora, limit=limit, names=names)
+    found = evaluate_cross_fitted(nlp, corpora, limit=limit)
     for corpus, metrics in found.items():
         print(f"{corpus}\n\n{metrics_table(metrics)}\n\n{nil_summary(metrics['nil'])}")
         print(f"Expected calibration error: {100 * metrics['expected_calibration_error']:.1f}\n")

@@ -40,7 +40,7 @@ _KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
     **{"start": "BIGINT", "end": "BIGINT", "score": "DOUBLE", "probability": "DOUBLE"},
     "types": "VARCHAR[]",
     "candidates": (
-        "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, name_match BOOLEAN, "
+        "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, probability DOUBLE, "
         "as_in VARCHAR)[]"
     ),
 }

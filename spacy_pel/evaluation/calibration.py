@@ -4,9 +4,8 @@ Platt scaling: a sigmoid turns scores into probabilities. It has an intercept, a
 score. Temperature scaling has no intercept, and a cosine of 0 does not mean even odds. Isotonic
 regression on a few hundred mentions has a few steps, with ties and probabilities of 0 and 1.
 
-A feature is, for example, whether the mention is one of the candidate's names, or the cross-encoder's
-score. Candidates are ordered by  score + weight * feature.  The weight is fitted by a conditional
-logistic regression (McFadden 1974): the probability of a mention's candidate is the softmax of
+A feature is, for example, how near a learnt mention of the candidate is. Candidates are ordered by
+score + weight * feature.  The weight is fitted by a conditional logistic regression (McFadden 1974): the probability of a mention's candidate is the softmax of
 a * score + b * feature  over its candidates, and a and b maximise the likelihood of the right
 candidates. The weight is b / a.
 """
@@ -82,16 +81,6 @@ def expected_calibration_error(
     return float(np.abs(differences).sum() / len(probabilities))
 
 
-def feature_weight(scores: np.ndarray, feature: np.ndarray, right: np.ndarray) -> float | None:
-    """What one unit of a feature adds to the score (``feature_weights``).
-
-    None also if a larger feature does not make a candidate more probable, which happens by chance if
-    there are few mentions.
-    """
-    weights = feature_weights(scores, [feature], right)
-    return None if weights is None or weights[0] <= 0 else float(weights[0])
-
-
 def feature_weights(
     scores: np.ndarray, features: Sequence[np.ndarray], right: np.ndarray
 ) -> np.ndarray | None:
@@ -99,7 +88,7 @@ def feature_weights(
 
     Args:
         scores: Float [n, k], the scores of the candidates of n mentions; -inf for no candidate.
-        features: Each bool or float [n, k]; its value for no candidate does not matter.
+        features: Each float [n, k]; its value for no candidate does not matter.
         right: bool [n, k], whether the candidate is right. If several candidates of a mention are,
             they share its weight equally.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,16 +14,24 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
-from ..evaluation.calibration import expected_calibration_error, feature_weight, platt_fit
-from ..evaluation.nil_metrics import best_nil_threshold
+from ..evaluation.calibration import expected_calibration_error
+from ..evaluation.nil_metrics import best_nil_threshold, nil_metrics
+from ..linking.features import ACRONYM, SOLE, TOP, Features, features_of, learnt_priors
+from ..linking.nil import is_nil
+from ..linking.ranking import Ranking
+from ..linking.reranking import Ordered
+from ..models.ranker import fitted_ranker
+from ..pipeline.fitted import Fitted
 from ..pipeline.pipelines import linker_of, load_pipeline
 from ..reading.mention import MentionInContext
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
 from .fit_joint import JointReport, fit_joint
-from .gold_examples import Bars, check_ids, gold_examples, link_examples, linked_one_by_one
+from .gold_examples import Bars, check_ids, gold_examples, linked_one_by_one
 
 if TYPE_CHECKING:
+    from ..kb.knowledge_base import KnowledgeBase
+    from ..kb.vectors.index import Candidates
     from ..pipeline.proxy_linker import ProxyLinker
 
 # A threshold of names: how many are searched at most, and how many there must be.
@@ -33,35 +42,38 @@ _MISSING = 0.25
 # The share of names in the KB that may be NIL at most.
 _PRESENT = 0.01
 _CANDIDATES = 64
+_FOLDS = 5  # of documents, for figures of documents that nothing was fitted to
+_SURE = 0.9
 
 
 class CalibrationReport(NamedTuple):
-    """What was fitted, and how well it does on the mentions that it was fitted to.
+    """What was fitted, and how well it does.
+
+    The figures are of documents that a ranking was not fitted to: five are fitted, each without a fifth
+    of the documents. With fewer than five documents they are of the documents that it was fitted to.
 
     Attributes:
         mentions: The number of gold mentions.
         fitted_on: Their labels, with the number of each.
-        nil_threshold: A mention whose best score is below it is NIL. None: no mention is.
-        rerank_weight: The weight of the cross-encoder's score beside the retriever's. None where
-            only one of them counts.
-        names: Whether it was asked what an exact name adds to a candidate's score.
-        name_weight: What it adds. None where names do not count.
+        nil_threshold: A mention is NIL if the probability that a candidate is right is below it. None:
+            no mention is.
+        recall_before: The share of mentions in the KB whose first candidate is right, by the scores.
+        recall_after: The same by the ranking.
         nil: How well NIL mentions are found, see ``evaluation.nil_metrics``.
-        error_before: The expected calibration error of the plain score: a cosine, cut to 0 to 1, or
-            the reranker's probability.
-        error_after: The expected calibration error of the fitted probability.
+        error: The expected calibration error of the probabilities.
+        sure: Of the first candidates with a probability of 90 % at least: their share of all mentions,
+            and the share of them that is right; None if there are none.
         joint: How mentions are linked together; None if that was not fitted.
     """
 
     mentions: int
     fitted_on: str
     nil_threshold: float | None
-    rerank_weight: float | None
-    names: bool
-    name_weight: float | None
+    recall_before: float
+    recall_after: float
     nil: dict[str, Any]
-    error_before: float
-    error_after: float
+    error: float
+    sure: tuple[float, float] | None
     joint: JointReport | None = None
 
 
@@ -111,43 +123,43 @@ def calibrate(
     *,
     component: str = "proxy_linker",
     limit: int = 0,
-    names: bool | None = None,
     jointly: bool | None = None,
     progress: Bars | None = None,
 ) -> CalibrationReport:
-    """Set the NIL threshold and the calibration of a linker by the gold mentions of corpora.
+    """Fit the ranking of a linker (``linking.ranking``) and its NIL threshold to gold mentions.
 
-    The NIL threshold is the one with the best F1 of the NIL class; it is None where no mention is
-    NIL. Mentions that are never NIL, such as the name of one entity alone, have no part in it. The
-    calibration is a Platt scaling. If the linker has a reranker and the retriever's score counts as
-    well, the weight of the cross-encoder's score is fitted too. It is 0 if the cross-encoder adds
-    nothing.
+    The ranking orders the candidates, and gives them probabilities. The NIL threshold is the one with
+    the best F1 of the NIL class; it is None where no mention is NIL.
 
     Args:
         nlp: A pipeline with a trained linker, which is changed.
         corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
         component: The name of the linker in the pipeline.
         limit: The number of documents taken of each corpus file. 0 takes all.
-        names: Whether to fit a bonus for exact names: what a candidate's score gains if the mention
-            is exactly one of its names. If not, there is none. None: if the linker has one.
         jointly: Whether to fit how mentions are linked together (``fit_joint``). If not, they
             cannot be. None: if that was fitted before.
         progress: See ``Bars`` of ``gold_examples``.
 
     Raises:
         PelError: There is no linker or no mention, all mentions are NIL, none of the gold ids is in
-            the KB, the best candidates are all right or all wrong, or the KB has no vectors of the
-            linker's encoder.
+            the KB, no candidate is right, or the KB has no vectors of the linker's encoder.
     """
     linker = linker_of(nlp, component)
-    names = linker.name_weight is not None if names is None else names
     jointly = linker.joint is not None if jointly is None else jointly
     examples = gold_examples(nlp, linker, corpus, limit)
     if not check_ids(examples, linker, corpus):
         files = ", ".join(map(str, corpus))
         raise PelError(f"{files}: all mentions are NIL", "give a corpus with entities as well")
-    report = fit(nlp, linker, examples, names=names, progress=progress)
-    return report._replace(joint=fit_joint(nlp, linker, examples, progress) if jointly else None)
+    before = linker.fitted
+    linker.fitted = Fitted(configured_nil_threshold=before.configured_nil_threshold)
+    try:
+        report = fit(nlp, linker, examples, progress=progress)
+        return report._replace(
+            joint=fit_joint(nlp, linker, examples, progress) if jointly else None
+        )
+    except BaseException:
+        linker.fitted = before
+        raise
 
 
 def fit(
@@ -155,110 +167,141 @@ def fit(
     linker: ProxyLinker,
     examples: Sequence[Example],
     *,
-    names: bool = False,
     progress: Bars | None = None,
 ) -> CalibrationReport:
-    """Set the NIL threshold, the calibration and the weights of a linker by gold mentions.
-
-    The examples (``gold_examples``) are linked in place. See ``calibrate``.
+    """Fit the ranking and the NIL threshold of a linker to the mentions of ``gold_examples``.
 
     Raises:
-        PelError: The best candidates are all right or all wrong.
+        PelError: No candidate is right.
     """
-    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
-    from ..linking.calibration import Calibration
-    from ..linking.nil import is_nil
-    from ..pipeline.scorer import nil_scores, scored_mentions
-
-    linker.calibration = linker.joint = None  # of labels that may be others
-    _fit_weights(nlp, linker, examples, names, progress)
-    name_weight = linker.name_weight.value if linker.name_weight else None
-    linker.nil_threshold = np.inf  # every mention is NIL that can be
-    link_examples(nlp, linker, examples, progress)
-    linker.nil_threshold = None
-    mentions = list(scored_mentions(examples, linker.kb, linker.spans_key, name_weight or 0.0))
-    found = [mention for mention in mentions if mention.candidates]
-    decisive = np.array([mention.decisive for mention in found])
-    margins = np.array([mention.margin for mention in found])
-    right = np.array([mention.right for mention in found], dtype=bool)
-    if right.all() or not right.any():
+    gold = _looked_at(nlp, linker, examples, progress)
+    if not gold.right.any():
         raise PelError(
-            f"{right.sum()} of {len(right)} best candidates are right, so no probability can be fitted",
+            "no candidate is right, so no ranking can be fitted",
             "give a larger corpus, or a pipeline that is better trained",
         )
-    slope, margin_slope, intercept = platt_fit(np.stack([decisive, margins], axis=1), right)
-    spans = (span for e in examples for span in mention_spans(e.reference, linker.spans_key))
-    labels = dict(Counter(span.label_ for span in spans))
-    fitted = Calibration(slope, intercept, linker.reranked, margin_slope, labels)
-    linker.calibration = fitted
-    sure = np.array([not mention.said_nil for mention in mentions])
-    if linker.sure_probability is not None:
-        has_candidate = np.array([bool(mention.candidates) for mention in mentions])
-        sure[has_candidate] |= fitted.probabilities(decisive, margins) >= linker.sure_probability
-    scores = np.where(sure, np.inf, [mention.score for mention in mentions])
-    threshold = best_nil_threshold(scores, [not mention.golds for mention in mentions])
+    types_of_kb = Counter(entity.types for entity in linker.kb)
+    linker.ranking = _fitted(gold, types_of_kb, linker.reranked)
+    folds = gold.documents % _FOLDS
+    chances = np.empty((len(gold.right), gold.right.shape[1] + 1), np.float32)
+    for fold in range(_FOLDS):
+        own = folds == fold
+        if own.any():
+            ranking = linker.ranking if own.all() else _fitted(gold.of(~own), types_of_kb, 0)
+            chances[own] = _chances(ranking, gold.of(own))
+    best = chances[:, :-1].argmax(axis=1)
+    first_right = np.take_along_axis(gold.right, best[:, None], axis=1)[:, 0]
+    probabilities = chances[np.arange(len(best)), best]
+    in_kb = np.array([types is not None for types in gold.types])
+    decisive = 1 - chances[:, -1]
+    if linker.sure_probability is not None:  # as ``linking.nil.Sure`` decides
+        named = gold.features.candidates[np.arange(len(best)), best, SOLE] > 0
+        named &= gold.features.mentions[:, ACRONYM] == 0
+        decisive[named | (probabilities >= linker.sure_probability)] = np.inf
+    threshold = best_nil_threshold(decisive, (~in_kb).tolist())
     linker.nil_threshold = threshold
-    said_nil = is_nil(scores, threshold).tolist()
-    mentions = [m._replace(said_nil=nil) for m, nil in zip(mentions, said_nil)]
-    # The reranker's scores are logarithms of probabilities; a name may take them above 0.
-    before = np.exp(np.minimum(decisive, 0)) if linker.reranked else np.clip(decisive, 0, 1)
+    sure = probabilities >= _SURE
+    ranks = 1 + np.argmax(np.take_along_axis(gold.right, np.argsort(-chances[:, :-1]), 1), axis=1)
     return CalibrationReport(
-        mentions=len(mentions),
-        fitted_on=fitted.fitted_on,
+        mentions=len(best),
+        fitted_on=linker.ranking.fitted_on,
         nil_threshold=threshold,
-        rerank_weight=linker.rerank_weight.value if linker.rerank_weight else None,
-        names=names,
-        name_weight=name_weight,
-        nil=nil_scores(mentions, decided=threshold is not None),
-        error_before=expected_calibration_error(before, right),
-        error_after=expected_calibration_error(fitted.probabilities(decisive, margins), right),
+        recall_before=float(gold.right[in_kb, 0].mean()),
+        recall_after=float(first_right[in_kb].mean()),
+        nil=nil_metrics(
+            decisive,
+            is_nil(decisive, threshold),
+            np.where(gold.right.any(axis=1), ranks, 0),
+            in_kb,
+            decided=threshold is not None,
+        ),
+        error=expected_calibration_error(probabilities, first_right),
+        sure=(float(sure.mean()), float(first_right[sure].mean())) if sure.any() else None,
     )
 
 
-def _fit_weights(
-    nlp: Language,
-    linker: ProxyLinker,
-    examples: Sequence[Example],
-    names: bool,
-    progress: Bars | None,
-) -> None:
-    """Set the weights of the cross-encoder's score and of exact names, by these examples."""
-    from ..linking.calibration import FittedWeight
-    from ..linking.reranking import log_softmax
+class _Gold(NamedTuple):
+    """The candidates of gold mentions as a ranking looks at them.
 
-    beside = linker.reranker.retriever_weight if linker.reranked else 0.0
-    # With a weight of 0 names are looked up, and change no order.
-    linker.rerank_weight = None
-    linker.name_weight = FittedWeight(0.0, linker.reranked) if names else None
-    if not beside and not names:
-        return
-    # Four tables [n, k] of the mentions' candidates: the score that orders them, the retriever's,
-    # whether the mention is a name of the candidate, and whether that is right.
-    tables = []
-    for example, linked in linked_one_by_one(nlp, linker, examples, "Fitting weights", progress):
-        if linked is None:
+    ``right``, bool [n, k], says which are right, ``types`` has those of the right entities, or None if the
+    KB has none of them, and ``documents`` numbers the documents, int64 [n].
+    """
+
+    features: Features
+    right: np.ndarray
+    types: Sequence[tuple[str, ...] | None]
+    documents: np.ndarray
+
+    def of(self, chosen: np.ndarray) -> _Gold:
+        """Some of the mentions, bool [n]."""
+        features = Features(*(_chosen(column, chosen) for column in self.features))
+        return _Gold(features, *(_chosen(column, chosen) for column in self[1:]))
+
+
+def _chosen(column: Sequence, chosen: np.ndarray) -> Sequence:
+    return column[chosen] if isinstance(column, np.ndarray) else list(compress(column, chosen))
+
+
+class _Recorder:
+    """Takes the place of a ranking, keeps what that would look at, and changes no order."""
+
+    def __init__(self, reranked: int) -> None:
+        self.reranked = reranked
+        self.looked_at: list[tuple[Features, np.ndarray]] = []
+
+    def unknown(self, labels: Iterable[str]) -> list[str]:
+        return []
+
+    def on(self, kb: KnowledgeBase, labels: Sequence[str]) -> _Recorder:
+        self.kb, self.labels = kb, labels
+        return self
+
+    def ordered(
+        self,
+        mentions: Sequence[MentionInContext],
+        found: Candidates,
+        rerank_scores: np.ndarray | None,
+        groups: np.ndarray | None,
+    ) -> Ordered:
+        features = features_of(self.kb, mentions, self.labels, found, rerank_scores)
+        self.looked_at.append((features, found.numbers[:, :TOP]))
+        return Ordered(np.tile(np.arange(found.numbers.shape[1]), (len(mentions), 1)))
+
+
+def _looked_at(
+    nlp: Language, linker: ProxyLinker, examples: Sequence[Example], progress: Bars | None
+) -> _Gold:
+    """Link gold mentions, each document by itself, and look at their candidates."""
+    recorder = _Recorder(linker.reranked)
+    linker.ranking = recorder
+    right, types, documents = [], [], []
+    linked = linked_one_by_one(nlp, linker, examples, "Looking at candidates", progress)
+    for document, (example, answer) in enumerate(linked):
+        if answer is None:
             continue
-        links = linked.links
-        golds = [
-            [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
-            for span in mention_spans(example.reference, linker.spans_key)
-        ]
-        right = [np.isin(row, gold) for row, gold in zip(links.numbers, golds)]
-        named = np.zeros_like(right) if links.named is None else links.named
-        tables.append((links.ranking_scores, links.scores, named, right))
-    scores, found, named, right = (np.concatenate(columns) for columns in zip(*tables))
-    if beside:
-        # A rerank score is the cross-encoder's score plus the weighed score of the retriever, less
-        # one number for each mention (it is the logarithm of a probability).
-        read = np.isfinite(scores)
-        found = np.where(read, beside * found, -np.inf)
-        pairs = np.where(read, scores, 0) - np.where(read, found, 0)
-        weight = feature_weight(found, pairs, right) or 0.0
-        linker.rerank_weight = FittedWeight(weight, linker.reranked)
-        scores = log_softmax(found + weight * pairs)
-    if names:
-        worth = feature_weight(scores, named, right)
-        linker.name_weight = None if worth is None else FittedWeight(worth, linker.reranked)
+        numbers = recorder.looked_at[-1][1]
+        for span, row in zip(mention_spans(example.reference, linker.spans_key), numbers):
+            golds = [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
+            right.append(np.isin(row, golds))
+            types.append(linker.kb.entities(golds[:1])[0].types if golds else None)
+            documents.append(document)
+    linker.ranking = None
+    columns = zip(*(features for features, _ in recorder.looked_at))
+    joined = (
+        np.concatenate(own) if isinstance(own[0], np.ndarray) else list(chain.from_iterable(own))
+        for own in columns
+    )
+    return _Gold(Features(*joined), np.array(right), types, np.array(documents))
+
+
+def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: int) -> Ranking:
+    priors = learnt_priors(gold.features.labels, gold.types, types_of_kb)
+    ranker = fitted_ranker(*gold.features.with_priors(priors), gold.right)
+    return Ranking(ranker, priors, dict(Counter(gold.features.labels)), reranked)
+
+
+def _chances(ranking: Ranking, gold: _Gold) -> np.ndarray:
+    return ranking.ranker.probabilities(*gold.features.with_priors(ranking.priors))
 
 
 def nil_threshold_of_names(linker: ProxyLinker) -> float | None:

@@ -40,9 +40,7 @@ def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, An
         "reranker": reranker,
         "number of candidates reranked": linker.reranked,
         "NIL threshold": linker.nil_threshold,
-        "calibration": fitted["calibration"],
-        "rerank weight": fitted["rerank_weight"],
-        "name weight": fitted["name_weight"],
+        "ranking": fitted["ranking"] or fitted["old"],
         **{name: value for name, value in config.items() if name not in _LEFT_OUT},
     }
 

@@ -78,7 +78,7 @@ def link_jointly(
 def joint_settings(linker: ProxyLinker) -> JointSettings:
     """How a linker links jointly; PelError if that was not fitted to its scores."""
     settings = linker.fitting(linker.joint)
-    if settings is None or linker.fitting(linker.calibration) is None:
+    if settings is None or linker.fitting(linker.ranking) is None:
         raise PelError(
             f'"{linker.name}" is not calibrated to link jointly',
             "run: python -m spacy pel calibrate PIPELINE DEV --jointly",

@@ -11,17 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
+from .reranking import Ordered
 
 # The largest number of letters of an acronym.
 _ACRONYM = 5
-
-
-class ExactNameBonus(NamedTuple):
-    """What an exact name adds to the score that orders the candidates. ``pel calibrate`` fits it."""
-
-    kb: KnowledgeBase  # where the names are looked up
-    weight: float  # the bonus, in units of the score
 
 
 class SoleOwnersFirst(NamedTuple):
@@ -33,11 +28,22 @@ class SoleOwnersFirst(NamedTuple):
 
     kb: KnowledgeBase
 
+    def ordered(
+        self,
+        mentions: Sequence[MentionInContext],
+        found: Candidates,
+        rerank_scores: np.ndarray | None,
+        groups: np.ndarray | None,
+    ) -> Ordered:
+        """The sole owner first, then the others as they were."""
+        owns = sole_owners(self.kb, mentions, found.numbers)
+        return Ordered(np.argsort(~owns, kind="stable"))
 
-def exact_name_matches(
+
+def sole_owners(
     kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
 ) -> np.ndarray:
-    """Tell which candidates have the mention as one of their names. Each name is looked up once.
+    """Tell which candidates alone have the mention as a name. Each name is looked up once.
 
     Args:
         kb: Where the names are looked up.
@@ -47,15 +53,6 @@ def exact_name_matches(
     Returns:
         Bool [n, k]; false where there is no candidate.
     """
-    owners = {surface: kb.numbers_named(surface) for surface in {m.surface for m in mentions}}
-    matches = [np.isin(row, owners[mention.surface]) for mention, row in zip(mentions, numbers)]
-    return np.array(matches).reshape(numbers.shape)
-
-
-def sole_owners(
-    kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
-) -> np.ndarray:
-    """Tell which candidates alone have the mention as a name: as ``exact_name_matches``."""
     owners = {surface: sole_owner(kb, surface) for surface in {m.surface for m in mentions}}
     # No number equals None.
     matches = [row == owners[mention.surface] for mention, row in zip(mentions, numbers)]

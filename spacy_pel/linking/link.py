@@ -14,10 +14,8 @@ from ..kb.knowledge_base import SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
-from .calibration import Calibration, margins
-from .exact_names import ExactNameBonus, SoleOwnersFirst, exact_name_matches, sole_owners
 from .nil import Sure, is_nil
-from .reranking import Reranking, group_means, in_order, reranked_candidates
+from .reranking import Ordered, Reranking, group_means, in_order, reranked_candidates
 from .retriever import Retriever
 
 # The number of candidates searched for a mention, at least, where exact names count and in
@@ -35,6 +33,18 @@ class Searchable(Protocol):
     ) -> Candidates: ...
 
 
+class Ordering(Protocol):
+    """Orders the candidates that were found."""
+
+    def ordered(
+        self,
+        mentions: Sequence[MentionInContext],
+        found: Candidates,
+        rerank_scores: np.ndarray | None,
+        groups: np.ndarray | None,
+    ) -> Ordered: ...
+
+
 class Links(NamedTuple):
     """What linking says of n mentions.
 
@@ -43,12 +53,12 @@ class Links(NamedTuple):
             fewer than k.
         scores: float32 [n, k], the retriever's scores; -inf for no candidate.
         nil: bool [n], whether the KB lacks the mention's entity (``linking.nil``).
-        probabilities: float64 [n], the probability that the best candidate is right; None without
-            a calibration.
+        decisive: float32 [n], what the NIL threshold is compared with: the retriever's best score, or
+            with a ranking the probability that a candidate is right; -inf without a candidate.
         rerank_scores: float32 [n, k], the logarithm of each candidate's probability among those
             reranked; NaN for the others. None without a reranker.
-        named: bool [n, k], whether the mention is a name of the candidate; None without an
-            ``ExactNameBonus``.
+        chances: float32 [n, k], the probability that each candidate is right; NaN for those that the
+            ranking did not look at. None without a ranking.
         vectors: float32 [n, d], the vectors of the mentions.
         mention_rows: int64 [n, k], for the first candidates the row of the learnt mention that is
             nearest (``KnownMentions.nearest_of``); -1 for none. None if no mentions were given.
@@ -57,20 +67,16 @@ class Links(NamedTuple):
     numbers: np.ndarray
     scores: np.ndarray
     nil: np.ndarray
-    probabilities: np.ndarray | None
+    decisive: np.ndarray
     rerank_scores: np.ndarray | None = None
-    named: np.ndarray | None = None
+    chances: np.ndarray | None = None
     vectors: np.ndarray | None = None
     mention_rows: np.ndarray | None = None
 
     @property
-    def ranking_scores(self) -> np.ndarray:
-        """Float [n, k]: the scores that order the candidates, before any bonus for exact names.
-
-        They are the reranker's scores, with -inf for a candidate that was not reranked. Without
-        reranking they are the retriever's.
-        """
-        return _ranking_scores(self.scores, self.rerank_scores)
+    def probabilities(self) -> np.ndarray | None:
+        """The probability that the best candidate is right, float32 [n]; None without a ranking."""
+        return None if self.chances is None else self.chances[:, 0]
 
 
 def link(
@@ -81,9 +87,8 @@ def link(
     *,
     nil_threshold: float | None = None,
     sure: Sure | None = None,
-    calibration: Calibration | None = None,
     reranking: Reranking | None = None,
-    exact_names: ExactNameBonus | SoleOwnersFirst | None = None,
+    ordering: Ordering | None = None,
     filters: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
     known: KnownMentions | None = None,
@@ -95,16 +100,13 @@ def link(
         index: What is searched: the KB, or an index in memory.
         mentions: The n mentions.
         k: The number of candidates returned for each mention.
-        nil_threshold: A mention whose best score by the retriever is below it is NIL. None: no
-            mention is NIL (``linking.nil``).
-        sure: What keeps a mention from being NIL, whatever its score; None: nothing.
-        calibration: Gives the probability of the best candidate.
+        nil_threshold: A mention whose ``Links.decisive`` is below it is NIL. None: no mention is NIL
+            (``linking.nil``).
+        sure: What else makes a mention NIL, or keeps it from being NIL; None: nothing.
         reranking: Orders the best candidates again. They come first, the others stay in their
             order. It looks at its ``top`` candidates even if k is smaller.
-        exact_names: What a name that is exactly the mention changes in the order of candidates. It
-            looks at 64 candidates even if k is smaller. A bonus is added to the score that orders
-            them: the reranker's, or without one the retriever's. Candidates that were not reranked
-            stay behind.
+        ordering: Orders the candidates after that: a learnt ranking, or what names say. It looks at
+            64 candidates even if k is smaller. None: the order stays.
         filters: For each mention the filter of its search, or None for no filter.
         groups: int [n], the group of each mention. The mentions of a group, which must have the
             same surface and filter, get one answer: each candidate gets the mean of its scores.
@@ -114,41 +116,22 @@ def link(
         PelError: The reranker gives scores that are not finite.
     """
     vectors = retriever.mention_vectors(mentions)
-    depth = max(
-        k,
-        2 if calibration else 0,  # for the margin
-        reranking.top if reranking else 0,
-        SEARCH_DEPTH if exact_names else 0,
-    )
+    depth = max(k, reranking.top if reranking else 0, SEARCH_DEPTH if ordering else 0)
     found = nearest(index, vectors, depth, filters, groups)
-    best = found.scores[:, 0]
-    rerank_scores = named = probabilities = rows = None
+    decisive = found.scores[:, 0]
+    rerank_scores = chances = rows = None
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
-    ranking_scores = _ranking_scores(found.scores, rerank_scores)
-    if exact_names is not None:
-        if isinstance(exact_names, SoleOwnersFirst):
-            order = np.argsort(~sole_owners(exact_names.kb, mentions, found.numbers), kind="stable")
-        else:
-            named = exact_name_matches(exact_names.kb, mentions, found.numbers)
-            ranking_scores = ranking_scores + exact_names.weight * named
-            order = np.argsort(-ranking_scores, kind="stable")
-            (named,) = in_order(order, named)
-        *found, ranking_scores = in_order(order, *found, ranking_scores)
-        found = Candidates(*found)
+    if ordering is not None:
+        order, chances, in_kb = ordering.ordered(mentions, found, rerank_scores, groups)
+        found = Candidates(*in_order(order, *found))
         if rerank_scores is not None:
             (rerank_scores,) = in_order(order, rerank_scores)
-    if calibration is not None:
-        probabilities = calibration.probabilities(ranking_scores[:, 0], margins(ranking_scores))
-    nil = is_nil(best, nil_threshold)
-    doubtful = np.flatnonzero(nil) if sure else ()
-    if len(doubtful):  # names are looked up for these alone: they are few
-        is_sure = sure.of(
-            [mentions[i] for i in doubtful],
-            found.numbers[doubtful, 0],
-            None if probabilities is None else probabilities[doubtful],
-        )
-        nil[doubtful] = is_nil(best[doubtful], nil_threshold, is_sure)
+        if in_kb is not None:
+            decisive = np.where(np.isfinite(decisive), in_kb, decisive)
+    nil = is_nil(decisive, nil_threshold)
+    if sure is not None:
+        nil = sure.decided(nil, mentions, found.numbers[:, 0], chances)
     numbers = found.numbers[:, :k]
     if known:
         rows = np.full(numbers.shape, -1, dtype=np.int64)
@@ -157,9 +140,9 @@ def link(
         numbers,
         found.scores[:, :k],
         nil,
-        probabilities,
+        decisive,
         None if rerank_scores is None else rerank_scores[:, :k],
-        None if named is None else named[:, :k],
+        None if chances is None else chances[:, :k],
         vectors,
         rows,
     )
@@ -204,20 +187,13 @@ def without_candidates(links: Links, rows: np.ndarray, nil_threshold: float | No
 
     ``nil_threshold`` is the threshold that the links were made with.
     """
-    without = rows[:, None]
-    scores = np.where(without, np.float32(-np.inf), links.scores)
-    again, named, rows_of = links.rerank_scores, links.named, links.mention_rows
-    return links._replace(
-        numbers=np.where(without, -1, links.numbers),
-        scores=scores,
-        nil=np.where(rows, is_nil(scores[:, 0], nil_threshold), links.nil),
-        rerank_scores=None if again is None else np.where(without, np.float32(np.nan), again),
-        named=None if named is None else named & ~without,
-        mention_rows=None if rows_of is None else np.where(without, -1, rows_of),
-    )
-
-
-def _ranking_scores(scores: np.ndarray, rerank_scores: np.ndarray | None) -> np.ndarray:
-    if rerank_scores is None:
-        return scores
-    return np.where(np.isnan(rerank_scores), -np.inf, rerank_scores)
+    none = {"numbers": -1, "scores": -np.inf, "decisive": -np.inf, "mention_rows": -1}
+    none |= {"rerank_scores": np.nan, "chances": np.nan}
+    columns = {name: getattr(links, name) for name in none}
+    emptied = {
+        name: np.where(rows.reshape(-1, *[1] * (column.ndim - 1)), none[name], column)
+        for name, column in columns.items()
+        if column is not None
+    }
+    nil = np.where(rows, is_nil(emptied["decisive"], nil_threshold), links.nil)
+    return links._replace(nil=nil, **emptied)

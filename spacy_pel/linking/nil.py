@@ -18,55 +18,57 @@ from .exact_names import sole_owners
 
 
 class Sure(NamedTuple):
-    """What makes an answer sure, so that no threshold makes it NIL."""
+    """What decides about NIL beside the threshold."""
 
-    # Where names are looked up. A mention is sure of its first candidate if that alone has it as a
-    # name.
-    kb: KnowledgeBase
-    # A mention is sure if its first candidate is right with this probability at least. So NIL never
-    # contradicts the probability that is shown.
-    probability: float
+    kb: KnowledgeBase  # where names are looked up
+    # A mention is not NIL if its first candidate alone has it as a name, or is right with this
+    # probability at least. So NIL never contradicts the probability that is shown. None: the threshold
+    # decides.
+    enough: float | None
+    # A mention is NIL if its first candidate is right with a lower probability; None: none is for that.
+    least: float | None = None
 
-    def of(
+    def decided(
         self,
+        nil: np.ndarray,
         mentions: Sequence[MentionInContext],
         first: np.ndarray,
-        probabilities: np.ndarray | None,
+        chances: np.ndarray | None,
     ) -> np.ndarray:
-        """Tell which of n mentions are sure, bool [n].
+        """Tell which of n mentions are NIL, bool [n].
 
         Args:
+            nil: bool [n], which the threshold says are NIL.
             mentions: The mentions.
             first: int64 [n], the numbers of their first candidates; -1 for none.
-            probabilities: Float [n], that these are right; None without a calibration.
+            chances: Float [n, k], as ``Links.chances``.
         """
-        named = sole_owners(self.kb, mentions, first[:, None])[:, 0]
-        if probabilities is None:
-            return named
-        return named | ((first >= 0) & (probabilities >= self.probability))
+        nil = nil.copy()
+        if self.enough is not None:
+            doubtful = np.flatnonzero(nil)  # names are looked up for these alone: they are few
+            asked = [mentions[i] for i in doubtful]
+            nil[doubtful] = ~sole_owners(self.kb, asked, first[doubtful, None])[:, 0]
+        if chances is not None and self.enough is not None:
+            nil &= ~((first >= 0) & (chances[:, 0] >= self.enough))
+        if chances is not None and self.least is not None:
+            nil |= chances[:, 0] < self.least
+        return nil
 
 
-def is_nil(
-    best_scores: Sequence[float] | np.ndarray,
-    threshold: float | None,
-    sure: np.ndarray | None = None,
-) -> np.ndarray:
-    """Decide for each of n mentions whether it is NIL, bool [n].
+def is_nil(best_scores: Sequence[float] | np.ndarray, threshold: float | None) -> np.ndarray:
+    """Decide for each of n mentions whether it is NIL by a threshold, bool [n].
 
-    A mention is NIL if the retriever's best score for it is below the threshold, unless it is sure
-    (``Sure``). A mention without a candidate is NIL under any threshold. Without a threshold no
-    mention is NIL.
+    A mention is NIL if its score is below the threshold. A mention without a candidate is NIL under
+    any threshold. Without a threshold no mention is NIL.
 
-    The retriever's score is compared, also where a reranker or exact names order the candidates: a
-    reranker compares candidates with each other and does not say how good the best of them is.
+    Without a learnt ranking the score is the retriever's best, also where a reranker or exact names
+    order the candidates: a reranker compares candidates with each other and does not say how good the
+    best of them is. With a ranking it is the probability that a candidate is right.
 
     Args:
-        best_scores: Float [n]: the retriever's highest score for each mention; -inf for a mention
-            without a candidate, inf for one that must not be NIL.
+        best_scores: Float [n], as ``Links.decisive``: -inf for a mention without a candidate, inf for
+            one that must not be NIL.
         threshold: The NIL threshold of the linker, or None.
-        sure: Bool [n]: the mentions that are sure; None: none is.
     """
     best = np.asarray(best_scores, dtype=np.float64)
-    if threshold is None:
-        return np.zeros(best.shape, dtype=bool)
-    return best < threshold if sure is None else (best < threshold) & ~np.asarray(sure, dtype=bool)
+    return np.zeros(best.shape, dtype=bool) if threshold is None else best < threshold

@@ -49,11 +49,10 @@ class Reranker:
         numbers: np.ndarray,
         retriever_scores: np.ndarray,
         kb: KnowledgeBase,
-        weight: float = 1.0,
     ) -> np.ndarray:
         """Score each mention with each of its candidates.
 
-        The score is  weight * cross-encoder + retriever_weight * retriever.  For a mention that the
+        The score is  cross-encoder + retriever_weight * retriever.  For a mention that the
         retriever is sure of (see ``unsure``) it is the second term alone. Pairs of the same texts
         have the same score, to the last bit.
 
@@ -62,19 +61,17 @@ class Reranker:
             numbers: int64 [n, k], the entity numbers of their candidates; -1 for no candidate.
             retriever_scores: float32 [n, k], best first; -inf for no candidate.
             kb: Where the candidates' texts are.
-            weight: 1 as in training. With 0, which ``pel calibrate`` sets if the cross-encoder adds
-                nothing, no text is read.
 
         Returns:
             float32 [n, k]; -inf for no candidate.
         """
         scores = np.where(numbers < 0, np.float32(-np.inf), np.float32(0))
-        unsure = np.flatnonzero(self.unsure(retriever_scores)) if weight else ()
+        unsure = np.flatnonzero(self.unsure(retriever_scores))
         for first in range(0, len(unsure), CHUNK):
             chunk = unsure[first : first + CHUNK]
             pairs, cells = self.pairs([mentions[i] for i in chunk], numbers[chunk], kb)
             outputs = self._outputs(pairs)
-            scores[chunk] = np.where(cells < 0, np.float32(-np.inf), weight * outputs[cells])
+            scores[chunk] = np.where(cells < 0, np.float32(-np.inf), outputs[cells])
         if self.retriever_weight:
             scores += np.float32(self.retriever_weight) * retriever_scores
         return scores

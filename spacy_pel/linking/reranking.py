@@ -21,8 +21,22 @@ class Reranking(NamedTuple):
     reranker: Reranker  # the cross-encoder
     kb: KnowledgeBase  # where the candidates' texts are
     top: int  # the number of candidates of each mention that are reranked, from the best
-    # What the cross-encoder's score is multiplied by; see ``reranker.Reranker.scores``.
-    weight: float = 1.0
+
+
+class Ordered(NamedTuple):
+    """What names, or a learnt ranking, say of the candidates of n mentions.
+
+    Attributes:
+        order: int64 [n, k], the places of the candidates in their new order.
+        chances: float32 [n, k], the probability of each candidate, in the new order; NaN for one that
+            was not looked at. None if nothing was fitted.
+        in_kb: float32 [n], the probability that a candidate is right, which decides about NIL. None:
+            the retriever's score decides.
+    """
+
+    order: np.ndarray
+    chances: np.ndarray | None = None
+    in_kb: np.ndarray | None = None
 
 
 def reranked_candidates(
@@ -46,9 +60,9 @@ def reranked_candidates(
         The candidates in their new order, and their rerank scores, float32 [n, k]: the logarithm of
         a candidate's probability among those reranked; NaN for the others.
     """
-    reranker, kb, top, weight = reranking
+    reranker, kb, top = reranking
     numbers = found.numbers[:, :top]
-    scores = reranker.scores(mentions, numbers, found.scores[:, :top], kb, weight)
+    scores = reranker.scores(mentions, numbers, found.scores[:, :top], kb)
     rerank_scores = np.full(found.scores.shape, np.nan, dtype=np.float32)
     rerank_scores[:, :top] = log_softmax(scores if groups is None else group_means(scores, groups))
 

@@ -191,13 +191,13 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             found = f'the KB has a row for each {kb.row_kind}, the pipeline is set to "{wanted}"'
             remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
             yield Finding(NOTE, "fit", found, remedy)
-    threshold, calibration = linker.nil_threshold, linker.calibration
+    threshold, ranking = linker.nil_threshold, linker.ranking
     found = "none: no probabilities"
-    if calibration is not None:
-        found = f"probabilities, fitted on mentions of {calibration.fitted_on}"
+    if ranking is not None:
+        found = f"probabilities, fitted on mentions of {ranking.fitted_on}"
     nil = "no mention is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
     remedy = "python -m spacy pel calibrate PIPELINE DEV"
-    yield _judged(calibration is not None, "calibration", f"{found}; {nil}", remedy)
+    yield _judged(ranking is not None, "calibration", f"{found}; {nil}", remedy)
 
 
 def _version(name: str) -> str | None:

@@ -160,15 +160,15 @@ def _limits(nlp: Language, linker: Any) -> Iterator[str]:
     else:
         yield "It finds no mentions: they must be given, or found by a component before it."
     known = "It knows the entities of its knowledge base, in the releases above, and no others; "
-    threshold = linker.nil_threshold
+    threshold, measure = linker.nil_threshold, "probability" if linker.ranking else "score"
     if threshold is None:
         yield known + "every mention gets one of them."
     else:
-        yield known + f"a mention whose best score is below {threshold:.3f} is NIL: none of them."
-    if linker.calibration:
+        yield known + f"a mention whose best {measure} is below {threshold:.3f} is NIL: none of them."
+    if linker.ranking:
         yield (
             "The probability of a link was fitted on the texts that it was calibrated on, on mentions "
-            f"of {linker.calibration.fitted_on}. It may be wrong for mentions of another label."
+            f"of {linker.ranking.fitted_on}. It may be wrong for mentions of another label."
         )
     else:
         yield "Its scores are cosines, not probabilities."

@@ -63,10 +63,9 @@ def answers(links: Links, kb: KnowledgeBase, settings: Settings) -> Iterator[Ans
 
     ``kb_candidate_columns`` has the candidates, best first, even if the mention is NIL: a list of
     values for "id", "name" and "score". A linker that reranks adds "rerank_score", which is None for
-    a candidate that was not read again. A linker with a bonus for exact names adds "name_match":
-    whether the mention is a name of the candidate. A KB with learnt mentions adds "as_in": the learnt
-    mention nearest to this one, in its text, with its source; None for a candidate that was not
-    found by one.
+    a candidate that was not read again. A linker with a ranking adds "probability", which is None
+    from the ninth candidate on. A KB with learnt mentions adds "as_in": the learnt mention nearest to
+    this one, in its text, with its source; None for a candidate that was not found by one.
     """
     columns, vocabularies = _columns(links, kb), settings.xrefs or ()
     best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
@@ -138,11 +137,9 @@ def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
     labels[there] = np.array(kb.labels(distinct[there]), dtype=object).reshape(-1, 2)
     ids, names = (labels[:, i][places].reshape(links.numbers.shape).tolist() for i in (0, 1))
     columns = {"id": ids, "name": names, "score": links.scores.tolist()}
-    if links.rerank_scores is not None:
-        again = links.rerank_scores.tolist()
-        columns["rerank_score"] = [[None if isnan(x) else x for x in row] for row in again]
-    if links.named is not None:
-        columns["name_match"] = links.named.tolist()
+    for name, values in (("rerank_score", links.rerank_scores), ("probability", links.chances)):
+        if values is not None:
+            columns[name] = [[None if isnan(x) else x for x in row] for row in values.tolist()]
     if links.mention_rows is not None:
         rows = np.unique(links.mention_rows[links.mention_rows >= 0])
         known = zip(rows.tolist(), kb.mentions.described(rows))

@@ -34,8 +34,8 @@ sources = null
 # "types". A third of MeSH has no type, so there: {"Chemical": ["Chemical or Drug", ""]}. null: none.
 label_types = null
 # true: an entity that alone has the mention as one of its names comes first, whatever the scores.
-# This is not done for acronyms, with a reranker, or once "pel calibrate --names" has fitted what a
-# name is worth. false: the scores alone decide the order, as in the paper.
+# This is not done for acronyms, with a reranker, or once "pel calibrate" has fitted a ranking. false:
+# the scores alone decide the order, as in the paper.
 sole_owners_first = true
 # true: mentions in a document that have the same text, ignoring case, get the same answer. Each
 # candidate's score is then the mean over these mentions.
@@ -44,11 +44,15 @@ agree = false
 candidates = 64
 # A mention is NIL, which means that the KB lacks its entity, if its best score is below this
 # threshold. null: the threshold that "python -m spacy pel calibrate" finds; without it no mention is
-# NIL. Scores are the retriever's: -1 to 1 with similarity = "cosine", any number with "dot".
+# NIL. Scores are the retriever's: -1 to 1 with similarity = "cosine", any number with "dot". After "pel
+# calibrate" it is the probability that a candidate is right, 0 to 1.
 nil_threshold = null
 # A mention is not NIL, whatever its score, if its first candidate alone has it as a name, or is right
 # with this probability at least (which "pel calibrate" fits). null: the score alone decides.
 sure_probability = 0.5
+# A mention is NIL if its first candidate is right with a lower probability. 0.9: link only what is 90 %
+# sure. It needs "pel calibrate". null: such a mention keeps its id.
+least_probability = null
 # These four settings of scispaCy choose the candidates in span._.kb_ents. Scores mean something
 # else than in scispaCy: see docs/migration.md. First: a candidate needs a score above "threshold".
 # null: any score.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from ..linking.calibration import Calibration, FittedWeight
 from ..linking.joint import JointSettings, Neighbourhood
+from ..linking.ranking import Ranking
 
 # What holds only while as many candidates are reranked as when it was fitted.
-FittedScore = TypeVar("FittedScore", Calibration, FittedWeight, JointSettings)
+FittedScore = TypeVar("FittedScore", Ranking, JointSettings)
 
 
 @dataclass
@@ -19,33 +19,32 @@ class Fitted:
     """What was fitted to the scores of a linker on dev; None for what was not.
 
     Attributes:
-        nil_threshold: A mention whose best score by the retriever is below it is NIL. None: no
-            mention is.
+        nil_threshold: A mention is NIL if its best score by the retriever is below it; with a ranking,
+            if the probability is that a candidate is right. None: no mention is.
         configured_nil_threshold: The threshold that the config names, which counts until one is
             fitted, and again when the retriever's weights have changed.
-        calibration: Turns scores into probabilities.
-        rerank_weight: Multiplies the cross-encoder's score before the retriever's is added; None:
-            it counts as in training, by 1.
-        name_weight: Is added to the score of a candidate that has the mention as a name.
+        ranking: Orders candidates, and says how probable they are.
         joint: How the mentions of a corpus are linked together.
+        old: The saved settings of a pipeline of release 0.1 (``linking.old_fit``).
     """
 
     nil_threshold: float | None = None
     configured_nil_threshold: float | None = None
-    calibration: Calibration | None = None
-    rerank_weight: FittedWeight | None = None
-    name_weight: FittedWeight | None = None
+    ranking: Ranking | None = None
     joint: JointSettings | None = None
+    old: dict[str, Any] | None = None
 
     def forget(self, *, keep_threshold: bool) -> None:
         """Drop what was fitted: weights have changed. The threshold is of the retriever's alone."""
-        self.calibration = self.rerank_weight = self.name_weight = self.joint = None
+        keep_threshold = keep_threshold and self.ranking is None
+        self.ranking = self.joint = self.old = None
         if not keep_threshold:
             self.nil_threshold = self.configured_nil_threshold
 
     def as_data(self) -> dict[str, Any]:
         """All of it as JSON gives it back."""
-        return json.loads(json.dumps(vars(self)))
+        ranking = self.ranking and self.ranking.as_data()
+        return json.loads(json.dumps(vars(self) | {"ranking": ranking}))
 
     @classmethod
     def of(cls, saved: dict[str, Any], configured: float | None) -> Fitted:
@@ -54,12 +53,11 @@ class Fitted:
         The threshold that the config names now takes the place of the saved one, unless the config
         named the same one then.
         """
-        fitted = cls(**{field.name: saved.get(field.name) for field in fields(cls)})
-        fitted.calibration = fitted.calibration and Calibration(*fitted.calibration)
-        fitted.rerank_weight = fitted.rerank_weight and FittedWeight(*fitted.rerank_weight)
-        fitted.name_weight = fitted.name_weight and FittedWeight(*fitted.name_weight)
-        if fitted.joint:
-            slope, intercept, linking, discovery, *more = fitted.joint
+        fitted = cls(saved.get("nil_threshold"), saved.get("configured_nil_threshold"))
+        fitted.ranking = Ranking.of(saved["ranking"]) if saved.get("ranking") else None
+        fitted.old = saved.get("old") or (saved if saved.get("calibration") else None)
+        if saved.get("joint"):
+            slope, intercept, linking, discovery, *more = saved["joint"]
             kinds = Neighbourhood(*linking), Neighbourhood(*discovery)
             fitted.joint = JointSettings(slope, intercept, *kinds, *more)
         if configured not in (None, fitted.configured_nil_threshold):

@@ -3,14 +3,14 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
@@ -27,10 +27,10 @@ from ..architectures import (
     unpack_retriever,
 )
 from ..errors import PelError
-from ..linking.calibration import FittedWeight
-from ..linking.exact_names import ExactNameBonus, SoleOwnersFirst
-from ..linking.link import Searchable, link, without_candidates
+from ..linking.exact_names import SoleOwnersFirst
+from ..linking.link import Ordering, Searchable, link, without_candidates
 from ..linking.nil import Sure
+from ..linking.old_fit import OldFit
 from ..linking.reranking import Reranking
 from ..linking.retriever import Retriever
 from ..reading.proxies import check_row_kind
@@ -112,13 +112,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.trainer: Trainer | None = None
         self._path = path
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
-        self._said_of: tuple[Any, set[str]] = (None, set())  # a calibration, labels warned of
+        self._said_of: tuple[Any, set[str]] = (None, set())  # a ranking, labels warned of
         install_extensions()
 
     nil_threshold = fitted_value("nil_threshold")
-    calibration = fitted_value("calibration")
-    rerank_weight = fitted_value("rerank_weight")
-    name_weight = fitted_value("name_weight")
+    ranking = fitted_value("ranking")
     joint = fitted_value("joint")
 
     @cached_property
@@ -165,7 +163,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         mentions = mentions_of(docs, spans, documents, self.resolve_abbreviations)
         use_one_thread_in_a_worker()
         filters = search_filters(spans, self.types, self.sources, self.label_types)
-        reranking, least = self.reranking, self.sure_probability
+        reranking = self.reranking
         towers = [
             self.retriever.mention_tower,
             *(reranking.reranker.model.layers if reranking else ()),
@@ -180,10 +178,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 mentions,
                 self.candidates,
                 nil_threshold=fitted.nil_threshold,
-                sure=None if training or least is None else Sure(self.kb, least),
-                calibration=self.fitting(fitted.calibration),
+                sure=None
+                if training
+                else Sure(self.kb, self.sure_probability, self.least_probability),
                 reranking=reranking,
-                exact_names=None if training else self.exact_names,
+                ordering=None if training else self.ordering(spans),
                 filters=filters,
                 groups=agreeing(spans, mentions, filters) if self.agree else None,
                 known=None if training else self.kb.mentions,
@@ -244,19 +243,19 @@ class ProxyLinker(KBComponent, TrainablePipe):
         """How candidates are reranked; None if they are not."""
         if not self.reranked:
             return None
-        weight = self.fitting(self.rerank_weight) or FittedWeight(1.0)
-        return Reranking(self.reranker, self.kb, self.reranked, weight.value)
+        return Reranking(self.reranker, self.kb, self.reranked)
 
-    @property
-    def exact_names(self) -> ExactNameBonus | SoleOwnersFirst | None:
-        """What exact names change in the order of candidates; None: nothing.
+    def ordering(self, spans: Sequence[Sequence[Span]]) -> Ordering | None:
+        """What orders the candidates of the mentions of docs; None: their scores alone.
 
         What was fitted goes before the default. A reranker decides by itself.
         """
-        weight = self.fitting(self.name_weight)
-        if weight:
-            return ExactNameBonus(self.kb, weight.value)
-        return SoleOwnersFirst(self.kb) if self.sole_owners_first and not self.reranked else None
+        if ranking := self.fitting(self.ranking):
+            return ranking.on(self.kb, [span.label_ for own in spans for span in own])
+        if self.reranked:
+            return None
+        old = self.fitted.old and OldFit.of(self.kb, self.fitted.old)
+        return old or (SoleOwnersFirst(self.kb) if self.sole_owners_first else None)
 
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
         """What was fitted, if it still applies: the linker reranks as many candidates as then."""
@@ -264,10 +263,10 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     def _warn_of_labels(self, labels: set[str]) -> None:
         """Warn, once for each label, if the probabilities were fitted on other labels alone."""
-        calibration = self.fitting(self.calibration)
-        if self._said_of[0] is not calibration:
-            self._said_of = calibration, set()
-        unknown = calibration.unknown(labels) if calibration else []
+        ranking = self.fitting(self.ranking)
+        if self._said_of[0] is not ranking:
+            self._said_of = ranking, set()
+        unknown = ranking.unknown(labels) if ranking else []
         new = [label for label in unknown if label not in self._said_of[1]]
         if new:
             self._said_of[1].update(new)
@@ -275,7 +274,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 "%s: the probabilities were fitted on mentions of %s. They may be wrong for "
                 "mentions of %s; calibrate on a corpus that has such mentions: python -m spacy pel "
                 "calibrate PIPELINE DEV",
-                *(self.name, calibration.fitted_on, ", ".join(map(repr, new))),
+                *(self.name, ranking.fitted_on, ", ".join(map(repr, new))),
             )
 
     # Training

@@ -14,7 +14,6 @@ from ..evaluation.calibration import expected_calibration_error
 from ..evaluation.linking_metrics import concept_scores, first_hit_ranks, linking_metrics
 from ..evaluation.nil_metrics import nil_metrics
 from ..kb.knowledge_base import KnowledgeBase
-from ..linking.calibration import margins
 from ..spans import NIL, gold_ids, mention_spans
 
 
@@ -89,13 +88,9 @@ class ScoredMention(NamedTuple):
     # Concept ids, any of which is right; none if the KB has none of the mention's gold ids.
     golds: tuple[str, ...]
     candidates: list[str]  # concept ids, best first; none for a mention that the pipeline missed
-    # The retriever's best score, which decides whether the mention is NIL; -inf if there is no
+    # What decides whether the mention is NIL (``linking.link.Links.decisive``); -inf if there is no
     # candidate, inf if the linker did not see the mention.
     score: float
-    # The score that put the first candidate first: the reranker's, or without one the retriever's,
-    # plus the bonus for an exact name.
-    decisive: float
-    margin: float  # how far that is above the next one (``linking.calibration.margins``)
     said_nil: bool  # whether the answer was NIL
     # That the first candidate is right; None before the linker is calibrated.
     probability: float | None
@@ -110,37 +105,25 @@ def scored_mentions(
     examples: Iterable[Example],
     kb: KnowledgeBase,
     spans_key: str | None,
-    name_weight: float = 0.0,
 ) -> Iterator[ScoredMention]:
-    """The gold mentions of linked docs, each with the linker's answer.
-
-    ``name_weight`` is what an exact name added to a candidate's score. For the other arguments see
-    ``linking_scores``.
-    """
+    """The gold mentions of linked docs, each with the linker's answer; see ``linking_scores``."""
     for example in examples:
         predicted = {_offsets(s): s for s in mention_spans(example.predicted, spans_key)}
         for span in mention_spans(example.reference, spans_key):
             golds = _concept_ids(kb, gold_ids(span))
             found = predicted.get(_offsets(span))
             if found is None:
-                yield ScoredMention(golds, [], np.inf, np.inf, 0.0, False, None)
+                yield ScoredMention(golds, [], np.inf, False, None)
                 continue
             candidates = found._.kb_candidates
             # An id that was given, and so has no candidates, must not be NIL.
             none = -np.inf if found._.kb_id in ("", NIL) else np.inf
             score = max((candidate["score"] for candidate in candidates), default=none)
-            ordering = [_decisive(candidate, name_weight) for candidate in candidates] or [none]
-            margin = float(margins(np.array([ordering]))[0])
+            if candidates and "probability" in candidates[0]:
+                score = sum(candidate["probability"] or 0.0 for candidate in candidates)
             ids = [candidate["id"] for candidate in candidates]
             nil, probability = found.kb_id_ == NIL, found._.kb_probability
-            yield ScoredMention(golds, ids, score, ordering[0], margin, nil, probability)
-
-
-def _decisive(candidate: dict[str, Any], name_weight: float) -> float:
-    score = candidate.get("rerank_score", candidate["score"])
-    if score is None:  # it was not reranked
-        return -np.inf
-    return score + name_weight * candidate.get("name_match", False)
+            yield ScoredMention(golds, ids, score, nil, probability)
 
 
 def _concepts(

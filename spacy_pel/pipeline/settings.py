@@ -29,6 +29,7 @@ class Settings:
     sources: list[str] | None
     label_types: dict[str, list[str]] | None
     sure_probability: float | None
+    least_probability: float | None
     sole_owners_first: bool
     agree: bool
     candidates: int

@@ -138,7 +138,7 @@ class Candidate(BaseModel):
     name: str
     score: float = Field(description="Of the retriever")
     rerank_score: float | None = Field(None, description="null if the reranker did not read it")
-    name_match: bool | None = Field(None, description="Is the mention exactly one of its names?")
+    probability: float | None = Field(None, description="That it is right, of the first 8")
     as_in: str | None = Field(None, description="The learnt mention that is nearest, in its text")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +14,12 @@ from spacy.language import Language
 
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.architectures.crossencoder import CrossEncoder
-from spacy_pel.evaluation.calibration import feature_weight
 from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.kb.records.names import normalised
-from spacy_pel.linking.calibration import FittedWeight
-from spacy_pel.linking.link import link
 from spacy_pel.reading.mention import MentionInContext
 
-from ..fitting.calibration_corpus import MENTIONS, TEXT, pubtator, with_mentions, write_corpus
+from ..fitting.calibration_corpus import MENTIONS, pubtator, with_mentions, write_corpus
 from ..fitting.evaluation_corpus import CORPUS
 from ..towers import spread_weights
 from .conftest import contents
@@ -93,19 +88,20 @@ def test_only_the_settings_change(run, pipeline: Path, corpus: Path, tmp_path: P
     after = contents(pipeline)
     assert set(after) == set(before)
     assert [n for n in after if after[n] != before[n]] == ["proxy_linker/cfg"]
-    assert f"NIL below a score of {linker_in(pipeline).nil_threshold:.4f}" in output
+    assert "NIL where a candidate is right with less than" in output
     assert "Expected calibration error:" in output and "on 5 mentions" in output
-    # The pipeline, evaluated on the same mentions, has the figures that were promised.
+    # The pipeline, evaluated on the same single document, has the figures that were promised.
     figures = calibrate(spacy.load(pipeline), [corpus])
     metrics = evaluate(spacy.load(pipeline), [corpus])
-    assert metrics["nil"] == figures.nil
-    assert metrics["expected_calibration_error"] == pytest.approx(figures.error_after)
+    assert metrics["nil"]["f1"] == figures.nil["f1"]
+    assert metrics["recall@1"]["in_kb"] == figures.recall_after
+    assert metrics["expected_calibration_error"] == pytest.approx(figures.error, abs=1e-6)
 
     lines = corpus.read_text("utf8").splitlines()
     corpus.write_text("\n".join(lines[:5]) + "\n", encoding="utf8")
     assert "No mention is NIL" in run("calibrate", pipeline, corpus)
     linker = linker_in(pipeline)
-    assert linker.nil_threshold is None and linker.calibration is not None
+    assert linker.nil_threshold is None and linker.ranking is not None
 
 
 def test_what_cannot_be_calibrated_stays_as_it_was(
@@ -123,49 +119,6 @@ def test_what_cannot_be_calibrated_stays_as_it_was(
     monkeypatch.setattr(os, "replace", full)
     assert "No space left" in run(*arguments, code=1)
     assert contents(pipeline) == before
-
-
-NAMED = "Aspirin relieves headache and MS is not measured in the kidney with cephalgia of MS."
-# All are names of their gold entities but the last.
-GOLDS = {"Aspirin": "C05", "headache": "C06", "MS": "C01", "kidney": "C07", "cephalgia": "C03"}
-
-
-@pytest.fixture
-def named(tmp_path: Path) -> Path:
-    path = tmp_path / "named.pubtator"
-    path.write_text(pubtator(GOLDS.items(), NAMED), encoding="utf8")
-    return path
-
-
-def test_the_weight_of_names_is_that_of_the_candidates(tiny_nlp: Language, named: Path) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    rows = []
-    for ent in linker(with_mentions(tiny_nlp, GOLDS, NAMED)).ents:
-        for candidate in ent._.kb_candidates:
-            names = map(normalised, linker.kb[candidate["id"]].names)
-            right = candidate["id"] == GOLDS[ent.text]
-            rows.append((candidate["score"], normalised(ent.text) in names, right))
-    scores, matches, right = np.array(rows).T.reshape(3, len(GOLDS), -1)
-    expected = feature_weight(scores, matches.astype(bool), right.astype(bool))
-    calibrate(tiny_nlp, [named], names=True)
-    assert linker.name_weight == (expected and pytest.approx((expected, 0), rel=1e-4))
-
-
-def test_a_weight_of_names_is_kept_until_it_is_dropped(
-    run, pipeline: Path, named: Path, monkeypatch
-) -> None:
-    monkeypatch.setattr("spacy_pel.fitting.calibrate.feature_weight", lambda *table: 3.0)
-    assert "An exact name adds 3.0000 to the score" in run("calibrate", pipeline, named, "--names")
-    nlp = spacy.load(pipeline)
-    assert nlp.get_pipe("proxy_linker").name_weight == (3.0, 0)
-    metrics = evaluate(nlp, [named])
-    assert metrics["recall@5"]["in_kb"] >= 0.8
-    # The calibration is that of the scores with names.
-    error = calibrate(nlp, [named], names=True).error_after
-    assert metrics["expected_calibration_error"] == pytest.approx(error)
-    assert "An exact name adds 3.0000" in run("calibrate", pipeline, named)
-    run("calibrate", pipeline, named, "--no-names")
-    assert linker_in(pipeline).name_weight is None
 
 
 @pytest.fixture
@@ -211,56 +164,12 @@ def test_evaluation_with_a_reranker_and_without(
     assert reranked["nil"]["average_precision"] == without["nil"]["average_precision"]
 
 
-def test_what_is_calibrated_is_the_rerankers_score(run, reranking: Path, corpus: Path) -> None:
+def test_a_ranking_counts_while_as_many_are_reranked(run, reranking: Path, corpus: Path) -> None:
     nlp = spacy.load(reranking)
     write_right_for_two(corpus, nlp)
     run("calibrate", reranking, corpus)
     calibrated = linker_in(reranking)
-    assert calibrated.calibration.reranked == 16
-    slope, intercept, _, margin_slope, _ = calibrated.calibration
-    for ent in calibrated(with_mentions(nlp)).ents:
-        first, *others = [c["rerank_score"] for c in ent._.kb_candidates]
-        margin = first - max(score for score in others if score is not None)
-        logit = slope * first + margin_slope * margin + intercept
-        assert ent._.kb_probability == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
-    printed = run("calibrate", reranking, corpus, "--names")
-    before = re.search(r"calibration error: ([\d.]+) before", printed)
-    assert float(before[1]) <= 100  # an exact name may take a logarithm above 0
+    assert calibrated.ranking.reranked == 16
+    assert None not in [ent._.kb_probability for ent in calibrated(with_mentions(nlp)).ents]
     calibrated.rerank = 0
     assert [ent._.kb_probability for ent in calibrated(with_mentions(nlp)).ents] == [None] * 5
-
-
-def test_what_the_cross_encoder_counts_is_fitted_and_stored(
-    run, reranking: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nlp = spacy.load(reranking)
-    nlp.get_pipe("proxy_linker").reranker_model.attrs["retriever_weight"] = 32.0
-    nlp.to_disk(reranking)
-    nlp = spacy.load(reranking)
-    alone = nlp.get_pipe("proxy_linker").reranker.scores
-    seen = []
-    monkeypatch.setattr(
-        "spacy_pel.fitting.calibrate.feature_weight", lambda *table: (seen.append(table), 0.25)[1]
-    )
-    nlp.get_pipe("proxy_linker").rerank_weight = FittedWeight(0.25, 16)
-    write_right_for_two(corpus, nlp)
-    printed = run("calibrate", reranking, corpus)
-    assert "The reranker's score counts 0.250 times" in printed
-    linker = linker_in(reranking)
-    assert linker.rerank_weight == (0.25, 16) and linker.name_weight is None
-
-    (found, pairs, right) = seen[0]
-    read = np.isfinite(found)
-    assert read.sum(axis=1).tolist() == [min(16, len(linker.kb))] * len(MENTIONS)
-    # The retriever's share, and the cross-encoder's but for one number a mention.
-    lengths = {TEXT.index(m): len(m) for m, _ in MENTIONS}
-    mentions = [MentionInContext(TEXT, at, at + lengths[at]) for at in sorted(lengths)]
-    links = link(linker.retriever, linker.kb, mentions, min(16, len(linker.kb)))
-    scores = alone(mentions, links.numbers, links.scores, linker.kb) - 32 * links.scores
-    for row in range(len(MENTIONS)):
-        ranks = np.argsort(-found[row])[: scores.shape[1]]
-        np.testing.assert_allclose(found[row][ranks], 32 * links.scores[row], atol=1e-4)
-        difference = pairs[row][ranks] - scores[row]
-        np.testing.assert_allclose(difference, difference[0], atol=1e-3)
-    run("calibrate", reranking, corpus, "--names")
-    assert len(seen) == 3  # and again, with one more for names

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from spacy_pel.cli import pel
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.linking.calibration import Calibration
 
 from ..conftest import ENTITIES
 from ..fitting.evaluation_corpus import CORPUS
 from ..kb.examples import edit_settings
+from ..rankings import ranking_by_score
 
 
 def test_start_makes_a_pipeline_and_names_the_next_command(
@@ -181,7 +181,7 @@ def test_what_is_not_said_is_missed(run, tiny_nlp: Language, tiny_kb: Path, tmp_
     tiny_nlp.remove_pipe("entity_ruler")
     tiny_nlp.meta.update(name="mine", description="As before.", performance={"tag_acc": 0.9})
     linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.nil_threshold, linker.calibration = 0.25, Calibration(1.0, 0.0, 0)
+    linker.nil_threshold, linker.ranking = 0.25, ranking_by_score()
     reader = {"@readers": "spacy-pel.PubTatorCorpus.v1", "path": "${paths.train}"}
     tiny_nlp.config["corpora"]["train"] = reader
     tiny_nlp.config["paths"]["train"] = "train.pubtator"

@@ -97,7 +97,7 @@ def test_tables_say_what_jsonl_says(tmp_path: Path, made: list[Doc]) -> None:
         candidates = connection.execute(f"SELECT candidates FROM '{path}'").fetchall()
     expected = {"id": "E0", "name": 'a "name"\t,', "score": 0.5}
     assert all(
-        row == ([{**expected, "rerank_score": None, "name_match": None, "as_in": None}],)
+        row == ([{**expected, "rerank_score": None, "probability": None, "as_in": None}],)
         for row in candidates
     )
 

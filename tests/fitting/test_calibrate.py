@@ -56,16 +56,6 @@ def test_a_failure_leaves_the_linker_as_it_was(tiny_nlp: Language, corpus: Path)
     assert linker.settings_of_weights() == settings
 
 
-def test_best_candidates_that_are_all_wrong_tell_no_probability(
-    tiny_nlp: Language, corpus: Path
-) -> None:
-    lines = corpus.read_text("utf8").splitlines()
-    wrong = [line for line in lines[2:] if "\tMS\t" in line]
-    corpus.write_text("\n".join([*lines[:2], *wrong]) + "\n", encoding="utf8")
-    with pytest.raises(PelError, match="0 of 1 best candidates are right, so no probability"):
-        calibrate(tiny_nlp, [corpus])
-
-
 SYLLABLES = ["ba", "ko", "mi", "ru", "te", "zu", "lo", "na"]
 
 

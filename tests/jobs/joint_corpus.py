@@ -6,8 +6,9 @@ from pathlib import Path
 
 from spacy.language import Language
 
-from spacy_pel.linking.calibration import Calibration
 from spacy_pel.linking.joint import JointSettings, Neighbourhood
+
+from ..rankings import ranking_by_score
 
 TEXTS = [f"Case {n}: {text}" for n in range(4) for text in ("MS and RA.", "headache by MS.")]
 
@@ -20,7 +21,7 @@ def make_joint(
 ) -> Language:
     """Have a pipeline link jointly; alike mentions mean the same with a logit of 10 * cosine."""
     linker = nlp.get_pipe("proxy_linker")
-    linker.calibration = Calibration(1.0, 0.0)
+    linker.ranking = ranking_by_score()
     linker.joint = JointSettings(10.0, intercept, linking, discovery)
     return nlp
 

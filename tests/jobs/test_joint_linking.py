@@ -89,7 +89,7 @@ def reading_nlp(tiny_folder: Path) -> Language:
     linker = nlp.add_pipe("proxy_linker", config=config)
     linker.reranker_model.initialize(X=TEXTS)
     joint = make_joint(nlp)
-    linker.calibration = linker.calibration._replace(reranked=2)
+    linker.ranking = linker.ranking._replace(reranked=2)
     # What is alike means the same, so that the cross-encoder's order decides.
     linker.joint = linker.joint._replace(slope=1.0, intercept=50.0, reranked=2)
     return joint

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
-from spacy_pel.linking.calibration import Calibration, margins
-from spacy_pel.linking.exact_names import ExactNameBonus, SoleOwnersFirst, is_acronym
+from spacy_pel.linking.exact_names import SoleOwnersFirst, is_acronym
 from spacy_pel.linking.link import link, without_candidates
 from spacy_pel.linking.nil import Sure, is_nil
-from spacy_pel.linking.reranking import Reranking
+from spacy_pel.linking.reranking import Ordered, Reranking
 from spacy_pel.reading.mention import MentionInContext
 
 from ..conftest import ENTITIES
@@ -49,7 +48,7 @@ class ByTable:
     def __init__(self, table) -> None:
         self.table = np.array(table, dtype=np.float32)
 
-    def scores(self, mentions, numbers, found, kb, weight) -> np.ndarray:
+    def scores(self, mentions, numbers, found, kb) -> np.ndarray:
         found = np.take_along_axis(self.table[mentions], np.maximum(numbers, 0), axis=1)
         return np.where(numbers < 0, np.float32(-np.inf), found)
 
@@ -85,13 +84,6 @@ def test_a_score_at_the_threshold_is_not_nil() -> None:
     assert is_nil(np.array([0.3], dtype=np.float32), 0.3000001).tolist() == [True]
 
 
-@given(NIL_SCORES, st.floats(-2, 2), st.randoms(use_true_random=False))
-def test_what_is_sure_is_not_nil(scores, threshold, random) -> None:
-    sure = [random.random() < 0.5 for _ in scores]
-    decided = is_nil(scores, threshold, np.array(sure, dtype=bool))
-    assert decided.tolist() == [s < threshold and not own for s, own in zip(scores, sure)]
-
-
 @given(NIL_SCORES)
 def test_without_a_threshold_nothing_is_nil(scores) -> None:
     assert is_nil(scores, None).tolist() == [False] * len(scores)
@@ -112,24 +104,6 @@ def decided(best, k=2, **settings):
     return link(Encoder(), index, [None] * len(scores), k, **settings)
 
 
-@given(st.lists(SCORES, min_size=1), st.floats(-50, 50), st.floats(-50, 50))
-def test_probabilities_are_sigmoids(best, slope, intercept):
-    links = decided(best, calibration=Calibration(slope, intercept))
-    expected = [1 / (1 + math.exp(-(slope * score + intercept))) for score in best]
-    assert links.probabilities.tolist() == pytest.approx(expected, abs=1e-12)
-    assert not links.nil.any()
-
-
-@given(st.lists(SCORES, min_size=1), st.floats(-5, 5))
-def test_probabilities_know_the_margin_even_of_one_candidate(best, margin_slope):
-    for k in (1, 2):
-        links = decided(best, k=k, calibration=Calibration(1.0, 0.0, margin_slope=margin_slope))
-        expected = Calibration(1.0, 0.0, margin_slope=margin_slope).probabilities(
-            np.array(best), margins(np.array([[b, b - 1] for b in best]))
-        )
-        assert links.probabilities.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
-
-
 @pytest.mark.parametrize("threshold", [None, 0.5])
 def test_mentions_that_lose_their_candidates(threshold: float | None) -> None:
     links = decided([1.0, 1.0], nil_threshold=threshold)
@@ -137,20 +111,6 @@ def test_mentions_that_lose_their_candidates(threshold: float | None) -> None:
     assert left.numbers.tolist() == [[0, 1], [-1, -1]]
     assert left.scores.tolist() == [[1, 0], [-math.inf, -math.inf]]
     assert left.nil.tolist() == [False, threshold is not None]
-
-
-def test_extreme_scores_do_not_overflow():
-    with np.errstate(all="raise"):
-        found = Calibration(100.0, 0.0).probabilities(np.array([-1e6, 0, 1e6, -math.inf]))
-    assert found.tolist() == [0.0, 0.5, 1.0, 0.0]
-
-
-def test_a_margin_is_to_the_best_of_the_others():
-    none = -math.inf
-    table = np.array([[5, 3, 4], [1, 2, 0], [7, none, none], [none, none, none]])
-    assert margins(table).tolist() == [1, -1, 0, 0]
-    assert margins(table[:, :1]).tolist() == [0, 0, 0, 0]
-    assert margins(np.empty((0, 3))).tolist() == []
 
 
 # Names and filters
@@ -181,24 +141,11 @@ tables = st.lists(
 )
 
 
-@given(tables, st.sampled_from([0.0, 0.25, 0.6, -0.3]), st.integers(1, 7))
-def test_candidates_are_ordered_by_score_and_name(kb, scores, weight, k) -> None:
-    links = link(Encoder(), index(scores), MENTIONS, k, exact_names=ExactNameBonus(kb, weight))
-    for surface, row, *said in zip(SURFACES, scores, links.numbers, links.scores, links.named):
-        found = sorted(range(7), key=lambda n: -row[n])  # by the retriever alone
-        found.sort(key=lambda n: -(np.float32(row[n]) + weight * is_named(n, surface)))
-        del found[k:]  # the names of all were looked at
-        assert said[0].tolist() == found
-        assert said[1].tolist() == [np.float32(row[n]) for n in found]
-        assert said[2].tolist() == [is_named(n, surface) for n in found]
-
-
 @given(tables, st.integers(1, 7))
 def test_a_sole_owner_comes_first_and_all_else_stays(kb, scores, k) -> None:
-    calibration = Calibration(2, 0.5)
     links = link(
         Encoder(), index(scores), MENTIONS, k,
-        nil_threshold=0.3, calibration=calibration, exact_names=SoleOwnersFirst(kb),
+        nil_threshold=0.3, ordering=SoleOwnersFirst(kb),
     )  # fmt: skip
     for i, (surface, row) in enumerate(zip(SURFACES, scores)):
         owners = [n for n in range(7) if is_named(n, surface)]
@@ -208,51 +155,49 @@ def test_a_sole_owner_comes_first_and_all_else_stays(kb, scores, k) -> None:
         assert links.numbers[i].tolist() == found[:k]
         assert links.scores[i].tolist() == [np.float32(row[n]) for n in found[:k]]
         assert links.nil[i] == (max(row) < 0.3)
-        assert links.probabilities[i] == calibration.probabilities(row[found[0]])
-    assert links.named is None
 
 
-@given(tables, st.sampled_from([None, Calibration(2, 0.5), Calibration(-3, 0.5)]))
-def test_a_sure_mention_is_never_nil(kb, scores, calibration) -> None:
+class Backwards:
+    """An ordering that likes best what was found last; the first is right with a fixed chance."""
+
+    def __init__(self, chance: float) -> None:
+        self.chance = chance
+
+    def ordered(self, mentions, found, rerank_scores, groups) -> Ordered:
+        order = np.argsort(found.numbers < 0, kind="stable")
+        order[:, :7] = order[:, 6::-1]
+        chances = np.full(found.numbers.shape, np.nan, np.float32)
+        chances[:, 0] = self.chance
+        return Ordered(order, chances, np.full(len(order), np.float32(0.5)))
+
+
+@given(tables)
+def test_an_ordering_decides_on_order_probability_and_nil(kb, scores) -> None:
+    plain = link(Encoder(), index(scores), MENTIONS, 7)
+    for threshold in (0.4, 0.6):
+        links = link(
+            Encoder(), index(scores), MENTIONS, 2, ordering=Backwards(0.3), nil_threshold=threshold
+        )
+        assert links.numbers.tolist() == plain.numbers[:, :-3:-1].tolist()
+        assert links.scores.tolist() == plain.scores[:, :-3:-1].tolist()
+        assert links.probabilities.tolist() == [np.float32(0.3)] * 5
+        assert links.nil.tolist() == [threshold > 0.5] * 5
+
+
+@given(tables, st.sampled_from([None, 0.3, 0.7, 0.8]), st.sampled_from([None, 0.75]))
+def test_what_is_sure_is_never_nil_and_what_is_not_always(kb, scores, chance, least) -> None:
+    ordering = SoleOwnersFirst(kb) if chance is None else Backwards(chance)
     links = link(
         Encoder(), index(scores), MENTIONS, 3,
-        nil_threshold=0.6, sure=Sure(kb, 0.7), calibration=calibration,
-        exact_names=SoleOwnersFirst(kb),
+        nil_threshold=0.6, sure=Sure(kb, 0.69, least), ordering=ordering,
     )  # fmt: skip
     for i, surface in enumerate(SURFACES):
         owners = [n for n in range(7) if is_named(n, surface)]
         sure = owners == [links.numbers[i, 0]] and not is_acronym(surface)
-        sure |= calibration is not None and links.probabilities[i] >= 0.7
-        assert links.nil[i] == (max(scores[i]) < 0.6 and not sure)
-
-
-class Backwards:
-    """A reranker that likes best what the retriever found last."""
-
-    def scores(self, mentions, numbers, found, kb, weight) -> np.ndarray:
-        return np.tile(np.arange(numbers.shape[1], dtype=np.float32), (len(numbers), 1))
-
-
-def test_with_a_reranker_names_are_weighed_against_its_scores(kb: KnowledgeBase) -> None:
-    scores = [[0.9, 0.8, 0.7, 0.6, 0, 0, 0]] * 5
-    reranking = Reranking(Backwards(), kb, 3)
-    plain = link(Encoder(), index(scores), MENTIONS, 5, reranking=reranking)
-    links = link(
-        Encoder(),
-        index(scores),
-        MENTIONS,
-        5,
-        reranking=reranking,
-        exact_names=ExactNameBonus(kb, 2.5),
-    )
-    assert plain.numbers[0].tolist() == [2, 1, 0, 3, 4]
-    assert links.numbers[0].tolist() == [1, 0, 2, 3, 4]  # "MS" is a name of the first two
-    # The atrium, "RA", was not reranked: it stays behind.
-    assert links.numbers[1].tolist() == [2, 1, 0, 3, 4]
-    for i in (0, 1):
-        again = dict(zip(plain.numbers[i].tolist(), plain.rerank_scores[i].tolist()))
-        expected = [again[number] for number in links.numbers[i].tolist()]
-        assert links.rerank_scores[i].tolist() == pytest.approx(expected, nan_ok=True)
+        sure |= chance is not None and chance >= 0.69
+        below = chance is not None or max(scores[i]) < 0.6
+        unsure = chance is not None and least is not None and chance < least
+        assert links.nil[i] == ((below and not sure) or unsure)
 
 
 class Asked:
@@ -333,24 +278,6 @@ def test_the_order_of_reranking_is_that_of_a_naive_sort(problem):
         assert links.nil[i] == (not scores or scores[0] < 0.3)
 
 
-def test_probabilities_are_of_the_rerankers_scores():
-    numbers, cosines = np.array([[3, 4], [5, -1], [-1, -1]]), [[0.9, 0.8], [0.7, -1], [-1, -1]]
-    index = FixedCandidates(numbers, np.array(cosines, dtype=np.float32))
-    table = [[0, 0, 0, 1, 3, 0]] * 3
-    links = link(
-        Encoder(),
-        index,
-        np.arange(3),
-        2,
-        calibration=Calibration(1.0, 0.0, reranked=2),
-        reranking=Reranking(ByTable(table), Labels(descend=True), 2),
-    )
-    best = math.exp(3) / (math.exp(3) + math.exp(1))
-    expected = [best / (1 + best), 0.5, 0.0]
-    assert links.probabilities.tolist() == pytest.approx(expected, abs=1e-6)
-    assert links.numbers[0].tolist() == [4, 3]
-
-
 # Groups
 
 N_ENTITIES, DIM = 6, 3
@@ -388,7 +315,6 @@ def test_a_group_is_ranked_by_the_means_of_its_scores(problem, k, reranked) -> N
         np.arange(4),
         k,
         nil_threshold=0.25,
-        calibration=Calibration(1.0, 0.0),
         reranking=Reranking(ByTable(table), Labels(), N_ENTITIES) if reranked else None,
         groups=np.array(groups),
     )
@@ -400,9 +326,6 @@ def test_a_group_is_ranked_by_the_means_of_its_scores(problem, k, reranked) -> N
         assert links.numbers[mention].tolist() == order
         assert links.scores[mention].tolist() == [scores[j] for j in order]
         assert links.nil[mention] == (max(scores) < 0.25)
-        for other in range(4):
-            if groups[other] == groups[mention]:
-                assert links.probabilities[other] == links.probabilities[mention]
 
 
 def test_each_group_is_searched_within_its_own_limits() -> None:

@@ -81,9 +81,9 @@ def test_scores_are_those_of_the_pairs_one_by_one(kb, chunk, monkeypatch) -> Non
 
 def test_the_cross_encoders_scores_count_as_they_are_weighed(kb) -> None:
     alone = reranker().scores(MENTIONS, NUMBERS, FOUND, kb)
-    weighed = reranker(retriever_weight=3.0).scores(MENTIONS, NUMBERS, FOUND, kb, 0.25)
+    weighed = reranker(retriever_weight=3.0).scores(MENTIONS, NUMBERS, FOUND, kb)
     there = NUMBERS >= 0
-    np.testing.assert_allclose(weighed[there], (0.25 * alone + 3 * FOUND)[there], atol=1e-5)
+    np.testing.assert_allclose(weighed[there], (alone + 3 * FOUND)[there], atol=1e-5)
 
 
 def test_what_the_retriever_is_sure_of_is_not_read_again(kb, monkeypatch) -> None:

@@ -12,10 +12,11 @@ from spacy.language import Language
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.linking.calibration import Calibration
 from spacy_pel.packaging.average_weights import average_weights
 from spacy_pel.packaging.start import _UNTRAINED, untrained_pipeline
 from spacy_pel.reading.word_pieces import MENTION_END, MENTION_START
+
+from ..rankings import ranking_by_score
 
 
 def weights(nlp: Language) -> list[dict[str, np.ndarray]]:
@@ -72,10 +73,10 @@ def test_the_linker_asks_for_new_vectors_and_is_not_calibrated(
     nlp = spacy.load(tiny_folder)
     linker = nlp.get_pipe("proxy_linker")
     linker.nil_threshold = 0.5
-    linker.calibration = Calibration(1.0, 0.0, 0.0, 0)
+    linker.ranking = ranking_by_score()
     assert nlp("The patient has MS.").ents[0]._.kb_ents
     average_weights(nlp, str(trained))
-    assert linker.nil_threshold is None and linker.calibration is None
+    assert linker.nil_threshold is None and linker.ranking is None
     with pytest.raises(PelError, match="kb embed"):
         nlp("The patient has MS.")
 

@@ -14,9 +14,9 @@ from thinc.api import Adam
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.linking.calibration import Calibration
 
 from ..conftest import ENTITIES
+from ..rankings import ranking_by_score
 from ..training.problem import same, train_by_spacy, weights, write_config
 from .conftest import (
     CONFIG,
@@ -78,13 +78,11 @@ def test_a_batch_changes_no_answer(reranked: Trained, expected) -> None:
                 assert x["rerank_score"] == pytest.approx(y["rerank_score"], abs=1e-4)
 
 
-def test_a_calibration_is_of_so_many_candidates(reranked: Trained) -> None:
+def test_a_ranking_is_of_so_many_candidates(reranked: Trained) -> None:
     nlp = spacy.load(reranked.path)
     linker = nlp.get_pipe("proxy_linker")
-    linker.calibration = Calibration(1.0, 0.0, reranked=RERANK)
-    for _, _, probability, candidates in linked(nlp):
-        best = np.exp(candidates[0]["rerank_score"])
-        assert probability == pytest.approx(best / (1 + best), abs=1e-5)
+    linker.ranking = ranking_by_score(reranked=RERANK)
+    assert None not in {probability for *_, probability, _ in linked(nlp)}
     linker.rerank = 3
     assert {probability for *_, probability, _ in linked(nlp)} == {None}
 
@@ -109,14 +107,12 @@ def test_the_reranker_alone_is_trained(trained: Trained) -> None:
     assert linker.trainer is None
 
 
-def test_training_goes_on_and_drops_the_calibration_but_not_the_threshold(
-    reranked: Trained,
-) -> None:
+def test_training_goes_on_and_drops_the_ranking_and_its_threshold(reranked: Trained) -> None:
     nlp = spacy.load(reranked.path)
     linker = nlp.get_pipe("proxy_linker")
-    linker.nil_threshold, linker.calibration = 0.25, Calibration(1.0, 0.0, RERANK)
+    linker.nil_threshold, linker.ranking = 0.25, ranking_by_score(reranked=RERANK)
     assert nlp.update(examples(nlp), sgd=Adam(0.001))["proxy_linker"] < 1.5
-    assert linker.nil_threshold == 0.25 and linker.calibration is None
+    assert linker.nil_threshold is None and linker.ranking is None
 
 
 def test_entities_seen_by_either_are_seen(trained: Trained) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +15,10 @@ from thinc.api import Adam
 
 from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.kb.vectors.index import Candidates
-from spacy_pel.linking.calibration import Calibration
+from spacy_pel.linking.features import TOP
 
 from ..fitting.calibration_corpus import write_corpus
+from ..rankings import ranking_by_score
 from .conftest import TRAIN, Trained, examples, with_mentions
 
 
@@ -30,7 +29,6 @@ def decided(trained: Trained) -> Language:
     linker = nlp.get_pipe("proxy_linker")
     low, high = sorted(ent._.kb_score for ent in nlp(two(nlp)).ents)
     linker.nil_threshold = (low + high) / 2
-    linker.calibration = Calibration(4.0, -4.0 * linker.nil_threshold)
     return nlp
 
 
@@ -52,31 +50,36 @@ def test_a_score_below_the_threshold_is_nil(decided: Language) -> None:
     assert (nil.kb_id_, nil._.kb_id, nil._.kb_ents) == ("NIL", "NIL", [])
     assert [token.ent_kb_id_ for token in nil] == ["NIL", "NIL"]
     assert "NIL" in displacy.render(doc, style="ent", jupyter=False)
-    for ent in (linked, nil):
-        expected = 1 / (1 + math.exp(-4.0 * (ent._.kb_score - linker.nil_threshold)))
-        assert ent._.kb_probability == pytest.approx(expected)
-        assert type(ent._.kb_probability) is float
     # The rejected candidates are those of a linker without a threshold.
     rejected = list(nil._.kb_candidates)
-    linker.nil_threshold = linker.calibration = None
+    linker.nil_threshold = None
     _, without = by_score(decided(two(decided)))
     assert without._.kb_candidates == rejected and without.kb_id_ == rejected[0]["id"]
     assert without._.kb_probability is None
+    linker.ranking, linker.candidates = ranking_by_score(slope=4.0, none=1.0), 64
+    for ent in decided(two(decided)).ents:
+        best = ent._.kb_candidates[:TOP]
+        logits = [4 * candidate["score"] for candidate in best] + [1.0]
+        expected = np.exp(logits) / np.exp(logits).sum()
+        found = [candidate["probability"] for candidate in best]
+        assert found == pytest.approx(expected[:-1].tolist(), abs=1e-5)
+        assert ent._.kb_probability == found[0] and type(found[0]) is float
+    linker.least_probability = 1.0
+    assert [ent.kb_id_ for ent in decided(two(decided)).ents] == ["NIL", "NIL"]
 
 
 def test_what_is_sure_is_not_nil_whatever_its_score(decided: Language) -> None:
     linker = decided.get_pipe("proxy_linker")
-    linker.nil_threshold = 2.0  # above all scores
+    linker.nil_threshold = 2.0  # above all scores and probabilities
     named, nearest = (ent._.kb_candidates[0]["id"] for ent in decided(two(decided)).ents)
-    sure_of_everything = Calibration(0.0, 1.0)  # 73 %
-    for probability, calibration, expected in (
-        (0.5, linker.calibration, [named, "NIL"]),  # "liver cyst" is the name of one entity
-        (0.5, None, [named, "NIL"]),
-        (0.5, sure_of_everything, [named, nearest]),
-        (0.75, sure_of_everything, [named, "NIL"]),
-        (None, sure_of_everything, ["NIL", "NIL"]),
+    even, sure = ranking_by_score(slope=0.0), ranking_by_score(slope=30.0, none=-1e3)
+    for probability, ranking, expected in (
+        (0.5, None, [named, "NIL"]),  # "liver cyst" is the name of one entity
+        (0.5, even, [named, "NIL"]),
+        (0.5, sure, [named, nearest]),
+        (None, sure, ["NIL", "NIL"]),
     ):
-        linker.sure_probability, linker.calibration = probability, calibration
+        linker.sure_probability, linker.ranking = probability, ranking
         assert [ent.kb_id_ for ent in decided(two(decided)).ents] == expected
 
 
@@ -104,9 +107,9 @@ def test_new_weights_drop_what_was_fitted_and_keep_the_configs_threshold(
     config = {"components.proxy_linker.nil_threshold": named}
     nlp = spacy.load(trained.path, config=config)
     linker = nlp.get_pipe("proxy_linker")
-    linker.nil_threshold, linker.calibration = 0.5, Calibration(1.0, 0.0)
+    linker.nil_threshold, linker.ranking = 0.5, ranking_by_score()
     nlp.update(examples(nlp, TRAIN[:2]), sgd=Adam(0.001))
-    assert (linker.nil_threshold, linker.calibration) == (named, None)
+    assert (linker.nil_threshold, linker.ranking) == (named, None)
 
 
 # Labels
@@ -121,15 +124,10 @@ def linked(nlp: Language, *labels: str) -> Doc:
 
 def test_labels_are_counted_and_saved(tiny_nlp: Language, tmp_path: Path) -> None:
     report = calibrate(tiny_nlp, [write_corpus(tiny_nlp, tmp_path / "dev.pubtator")])
-    calibration = tiny_nlp.get_pipe("proxy_linker").calibration
-    assert sum(calibration.labels.values()) == report.mentions
+    labels = tiny_nlp.get_pipe("proxy_linker").ranking.labels
+    assert sum(labels.values()) == report.mentions
     tiny_nlp.to_disk(tmp_path / "pipeline")
-    assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").calibration == calibration
-    # In a pipeline of before there are no labels, and nothing to warn of.
-    path = tmp_path / "pipeline" / "proxy_linker" / "cfg"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "calibration": [4.0, -1.0, 0]}))
-    linker = spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker")
-    assert linker.calibration == Calibration(4.0, -1.0)
+    assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").ranking.labels == labels
 
 
 def test_a_new_label_is_warned_of_once(
@@ -137,11 +135,9 @@ def test_a_new_label_is_warned_of_once(
 ) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
     with caplog.at_level(logging.WARNING):
-        linker.calibration = Calibration(4.0, -1.0)  # the labels were not kept
-        linked(tiny_nlp, "Procedure")
-        linker.calibration = Calibration(4.0, -1.0, labels={"T047": 3})  # of another scheme
+        linker.ranking = ranking_by_score(labels={"T047": 3})  # of another scheme
         linked(tiny_nlp, "DISEASE", "ENTITY")
-        linker.calibration = Calibration(4.0, -1.0, labels={"Disease": 1200, "Chemical": 7})
+        linker.ranking = ranking_by_score(labels={"Disease": 1200, "Chemical": 7})
         linked(tiny_nlp, "DISEASE", "chemical")
         assert not caplog.records
         doc = linked(tiny_nlp, "Procedure", "Disease", "Procedure", "A\x1b[31m")

@@ -13,8 +13,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_pel.linking.calibration import Calibration
-
+from ..rankings import ranking_by_score
 from .conftest import TRAIN, Trained, linked, mentions_of
 
 # Links the docs of a DocBin with some pipelines, in its own process and in two workers. The first
@@ -55,9 +54,8 @@ def test_they_give_the_same(trained: Trained, reranked: Trained, tmp_path: Path)
     calibrated = spacy.load(trained.path)
     linker = calibrated.get_pipe("proxy_linker")
     linker.set_kb(before / "kb")
-    scores = sorted(score for _, score, *_ in linked(calibrated))
-    linker.nil_threshold = (scores[10] + scores[11]) / 2
-    linker.calibration = Calibration(5.5, -1.25)
+    linker.ranking = ranking_by_score(slope=5.5, none=2.0)
+    linker.nil_threshold = 0.7
     calibrated.to_disk(before / "linker")
     onnx = {"components": {"proxy_linker": {"runtime": "onnx-int8"}}}
     quantised = spacy.load(trained.path, config=onnx)

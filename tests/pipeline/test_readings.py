@@ -13,11 +13,11 @@ from spacy.training import Example
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
-from spacy_pel.linking.calibration import FittedWeight
 from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.reading.mention import MentionInContext
 
-from .conftest import Trained, train, untrained, with_mentions
+from ..rankings import ranking_by_score
+from .conftest import Trained, untrained, with_mentions
 
 DEFINED = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 
@@ -146,21 +146,6 @@ def test_mentions_of_the_same_words_agree_if_that_is_asked(nlp: Language) -> Non
     assert long == short
 
 
-# What names are worth
-
-
-def test_an_exact_name_is_worth_its_weight(nlp: Language) -> None:
-    linker = nlp.get_pipe("proxy_linker")
-    doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
-    plain = candidates(nlp, doc.copy())
-    assert all("name_match" not in candidate for candidate in plain)
-    linker.name_weight = FittedWeight(10.0)
-    named = candidates(nlp, doc.copy())
-    assert [c["name_match"] for c in named] == [True, True, *[False] * (len(named) - 2)]
-    assert {c["id"] for c in named[:2]} == {"C01", "C02"}
-    assert sorted(c["score"] for c in named) == sorted(c["score"] for c in plain)
-
-
 def test_a_sole_owner_comes_first_unless_something_was_fitted(nlp: Language) -> None:
     linker = nlp.get_pipe("proxy_linker")
     names = [name for entity in linker.kb for name in entity.names]
@@ -178,14 +163,5 @@ def test_a_sole_owner_comes_first_unless_something_was_fitted(nlp: Language) -> 
     linker.sole_owners_first = False
     by_scores = first()
     assert not all(kept())
-    linker.sole_owners_first, linker.name_weight = True, FittedWeight(0.0)
+    linker.sole_owners_first, linker.ranking = True, ranking_by_score()
     assert first() == by_scores
-
-
-def test_a_name_weight_is_saved_and_dropped_by_training(trained: Trained, tmp_path: Path) -> None:
-    nlp = untrained(trained.kb)
-    nlp.get_pipe("proxy_linker").name_weight = FittedWeight(0.5)
-    nlp.to_disk(tmp_path / "pipeline")
-    assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").name_weight == (0.5, 0)
-    train(nlp, 1)
-    assert nlp.get_pipe("proxy_linker").name_weight is None

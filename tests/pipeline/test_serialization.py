@@ -18,7 +18,6 @@ from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.linking.calibration import Calibration
 
 from ..conftest import ENTITIES
 from .conftest import CONFIG, Trained, examples, linked
@@ -31,7 +30,6 @@ def calibrated(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Tr
     linker = nlp.get_pipe("proxy_linker")
     scores = sorted(score for _, score, *_ in linked(nlp))
     linker.nil_threshold = (scores[10] + scores[11]) / 2
-    linker.calibration = Calibration(5.5, -1.25)
     path = tmp_path_factory.mktemp("calibrated") / "pipeline"
     nlp.to_disk(path)
     return Trained(nlp, path, trained.kb)
@@ -230,7 +228,7 @@ def test_a_linker_saved_before_there_was_calibration_is_loaded(
     shutil.copytree(trained.path, tmp_path / "old")
     file = tmp_path / "old" / "proxy_linker" / "cfg"
     cfg = json.loads(file.read_text("utf8"))
-    for name in ("nil_threshold", "configured_nil_threshold", "calibration"):
+    for name in ("nil_threshold", "configured_nil_threshold", "ranking"):
         del cfg[name]
     file.write_text(json.dumps(cfg), encoding="utf8")
     assert linked(spacy.load(tmp_path / "old")) == linked(trained.nlp)

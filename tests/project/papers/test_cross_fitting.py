@@ -53,7 +53,7 @@ def test_each_half_is_linked_as_the_other_one_says(
     )
     each, thresholds = [], []
     for fitted, used in ((odd, even), (even, odd)):
-        report = calibrate(tiny_nlp, [fitted], names=True)
+        report = calibrate(tiny_nlp, [fitted])
         thresholds.append(report.nil_threshold)
         each.append(evaluate(tiny_nlp, [used]))
     assert thresholds[0] != thresholds[1]
@@ -61,7 +61,7 @@ def test_each_half_is_linked_as_the_other_one_says(
     linker = tiny_nlp.get_pipe("proxy_linker")
     before = replace(linker.fitted)
     both = write_documents(tmp_path / "both.pubtator", *halves, *halves)
-    metrics = evaluate_cross_fitted(tiny_nlp, [both], names=True)[both]
+    metrics = evaluate_cross_fitted(tiny_nlp, [both])[both]
     assert linker.fitted == before
     assert metrics["mentions"] == 2 * sum(one["mentions"] for one in each)
     for name in ("recall@1", "recall@64"):

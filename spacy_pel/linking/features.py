@@ -1,0 +1,275 @@
+"""What tells the right candidate of a mention from the others, as numbers: see ``features_of``."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.entity import Entity
+from ..kb.records.names import american, normalised
+from ..kb.vectors.index import Candidates
+from ..reading.mention import MentionInContext
+from .exact_names import is_acronym
+
+SOLE, ACRONYM = 7, 3  # the features that say so: of a candidate, of a mention
+TOP = 8  # the candidates of a mention that are looked at, from the best
+_CODES = 4093  # hashes of trigrams
+_EDGE, _END = "\1", "\n"
+_LETTERS = np.array(
+    [ord(chr(byte).lower() if byte < 128 else chr(byte)) for byte in range(256)], np.uint8
+)
+_LETTERS[[byte for byte in range(128) if not chr(byte).isalnum()]] = ord(" ")
+_LETTERS[[ord(_EDGE), ord(_END)]] = ord(_EDGE), ord(_END)
+_OWNERS = 5  # of a name; more are as many
+_ELSEWHERE = 4  # mentions of a document that mean a candidate; more are as many
+_PRIOR = 20  # gold mentions that the KB as a whole counts for, where a label's types are learnt
+_MOST = 3.0  # the largest log-ratio of a type
+
+
+class Features(NamedTuple):
+    """The features of n mentions and of their k candidates.
+
+    Attributes:
+        candidates: float32 [n, k, f].
+        mentions: float32 [n, g].
+        there: bool [n, k], whether there is such a candidate.
+        labels: The labels of the mentions.
+        types: The types of each candidate, n lists of k.
+    """
+
+    candidates: np.ndarray
+    mentions: np.ndarray
+    there: np.ndarray
+    labels: Sequence[str]
+    types: Sequence[Sequence[tuple[str, ...]]]
+
+    def with_priors(self, priors: LabelPriors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The inputs of ``models.ranker.Ranker``: one more feature of each, by what labels say."""
+        known = {
+            (label, types): priors.affinity(label, types)
+            for label, row in zip(self.labels, self.types)
+            for types in row
+        }
+        affinities = [[known[label, t] for t in row] for label, row in zip(self.labels, self.types)]
+        affinities = np.array(affinities, np.float32).reshape(*self.there.shape, 1)
+        none = np.array([[priors.log_odds_of_none(label)] for label in self.labels], np.float32)
+        candidates = np.concatenate([self.candidates, affinities * self.there[..., None]], axis=2)
+        return candidates, np.concatenate([self.mentions, none], axis=1), self.there
+
+
+class LabelPriors(NamedTuple):
+    """What a mention's label says of its entity, learnt from gold mentions.
+
+    Attributes:
+        types: For each label, in lower case, and each type the log of how much more often the gold
+            entities have it than the entities of the KB. The type "" stands for entities without one.
+        none: For each label the log-odds that the KB lacks the entity; "" for any other label.
+    """
+
+    types: Mapping[str, Mapping[str, float]]
+    none: Mapping[str, float]
+
+    def affinity(self, label: str, types: Collection[str]) -> float:
+        """How well types fit to a label; 0 for a label that is not known."""
+        known = self.types.get(label.casefold())
+        return max(known.get(type, -_MOST) for type in types or ("",)) if known else 0.0
+
+    def log_odds_of_none(self, label: str) -> float:
+        """The log-odds that the KB lacks the entity of a mention with this label."""
+        return self.none.get(label.casefold(), self.none[""])
+
+
+def learnt_priors(
+    labels: Sequence[str],
+    types: Sequence[Collection[str] | None],
+    of_kb: Mapping[tuple[str, ...], int],
+) -> LabelPriors:
+    """The priors of labels.
+
+    Args:
+        labels: The labels of gold mentions.
+        types: The types of the entity of each; None if the KB lacks it.
+        of_kb: How many entities of the KB have which types.
+    """
+    everywhere = Counter[str]()
+    for own, count in of_kb.items():
+        everywhere.update(dict.fromkeys(own or ("",), count))
+    n_types, n_all = len(everywhere), everywhere.total()
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    missing, mentions = Counter[str](), Counter[str]()
+    for label, own in zip(map(str.casefold, labels), types):
+        mentions[label] += 1
+        missing[label] += own is None
+        counts[label].update(() if own is None else own or ("",))
+    ratios = {}
+    for label, of_label in counts.items():
+        ratios[label] = {}
+        for type, count in everywhere.items():
+            share = (count + 1) / (n_all + n_types)
+            found = (of_label[type] + _PRIOR * share) / (of_label.total() + _PRIOR)
+            ratios[label][type] = round(min(max(log(found / share), -_MOST), _MOST), 3)
+    overall = (missing.total() + 1) / (mentions.total() + 2)
+    none = {"": overall} | {
+        label: (missing[label] + 10 * overall) / (n + 10) for label, n in mentions.items()
+    }
+    return LabelPriors(ratios, {label: round(log(p / (1 - p)), 3) for label, p in none.items()})
+
+
+def features_of(
+    kb: KnowledgeBase,
+    mentions: Sequence[MentionInContext],
+    labels: Sequence[str],
+    found: Candidates,
+    rerank_scores: np.ndarray | None,
+) -> Features:
+    """Look at the best candidates of mentions.
+
+    Of a candidate: its score, and how far it is behind the best; its rank; how like the mention its
+    names are (Dice's coefficient of their trigrams); whether the mention is one of its names, exactly,
+    and how many entities share that name; whether other mentions of the document mean it; how many
+    names it has, and whether it has a type; the reranker's score. Of a mention: what is best among
+    its candidates, and what the mention looks like.
+
+    Args:
+        kb: Where names and types are.
+        mentions: The n mentions. Those of a document are looked at together.
+        labels: Their labels.
+        found: Their candidates, best first. The first 8 are looked at, two at least.
+        rerank_scores: float32, as ``Links.rerank_scores``; None without a reranker.
+    """
+    numbers, scores = (column[:, :TOP] for column in found)
+    there = numbers >= 0
+    scores = np.where(there, scores, 0.0)
+    distinct = np.unique(numbers[there])
+    entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
+    surfaces = [normalised(mention.surface) for mention in mentions]
+    owners = {m.surface: kb.numbers_named(m.surface) for m in mentions}
+    n_owners = np.array([min(len(owners[m.surface]), _OWNERS) for m in mentions]) / _OWNERS
+    is_sole = np.array([len(owners[m.surface]) == 1 for m in mentions])
+    exact = np.array([np.isin(row, owners[m.surface]) for m, row in zip(mentions, numbers)])
+    exact = exact.reshape(numbers.shape) & there
+    like, like_first = _likeness(surfaces, numbers, entities)
+    elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
+    of_record = np.array(
+        [
+            (log(len(entities[n].names)), bool(entities[n].types)) if n >= 0 else (0.0, 0.0)
+            for n in numbers.ravel().tolist()
+        ]
+    ).reshape(*numbers.shape, 2)
+    again = np.full(numbers.shape, np.nan) if rerank_scores is None else rerank_scores[:, :TOP]
+    read = np.isfinite(again)
+    ranks = np.broadcast_to(np.log1p(np.arange(numbers.shape[1])), numbers.shape)
+    candidates = [
+        scores,
+        scores.max(axis=1, keepdims=True) - scores,
+        ranks,
+        like,
+        like.max(axis=1, keepdims=True) - like,
+        like_first,
+        exact,
+        exact & is_sole[:, None],
+        exact * n_owners[:, None],
+        exact & (like_first > 0.999),
+        elsewhere > 0,
+        elsewhere,
+        *np.moveaxis(of_record, -1, 0),
+        np.where(read, again, 0.0),
+        read,
+    ]
+    of_mentions = [
+        scores[:, 0],
+        scores[:, 0] - scores[:, 1],
+        like.max(axis=1),
+        [is_acronym(mention.surface) for mention in mentions],
+        [log(len(mention.surface)) if mention.surface else 0.0 for mention in mentions],
+        n_owners,
+        is_sole,
+        [len(surface.split()) / 4 for surface in surfaces],
+    ]
+    return Features(
+        np.stack(candidates, axis=-1).astype(np.float32),
+        np.array(of_mentions, dtype=np.float32).T.copy(),
+        there,
+        labels,
+        [[entities[n].types if n >= 0 else () for n in row] for row in numbers.tolist()],
+    )
+
+
+def _likeness(
+    surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
+) -> tuple[np.ndarray, np.ndarray]:
+    """How like each mention the most similar name of a candidate is, and its first name: [n, k].
+
+    All is done in arrays: there are some hundred names a mention.
+    """
+    like, first = np.zeros((2, numbers.size))
+    there = np.flatnonzero(numbers >= 0)
+    if not len(there):
+        return like.reshape(numbers.shape), first.reshape(numbers.shape)
+    names = [entity.names for entity in entities.values()]
+    codes, bounds = _trigrams([name for own in names for name in own])
+    own_codes, own_bounds = _trigrams([american(surface) for surface in surfaces])
+    is_own = np.zeros((len(surfaces), _CODES), dtype=bool)
+    is_own[np.repeat(np.arange(len(surfaces)), np.diff(own_bounds)), own_codes] = True
+
+    counts = np.array(list(map(len, names)))
+    places = np.searchsorted(np.array(list(entities)), numbers.ravel()[there])
+    asked = _ranges((counts.cumsum() - counts)[places], counts[places])  # names of each candidate
+    lengths = np.diff(bounds)[asked]
+    mentions = np.repeat(there // numbers.shape[1], counts[places])
+    hits = is_own[np.repeat(mentions, lengths), codes[_ranges(bounds[asked], lengths)]]
+    shared = np.add.reduceat(hits, lengths.cumsum() - lengths, dtype=np.int64)
+    dice = np.minimum(2 * shared / (lengths + np.diff(own_bounds)[mentions]), 1.0)
+    starts = counts[places].cumsum() - counts[places]
+    like[there], first[there] = np.maximum.reduceat(dice, starts), dice[starts]
+    return like.reshape(numbers.shape), first.reshape(numbers.shape)
+
+
+def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The trigrams of texts as hashes, one text after the other, and where each text begins.
+
+    They are of bytes in lower case, punctuation being a blank, with two bytes before and one behind.
+    """
+    joined = "".join(f"{_EDGE}{_EDGE}{text}{_EDGE}{_END}" for text in texts)
+    letters = _LETTERS[np.frombuffer(joined.encode("utf8", "replace"), np.uint8)]
+    blank = letters == ord(" ")
+    letters = letters[~(blank & np.roll(blank, 1))].astype(np.uint32)
+    ends = letters == ord(_END)
+    inside = ~(ends[:-2] | ends[1:-1] | ends[2:])
+    hashes = (letters[:-2] * 961 + letters[1:-1] * 31 + letters[2:]) % _CODES
+    counts = np.diff(np.flatnonzero(ends), prepend=-1) - 3
+    return hashes[inside], np.concatenate([[0], counts.cumsum()])
+
+
+def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The numbers from each start on, so many of them as its length, one range after the other."""
+    return np.repeat(starts - lengths.cumsum() + lengths, lengths) + np.arange(lengths.sum())
+
+
+def _told_elsewhere(
+    mentions: Sequence[MentionInContext],
+    surfaces: Sequence[str],
+    numbers: np.ndarray,
+    sole: np.ndarray,
+) -> np.ndarray:
+    """How many mentions with other words in the document seem to mean a candidate: [n, k], 0 to 1.
+
+    A mention seems to mean the entity that alone has it as a name, or else its first candidate.
+    """
+    documents = [mention.document or mention.text for mention in mentions]
+    said: dict[tuple, set[str]] = defaultdict(set)
+    first = np.where(sole.any(axis=1), sole.argmax(axis=1), 0)
+    for document, surface, row, place in zip(documents, surfaces, numbers.tolist(), first.tolist()):
+        said[document, row[place]].add(surface)
+    none: set[str] = set()
+    counts = [
+        len(said.get((document, number), none) - {surface})
+        for document, surface, row in zip(documents, surfaces, numbers.tolist())
+        for number in row
+    ]
+    return np.minimum(np.array(counts).reshape(numbers.shape), _ELSEWHERE) / _ELSEWHERE

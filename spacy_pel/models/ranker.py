@@ -1,0 +1,117 @@
+"""The ranker: a small network that gives each candidate of a mention its probability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+_HIDDEN = 32
+_BATCH = 256  # mentions
+_EPOCHS, _LEAST_STEPS = 40, 600
+_RATE, _DECAY = 3e-3, 1e-3
+
+
+class Ranker(nn.Module):
+    """From features to probabilities: of each candidate, and that none of them is right.
+
+    Two perceptrons with one hidden layer: one scores a candidate by its features and those of its
+    mention, the other scores "none" by the features of the mention and of the two candidates with the
+    best scores. A softmax over all of these scores gives one distribution for each mention.
+
+    Args:
+        n_candidate: The number of features of a candidate.
+        n_mention: The number of features of a mention.
+    """
+
+    def __init__(self, n_candidate: int, n_mention: int) -> None:
+        super().__init__()
+        self.candidate = _perceptron(n_candidate + n_mention)
+        self.none = _perceptron(2 * n_candidate + n_mention)
+        for name, size in (("candidate", n_candidate), ("mention", n_mention)):
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_spread", torch.ones(size))
+
+    def forward(self, candidates: Tensor, mentions: Tensor, there: Tensor) -> Tensor:
+        """Log-probabilities, float32 [n, k + 1]; the last column is "none".
+
+        Args:
+            candidates: float32 [n, k, n_candidate], two candidates or more.
+            mentions: float32 [n, n_mention].
+            there: bool [n, k], whether there is such a candidate.
+        """
+        candidates = (candidates - self.candidate_mean) / self.candidate_spread
+        mentions = (mentions - self.mention_mean) / self.mention_spread
+        beside = mentions[:, None].expand(-1, candidates.shape[1], -1)
+        scores = self.candidate(torch.cat([candidates, beside], dim=2))[..., 0]
+        scores = scores.masked_fill(~there, -torch.inf)
+        best = scores.detach().topk(2).indices
+        best_two = candidates.gather(1, best[..., None].expand(-1, -1, candidates.shape[2]))
+        none = self.none(torch.cat([mentions, best_two.flatten(1)], dim=1))
+        return torch.cat([scores, none], dim=1).log_softmax(dim=1)
+
+    @torch.inference_mode()
+    def probabilities(
+        self, candidates: np.ndarray, mentions: np.ndarray, there: np.ndarray
+    ) -> np.ndarray:
+        """The probabilities, float32 [n, k + 1], of arrays as ``forward`` takes them."""
+        inputs = map(torch.from_numpy, (candidates, mentions, there))
+        return self(*inputs).exp().numpy()
+
+    def as_data(self) -> dict[str, list]:
+        """The weights as plain lists, for JSON."""
+        return {name: weight.tolist() for name, weight in self.state_dict().items()}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Ranker:
+        """The ranker that ``as_data`` described."""
+        ranker = cls(len(data["candidate_mean"]), len(data["mention_mean"]))
+        ranker.load_state_dict({name: torch.tensor(weight) for name, weight in data.items()})
+        return ranker.eval()
+
+
+def _perceptron(n_inputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(n_inputs, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, 1))
+
+
+def fitted_ranker(
+    candidates: np.ndarray, mentions: np.ndarray, there: np.ndarray, right: np.ndarray
+) -> Ranker:
+    """Fit a ranker: maximise the probability of what is right, with a seed of its own.
+
+    Args:
+        candidates: As ``Ranker.forward`` takes them, of n mentions.
+        mentions: As there.
+        there: As there.
+        right: bool [n, k], whether a candidate is right; none of a mention's may be.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        ranker = Ranker(candidates.shape[2], mentions.shape[1])
+        ranker.candidate_mean, ranker.candidate_spread = _scale(candidates[there])
+        ranker.mention_mean, ranker.mention_spread = _scale(mentions)
+        targets = torch.from_numpy(np.column_stack([right, ~right.any(axis=1)]))
+        inputs = [*map(torch.from_numpy, (candidates, mentions, there)), targets]
+        per_epoch = -(-len(mentions) // _BATCH)
+        epochs = max(_EPOCHS, -(-_LEAST_STEPS // per_epoch))
+        optimizer = torch.optim.AdamW(ranker.parameters(), lr=_RATE, weight_decay=_DECAY)
+        decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs * per_epoch)
+        for _ in range(epochs):
+            for batch in torch.randperm(len(mentions)).split(_BATCH):
+                *own, wanted = (column[batch] for column in inputs)
+                log_p = ranker(*own).masked_fill(~wanted, -torch.inf)
+                optimizer.zero_grad()
+                (-log_p.logsumexp(dim=1).mean()).backward()
+                optimizer.step()
+                decay.step()
+    return ranker.eval()
+
+
+def _scale(features: np.ndarray) -> tuple[Tensor, Tensor]:
+    """The mean and the spread of features [n, f], so that they count alike."""
+    spread = features.std(axis=0)
+    spread[spread < 1e-6] = 1.0
+    return torch.from_numpy(features.mean(axis=0)), torch.from_numpy(spread)

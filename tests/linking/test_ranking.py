@@ -1,0 +1,135 @@
+"""The ranking: its features against plain Python, and what a ranker learns from them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.vectors.index import Candidates
+from spacy_pel.linking.features import features_of, learnt_priors
+from spacy_pel.linking.ranking import Ranking
+from spacy_pel.models.ranker import fitted_ranker
+from spacy_pel.reading.mention import DocumentContext, MentionInContext
+
+from ..conftest import ENTITIES
+from ..rankings import N_CANDIDATE, N_MENTION, ranking_by_score
+
+LABELS = ["A", "b", "A", "A", "b"]
+SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
+N = len(ENTITIES)
+
+
+@pytest.fixture(scope="module")
+def kb(tiny_kb: Path) -> KnowledgeBase:
+    return KnowledgeBase.open(tiny_kb)
+
+
+def mentions_in(document: DocumentContext | None) -> list[MentionInContext]:
+    return [MentionInContext(f"a {s} b", 2, 2 + len(s), document) for s in SURFACES]
+
+
+def found(seed: int = 0) -> Candidates:
+    rng = np.random.default_rng(seed)
+    scores = -np.sort(-rng.random((len(SURFACES), N)).astype(np.float32), axis=1)
+    return Candidates(np.array([rng.permutation(N) for _ in SURFACES]), scores)
+
+
+def dice(a: str, b: str) -> float:
+    """Of trigrams with an edge, the second text's counted as often as they stand there."""
+
+    def trigrams(text: str) -> list[str]:
+        words = re.sub(r"[^a-z0-9]+", " ", text.lower())
+        return [f"##{words}#"[i : i + 3] for i in range(len(words) + 1)]
+
+    shared = sum(trigram in trigrams(a) for trigram in trigrams(b))
+    return 2 * shared / (len(trigrams(a)) + len(trigrams(b)))
+
+
+def test_features_against_plain_python(kb: KnowledgeBase) -> None:
+    candidates = found()
+    looked = features_of(kb, mentions_in(DocumentContext()), LABELS, candidates, None)
+    assert looked.candidates.shape == (5, N, N_CANDIDATE - 1)
+    assert looked.mentions.shape == (5, N_MENTION - 1) and looked.there.all()
+    for i, surface in enumerate(SURFACES):
+        for j, number in enumerate(candidates.numbers[i].tolist()):
+            names, (score, behind, rank, like, *_) = ENTITIES[number].names, looked.candidates[i, j]
+            own = candidates.scores[i]
+            assert (score, behind) == pytest.approx((own[j], own[0] - own[j]), abs=1e-6)
+            assert rank == pytest.approx(np.log(1 + j))
+            assert like == pytest.approx(max(dice(surface, name) for name in names), abs=1e-6)
+            exact = any(dice(surface, name) >= 1 for name in names)
+            assert looked.candidates[i, j, 6] == exact
+            assert looked.types[i][j] == ENTITIES[number].types
+
+
+def test_what_others_of_the_document_mean_counts(kb: KnowledgeBase) -> None:
+    numbers = np.array([[0, 1, 2]] * 3)
+    candidates = Candidates(numbers, np.tile(np.float32([0.9, 0.8, 0.7]), (3, 1)))
+    one, other = DocumentContext(), DocumentContext()
+    surfaces = [("x", one), ("y", one), ("x", other)]
+    mentions = [MentionInContext(text, 0, 1, document) for text, document in surfaces]
+    elsewhere = features_of(kb, mentions, "AAA", candidates, None).candidates[..., 10:12]
+    assert elsewhere[:, :, 0].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_a_mention_is_looked_at_alike_in_any_batch(kb: KnowledgeBase) -> None:
+    candidates, mentions = found(), [m._replace(text=m.text + "!") for m in mentions_in(None)]
+    ranking = ranking_by_score()
+    together = ranking.on(kb, LABELS).ordered(mentions, candidates, None, None)
+    for i in range(len(SURFACES)):
+        own = Candidates(*(column[i : i + 1] for column in candidates))
+        alone = ranking.on(kb, LABELS[i : i + 1]).ordered(mentions[i : i + 1], own, None, None)
+        np.testing.assert_allclose(alone.chances[0], together.chances[i], atol=1e-6)
+
+
+def test_missing_candidates_have_no_chance(kb: KnowledgeBase) -> None:
+    numbers, scores = np.full((2, 20), -1), np.full((2, 20), -np.inf, np.float32)
+    numbers[0, 0], scores[0, 0] = 3, 0.5
+    given = Candidates(numbers, scores)
+    order, chances, in_kb = (
+        ranking_by_score(4.0, 2.0).on(kb, "AA").ordered(mentions_in(None)[:2], given, None, None)
+    )
+    assert order[0, 0] == 0 and np.nansum(chances[1]) == 0
+    assert in_kb.tolist() == pytest.approx([0.5, 0.0])  # 4 * 0.5 against 2
+
+
+def test_a_ranker_learns_what_tells_and_keeps_it(kb: KnowledgeBase) -> None:
+    rng = np.random.default_rng(0)
+    candidates = rng.normal(size=(600, 6, 3)).astype(np.float32)
+    there = np.arange(6) < rng.integers(2, 7, 600)[:, None]
+    right = np.zeros((600, 6), bool)
+    best = np.where(there, candidates[..., 1], -np.inf).argmax(axis=1)  # the second feature tells
+    known = rng.random(600) < 0.7
+    right[np.arange(600), best] = known
+    mentions = np.column_stack([known, rng.random(600)]).astype(np.float32)
+    ranker = fitted_ranker(candidates, mentions, there, right)
+    chances = ranker.probabilities(candidates, mentions, there)
+    assert (chances[:, :-1].argmax(axis=1)[known] == best[known]).mean() > 0.97
+    assert ((chances[:, -1] < 0.5) == known).mean() > 0.97
+    np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
+    assert (chances[:, :-1][~there] == 0).all()
+    again = type(ranker).of(ranker.as_data())
+    assert np.array_equal(again.probabilities(candidates, mentions, there), chances)
+    same = fitted_ranker(candidates, mentions, there, right)
+    assert same.as_data() == ranker.as_data()
+
+
+def test_a_label_says_which_types_fit_and_how_often_the_kb_lacks_it() -> None:
+    labels = ["Disease"] * 50 + ["Drug"] * 50
+    types = [("T1",)] * 50 + [("T2",)] * 25 + [None] * 25
+    priors = learnt_priors(labels, types, {("T1",): 500, ("T2",): 400, (): 100})
+    assert priors.affinity("DISEASE", ("T1",)) > 0 > priors.affinity("Disease", ("T2",))
+    assert priors.affinity("Drug", ("T1", "T2")) == priors.affinity("Drug", ("T2",)) > 0
+    assert priors.affinity("Drug", ()) < 0 == priors.affinity("Gene", ("T1",))
+    odds = [priors.log_odds_of_none(label) for label in ("Disease", "Gene", "drug")]
+    assert odds == sorted(odds)
+
+
+def test_a_ranking_is_plain_data(kb: KnowledgeBase) -> None:
+    ranking = ranking_by_score(labels={"A": 3})
+    again = Ranking.of(ranking.as_data())
+    assert again.as_data() == ranking.as_data() and again.unknown(["a", "B"]) == ["B"]
