@@ -188,7 +188,7 @@ def test_commands_run_what_the_linker_needs(trained: Language, tmp_path: Path) -
     assert all(e.predicted.ents[0].kb_id_ for e in examples)
     assert not any(e.predicted.tensor.size for e in examples)  # what was read is forgotten
     trained.to_disk(tmp_path / "pipeline")
-    calibrate(spacy.load(tmp_path / "pipeline"), [corpus], names=True)
+    calibrate(spacy.load(tmp_path / "pipeline"), [corpus])
     trained.add_pipe("sentencizer", first=True)  # is not run where mentions are given
     records = list(link_documents(trained, mentions_of(trained, TRAIN[:1])))
     trained.remove_pipe("sentencizer")
