@@ -164,7 +164,9 @@ def _limits(nlp: Language, linker: Any) -> Iterator[str]:
     if threshold is None:
         yield known + "every mention gets one of them."
     else:
-        yield known + f"a mention whose best {measure} is below {threshold:.3f} is NIL: none of them."
+        yield (
+            known + f"a mention whose best {measure} is below {threshold:.3f} is NIL: none of them."
+        )
     if linker.ranking:
         yield (
             "The probability of a link was fitted on the texts that it was calibrated on, on mentions "
