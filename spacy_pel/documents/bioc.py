@@ -86,10 +86,9 @@ def document_of_bioc(data: dict[str, Any], spans_key: str | None = None) -> Docu
             for holder in holders:
                 place, more = _integer(holder["offset"]), holder.get("text") or ""
                 if not end <= place <= LONGEST:
-                    raise PelError(
-                        f"a passage at {place}, where the text before it ends at {end}",
-                        f"correct the offsets, which count characters up to {LONGEST:,}",
-                    )
+                    problem = f"a passage at {place}, where the text before it ends at {end}"
+                    remedy = f"correct the offsets, which count characters up to {LONGEST:,}"
+                    raise PelError(problem, remedy)
                 texts += [" " * (place - end), more]
                 start, end = place if start is None else start, place + len(more)
             passages.append(Passage(end if start is None else start, end, _infons(passage)))
@@ -130,9 +129,8 @@ def _integer(value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise PelError(
-            f"an offset or a length is {value!r}, no whole number", "correct it"
-        ) from None
+        problem = f"an offset or a length is {value!r}, no whole number"
+        raise PelError(problem, "correct it") from None
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:

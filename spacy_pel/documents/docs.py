@@ -39,10 +39,8 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
         raise PelError(problem, "split the document, or raise nlp.max_length") from error
     if doc.text != document.text:
         which = "" if document.id is None else f" of document {document.id}"
-        raise PelError(
-            f"the tokenizer changes the text{which}, so offsets no longer hold",
-            "use a tokenizer that keeps every character",
-        )
+        problem = f"the tokenizer changes the text{which}, so offsets no longer hold"
+        raise PelError(problem, "use a tokenizer that keeps every character")
     if document.id is not None:
         doc.user_data["id"] = document.id
     edges = {edge for mention in document.mentions or () for edge in (mention.start, mention.end)}

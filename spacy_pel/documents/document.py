@@ -87,11 +87,9 @@ def mention_at(
         raise PelError(problem, remedy)
     found = text[start:end]
     if expected is not None and found.split() != expected.split():
-        raise PelError(
-            f"the mention reads {expected[:_SHOWN]!r} but the document has {found[:_SHOWN]!r} at "
-            f"{start}-{end}",
-            remedy,
-        )
+        reads, has = expected[:_SHOWN], found[:_SHOWN]
+        problem = f"the mention reads {reads!r} but the document has {has!r} at {start}-{end}"
+        raise PelError(problem, remedy)
     if not found.strip():
         raise PelError(f"the mention {start}-{end} is blank", "remove it, or correct its offsets")
     start, end = end - len(found.lstrip()), start + len(found.rstrip())

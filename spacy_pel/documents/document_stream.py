@@ -187,6 +187,5 @@ def _one_line_errors(url: str) -> Iterator[None]:
         raise PelError(f"{url}: {error}", "install what opens such URLs, see fsspec") from error
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PelError(
-            f"{url}: cannot be read ({reason})", "check the URL and your rights"
-        ) from error
+        problem = f"{url}: cannot be read ({reason})"
+        raise PelError(problem, "check the URL and your rights") from error

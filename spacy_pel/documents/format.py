@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-# Bytes between the ends of two documents. Without a bound, one could fill the memory.
-LONGEST = 64 * 2**20
-# One document with more mentions is refused. It has one every ten characters, at the length that
-# spaCy reads if not told to read more.
-MOST_MENTIONS = 100_000
+LONGEST = 64 * 2**20  # bytes between the ends of two documents
+MOST_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
 _MOST_HELD = 2**30  # bytes of a file that is held in memory
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
@@ -63,10 +60,10 @@ class BoundedFile:
     def _counted(self, data: bytes) -> bytes:
         self.size += len(data)
         if self.size > LONGEST:
-            raise PelError(
-                f"no end of a document in {LONGEST:,} bytes, and the rest of the file is not read",
-                "split it, or correct it",
+            problem = (
+                f"no end of a document in {LONGEST:,} bytes, and the rest of the file is not read"
             )
+            raise PelError(problem, "split it, or correct it")
         if self._is_new and data:
             self._is_new = False
             return data.removeprefix(_BYTE_ORDER_MARK)
@@ -160,10 +157,8 @@ def whole(file: BoundedFile) -> bytes:
     """All bytes of a file that only makes sense as a whole; PelError if there are more than 1 GB."""
     data = file.file.read(_MOST_HELD + 1)
     if len(data) > _MOST_HELD:
-        raise PelError(
-            f"longer than {_MOST_HELD:,} bytes, and it would be held in memory",
-            "split it into several files, and give their folder",
-        )
+        problem = f"longer than {_MOST_HELD:,} bytes, and it would be held in memory"
+        raise PelError(problem, "split it into several files, and give their folder")
     return data
 
 

@@ -100,45 +100,35 @@ def _items(file: BoundedFile) -> Iterator[Any]:
 
     events = _shallow(ijson.parse(file, use_float=True))
     whole = ijson.ObjectBuilder()
-    depth = 0
-    for prefix, event, value in events:
-        if event == "start_array" and (depth == 0 or (depth, prefix) == (1, "documents")):
-            yield from ijson.items(events, f"{prefix}.item".lstrip("."))
+    for depth, prefix, event, value in events:
+        if event == "start_array" and (depth == 1 or (depth, prefix) == (2, "documents")):
+            yield from ijson.items((each[1:] for each in events), f"{prefix}.item".lstrip("."))
             return
-        depth += _step(event)
         whole.event(event, value)
     yield whole.value
 
 
-def _shallow(events: Iterable[tuple[str, str, Any]]) -> Iterator[tuple[str, str, Any]]:
+def _shallow(events: Iterable[tuple[str, str, Any]]) -> Iterator[tuple[int, str, str, Any]]:
+    """The events, each with the number of levels that are open after it."""
     depth = 0
-    for each in events:
-        depth += _step(each[1])
+    for prefix, event, value in events:
+        depth += event.startswith("start_") - event.startswith("end_")
         if depth > _DEEPEST:
             raise PelError(f"JSON of more than {_DEEPEST} levels", "correct it")
-        yield each
-
-
-def _step(event: str) -> int:
-    """How much deeper what follows an event is nested."""
-    return event.startswith("start_") - event.startswith("end_")
+        yield depth, prefix, event, value
 
 
 def _document_of_record(record: Any, spans_key: str | None) -> Document:
     if not isinstance(record, dict):
-        raise PelError(
-            "not a JSON object",
-            "give documents of this package's JSON, BioC, or a JSON export of Label Studio",
-        )
+        remedy = "give documents of this package's JSON, BioC, or a JSON export of Label Studio"
+        raise PelError("not a JSON object", remedy)
     if "passages" in record:
         return document_of_bioc(record)
     if "data" in record:
         return _document_of_task(record)
     if "annotation_id" in record:
-        raise PelError(
-            "a task of Label Studio's JSON_MIN, which does not say whose the entity ids are",
-            "export it as JSON",
-        )
+        problem = "a task of Label Studio's JSON_MIN, which does not say whose the entity ids are"
+        raise PelError(problem, "export it as JSON")
     return document_of(record)
 
 
@@ -148,12 +138,9 @@ def _line(number: int, doc: Doc, spans_key: str | None) -> str:
 
 def _prodigy_line(number: int, doc: Doc, spans_key: str | None) -> str:
     document = linked_document(doc, spans_key)
+    kept = ("start", "end", "text", "label", "id", "name", "score", "probability")
     spans = [
-        {
-            **{key: mention[key] for key in ("start", "end", "text", "label")},
-            "kb_id": mention["id"],
-            **{key: mention[key] for key in ("name", "score", "probability")},
-        }
+        {"kb_id" if key == "id" else key: mention[key] for key in kept}
         for mention in document["mentions"]
     ]
     meta = {"meta": {"id": document["id"]}} if "id" in document else {}
@@ -202,10 +189,8 @@ def _task_mentions(text: str, results: list[dict[str, Any]]) -> Iterator[Mention
     answers = [r for r in results if r["type"] in _ANSWERS and r["id"] in places]
     names = sorted({result["from_name"] for result in answers})
     if len(names) > 1 and KB_ID not in names:
-        raise PelError(
-            f"entity ids may be in any of {', '.join(names)}",
-            f'name the tag that holds them "{KB_ID}"',
-        )
+        remedy = f'name the tag that holds them "{KB_ID}"'
+        raise PelError(f"entity ids may be in any of {', '.join(names)}", remedy)
     name = KB_ID if KB_ID in names else "".join(names)
     ids = {answer["id"]: _ids(answer) for answer in answers if answer["from_name"] == name}
     for region in regions:

@@ -10,7 +10,6 @@ from ..errors import PelError
 from .docs import entity_id, linked_mentions, passages_of
 from .document import OFFSETS, Document, Mention, Passage, curated_ids, mention_at
 from .format import (
-    MOST_MENTIONS,
     BoundedFile,
     Format,
     Input,
@@ -64,16 +63,14 @@ def _document(block: bytes, spans_key: str | None) -> Document:
             passage, row = _PASSAGE.fullmatch(text), text.split("\t")
             id = id or (passage[1] if passage else "")
             if not id:
-                raise PelError(
-                    f"mention before its document, or not PubTator: {text[:_SHOWN]!r}",
-                    "put the 'PMID|t|title' line first, with no blank line before its mentions",
-                )
+                problem = f"mention before its document, or not PubTator: {text[:_SHOWN]!r}"
+                remedy = "put the 'PMID|t|title' line first, with no blank line before its mentions"
+                raise PelError(problem, remedy)
             of_line = passage[1] if passage else row[0] if len(row) > 3 else id
             if of_line != id:
-                raise PelError(
-                    f"line of document {of_line[:_SHOWN]} inside document {id}",
-                    "move it to its own document, or put a blank line between the two",
-                )
+                problem = f"line of document {of_line[:_SHOWN]} inside document {id}"
+                remedy = "move it to its own document, or put a blank line between the two"
+                raise PelError(problem, remedy)
             if passage:
                 if passage[2] in texts:
                     problem = f"second |{passage[2]}| line of document {id}"
@@ -83,8 +80,6 @@ def _document(block: bytes, spans_key: str | None) -> Document:
                 rows.append((number, row))
             elif len(row) < 4 or not _RELATION_NAME.fullmatch(row[1]):
                 raise PelError(f"malformed line of {len(row)} columns: {text[:_SHOWN]!r}", _COLUMNS)
-            if len(rows) > MOST_MENTIONS:
-                raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
         whole = " ".join(texts[kind] for kind in "ta" if kind in texts)
         for number, row in rows:  # noqa: B007 (an error tells it)
             mentions.append(_mention(row, whole))
@@ -133,17 +128,18 @@ def pubtator_text(document: Document) -> str:
 
 
 def _one_line(text: str) -> str:
-    return text.translate({ord(character): " " for character in "\r\n\t"})
+    return re.sub(r"[\r\n\t]", " ", text)
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
-    mentions = []
-    for found in linked_mentions(doc, spans_key):
-        ids = tuple(filter(None, [entity_id(found)]))
-        label = _field(found["label"])
-        mentions.append(Mention(found["start"], found["end"], found["text"], label, ids))
+    mentions = tuple(
+        Mention(
+            m["start"], m["end"], m["text"], _field(m["label"]), tuple(filter(None, [entity_id(m)]))
+        )
+        for m in linked_mentions(doc, spans_key)
+    )
     id = _field(document_id(number, doc)).replace("|", "_")
-    return pubtator_text(Document(doc.text, id, tuple(mentions), passages_of(doc)))
+    return pubtator_text(Document(doc.text, id, mentions, passages_of(doc)))
 
 
 def _field(text: str) -> str:

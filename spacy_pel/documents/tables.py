@@ -157,10 +157,10 @@ def _parquet_documents(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]
 
 def _chosen(found: Sequence[str]) -> list[str]:
     if {"document", "start", "end"} <= set(found):
-        raise PelError(
-            "it has one mention a row, as pel link writes it, and not the texts of the documents",
-            "link to JSONL, BioC, PubTator or DocBin, which keep them",
+        problem = (
+            "it has one mention a row, as pel link writes it, and not the texts of the documents"
         )
+        raise PelError(problem, "link to JSONL, BioC, PubTator or DocBin, which keep them")
     if "text" not in found:
         raise PelError(f"no column 'text', but: {', '.join(found)}", _NAME_THEM)
     return [column for column in ("text", "id", "mentions") if column in found]
