@@ -23,16 +23,12 @@ CANDIDATES = 96
 def measured(
     nlp: Language, dev: dict[str, str], table: dict[str, Any], folder: Path
 ) -> dict[str, Any]:
-    """Measure a linker; for each dev set what ``figures_of`` returns, and ``also``.
+    """Measure a linker, which has its knowledge base: for each dev set ``figures_of``, and ``also``.
 
-    Args:
-        nlp: the pipeline; its linker has its knowledge base.
-        dev: for each dev set, by its name, its corpus. All together are one set if the table says
-            how many mentions are drawn.
-        table: the table. ``mentions``: about how many mentions are drawn, in whole documents; 0: all.
-            ``hidden``: the share of gold entities that are hidden from the search when NIL is measured;
-            0: NIL is what the knowledge base lacks. ``also``: any of "jointly" and "discovery".
-        folder: for a knowledge base without some of its entities.
+    ``dev`` has the corpora by their names. The table says ``mentions``: about how many are drawn of all
+    corpora together, in whole documents; 0: each corpus as a whole. ``hidden``: the share of gold
+    entities that are hidden from the search when NIL is measured; 0: NIL is what the knowledge base
+    lacks. ``also``: any of "jointly" and "discovery", which needs a ``folder``.
     """
     linker = linker_of(nlp)
     linker.candidates = CANDIDATES
