@@ -29,8 +29,7 @@ def CrossEncoder(
         mixed_precision: As of ``BiEncoder``.
         retriever_weight: The weight of the retriever's score, which is added to the score of the
             pair. With 0, as in the paper, the pair's score counts alone. With the alpha that the
-            retriever was trained with (32), training begins with the retriever's ranking. That
-            suits an encoder or a corpus that is too small to learn the ranking from nothing.
+            retriever was trained with (32), training begins with the retriever's ranking.
         sure: A mention is read again only if the retriever gives its best candidate less than this
             probability. With 1 all mentions are read.
         mentions: If it is above 0, a pair may be two mentions as well (ArboEL, equation 2, by a

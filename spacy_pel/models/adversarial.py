@@ -19,11 +19,10 @@ class FGSM:
         L(m, P) + lambda * L(m, P_adv)                                  (Eq. 8)
 
     The loss grows with a negative's score and falls with a positive's. So Eq. 6 and Eq. 7 are both
-    Eq. 5 for the loss of the mention. The backward pass of the clean loss gives that gradient
-    without further work. Where one proxy serves several mentions of a batch, its gradient is the sum
-    over them, and its perturbation is Eq. 5 for the loss of the batch. With ``per_pair`` each pair of
-    a mention and a proxy has a perturbed proxy of its own: Eq. 6 and Eq. 7 to the letter, at the
-    price of encoding each pair.
+    Eq. 5 for the loss of the mention, and the backward pass of the clean loss gives that gradient.
+    Where one proxy serves several mentions of a batch, its perturbation is Eq. 5 for the loss of the
+    batch. With ``per_pair`` each pair of a mention and a proxy has a perturbed proxy of its own:
+    Eq. 6 and Eq. 7 to the letter, at the price of encoding each pair.
 
     Args:
         epsilon: The size of the step.
@@ -38,8 +37,5 @@ class FGSM:
         self.per_pair = per_pair
 
     def perturbations(self, gradients: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """A step of epsilon in the direction of each gradient's signs (Eq. 5).
-
-        gradients: for each input that of the loss by its embeddings, float32 [t, d].
-        """
+        """A step of epsilon (Eq. 5) by each input's gradient of the loss, float32 [t, d]."""
         return [self.epsilon * np.sign(g) for g in gradients]

@@ -32,8 +32,7 @@ class BertEncoder(nn.Module):
 
     Attributes:
         gradient_caching: Keep only the inputs of each batch in training, and compute the batch
-            again when its gradient arrives. It takes 11 to 20 % more time, and memory for one
-            batch.
+            again when its gradient arrives.
         computed_by: Computes the hidden states in place of torch in inference, from ids, mask,
             segments and wanted (``onnx_states.OnnxStates``). It is set for the time of a call.
     """
@@ -83,9 +82,8 @@ class BertEncoder(nn.Module):
             ids: int64 [n, t].
             mask: bool [n, t], false for padding.
             perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none. It is added to the
-                composite input embeddings (word + position + segment; PEL, Eq. 6 and 7). BERT sums
-                the three, so it may be added to the word embeddings. Its gradient is the gradient
-                by the composite embeddings.
+                composite input embeddings (word + position + segment; PEL, Eq. 6 and 7), of which
+                BERT sums the three. Its gradient is the gradient by them.
             segments: int64 [n, t], token types; None for zeros.
             wanted: bool [n, t], the tokens whose states are needed; the others' are 0. None for all.
         """
@@ -143,10 +141,8 @@ class TextEncoder(BertEncoder):
 
     Args:
         pooling: The tokens whose states are averaged. "mean": all tokens, as in the paper. "focus":
-            the tokens of the mention, or of the entity's title, which suits a pretrained encoder.
-            "both": the sum of the two means, each at length 1; an encoder built from scratch learns
-            to use the context much sooner with it. "cls": the first token, [CLS], as in KRISSBERT
-            and ArboEL.
+            those of the mention, or of the entity's title. "both": the sum of the two means, each at
+            length 1. "cls": the first token, [CLS], as in KRISSBERT and ArboEL.
         normalize: Give vectors of length 1, so that their inner product is the cosine.
         mixed_precision: See ``BertEncoder``.
         n_numbers: How many numbers a vector has: the first ones of the pooled states. None: all.
@@ -293,7 +289,6 @@ class PairScorer(BertEncoder):
         self.score: nn.Linear | None = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
-        """As of ``BertEncoder``. The linear layer gets random weights."""
         super().load(transformer, tokenizer)
         self.score = nn.Linear(self.width, 1, bias=False)
 
@@ -326,8 +321,7 @@ class SpanEncoder(nn.Module):
     def load(self, width: int, n_outputs: int) -> None:
         """Make the linear layer, from states of a width to vectors of the other.
 
-        It starts as the identity if both widths are equal: then a pretrained encoder that serves
-        entities as well is of use at once. Otherwise it starts at random.
+        It starts as the identity if both are equal: then the states are of use at once.
         """
         self.map = nn.Linear(width, n_outputs)
         if width == n_outputs:
@@ -339,7 +333,7 @@ class SpanEncoder(nn.Module):
         return self.map.out_features
 
     def set_dropout(self, rate: float) -> None:
-        """Do nothing: it has no dropout; that of the states' own model was applied to them."""
+        """Do nothing: the states' own model has applied its dropout."""
 
     def forward(self, states: Tensor, spans: Tensor) -> Tensor:
         """Encode m mentions, int64 [m, 2] (see ``pool_spans``), of states [t, w] as float32 [m, d]."""

@@ -184,9 +184,8 @@ class CrossEntropyLoss(ScoreLoss):
         -log(exp(scale * s(m, e+)) / sum over e in P of exp(scale * s(m, e)))
 
     P is the positive together with the negatives. The paper has no scale (1), and scores by the dot
-    product (``similarity = "dot"``). Cosines need a scale: they are at most 1, so without one the
-    loss of a perfect mention among 64 negatives is still above 2, and its gradient hardly depends on
-    which negatives are hard.
+    product (``similarity = "dot"``). Cosines are at most 1: without a scale the loss of a perfect
+    mention among 64 negatives is still above 2.
 
     Args:
         scale: What the scores are multiplied by: the inverse of a temperature. 32 suits cosines.
@@ -208,11 +207,8 @@ class PositiveNegativeLoss(CrossEntropyLoss):
         -log p(e+) - sum over e- in P- of log(1 - p(e-))
         where p(e) = exp(scale * s(m, e)) / sum over e' in P of exp(scale * s(m, e'))
 
-    P is the positive together with the negatives. The paper writes the sum without its minus, and has
-    no scale (1); see ``CrossEntropyLoss``.
-
-    Args:
-        scale: What the scores are multiplied by: the inverse of a temperature. 32 suits cosines.
+    P and the scale are those of ``CrossEntropyLoss``. The paper writes the sum without its minus, and
+    has no scale (1).
     """
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
@@ -263,8 +259,8 @@ class MentionPairLoss:
         -log(exp(scale * c_i c_j) / (exp(scale * c_i c_j) + sum over k of exp(scale * c_i c_k)))
 
     c_i and c_j are mentions of one entity, and the c_k are all mentions of other entities. The loss
-    is the mean over the mentions c_i that have such a c_j, and for each of them over its c_j. With
-    two mentions of each entity that is Eq. 2. Where no two mentions share an entity it is 0.
+    is the mean over the mentions c_i that have such a c_j, and for each of them over its c_j; 0
+    without any. With two mentions of each entity that is Eq. 2.
 
     Args:
         scale: What the inner products are multiplied by: the inverse of the temperature. The paper

@@ -64,9 +64,9 @@ def start_training(
 ) -> TrainingRun | None:
     """Initialise the pipeline of a config, and make it ready to be trained by ``run_training``.
 
-    Without ``resume``, checkpoint and log of an earlier run in the folder are removed. Its pipelines
-    stay until the first evaluation replaces them. With ``resume``, training goes on from the
-    checkpoint in the folder, to the same weights as without the interruption.
+    Without ``resume``, the checkpoint of an earlier run in the folder is removed. Its pipelines stay
+    until the first evaluation replaces them. With ``resume``, training goes on from the checkpoint,
+    to the same weights as without the interruption.
 
     Args:
         config: A training config of spaCy, not yet interpolated.
@@ -76,8 +76,8 @@ def start_training(
         report: Called with a line if there is no checkpoint to go on from.
 
     Returns:
-        The run, whose ``progress.step`` is the last one before the checkpoint, or -1. None if there is
-        nothing to resume because the training has ended.
+        The run, whose ``progress.step`` is the last one before the checkpoint, or -1. None if the
+        training has ended.
 
     Raises:
         PelError: The checkpoint is damaged or of another config, or a corpus or KB is at fault.

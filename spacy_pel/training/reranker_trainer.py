@@ -39,15 +39,15 @@ class RerankerTrainer(Trainer):
     added: the positive is the nearest mention of the same entity, the negatives are the nearest
     ones of others. A mention that is the only one of its entity has none.
 
+    The retriever reads the views, too: a mention that is a name of its entity would be found by
+    comparing strings.
+
     Args:
         reranker: the cross-encoder that is trained.
         retriever: finds the candidates.
         kb: the knowledge base, with vectors of the retriever.
         candidates: the number of candidates of a mention.
-        fgsm: perturbs the input embeddings of the pairs; None for no adversarial loss.
-        rng: the generator for everything that is drawn.
-        views: what is read in place of the mentions, by the retriever too: a mention that is a name
-            of its entity would be found by comparing strings. None: the mentions as they are.
+        fgsm, rng, views: as of ``Trainer``.
     """
 
     def __init__(
@@ -176,10 +176,7 @@ class RerankerTrainer(Trainer):
         retriever_scores: np.ndarray,
         targets: Targets,
     ) -> StepLoss:
-        """The loss of mentions over their pairs, whose gradients have been added.
-
-        cells: the pairs of each mention, int64 [n, k]. retriever_scores: float32 [n, k].
-        """
+        """``loss_of_pairs``, with the scores of the retriever, float32 [n, k], added as they count."""
         self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         return self.loss_of_pairs(
             self.model.layers[0],

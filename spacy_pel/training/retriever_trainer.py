@@ -30,18 +30,10 @@ class RetrieverTrainer(Trainer):
     perturbed input embeddings. With ``fgsm.per_pair`` this is done for each pair of a mention and a
     proxy. If the pool has stored rows, these are the proxies: the mention tower alone is trained.
 
-    Args:
-        retriever: the bi-encoder that is trained.
-        pool: chooses the rows of the KB that mentions are trained against.
-        loss: compares the mentions' vectors with those of the proxies; None: mentions are compared
-            with each other alone.
-        negatives: chooses the negatives of a batch from the pool.
-        rng: the generator for everything that is drawn.
-        fgsm: perturbs the input embeddings of the proxies; None leaves out the second term.
-        coreference: chooses mentions that are positives and negatives as well as entities
-            (ArboEL). They are encoded with those of the batch, in one pass. None: entities alone.
-        pair_loss: compares the mentions of a batch with each other as well; None: it does not.
-        views: what is read in place of the mentions. Proxies are chosen by the mentions themselves.
+    ``negatives``, ``pair_loss``, ``coreference`` and ``views`` are the settings of the linker. Without a
+    loss, mentions are compared with each other alone. The mentions that ``coreference`` chooses are
+    encoded with those of the batch, in one pass. Proxies are chosen by the mentions themselves, not
+    by their views.
 
     Raises:
         PelError: what is to be trained contradicts itself.
