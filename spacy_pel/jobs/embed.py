@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.language import Language
@@ -25,7 +25,7 @@ from ..reading import proxies
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
 from .kb_rows import LinkerMentions, LinkerRows, StoredRows
-from .workers import check_engine, local_results, ray_results
+from .workers import Worker, check_engine, local_results, ray_results
 
 if TYPE_CHECKING:
     from ..linking.retriever import Retriever
@@ -82,27 +82,21 @@ def embed_kb(
     if reuse is not None:
         StoredRows(reuse).check(rows)
     with KnowledgeBase.open(path) as kb:
-        job = EmbeddingJob(
-            str(kb.path),
-            kb.settings["checksum"],
-            proxies.CHUNK,
-            rows.row_kind,
-            str(reuse.path) if reuse else None,
-        )
-        sizes = {
-            f"{number:06d}": min(job.block, len(kb) - first)
-            for number, first in enumerate(range(0, len(kb), job.block))
+        settings = {
+            "encoder": rows.fingerprint,
+            "row kind": rows.row_kind,
+            "state of the KB": kb.settings["checksum"],
+            "size of blocks": proxies.CHUNK,
+            "KB to reuse": reuse.settings["checksum"] if reuse else None,
         }
-    settings = {
-        "encoder": rows.fingerprint,
-        "row kind": rows.row_kind,
-        "state of the KB": job.checksum,
-        "size of blocks": job.block,
-        "KB to reuse": reuse.settings["checksum"] if reuse else None,
-    }
+        sizes = {
+            f"{number:06d}": min(proxies.CHUNK, len(kb) - first)
+            for number, first in enumerate(range(0, len(kb), proxies.CHUNK))
+        }
+    worker = partial(_worker, kb.path, settings, reuse.path if reuse else None)
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers
-        folder = job.blocks.folder
+        folder = _folder(kb.path)
         with block_folder(folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
             missing = [name for name in sizes if blocks.finished(name) is None]
             if len(missing) < len(sizes):
@@ -111,19 +105,20 @@ def embed_kb(
             total = sum(sizes.values())
             initial = total - sum(sizes[name] for name in missing)
             bar = progress(total=total, initial=initial) if progress else nullcontext()
-            with bar, closing(_made(job, missing, linker.retriever, engine, address)) as made:
+            made = _made(worker, missing, linker.retriever, folder / _MODEL, engine, address)
+            with bar, closing(made):
                 for name in made:
                     if progress:
                         bar.update(sizes[name])
             for name in sizes:
                 with np.load(blocks.path(name)) as arrays:
                     yield arrays["vectors"], arrays["entities"]
-            if job.reuse:
+            if reuse:
                 reused = sum(map(blocks.finished, sizes))
                 report(f"re-used the vectors of {reused:,} of {total:,} entities")
 
     made = write_vectors(
-        job.kb,
+        kb.path,
         batches(),
         dim=rows.dim,
         fingerprint=rows.fingerprint,
@@ -132,37 +127,27 @@ def embed_kb(
         index=index,
         mentions=LinkerMentions(linker, nlp),
     )
-    shutil.rmtree(job.blocks.folder)
+    shutil.rmtree(_folder(kb.path))
     return made
 
 
-class EmbeddingJob(NamedTuple):
-    """What any process needs to encode any block, as plain data. Every process must see the folders."""
-
-    kb: str  # the folder of the KB
-    checksum: str  # the KB's
-    block: int  # the number of entities of a block
-    row_kind: str  # see ``reading.proxies``
-    reuse: str | None  # the folder of an older KB whose rows are reused
-
-    @property
-    def blocks(self) -> Blocks:
-        """The finished blocks; of each is known how many of its entities have rows of another KB."""
-        return Blocks(_folder(self.kb), _SUFFIX)
-
-
 def _folder(kb: str | Path) -> Path:
+    """The folder of the blocks. Of each is known how many of its entities have rows of another KB."""
     return Path(kb, f"{CHUNKS_PREFIX}vectors")
 
 
 def _made(
-    job: EmbeddingJob,
+    worker: Callable[[Retriever | Path, str], Worker],
     missing: list[str],
     retriever: Retriever,
+    saved: Path,
     engine: str,
     address: str | None,
 ) -> Iterator[str]:
-    """Make blocks, and give the name of each when it is finished, in any order."""
+    """Make blocks, and give the name of each when it is finished, in any order.
+
+    Where other processes work, the weights of the retriever are ``saved`` in a file.
+    """
     if not missing:
         return
     import torch
@@ -171,35 +156,41 @@ def _made(
     if engine == "ray" or gpus:
         from ..architectures import pack_retriever
 
-        (job.blocks.folder / _MODEL).write_bytes(pack_retriever(retriever.model))
+        saved.write_bytes(pack_retriever(retriever.model))
     if engine == "ray":
-        yield from ray_results(partial(_worker, job, None), missing, address=address)
+        yield from ray_results(partial(worker, saved), missing, address=address)
     elif gpus:
-        yield from local_results(partial(_worker, job, None), missing, gpus)
+        yield from local_results(partial(worker, saved), missing, gpus)
     else:
-        yield from local_results(partial(_worker, job, retriever), missing)
+        yield from local_results(partial(worker, retriever), missing)
 
 
-def _worker(job: EmbeddingJob, retriever: Retriever | None, device: str) -> Callable[[str], str]:
-    """What makes a block, by its name, with a retriever, or on a device with the weights saved.
+def _worker(
+    path: Path,
+    settings: dict[str, Any],
+    reuse: Path | None,
+    retriever: Retriever | Path,
+    device: str,
+) -> Callable[[str], str]:
+    """What makes a block, by its name, with a retriever, or with saved weights on a device.
 
     PelError if the KB has changed.
     """
-    if retriever is None:
+    if isinstance(retriever, Path):
         from ..architectures import encoder_of, unpack_retriever
         from ..linking.retriever import Retriever
 
-        retriever = Retriever(unpack_retriever(job.blocks.folder / _MODEL))
+        retriever = Retriever(unpack_retriever(retriever))
         for tower in retriever.model.layers:
             encoder_of(tower).to(device)
-    kb = KnowledgeBase.open(job.kb)
-    if kb.settings["checksum"] != job.checksum:
-        raise PelError(f"{job.kb}: was changed meanwhile", "run kb embed again")
-    all_numbers = kb.numbers_by_id()
-    stored = StoredRows(KnowledgeBase.open(job.reuse)) if job.reuse else None
+    kb, blocks = KnowledgeBase.open(path), Blocks(_folder(path), _SUFFIX)
+    if kb.settings["checksum"] != settings["state of the KB"]:
+        raise PelError(f"{path}: was changed meanwhile", "run kb embed again")
+    all_numbers, size = kb.numbers_by_id(), settings["size of blocks"]
+    stored = StoredRows(KnowledgeBase.open(reuse)) if reuse else None
 
     def write(name: str, path: Path) -> int:
-        numbers = all_numbers[int(name) * job.block :][: job.block]
+        numbers = all_numbers[int(name) * size :][:size]
         entities = kb.entities(numbers)
         others = np.arange(len(entities))
         parts = []
@@ -207,7 +198,8 @@ def _worker(job: EmbeddingJob, retriever: Retriever | None, device: str) -> Call
             parts.append(stored.rows(entities))
             others = np.setdiff1d(others, parts[0][1])
         changed = [entities[place] for place in others]
-        vectors, owners = proxies.entity_rows(changed, job.row_kind, retriever.entity_vectors)
+        kind, encode = settings["row kind"], retriever.entity_vectors
+        vectors, owners = proxies.entity_rows(changed, kind, encode)
         vectors, owners = map(np.concatenate, zip(*parts, (vectors, others[owners])))
         order = np.argsort(owners, kind="stable")
         with open(path, "wb") as file:
@@ -215,7 +207,7 @@ def _worker(job: EmbeddingJob, retriever: Retriever | None, device: str) -> Call
         return len(entities) - len(others)
 
     def make(name: str) -> str:
-        job.blocks.write(name, partial(write, name))
+        blocks.write(name, partial(write, name))
         return name
 
     return make

@@ -60,13 +60,11 @@ def test_a_warning_beyond_this_computer(tmp_path: Path, host: str, is_warned: bo
     assert ("no login" in output) is is_warned and "cannot be loaded" in output
 
 
-@pytest.mark.parametrize(
-    "host, url", [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:")]
-)
-def test_the_address_that_is_printed(host: str, url: str) -> None:
-    with listen(host, 0) as listener:
-        assert address(listener) == f"{url}{listener.getsockname()[1]}"
-        assert is_local(listener)
+def test_the_address_that_is_printed() -> None:
+    for host, url in ("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:"):
+        with listen(host, 0) as listener:
+            assert address(listener) == f"{url}{listener.getsockname()[1]}"
+            assert is_local(listener)
 
 
 def test_told_to_end_while_a_library_drops_all_errors(

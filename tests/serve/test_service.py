@@ -51,16 +51,10 @@ def held(make_app: Callable, monkeypatch: pytest.MonkeyPatch) -> threading.Event
     return event
 
 
-@pytest.mark.parametrize(
-    ("host", "name"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("a name", "a name"),
-    ],
-)
-def test_an_address_is_a_client_and_of_ipv6_its_network(host: str, name: str) -> None:
-    assert client_at((host, 5000)) == client_at((host, 5001)) == name
+def test_an_address_is_a_client_and_of_ipv6_its_network() -> None:
+    hosts = "192.0.2.7", "2001:db8:1:2:3:4:5:6", "a name"
+    names = ["192.0.2.7", "2001:db8:1:2::/64", "a name"]
+    assert [client_at((host, 5000)) for host in hosts] == names
     assert client_at(None) == ""
 
 
@@ -177,12 +171,6 @@ def taken(items: Sequence[tuple[str, int]], together: int = 0) -> tuple[list[lis
     return calls, asyncio.run(ask())
 
 
-def test_a_client_with_much_to_do_waits_for_itself() -> None:
-    items = [*[("many", 1)] * 6, ("one", 1), ("two", 1)]
-    assert taken(items, 4)[0] == [[0, 6, 7, 1], [2, 3, 4, 5]]
-    assert taken([("another", 1), ("new", 1)])[0] == [[1], [0]]  # "another" has the thread
-
-
 @settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 9000),
@@ -206,16 +194,3 @@ def test_clients_that_wait_get_the_same(together: int, items: list) -> None:
         had[client] += size
         # At the start of its item no client had more than another that waits, by what that has next.
         assert all(had[client] - size - had[other] <= 9000 for other in left)
-
-
-def test_what_is_cancelled_before_its_turn_is_never_called() -> None:
-    calls: list[int] = []
-
-    async def ask() -> None:
-        turns = Turns(lambda items: calls.extend(items) or items, 0)
-        turns.add("a", 0, 1).cancel()
-        await turns.add("b", 0, 2)
-        turns.close()
-
-    asyncio.run(ask())
-    assert calls == [2]
