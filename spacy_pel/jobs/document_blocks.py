@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -151,17 +150,21 @@ def unfinished(
         yield block
 
 
-Write = Callable[[DocumentBlock, Path], LinkedCounts]
+# Writes a block to a file, and tells a progress of its documents.
+Write = Callable[[DocumentBlock, Path, LinkProgress], LinkedCounts]
 
 
 def worker_that_writes(
-    blocks: Blocks, write: Write, is_told: bool = False
+    blocks: Blocks, write: Write, progress: LinkProgress | None = None
 ) -> Callable[[DocumentBlock], BlockReport]:
-    """What makes and keeps a block by a function that writes its file; see ``BlockReport``."""
+    """What makes and keeps a block, and tells a progress of its documents."""
 
     def work(block: DocumentBlock) -> BlockReport:
-        counts = blocks.write(block.name, partial(write, block), block.digest)
-        return BlockReport(block.name, block.n_bytes, counts, is_told=is_told)
+        def write_block(path: Path) -> LinkedCounts:
+            return write(block, path, progress or LinkProgress())
+
+        counts = blocks.write(block.name, write_block, block.digest)
+        return BlockReport(block.name, block.n_bytes, counts, is_told=progress is not None)
 
     return work
 
@@ -172,12 +175,15 @@ def blocks_made(
     items: Iterable[DocumentBlock | Done],
     n_process: int,
     progress: LinkProgress,
-    is_told: bool = False,
 ) -> Iterator[BlockReport]:
-    """Make and keep blocks, in processes; their reports, in their order. A progress is told of each."""
+    """Make and keep blocks, in processes; their reports, in their order.
+
+    One process tells a progress of each document. Of several it is told block by block.
+    """
+    each = progress if n_process == 1 else None
 
     def make(device: str) -> Worker:
-        return worker_that_writes(blocks, write, is_told)
+        return worker_that_writes(blocks, write, each)
 
     with closing(local_results(make, items, ["cpu"] * n_process)) as reports:
         for report in reports:
@@ -189,10 +195,11 @@ def blocks_to_file(
     source: DocumentStream,
     target: Path,
     settings: dict[str, Any],
-    make: Callable[[Blocks, Iterator[DocumentBlock | Done]], Iterator[BlockReport]],
+    write: Write,
     make_file: Callable[[Sequence[Path], Path], object],
     *,
     size: tuple[int, int],
+    n_process: int,
     on_error: OnError,
     progress: LinkProgress,
     done: str = "linked",
@@ -204,7 +211,6 @@ def blocks_to_file(
 
     Args:
         settings: All that decides what is in the blocks, apart from the documents, as plain data.
-        make: Makes and keeps blocks, tells of each, and gives their reports in their order.
         make_file: Makes the file, see ``join``.
         size: A block ends after this many documents, or bytes of them.
         done: What the job does to documents, for messages.
@@ -213,7 +219,7 @@ def blocks_to_file(
     total, names = LinkedCounts(), []
     with output_blocks(target, {**settings, "size of parts": size}, progress.say) as blocks:
         items = unfinished(document_blocks(source, *size), blocks, on_error, progress.say, done)
-        for report in make(blocks, items):
+        for report in blocks_made(blocks, write, items, n_process, progress):
             total += report.counts
             names.append(report.name)
         join(blocks, names, make_file, target)

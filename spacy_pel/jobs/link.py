@@ -171,7 +171,8 @@ def link_to_folder(
         else:
             read_matcher_names(linking.nlp)
             items = (item for group in groups for item in job.items(group))
-            reports = _linked_blocks(linking, job.output, progress, blocks, items)
+            write = partial(_write, linking, job.output)
+            reports = blocks_made(blocks, write, items, linking.n_process, progress)
         with closing(reports):
             for report in reports:
                 if engine == "ray":
@@ -234,8 +235,7 @@ class FolderJob(NamedTuple):
             for encoder in linking.linker.linking_encoders():
                 encoder.to(device)
         read_matcher_names(linking.nlp)
-        write = partial(_write, linking, self.output, LinkProgress())
-        return worker_that_writes(self.blocks, write)
+        return worker_that_writes(self.blocks, partial(_write, linking, self.output))
 
 
 def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
@@ -270,9 +270,10 @@ def link_blocks(
         source,
         target,
         {**linking_settings(linking), **settings},
-        partial(_linked_blocks, linking, written, progress),
+        partial(_write, linking, written),
         join,
         size=(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK),
+        n_process=linking.n_process,
         on_error=linking.on_error,
         progress=progress,
     )
@@ -293,7 +294,8 @@ def _link_to_stream(
         blocks = Blocks(Path(folder))
         blocks.kept.mkdir()
         items = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
-        for report in _linked_blocks(linking, output, progress, blocks, items):
+        write = partial(_write, linking, output)
+        for report in blocks_made(blocks, write, items, linking.n_process, progress):
             total += report.counts
             with open(blocks.path(report.name), "rb") as part:
                 copyfileobj(part, stream)
@@ -316,25 +318,8 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
     }
 
 
-def _linked_blocks(
-    linking: Linking,
-    output: Output,
-    progress: LinkProgress,
-    blocks: Blocks,
-    items: Iterable[DocumentBlock | Done],
-) -> Iterator[BlockReport]:
-    """Link and keep blocks, in this process or several; a report of each, in their order."""
-    is_told = linking.n_process == 1  # of each document by who links, else of each block
-    write = partial(_write, linking, output, progress if is_told else LinkProgress())
-    return blocks_made(blocks, write, items, linking.n_process, progress, is_told)
-
-
 def _write(
-    linking: Linking,
-    output: Output,
-    progress: LinkProgress,
-    block: DocumentBlock,
-    path: Path,
+    linking: Linking, output: Output, block: DocumentBlock, path: Path, progress: LinkProgress
 ) -> LinkedCounts:
     """Link the documents of a block, and write them to a file."""
     counts: list[int] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -24,18 +24,14 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder, Pieces
 from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_path
-from .blocks import Blocks
 from .document_blocks import (
-    BlockReport,
     DocumentBlock,
     LinkedCounts,
     LinkProgress,
     OnError,
-    blocks_made,
     blocks_to_file,
     refusal,
 )
-from .workers import Done
 
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
 _CHARACTERS_AT_ONCE = 1_000_000  # that are searched at a time: they take about 70 MB
@@ -121,11 +117,13 @@ class MentionSearch(NamedTuple):
         ]
         return rows, counts
 
-    def write(self, block: DocumentBlock, path: Path) -> LinkedCounts:
+    def write(self, block: DocumentBlock, path: Path, progress: LinkProgress) -> LinkedCounts:
         """Write the sampled mentions of a block to a file, and say what is in it."""
         rows, counts = self.mined(block.first - 1, block.records)
         with gzip.open(path, "wt", 1, encoding="utf8", errors="replace") as file:
             file.writelines(f"{row}\n" for row in rows)
+        for _ in range(counts.documents):
+            progress.linked(block.n_bytes / counts.documents)
         return counts
 
     def _in_chunk(
@@ -245,16 +243,14 @@ def mine_mentions(
         "seed": search.seed,
     }
 
-    def made(blocks: Blocks, items: Iterator[DocumentBlock | Done]) -> Iterator[BlockReport]:
-        return blocks_made(blocks, search.write, items, n_process, progress)
-
     total = blocks_to_file(
         source,
         target,
         settings,
-        made,
+        search.write,
         partial(_join, per_entity=search.per_entity),
         size=(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK),
+        n_process=n_process,
         on_error=search.on_error,
         progress=progress,
         done="searched",
