@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from heapq import heappop, heappush
-from itertools import count
+from itertools import accumulate, count, groupby
 from typing import Any
 
 from spacy.tokens import Doc
@@ -27,9 +27,8 @@ from ..jobs.link_docs import Linking
 from ..kb import Entity, KnowledgeBase
 from .served import Limits
 
-TOGETHER = (
-    8000  # the most characters that are linked as one batch, unless a single document has more
-)
+TURN_CHARACTERS = 4000  # of the documents of a request that wait at a time, roughly
+TOGETHER = 8000  # the most characters of a batch that is linked, unless one document has more
 
 Linked = tuple[bytes, int]  # a ``LinkedDocument`` as JSON, and the number of its mentions
 
@@ -136,16 +135,21 @@ class LinkingService:
             self.under_way += Counter()  # forgets who has none
 
     async def link(self, client: str, documents: Sequence[Document]) -> list[Linked]:
-        """Link documents, when it is the client's turn; HTTPException (422) if mentions overlap."""
-        answers = [
-            self._turns.add(client, len(numbered[1].text), numbered)
-            for numbered in enumerate(documents)
-        ]
-        try:
-            return await asyncio.gather(*answers)
-        finally:
-            for answer in answers:
-                answer.cancel()
+        """Link documents, some at a time; HTTPException (422) if mentions overlap.
+
+        In between other requests have their turn, also those of the client, which may be a proxy.
+        """
+        linked: list[Linked] = []
+        ends = accumulate(len(document.text) for document in documents)
+        numbered = zip(ends, enumerate(documents))
+        for _, turn in groupby(numbered, key=lambda pair: pair[0] // TURN_CHARACTERS):
+            answers = [self._turns.add(client, len(one[1].text), one) for _, one in turn]
+            try:
+                linked += await asyncio.gather(*answers)
+            finally:
+                for answer in answers:
+                    answer.cancel()
+        return linked
 
     async def look_up(self, find: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that reads the KB."""

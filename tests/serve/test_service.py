@@ -115,6 +115,31 @@ def test_what_nobody_waits_for_is_not_linked_to_the_end(
     assert 0 < sum(map(len, batches)) < 4000
 
 
+def test_others_are_let_in_between_the_documents_of_a_large_request(
+    make_app: Callable, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "TURN_CHARACTERS", 10)
+    monkeypatch.setattr(service_module, "TOGETHER", 10)
+    service = make_app().state.service
+    ended = []
+
+    async def ask(client: str, documents: int) -> None:
+        await service.link(client, [DOCUMENT] * documents)
+        ended.append(documents)
+
+    async def ask_at_once() -> None:
+        large = asyncio.ensure_future(ask("a client", 20))
+        await asyncio.sleep(0.05)
+        # Also one of the same client, as behind a proxy.
+        small = [asyncio.ensure_future(ask(name, 1)) for name in ("another", "a client")]
+        await asyncio.sleep(0.05)
+        held.set()
+        await asyncio.gather(large, *small)
+
+    asyncio.run(ask_at_once())
+    assert ended == [1, 1, 20]
+
+
 def test_what_waits_is_linked_together_and_what_is_wrong_alone(
     make_app: Callable, batches: list
 ) -> None:
