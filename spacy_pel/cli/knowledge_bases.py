@@ -39,6 +39,9 @@ def build_cli(
     paths: Sources,
     mapping: Annotated[list[Path] | None, Option(help="SSSOM table; may be repeated")] = None,
     by_xref: Annotated[bool, Option("--by-xref", help="Also join by cross-references")] = False,
+    retired: Annotated[
+        list[Path] | None, Option(help="Table of old ids and those of today; may be repeated")
+    ] = None,
     format: Annotated[
         str | None, Option(help=f"{', '.join(format_names())} [default: detected from the files]")
     ] = None,
@@ -61,6 +64,8 @@ def build_cli(
     With --by-xref a cross-reference counts if the mapping leads to it, it is the only such one of its
     record, and no other record of the source has it. Types are kept, or left out, with the types below
     them; they are given by name, TUI or tree number, or "all".
+
+    With --retired an entity is also found by ids that it had before: a table of old id, tab, id of today.
 
     An existing KB is replaced. The new one has no vectors: make them with "kb embed".
 
@@ -86,7 +91,7 @@ def build_cli(
     recipe = recipe._replace(**chosen, suppressed=recipe.suppressed or include_suppressed)
     types = {"types": chosen.get("types") or [], "without_types": without_type or []}
     options = ReadOptions(umls=recipe, columns=_columns(column or []))
-    joined = {"mappings": mapping or [], "by_xref": by_xref}
+    joined = {"mappings": mapping or [], "by_xref": by_xref, "retired": retired or []}
     made = build_from_sources(
         sources, out, **joined, **types, format=format, options=options, progress=reading
     )

@@ -62,6 +62,17 @@ def test_build_merges_sources(run, tmp_path: Path) -> None:
     assert ": 3 entities" in run("kb", "build", *sources).partition("Built")[2]
 
 
+def test_build_knows_ids_of_before(run, source: Path, tmp_path: Path) -> None:
+    table = tmp_path / "retired.tsv"
+    table.write_text("old\tnew\tname\nOLD1\tC01\tMS\nOLD2\tC01\n")
+    run("kb", "build", source, tmp_path / "kb", "--retired", table)
+    kb = KnowledgeBase.open(tmp_path / "kb")
+    assert kb["OLD1"].retired_ids == kb["C01"].retired_ids == ("OLD1", "OLD2")
+    for text, message in (("OLD1 C01\n", "line 1 has no tab"), ("A\tB\n", "one of the 1 ids")):
+        table.write_text(text)
+        assert message in run("kb", "build", source, tmp_path / "b", "--retired", table, code=1)
+
+
 def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatch) -> None:
     given: list[ReadOptions] = []
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ...errors import PelError
 from ...kb import Entity, KnowledgeBase, build_kb
+from ...system.lines import numbered_lines
 from ..records.merging import merged
 from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions
@@ -23,6 +25,7 @@ def build_from_sources(
     *,
     mappings: Sequence[Path] = (),
     by_xref: bool = False,
+    retired: Sequence[Path] = (),
     format: str | None = None,
     types: Sequence[str] = (),
     without_types: Sequence[str] = (),
@@ -40,6 +43,7 @@ def build_from_sources(
         out: The folder to make.
         mappings: SSSOM tables of ids that mean the same.
         by_xref: Whether cross-references also join records; see ``merged``.
+        retired: Tables of ids that were given up, and the ids in their place; see ``with_retired``.
         format: A name of ``format_names()`` for all sources. None: detected from the files.
         types: The types of entities that are kept; see ``of_types``. None given: all.
         without_types: The types of entities that are left out.
@@ -61,11 +65,14 @@ def build_from_sources(
     else:
         named = [_with_sources(stream, path) for path, stream in streams.items()]
         entities = merged(named, read_mapping(mappings), by_xref=by_xref)
+    if retired:
+        entities = with_retired(entities, retired)
     defined = [type for source in opened.values() for type in source.types]
     if types or without_types:
         entities = of_types(entities, defined, types, without_types)
     versions = [(path, source.version) for path, source in opened.items()]
     versions += [(path, mapping_version(path)) for path in mappings]
+    versions += [(path, None) for path in retired]
     sources = [source_name(*each) for each in versions]
     return build_kb(entities, out, types=defined, sources=sources)
 
@@ -79,6 +86,33 @@ def _with_sources(entities: Iterable[Entity], path: Path) -> Iterator[Entity]:
     """The entities; one that names no source gets the file as its source."""
     for entity in entities:
         yield entity if entity.sources else entity._replace(sources=(path.name,))
+
+
+def with_retired(entities: Iterable[Entity], tables: Sequence[Path]) -> Iterator[Entity]:
+    """The entities, which are found by retired ids as well.
+
+    A table has lines of an old id, a tab, and the id of the entity now; more columns may follow. A first
+    line that names the columns changes nothing. At the end a PelError, if no entity has one of the ids.
+    """
+    old: defaultdict[str, list[str]] = defaultdict(list)
+    for path in tables:
+        for number, line in numbered_lines(path):
+            retired, tab, rest = line.partition("\t")
+            if not tab:
+                remedy = "write the old id, a tab and the id of today"
+                raise PelError(f"{path}: line {number} has no tab", remedy)
+            old[rest.partition("\t")[0].strip()].append(retired.strip())
+    unused = set(old)
+    for entity in entities:
+        ids = (entity.concept_id, *entity.alt_ids)
+        unused -= set(ids)
+        gone = [id for current in ids for id in old.get(current, ())]
+        yield entity._replace(retired_ids=(*entity.retired_ids, *gone)) if gone else entity
+    if unused == set(old):
+        raise PelError(
+            f"{', '.join(map(str, tables))}: no entity has one of the {len(old):,} ids of today",
+            "give the table that belongs to these sources",
+        )
 
 
 def of_types(
