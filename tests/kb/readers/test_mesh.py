@@ -162,7 +162,6 @@ def test_a_reduced_file_with_its_trees(tmp_path: Path) -> None:
         ("MH = before\n", 1),
         ("*NEWRECORD\nMH = a\nno element\nUI = D1\n", 3),
         (f"{ASCII}*NEWRECORD\nMH = without id\n", 17),
-        (f"{ASCII}*NEWRECORD\nUI = D7\n*NEWRECORD\nMH = x\nUI = D8\n", 17),
         ("*NEWRECORD\nSH = a qualifier\nUI = Q1\n", 1),
     ],
 )

@@ -13,7 +13,6 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, detected_format, open_source
 from spacy_pel.kb.readers.release_files import LONGEST_ROW, MOST_XREFS
-from spacy_pel.kb.readers.umls_recipe import ST21PV_TYPES
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.system import duckdb_session
 
@@ -125,12 +124,6 @@ def test_a_row_that_is_not_whole_is_named(tmp_path: Path, name: str, row, fault:
     with pytest.raises(PelError, match=rf"{name}: .*{fault}.*; fetch or unpack") as caught:
         read(tmp_path)
     assert "\n" not in str(caught.value)
-
-
-def test_a_row_without_an_id(tmp_path: Path) -> None:
-    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever"), conso("", "Rash")])
-    with pytest.raises(PelError, match="a row without an id"):
-        read(tmp_path)
 
 
 def test_no_room_to_sort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,47 +240,19 @@ def test_rxnorm(tmp_path: Path) -> None:
         open_source(tmp_path.parent, format="rxnorm")
 
 
-TYPES = (
-    SemanticType("Entity", "T071", "A"),
-    SemanticType("Physical Object", "T072", "A1"),
-    SemanticType("Finding", "T033", "A2.2"),
-    SemanticType("Sign or Symptom", "T184", "A2.2.2"),
-    SemanticType("Made up", "T998", "A2.20"),
-    SemanticType("Event", "T051", "B"),
-    SemanticType("Without a place", "T999", None),
-)
-
-
-@pytest.mark.parametrize(
-    "wanted, codes",
-    [
-        (("T033",), ["T033", "T184"]),  # whole components: not A2.20
-        (("Finding", "T184"), ["T033", "T184"]),
-        (("A2.2.2",), ["T184"]),
-        (("T071",), ["T033", "T071", "T072", "T184", "T998"]),
-        (("B",), ["T051"]),
-        (("T999",), ["T999"]),
-        (("A1.4.3",), []),  # the release has none of these
-        ((), []),
-    ],
-)
-def test_types_stand_for_their_descendants(wanted: tuple[str, ...], codes: list[str]) -> None:
-    assert UmlsRecipe(types=wanted).type_codes(TYPES) == codes
-
-
-@pytest.mark.parametrize("wanted", ["T123", "finding", "A1..2", ""])
-def test_a_type_that_is_none(wanted: str) -> None:
-    with pytest.raises(PelError, match=f"no semantic type '{wanted}' in MRSTY"):
-        UmlsRecipe(types=(wanted,)).type_codes(TYPES)
-
-
-def test_presets() -> None:
-    assert UmlsRecipe.preset("full") == UmlsRecipe()
-    chosen = UmlsRecipe.preset("st21pv")
-    assert len(chosen.types) == len(set(chosen.types)) == len(ST21PV_TYPES) == 21
-    assert len(set(chosen.vocabularies)) == 18
-    with pytest.raises(PelError, match="unknown preset 'st21'; choose one of full, st21pv"):
-        UmlsRecipe.preset("st21")
+def test_types_stand_for_their_descendants() -> None:
+    numbers = {"T033": "A2.2", "T184": "A2.2.2", "T998": "A2.20", "T051": "B"}
+    types = [SemanticType(f"name of {code}", code, number) for code, number in numbers.items()]
+    for wanted, codes in {
+        "T033": ["T033", "T184"],  # whole components: not A2.20
+        "name of T184": ["T184"],
+        "A2": ["T033", "T184", "T998"],
+        "A1.4.3": [],  # the release has none of these
+    }.items():
+        assert UmlsRecipe(types=(wanted,)).type_codes(types) == codes
+    for wanted in ("T123", "A1..2", ""):
+        with pytest.raises(PelError, match=f"no semantic type '{wanted}' in MRSTY"):
+            UmlsRecipe(types=(wanted,)).type_codes(types)
 
 
 def test_st21pv(tmp_path: Path) -> None:
@@ -308,7 +273,9 @@ def test_st21pv(tmp_path: Path) -> None:
     write(tmp_path, "MRRANK.RRF", ["0400|MSH|MH|N|", "0300|MSH|ET|N|", "0500|LNC|LN|N|"])
     write(tmp_path, "MRDEF.RRF", [definition("C1", "CSP", "Left."), definition("C1", "NCI", "In.")])
     write(tmp_path, "MRREL.RRF", [relation("C1", "PAR", "C8", sab="LNC")])
-    [flu] = read(tmp_path, UmlsRecipe.preset("st21pv"))
+    recipe = UmlsRecipe.preset("st21pv")
+    assert (len(set(recipe.types)), len(set(recipe.vocabularies))) == (21, 18)
+    [flu] = read(tmp_path, recipe)
     assert flu.names == ("Influenza", "Flu", "Unranked")
     assert (flu.types, flu.definition) == (("Disease or Syndrome", "Group"), "In.")
     assert (flu.xrefs, flu.sources, flu.parents) == (("MSH:D7", "NCI:D1"), ("MSH", "NCI"), ())
@@ -324,21 +291,18 @@ def test_each_choice_by_itself(tmp_path: Path) -> None:
     definitions = [definition("C1", "SCTSPA", "Caliente."), definition("C1", "NCI", "Hot.")]
     write(tmp_path, "MRDEF.RRF", [*definitions, definition("C1", "GO", "Warm.")])
     write(tmp_path, "MRSAB.RRF", [vocabulary("SCTSPA", "SPA"), vocabulary("NCI", "ENG")])
-
-    def names_of(**choices) -> tuple[str, ...]:
-        return read(tmp_path, **choices)[0].names
-
-    def definition_of(**choices) -> str | None:
-        return read(tmp_path, **choices)[0].definition
-
-    assert names_of() == ("Fever",)
-    assert names_of(languages=None) == ("Fiebre", "Fever")
-    assert names_of(languages=("SPA",)) == ("Fiebre",)
-    assert names_of(suppressed=True) == ("Pyrexia", "Fever")
-    # Without an MRRANK: the flags.
-    assert names_of(vocabularies=("GO",), preferred_name="rank") == ("Fever",)
+    for choices, names, text in [
+        ({}, ("Fever",), "Hot."),
+        ({"languages": None}, ("Fiebre", "Fever"), "Hot."),
+        ({"languages": ("SPA",)}, ("Fiebre",), "Warm."),
+        ({"suppressed": True}, ("Pyrexia", "Fever"), "Hot."),
+        ({"vocabularies": ("GO",), "preferred_name": "rank"}, ("Fever",), "Warm."),  # no MRRANK
+        ({"definition_sources": ("GO",)}, ("Fever",), "Warm."),
+        ({"definition_sources": ()}, ("Fever",), "Hot."),  # the first is of another language
+        ({"definition_sources": (), "languages": None}, ("Fiebre", "Fever"), "Caliente."),
+    ]:
+        [entity] = read(tmp_path, **choices)
+        assert (entity.names, entity.definition) == (names, text)
     assert read(tmp_path, vocabularies=()) == []
-    assert definition_of() == "Hot."
-    assert definition_of(definition_sources=("GO",)) == "Warm."
-    assert definition_of(definition_sources=()) == "Hot."  # the first is of another language
-    assert definition_of(definition_sources=(), languages=None) == "Caliente."
+    with pytest.raises(PelError, match=r"holds no MRSTY\.RRF"):
+        read(tmp_path, types=("T047",))

@@ -191,7 +191,6 @@ def test_who_is_kept(kept: list[str], left_out: list[str], ids: str) -> None:
     assert "".join(entity.concept_id for entity in found) == ids
 
 
-@pytest.mark.parametrize("kept, left_out", [(["Bird"], []), (["Food"], ["fish"])])
-def test_a_type_that_no_entity_has(kept: list[str], left_out: list[str]) -> None:
-    with pytest.raises(PelError, match="the type '(Bird|fish)'; choose of: Fish, Food, weather"):
-        list(of_types(TYPED, TYPES, kept, left_out))
+def test_a_type_that_no_entity_has() -> None:
+    with pytest.raises(PelError, match="the type 'Bird'; choose of: Fish, Food, weather"):
+        list(of_types(TYPED, TYPES, ["Bird"]))
