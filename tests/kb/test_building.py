@@ -17,14 +17,9 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb, transaction
 from spacy_pel.kb.transaction import CHECKSUMS
 
 from .examples import ENTITIES, contents, names_of
-from .living import embed, living_kb, rows_of
+from .living import embed, rows_of
 
 NEW = [Entity("X1", "New"), Entity("X2", "Newer")]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return living_kb(tmp_path / "kb", ENTITIES)
 
 
 def test_order_of_the_input_changes_no_byte(tmp_path: Path) -> None:

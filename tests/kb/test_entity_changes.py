@@ -25,11 +25,6 @@ from .living import NameRows, assert_holds, embed, living_kb
 NEW = [Entity("C4", "Gout", ("Podagra",), ("Disease",)), Entity("B1", "Rest", alt_ids=("OLD1",))]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return living_kb(tmp_path / "kb", ENTITIES)
-
-
 def test_only_what_differs_is_encoded(folder: Path) -> None:
     encoder = NameRows()
     assert add_entities(folder, iter(NEW), encoder) == (2, 0, 0)

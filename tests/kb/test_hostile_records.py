@@ -16,8 +16,8 @@ from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.settings import JOURNAL, KB_FILE
 
 from .examples import ENTITIES, edit_settings
-from .living import living_kb
 
+USES = KnowledgeBase.open, lambda path: remove_entities(path, ["C1"])
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 HOSTILE = {
     "view": "ALTER TABLE entity RENAME TO other;"
@@ -31,45 +31,41 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_another_schema_is_refused(tmp_path: Path, kind: str) -> None:
-    folder = build_kb(ENTITIES, tmp_path / "kb").path
+def test_another_schema_is_refused(folder: Path, kind: str) -> None:
     database = sqlite3.connect(folder / KB_FILE)
     database.executescript(HOSTILE[kind])
     database.close()
-    for use in (KnowledgeBase.open, lambda path: remove_entities(path, ["C1"])):
+    for use in USES:
         with pytest.raises(PelError, match="its tables are not those of a KB"):
             use(folder)
     assert verify(folder)
 
 
-def test_a_journal_that_names_other_files_is_not_played(tmp_path: Path) -> None:
+def test_a_journal_that_names_other_files_is_not_played(folder: Path, tmp_path: Path) -> None:
     """SQLite would delete the file that it names, as if it were the journal of several databases."""
-    folder, victim = build_kb(ENTITIES, tmp_path / "kb").path, tmp_path / "thesis.tex"
+    victim = tmp_path / "thesis.tex"
     victim.write_text("years of work")
     name = str(victim).encode()
     magic, page = bytes.fromhex("d9d505f920a163d7"), 4096
     header = magic + struct.pack(">I4sIII", 0, b"seed", 1, 512, page)
     end = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">II", len(name), sum(name))
     (folder / JOURNAL).write_bytes(header.ljust(512, b"\0") + end + magic)
-    for use in (KnowledgeBase.open, lambda path: remove_entities(path, ["C1"])):
+    for use in USES:
         with pytest.raises(PelError, match="journal: is not of a KB"):
             use(folder)
     assert victim.read_text() == "years of work"
 
 
 @pytest.mark.parametrize("name", [KB_FILE, JOURNAL, "vectors"])
-def test_links_lead_nowhere(tmp_path: Path, name: str) -> None:
-    folder = living_kb(tmp_path / "kb", ENTITIES)
+def test_links_lead_nowhere(folder: Path, tmp_path: Path, name: str) -> None:
     path = next(folder.glob("vectors-*")) if name == "vectors" else folder / name
-    other = tmp_path / "other"
-    if path.exists():
-        path.rename(other)
-    else:
-        other.write_text("x")
-    path.symlink_to(other)
-    with pytest.raises(PelError, match="is a symbolic link"):
-        KnowledgeBase.open(folder)
-        remove_entities(folder, ["C1"])
+    if not path.exists():
+        path.write_text("x")
+    path.rename(tmp_path / "other")
+    path.symlink_to(tmp_path / "other")
+    for use in USES:
+        with pytest.raises(PelError, match="is a symbolic link"):
+            use(folder)
 
 
 def file(name: str) -> dict:
@@ -91,15 +87,13 @@ def file(name: str) -> dict:
         lambda s: s["vectors"].pop("dim"),
     ],
 )
-def test_settings_that_no_writer_writes(tmp_path: Path, edit) -> None:
-    folder = living_kb(tmp_path / "kb", ENTITIES)
+def test_settings_that_no_writer_writes(folder: Path, edit) -> None:
     edit_settings(folder, edit)
     with pytest.raises(PelError, match="in no known way|more records than it can hold"):
         KnowledgeBase.open(folder)
 
 
-def test_settings_of_another_release(tmp_path: Path) -> None:
-    folder = build_kb(ENTITIES, tmp_path / "kb").path
+def test_settings_of_another_release(folder: Path) -> None:
     edit_settings(folder, lambda settings: settings.update(schema_version=99))
     with pytest.raises(PelError, match=r"schema version 99, this release reads 3; build it again"):
         KnowledgeBase.open(folder)
@@ -109,13 +103,9 @@ def test_settings_of_another_release(tmp_path: Path) -> None:
 
 
 def test_a_kb_of_an_earlier_release_names_the_command(tmp_path: Path) -> None:
-    folder = tmp_path / "kb"
-    folder.mkdir()
-    (folder / "manifest.json").write_text(json.dumps({"kind": "spacy-pel-kb", "files": {}}))
-    (folder / "entities-0123456789abcdef.sqlite").write_text("old")
-    with pytest.raises(
-        PelError, match=f"earlier release; build it anew: .*kb build SOURCE {folder}"
-    ):
-        KnowledgeBase.open(folder)
-    build_kb(ENTITIES, folder).close()  # in its place
-    assert {path.name for path in folder.iterdir()} == {KB_FILE, "checksums.json"}
+    (tmp_path / "manifest.json").write_text(json.dumps({"kind": "spacy-pel-kb", "files": {}}))
+    (tmp_path / "entities-0123456789abcdef.sqlite").write_text("old")
+    with pytest.raises(PelError, match=f"earlier release; .*kb build SOURCE {tmp_path}"):
+        KnowledgeBase.open(tmp_path)
+    build_kb(ENTITIES, tmp_path).close()  # in its place
+    assert {path.name for path in tmp_path.iterdir()} == {KB_FILE, "checksums.json"}

@@ -23,8 +23,7 @@ from .living import NameRows, embed, living_kb, name_vector
 MENTIONS = [("MS", "C3"), ("MS", "C3"), ("spectra", "C2"), ("gout", "C9"), ("MS", "C1")]
 
 
-def test_forgetting_leaves_no_text(tmp_path: Path) -> None:
-    folder = living_kb(tmp_path / "kb", ENTITIES)
+def test_forgetting_leaves_no_text(folder: Path) -> None:
     learn(folder, "a", MENTIONS)
     assert forget_mentions(folder, "a") == 5
     with KnowledgeBase.open(folder) as kb:
@@ -78,8 +77,7 @@ def test_every_change_keeps_the_mentions(tmp_path_factory, changes) -> None:
     assert_finds(folder, entities.values(), learnt)
 
 
-def test_a_filter_holds_for_mentions_and_a_query_is_answered_by_itself(tmp_path: Path) -> None:
-    folder = living_kb(tmp_path / "kb", ENTITIES)
+def test_a_filter_holds_for_mentions_and_a_query_is_answered_by_itself(folder: Path) -> None:
     learnt = {"a": [("spectra", "C2"), ("spectra", "C3"), ("plaques", "C3")], "b": [("scan", "C1")]}
     for source, mentions in learnt.items():
         learn(folder, source, mentions)
@@ -96,8 +94,7 @@ def test_a_filter_holds_for_mentions_and_a_query_is_answered_by_itself(tmp_path:
             np.testing.assert_array_equal(kb.search(query[None], 4, only=only).scores[0], scores)
 
 
-def test_the_mention_that_a_candidate_was_found_by(tmp_path: Path) -> None:
-    folder = living_kb(tmp_path / "kb", ENTITIES)
+def test_the_mention_that_a_candidate_was_found_by(folder: Path) -> None:
     learn(folder, "a", [("spectra", "C2"), ("spectra", "C3"), ("plaques", "C3")])
     learn(folder, "b", [("scan", "C1")])
     remove_entities(folder, ["C2"])
@@ -120,8 +117,7 @@ def test_mentions_of_a_kb_without_vectors_get_them_later(tmp_path: Path) -> None
     assert_finds(folder, ENTITIES, {"a": MENTIONS})
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    folder = living_kb(tmp_path / "kb", ENTITIES)
+def test_what_does_not_fit_is_refused(folder: Path) -> None:
     before = contents(folder)
     with pytest.raises(PelError, match="no mention has an entity"):
         learn(folder, "a", [])

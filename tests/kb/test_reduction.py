@@ -21,11 +21,6 @@ DIM, WIDTH = NameRows.dim, 5
 ROUNDING = {"float32": 1e-6, "float16": 1e-3, "int8": 2e-2}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return living_kb(tmp_path / "kb", ENTITIES)
-
-
 def lifted(kb: KnowledgeBase, axes: np.ndarray) -> np.ndarray:
     """What is left of the vectors of all names, one by one: their shadow, as long as they were."""
     names = [name for entity in kb.entities(kb.numbers()) for name in entity.names]
