@@ -15,11 +15,13 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, vector_writing
 from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
 from spacy_pel.kb.knowledge_base import verify
+from spacy_pel.kb.mention_changes import forget_mentions
 from spacy_pel.kb.records.merging import joined
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.transaction import CHECKSUMS
 
 from .examples import ENTITIES, contents, names_of
+from .learnt import MentionRows, assert_finds, learn
 from .living import NameRows, assert_holds, embed, living_kb
 
 NEW = [Entity("C4", "Gout", ("Podagra",), ("Disease",)), Entity("B1", "Rest", alt_ids=("OLD1",))]
@@ -130,6 +132,7 @@ def test_a_concept_id_goes_before_an_alternative_id(folder: Path) -> None:
 
 
 IDS = [f"C{number}" for number in range(12)]
+MENTIONS = st.tuples(st.sampled_from(["ms", "spectra", "été"]), st.sampled_from(IDS))
 TEXTS = ["gout", "podagra", "ms", "β-catenin", "日本", "x"]
 
 
@@ -137,17 +140,12 @@ TEXTS = ["gout", "podagra", "ms", "β-catenin", "日本", "x"]
 def some_entities(draw, ids) -> list[Entity]:
     chosen = draw(st.lists(st.sampled_from(sorted(ids)), min_size=1, max_size=6, unique=True))
     aliases = st.lists(st.sampled_from(TEXTS), max_size=2, unique=True).map(tuple)
-    definitions = st.sampled_from([None, "A text."])
-    return [
-        Entity(
-            id,
-            draw(st.sampled_from(TEXTS)),
-            draw(aliases),
-            definition=draw(definitions),
-            alt_ids=draw(st.sampled_from([(), (f"{id}-old",)])),
-        )
-        for id in chosen
-    ]
+    made = []
+    for id in chosen:
+        name, definition = st.sampled_from(TEXTS), st.sampled_from([None, "A text."])
+        alt_ids = st.sampled_from([(), (f"{id}-old",)])
+        made.append(Entity(id, draw(name), draw(aliases), (), draw(definition), draw(alt_ids)))
+    return made
 
 
 class LivingKB(RuleBasedStateMachine):
@@ -159,6 +157,7 @@ class LivingKB(RuleBasedStateMachine):
         first = [Entity("C0", "gout", ("ms",)), Entity("C5", "x"), Entity("C7", "日本")]
         self.folder = living_kb(Path(self.place.name) / "kb", first)
         self.model = {entity.concept_id: entity for entity in first}
+        self.learnt: dict[str, list[tuple[str, str]]] = {}
 
     def teardown(self) -> None:
         vector_writing.WASTED_ROWS = 50_000
@@ -197,8 +196,19 @@ class LivingKB(RuleBasedStateMachine):
 
     @rule()
     def embed(self) -> None:
-        with embed(self.folder) as kb:
+        with embed(self.folder, mentions=MentionRows()) as kb:
             assert list(kb.by_id()) == sorted(self.model.values())
+
+    @rule(source=st.sampled_from("ab"), mentions=st.lists(MENTIONS, min_size=1, max_size=5))
+    def learn(self, source: str, mentions: list[tuple[str, str]]) -> None:
+        assert learn(self.folder, source, mentions) == len(mentions)
+        self.learnt[source] = mentions
+
+    @precondition(lambda self: self.learnt)
+    @rule(data=st.data())
+    def forget(self, data) -> None:
+        source = data.draw(st.sampled_from(sorted(self.learnt)))
+        assert forget_mentions(self.folder, source) == len(self.learnt.pop(source))
 
     @rule(wasted=st.sampled_from([0, 50_000]))
     def file_anew(self, wasted: int) -> None:
@@ -208,10 +218,11 @@ class LivingKB(RuleBasedStateMachine):
     @invariant()
     def holds_what_it_should(self) -> None:
         assert_holds(self.folder, self.model.values())
+        assert_finds(self.folder, self.model.values(), self.learnt)
         assert verify(self.folder) == []
 
 
 LivingKB.TestCase.settings = settings(
-    max_examples=5, stateful_step_count=7, deadline=None, phases=set(Phase) - {Phase.shrink}
+    max_examples=6, stateful_step_count=8, deadline=None, phases=set(Phase) - {Phase.shrink}
 )
 test_any_changes = LivingKB.TestCase

@@ -6,19 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, build_kb
-from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
+from spacy_pel.kb import KnowledgeBase, SearchFilter, build_kb
+from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mention_changes import forget_mentions, learn_mentions, set_mention_weight
 from spacy_pel.kb.settings import KB_FILE
 
 from .examples import ENTITIES, contents
 from .learnt import WEIGHT, MentionRows, assert_finds, learn, passages, scored
-from .living import NameRows, embed, living_kb, name_vector
+from .living import embed, name_vector
 
 MENTIONS = [("MS", "C3"), ("MS", "C3"), ("spectra", "C2"), ("gout", "C9"), ("MS", "C1")]
 
@@ -29,52 +27,6 @@ def test_forgetting_leaves_no_text(folder: Path) -> None:
     with KnowledgeBase.open(folder) as kb:
         assert kb.settings["mentions"] is None and not kb.mentions
     assert b"the MS of" not in (folder / KB_FILE).read_bytes()
-
-
-_IDS = ["C1", "C2", "C3", "C10", "C11"]
-_CHANGES = st.lists(
-    st.one_of(
-        st.tuples(st.just("learn"), st.sampled_from("ab"), st.lists(
-            st.tuples(st.sampled_from(["MS", "spectra", "été", "new"]), st.sampled_from(_IDS)),
-            min_size=1, max_size=5)),
-        st.tuples(st.just("forget"), st.sampled_from("ab"), st.none()),
-        st.tuples(st.sampled_from(["add", "update", "merge", "remove"]), st.sampled_from(_IDS),
-                  st.sampled_from(["MS", "novel", "spectra"])),
-        st.tuples(st.just("embed"), st.none(), st.none()),
-    ),
-    max_size=6,
-)  # fmt: skip
-
-
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(changes=_CHANGES)
-def test_every_change_keeps_the_mentions(tmp_path_factory, changes) -> None:
-    folder = living_kb(tmp_path_factory.mktemp("kb") / "kb", ENTITIES)
-    entities = {entity.concept_id: entity for entity in ENTITIES}
-    learn(folder, "a", MENTIONS)
-    learnt = {"a": MENTIONS}
-    set_mention_weight(folder, WEIGHT)
-    for kind, name, value in changes:
-        if kind == "learn":
-            learn(folder, name, value)
-            learnt = {s: m for s, m in learnt.items() if s != name} | {name: value}
-        elif kind == "forget" and name in learnt:
-            assert forget_mentions(folder, name) == len(learnt.pop(name))
-        elif kind == "embed":
-            embed(folder, mentions=MentionRows()).close()
-        elif kind in ("update", "merge") and name in entities:
-            changed = {"update": update_entities, "merge": merge_entities}[kind]
-            changed(folder, [Entity(name, value)], NameRows())
-            with KnowledgeBase.open(folder) as kb:
-                entities[name] = kb[name]
-        elif kind == "add" and name not in entities:
-            entities[name] = Entity(name, value)
-            add_entities(folder, [entities[name]], NameRows())
-        elif kind == "remove" and name in entities and len(entities) > 1:
-            del entities[name]
-            remove_entities(folder, [name])
-    assert verify(folder) == []
-    assert_finds(folder, entities.values(), learnt)
 
 
 def test_a_filter_holds_for_mentions_and_a_query_is_answered_by_itself(folder: Path) -> None:
