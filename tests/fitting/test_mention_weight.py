@@ -16,8 +16,7 @@ from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.mention_changes import learn_mentions
 from spacy_pel.kb.mentions import MentionPassage, PassageMention
 
-from ..kb.learnt import MentionRows
-from ..kb.living import living_kb, name_vector
+from ..kb.living import MentionRows, living_kb, name_vector
 
 ENTITIES = [Entity(f"C{n:02}", f"name {n}") for n in range(12)]
 

@@ -28,8 +28,7 @@ from spacy_pel.kb.transaction import CHECKSUMS
 from spacy_pel.kb.vector_writing import reduce_vectors
 
 from .examples import execute
-from .learnt import learn
-from .living import NameRows, embed, name_vector
+from .living import NameRows, embed, learn, name_vector
 
 N = 150
 FLIPS = 20  # of each file

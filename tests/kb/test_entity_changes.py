@@ -21,8 +21,7 @@ from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.transaction import CHECKSUMS
 
 from .examples import ENTITIES, contents, names_of
-from .learnt import MentionRows, assert_finds, learn
-from .living import NameRows, assert_holds, embed, living_kb
+from .living import MentionRows, NameRows, assert_finds, assert_holds, embed, learn, living_kb
 
 NEW = [Entity("C4", "Gout", ("Podagra",), ("Disease",)), Entity("B1", "Rest", alt_ids=("OLD1",))]
 

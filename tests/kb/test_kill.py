@@ -14,8 +14,7 @@ from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.transaction import CHECKSUMS, writing
 
 from .examples import ENTITIES, names_of
-from .learnt import learn
-from .living import living_kb
+from .living import learn, living_kb
 
 # Forks a child a step, which kills itself at that step of the writer, in a copy of the KB; ends
 # with the step that is not reached. It has used no FAISS when it forks. A step is a file that is put
@@ -29,8 +28,7 @@ from spacy_pel.kb import Entity, build_kb, transaction
 from spacy_pel.kb.change import remove_entities, update_entities
 from spacy_pel.kb.mention_changes import forget_mentions
 from spacy_pel.kb.vector_writing import reduce_vectors
-from tests.kb.learnt import learn
-from tests.kb.living import NameRows, embed
+from tests.kb.living import NameRows, embed, learn
 
 WRITERS = {
     "build": lambda folder: build_kb([Entity("X1", "new")], folder),

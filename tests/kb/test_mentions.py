@@ -15,8 +15,7 @@ from spacy_pel.kb.mention_changes import forget_mentions, learn_mentions, set_me
 from spacy_pel.kb.settings import KB_FILE
 
 from .examples import ENTITIES, contents
-from .learnt import WEIGHT, MentionRows, assert_finds, learn, passages, scored
-from .living import embed, name_vector
+from .living import WEIGHT, MentionRows, assert_finds, embed, learn, name_vector, passages, scored
 
 MENTIONS = [("MS", "C3"), ("MS", "C3"), ("spectra", "C2"), ("gout", "C9"), ("MS", "C1")]
 
